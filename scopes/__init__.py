@@ -69,7 +69,7 @@ __all__ = [
     "track",
 ]
 
-# Reports take three times as long to load as the rest, and most programs ask for none.
+# Load reports on demand: they take three times as long to load as the rest, and most programs use none.
 _ON_DEMAND = {
     "DisposeStatistics": "scopes._figures",
     "LeakReport": "scopes.tracking.leaks",
@@ -88,7 +88,7 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = _names_on_demand(globals(), _ON_DEMAND)
 
 if _CHILDREN in _environment:
-    # A child of a program under `disposescope run`, which may start as a new process and import this first.
+    # This may be a child process of a program under `disposescope run`, in a new interpreter.
     _import_module("scopes._children").follow()
 
 _describe_limits_by(_parse_size, _refusal)

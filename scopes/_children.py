@@ -1,9 +1,9 @@
-"""Children of multiprocessing, of a program under ``disposescope run``: the parent reports them too.
+"""Reports of multiprocessing children of a program under ``disposescope run``.
 
-A forked child continues the tracking of its parent. A child that starts as a new process begins its own when
-it imports ``scopes``: an environment variable says so. Each writes what it held to a file, when it ends
-or is terminated, and the parent tells of it. Children that are made by ``os.fork`` or ``subprocess`` are not
-followed, which the report says, nor those that are killed.
+A forked child continues the tracking of its parent. A child in a new process starts its own tracking when it
+imports ``scopes``, if an environment variable is set. When a child ends or is terminated, it writes a report
+to a file, and the parent prints it. Children of ``os.fork`` or ``subprocess`` are not tracked: the report
+counts them. A killed child writes no report.
 """
 
 from __future__ import annotations
@@ -28,37 +28,37 @@ from scopes.tracking.sizes import format_bytes
 if TYPE_CHECKING:
     from types import FrameType
 
-# Of children that held less nothing is said but how many they are.
+# The report only counts children that held less.
 _LEAST = 64 * 1024
 _MOST = 5
 
 
 class _Followed:
-    """Is known to multiprocessing, as long as the program runs."""
+    """The object that multiprocessing calls after a fork, as long as the program runs."""
 
 
 _followed = _Followed()
 _history: History | None = None
 _is_reporting = False
-# A signal that came meanwhile.
+# A signal that arrived while a report was being written.
 _pending: int | None = None
 
 
 def follow_children(depth: int) -> None:
-    """Let children of this process write their reports, for ``reports()``."""
+    """Make children of this process write the reports that ``reports()`` returns."""
     sys.addaudithook(_hear)
     os.environ[tracking.CHILDREN] = f"{depth}:{tempfile.mkdtemp(prefix='disposescope-')}"
     follow()
 
 
-# How many children of this process are not followed, by what has started them.
+# The number of untracked children of this process, by how they were started.
 _unfollowed: Counter[str] = Counter()
 
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
     """Count the children that are not tracked: forks of this process, and other runs of Python."""
     if event == "os.fork":
-        # Those of multiprocessing are followed.
+        # Children of multiprocessing are tracked.
         if not _is_called_by("multiprocessing.popen_fork"):
             _unfollowed[event] += 1
     elif event == "subprocess.Popen":
@@ -79,8 +79,8 @@ def _is_called_by(module: str) -> bool:
 
 
 def follow() -> None:
-    """Let this process, if it is a child, and its children to come report."""
-    if "--multiprocessing-fork" in sys.orig_argv:  # a new process: it calls nothing at its beginning
+    """Make this process report if it is a child, and its future children too."""
+    if "--multiprocessing-fork" in sys.orig_argv:  # a new process runs no after-fork functions
         _begin()
     else:
         multiprocessing.util.register_after_fork(_followed, _begin_after_fork)
@@ -95,7 +95,7 @@ def _begin() -> None:
     global _history
     depth = int(os.environ[tracking.CHILDREN].partition(":")[0])
     tracker = tracking.begin(depth)
-    tracker.listeners = ()  # those of the parent
+    tracker.listeners = ()  # the listeners of the parent
     _history = History(since=snapshot())
     _history.begin()
     multiprocessing.util.Finalize(None, _report_child, exitpriority=100)
@@ -107,7 +107,7 @@ def _begin() -> None:
 
 def _terminated(number: int, _: FrameType | None) -> None:
     global _pending
-    if _is_reporting:  # a pool terminates workers that are about to end
+    if _is_reporting:  # a pool also terminates workers that are already ending
         _pending = number
         return
     _report_child()
@@ -116,7 +116,7 @@ def _terminated(number: int, _: FrameType | None) -> None:
 
 
 def _report_child() -> None:
-    """Write what this process held, if it has not done so."""
+    """Write the report of this process, once."""
     global _history, _is_reporting
     history, _history = _history, None
     if history is None:
@@ -137,12 +137,12 @@ def _write(history: History) -> None:
     report = at_the_end if highest is None else highest[0]
     text = f"{current_process().name} (process {os.getpid()}) held at most {report}"
     folder = Path(os.environ[tracking.CHILDREN].partition(":")[2])
-    with suppress(OSError):  # the parent has ended before
+    with suppress(OSError):  # the parent has ended, and its folder is gone
         (folder / f"{report.weight:020}-{os.getpid()}").write_text(text, encoding="utf-8")
 
 
 def reports() -> list[str]:
-    """Return what children have written, those that held most first, and forget it."""
+    """Return the reports of the children, largest first, and remove them."""
     told = os.environ.pop(tracking.CHILDREN, None)
     if told is None:
         return []

@@ -1,4 +1,4 @@
-"""Errors that leave a library hold no memory of its: how a public module says so."""
+"""Clear the frames of a library in errors that its public functions raise."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, MutableMapping
 
 _CompiledFunction = type(clearing)
-# Called by the interpreter while it makes a class or an object; at each look at an attribute; by modules,
-# whose call clears.
+# Left as they are: the interpreter calls them when it creates a class or an object or reads an attribute. Or
+# a module calls them, and its own call clears frames.
 _AS_THEY_ARE = {"__new__", "__init_subclass__", "__class_getitem__", "__getattr__", "forward"}
 
 
 def clear_errors_of(namespace: MutableMapping[str, Any], names: Iterable[str]) -> None:
-    """Let stored errors of a public module's functions and methods hold no operand and no half-made result.
+    """Wrap a public module's functions and methods so that their stored errors hold no tensor memory.
 
-    An error keeps the frames that it went through, and these their locals. The functions of these names, and
-    the methods of the classes with those of their bases in the same package, are replaced by such that clear
-    the library's frames in an error that leaves them; users' frames keep their locals. Inside the library
-    functions call each other as they are. Compiled functions have no frames to clear and stay, unless
-    they wrap a Python function. A replaced
-    function says that it is of the module, where ``pickle`` finds it.
+    An error keeps the frames of its traceback alive, and a frame keeps its locals alive: operands and partial
+    results. This replaces the named functions, and the methods of the named classes and of their bases in the
+    same package. A replacement clears the library's frames when an error leaves it. Users' frames keep their
+    locals. Calls inside the library use the original functions. Compiled functions have no frames and stay,
+    unless they wrap a Python function. A replacement has the ``__module__`` of the public module, so that
+    ``pickle`` finds it.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def _may_keep_frames(x: object) -> bool:
 
 
 def _clear_errors_of_methods(cls: type) -> None:
-    compiled: dict[object, Any] = {}  # two names of one method stay one
+    compiled: dict[object, Any] = {}  # two names of one method share one wrapper
     for name, member in list(vars(cls).items()):
         is_private = name.startswith("_") and not name.endswith("__")
         if _may_keep_frames(member) and not is_private and name not in _AS_THEY_ARE:

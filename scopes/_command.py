@@ -29,7 +29,7 @@ from scopes.tracking.reports import Report
 from scopes.tracking.runs import LEAST_GROWTH, Outcome
 from scopes.tracking.sizes import format_bytes, parse_size
 from scopes.tracking.timeline import Timeline
-from scopes.tracking.trace_report import NoTraceError, tell
+from scopes.tracking.trace_report import NoTraceError, summarize
 from scopes.tracking.tree import scope_tree
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _arguments: list[str] = []
 
 
 def main() -> None:
-    """Do what the command line asks for, and exit."""
+    """Run the command line, and exit."""
     global _arguments
     _arguments = sys.argv[1:]
     options = _parser().parse_args()
@@ -95,7 +95,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _writable(text: str) -> Path:
-    # Absolute, for the program may change the working directory; now, for it may run for hours.
+    # Make the path absolute, because the program may change the working directory. Check it now, because the
+    # program may run for hours.
     path = Path(text).absolute()
     if path.is_dir() or not path.parent.is_dir():
         raise argparse.ArgumentTypeError(
@@ -131,7 +132,7 @@ def _seconds(text: str) -> float:
 
 
 def _run(options: argparse.Namespace) -> NoReturn:
-    clear_frames_of("runpy")  # it runs this file: none of the program's lines either
+    clear_frames_of("runpy")  # runpy runs this file, and is not part of the program
     if options.torch:
         try:
             enable("torch")
@@ -144,9 +145,9 @@ def _run(options: argparse.Namespace) -> NoReturn:
     history.begin()
     timeline = None
     if options.trace is not None or options.snapshot is not None:
-        timeline = Timeline().__enter__()  # left where the trace is written
-    ending = _Ending(options, history, timeline, _live_view(options))
-    ending.come_when_terminated()
+        timeline = Timeline().__enter__()  # `_FinalReport` exits it when it writes the trace
+    ending = _FinalReport(options, history, timeline, _live_view(options))
+    ending.report_on_sigterm()
     _pass_on_interrupts()
     try:
         error = run(options.program, options.arguments, is_module=options.is_module)
@@ -155,14 +156,14 @@ def _run(options: argparse.Namespace) -> NoReturn:
         sys.exit(reason.status)
     status = _show(error)
     try:
-        # Python waits here for the program's threads; what they keep is in the report.
+        # Wait for the program's threads, as Python does at exit: the report includes what they keep.
         threading._shutdown()  # type: ignore[attr-defined]
     except KeyboardInterrupt as interrupt:
         error = interrupt
-    # `error` holds the frames of a program that failed, and what is in them.
+    # If the program failed, `error` keeps its frames alive, and their locals.
     leaking = ending.come()
     if isinstance(error, KeyboardInterrupt):
-        # Shown already: Python, which then ends by the signal, is to show it no second time.
+        # The error is shown already. Python, which now exits by the signal, must not show it again.
         sys.excepthook = lambda *_: None
         raise error
     sys.exit(status or leaking)
@@ -179,7 +180,7 @@ def _live_view(options: argparse.Namespace) -> LiveView | None:
 
 
 def _pass_on_interrupts() -> None:
-    """Send an interrupt again that came upon tracking while something ended: Python drops it there."""
+    """Send an interrupt again if it was raised in a finalizer, where Python drops it."""
     usual = sys.unraisablehook
 
     def hook(unraisable: sys.UnraisableHookArgs) -> None:
@@ -193,15 +194,15 @@ def _pass_on_interrupts() -> None:
 
 
 def _send_soon(number: int) -> None:
-    # On Windows os.kill() ends the process, whatever handler it has.
+    # On Windows os.kill() ends the process, even if there is a handler.
     send = signal.raise_signal if sys.platform == "win32" else partial(os.kill, os.getpid())
     timer = threading.Timer(0.01, send, (number,))
-    timer.daemon = True  # the end of the program does not wait for it
+    timer.daemon = True  # the program does not wait for it at exit
     timer.start()
 
 
 def _show(error: BaseException | None) -> int:
-    """Show `error` as Python does when it ends a program, and return the exit status."""
+    """Print `error` as Python does for an uncaught exception, and return the exit status."""
     if error is None:
         return 0
     if isinstance(error, SystemExit):
@@ -214,8 +215,8 @@ def _show(error: BaseException | None) -> int:
     return 1
 
 
-class _Ending:
-    """What comes when the program has ended, once."""
+class _FinalReport:
+    """Writer of the report when the program has ended; it runs once."""
 
     def __init__(
         self,
@@ -229,37 +230,35 @@ class _Ending:
         self._history = history
         self._timeline = timeline
         self._process = os.getpid()
-        self._has_come = False
+        self._has_reported = False
 
-    def come_when_terminated(self) -> None:
-        """Report before SIGTERM ends the program, unless it handles the signal itself."""
+    def report_on_sigterm(self) -> None:
+        """Write the report before SIGTERM ends the program, unless the program handles the signal itself."""
         if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             signal.signal(signal.SIGTERM, self._terminated)
 
     def _terminated(self, number: int, _: FrameType | None) -> None:
         timeline = self._timeline
         if timeline is not None and timeline._entering.is_held_here():
-            # The signal has come upon this thread while it made an entry: a moment later it is made.
+            # The signal interrupted this thread while it recorded an event. Try again in a moment.
             _send_soon(number)
             return
         signal.signal(number, signal.SIG_DFL)
         try:
-            self.come()
+            self.report()
         finally:
             signal.raise_signal(number)
 
-    def come(self) -> int:
-        """Write the report, and return the exit status that is wished for a program that has none itself."""
-        if self._has_come or os.getpid() != self._process:
-            return 0  # a second signal; or a child that was forked, and the report is the parent's
-        self._has_come = True
+    def report(self) -> int:
+        """Write the report, and return the exit status for a program that succeeded."""
+        if self._has_reported or os.getpid() != self._process:
+            return 0  # a second signal, or a forked child: the parent writes the report
+        self._has_reported = True
         if self._live is not None:
             self._live.end()
-        with suppress(
-            OSError, ValueError, RuntimeError
-        ):  # Python itself says so of a broken or closed stream
+        with suppress(OSError, ValueError, RuntimeError):  # Python itself reports a broken or closed stream
             sys.stdout.flush()
-        gc.collect()  # what it frees is no leak
+        gc.collect()  # garbage is not a leak
         outcome = Outcome(self._history, self._options.program, self._options.leak_threshold)
         parts = _parts(outcome)
         for title, part in parts:
@@ -292,7 +291,7 @@ class _Ending:
 
 
 def _parts(outcome: Outcome) -> list[tuple[str, Report]]:
-    """Return what the report says, with titles: first what tells of most memory."""
+    """Return the titled parts of the report, largest first."""
     parts: list[tuple[str, Report]] = [*outcome.parts]
     tree = scope_tree()
     if tree.root.inner:
@@ -309,7 +308,7 @@ def _page(parts: list[tuple[str, Report]], history: History, program: str) -> st
 
 def _report(options: argparse.Namespace) -> None:
     try:
-        sys.stdout.write(f"{tell(options.trace)}\n")
+        sys.stdout.write(f"{summarize(options.trace)}\n")
     except OSError as error:
         sys.exit(f"{_PROGRAM}: can't read {options.trace}: {error.strerror}")
     except NoTraceError as error:
@@ -321,5 +320,5 @@ def _say(text: str) -> None:
         try:
             sys.stderr.write(f"{text}\n")
             sys.stderr.flush()
-        except RuntimeError:  # a signal has come upon a write to it
+        except RuntimeError:  # a signal interrupted a write to the stream
             os.write(2, f"{text}\n".encode(errors="replace"))

@@ -1,4 +1,4 @@
-"""Run a function in a scope of its own and hand its result to the caller's scope."""
+"""Run a function in its own scope and move its result to the caller's scope."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def disposing(function: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
 def disposing(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
 def disposing(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Give each call of `function` a scope of its own, and all it returns to the caller's scope.
+    """Run each call of `function` in its own scope, and move its result to the caller's scope.
 
     ``@disposing`` decorates functions, coroutine functions, generator functions and asynchronous generator
-    functions. A generator's scope is suspended at each ``yield``: what the consumer creates meanwhile is the
-    consumer's, and each yielded value moves to the scope that is current at the consumer. With arguments,
-    ``disposing(function, *args, **kwargs)`` is the call itself; without any, write ``disposing(function)()``.
+    functions. A generator's scope is suspended at each ``yield``: tensors that the consumer creates belong to
+    the consumer's scope, and each yielded value moves to that scope. With arguments, ``disposing(function,
+    *args, **kwargs)`` calls the function; without arguments, write ``disposing(function)()``.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def disposing(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any
 
 def _wrap(function: Callable[..., Any]) -> Callable[..., Any]:
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
-    # An object with __call__, say a module, is of the kind that its __call__ is.
+    # For an object with __call__, such as a module, its __call__ decides which wrapper is used.
     told = (
         function if inspect.isroutine(function) or isinstance(function, partial) else type(function).__call__
     )
@@ -77,8 +77,9 @@ def _wrap(function: Callable[..., Any]) -> Callable[..., Any]:
     return _wrap_function(function, name)
 
 
-# Each wrapper is of its function's kind, so that `inspect` and what relies on it (pytest, frameworks) find
-# what they would find without it. Each clears its arguments: an error's traceback holds its frame.
+# A wrapper is of the same kind as its function (coroutine function, generator function, ...), so that
+# `inspect`, pytest and frameworks treat both alike. Each wrapper clears its arguments, because a traceback
+# keeps its frame alive.
 
 
 def _wrap_function(function: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -122,7 +123,7 @@ def _wrap_generator(function: Callable[..., Any], name: str) -> Callable[..., An
                     scope.suspend(item)
                     try:
                         given = yield item
-                    except BaseException as error:  # whatever the consumer throws in belongs to the body
+                    except BaseException as error:  # the function handles what the consumer throws
                         step, given = body.throw, error
                     finally:
                         item = None
@@ -152,7 +153,7 @@ def _wrap_async_generator(function: Callable[..., Any], name: str) -> Callable[.
                     scope.suspend(item)
                     try:
                         given = yield item
-                    except BaseException as error:  # whatever the consumer throws in belongs to the body
+                    except BaseException as error:  # the function handles what the consumer throws
                         step, given = body.athrow, error
                     finally:
                         item = None
@@ -165,12 +166,12 @@ def _wrap_async_generator(function: Callable[..., Any], name: str) -> Callable[.
 
 
 def dispose(*xs: object) -> None:
-    """Dispose `xs`, and all disposables in containers among them.
+    """Dispose `xs`, and all disposables in containers in `xs`.
 
     Raises
     ------
     ExceptionGroup
-        Of what single ones raised, after all were disposed.
+        The errors of the single disposals, raised after all are disposed.
 
     Examples
     --------

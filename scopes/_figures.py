@@ -1,4 +1,4 @@
-"""The figures of disposables at one moment."""
+"""Statistics of disposables at one moment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scopes.core.tables import figures_to_html
 
 @dataclass(frozen=True, slots=True)
 class DisposeStatistics:
-    """The figures at one moment. Two subtract; ``str`` gives them in TorchSharp's order.
+    """Statistics at one moment. You can subtract two; ``str`` gives the figures in TorchSharp's order.
 
     Examples
     --------
@@ -29,7 +29,7 @@ class DisposeStatistics:
 
     @property
     def live_count(self) -> int:
-        """All that was created, less all that was disposed."""
+        """The number of objects alive: created minus disposed."""
         created = self.created_outside_scope_count + self.created_in_scope_count
         return created - self.disposed_outside_scope_count - self.disposed_in_scope_count
 

@@ -1,4 +1,4 @@
-"""The error of a scope's limit: which scope, which figure, and the largest members."""
+"""The error for an exceeded limit: it names the scope, the figure and the largest members."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def refusal(
     sizes: list[int],
     members: list[tuple[int, object]],
 ) -> ScopeLimitError:
-    """Return the error for `newcomers`, of `sizes`, which the scope can't own beside its `members`."""
+    """Return the error for `newcomers`, which exceed the limit together with `members`."""
     scope = "the scope" if name is None else f"the scope {name!r}"
     coming = _described(newcomers[0], sizes[0]) if len(newcomers) == 1 else f"{len(newcomers):,} more"
     if limit is not None and nbytes > limit:
@@ -54,7 +54,7 @@ def _described(x: object, nbytes: int) -> str:
     for name in ("shape", "dtype"):
         try:
             value = getattr(x, name, None)
-        except Exception:  # noqa: BLE001  # of the user's own class, or a tensor that another thread has just disposed
+        except Exception:  # noqa: BLE001  # a user's property, or a tensor just disposed elsewhere
             value = None
         if value is not None:
             words.append(str(tuple(value)) if name == "shape" and isinstance(value, tuple) else str(value))

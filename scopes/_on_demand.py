@@ -1,4 +1,4 @@
-"""Names and modules that most programs never need: loaded when they are first used."""
+"""Load names and modules when they are first used."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ def names_on_demand(
     prepare: Callable[[MutableMapping[str, Any], Iterable[str]], None] | None = None,
     advice: Callable[[str], str] | None = None,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` of a package some of whose names are loaded when first used.
+    """Return ``__getattr__`` and ``__dir__`` for a package that loads some names on first use.
 
-    Type checkers are told of the names by imports under ``TYPE_CHECKING``.
+    Import the names under ``TYPE_CHECKING`` too, for type checkers.
 
     Parameters
     ----------
     namespace : dict
         The package's ``globals()``.
     origins : dict
-        From each name to the module that has it; to ``"package.name"`` where it is a module itself.
+        Maps each name to the module that defines it, or to ``"package.name"`` if the name is a module.
     prepare : callable, optional
-        Called with `namespace` and the names that have just come into it.
+        Called with `namespace` and the names just added to it.
     advice : callable, optional
-        Given a name that the package has not, it returns the message of the ``AttributeError``.
+        Called with a missing name; returns the message of the ``AttributeError``.
 
     Examples
     --------
@@ -60,9 +60,9 @@ def names_on_demand(
 
 
 class ModuleOnDemand:
-    """Stands for a module that is loaded when something of it is first asked for.
+    """Proxy for a module that is loaded at its first attribute access.
 
-    Type checkers are told of the module itself, by an import under ``TYPE_CHECKING``.
+    Import the module under ``TYPE_CHECKING`` too, for type checkers.
 
     Examples
     --------
@@ -82,7 +82,7 @@ class ModuleOnDemand:
 
 
 def when_imported(name: str, then: Callable[[ModuleType], object]) -> None:
-    """Call `then` with the module `name`: now if it is loaded, else when the program imports it.
+    """Call `then` with the module `name` now if it is loaded, else after its import.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def when_imported(name: str, then: Callable[[ModuleType], object]) -> None:
 
 
 class _Watch:
-    """A finder that leaves it to the others to find `name`, and calls `then` after the module has run."""
+    """Import hook that calls `then` after the module `name` is loaded. Other finders find the module."""
 
     def __init__(self, name: str, then: Callable[[ModuleType], object]) -> None:
         self._name = name

@@ -1,4 +1,4 @@
-"""A user's program, run in this process as Python alone would run it."""
+"""Run a user's program in this process, as ``python`` runs it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class CannotRunError(Exception):
-    """There is no such program. `status` is what Python exits with then."""
+    """The program was not found. `status` is the exit status that Python has then."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -29,11 +29,11 @@ class CannotRunError(Exception):
 
 
 def run(name: str, arguments: list[str], *, is_module: bool) -> BaseException | None:
-    """Run what ``python name arguments`` runs, or ``python -m name arguments``, and return what it raised.
+    """Run ``python name arguments`` or ``python -m name arguments``, and return the exception or None.
 
-    ``sys.argv``, ``sys.path[0]`` and the module ``__main__`` are as Python sets them, and stay so: what the
-    program's globals hold is alive until the interpreter ends. The traceback of what it raised begins with
-    its own first line, and keeps the locals of its functions alive.
+    ``sys.argv``, ``sys.path[0]`` and the module ``__main__`` are as Python sets them. They are not restored:
+    the program's globals stay alive until the interpreter exits. The traceback of the exception begins with
+    the program's first line, and keeps the locals of its functions alive.
 
     Raises
     ------
@@ -83,16 +83,16 @@ def _script(name: str) -> tuple[CodeType, ModuleType]:
 
 
 def _module(name: str) -> tuple[CodeType, ModuleType]:
-    program, sys.argv[0] = sys.argv[0], "-m"  # what packages see while they are imported on the way
+    program, sys.argv[0] = sys.argv[0], "-m"  # as Python sets it while it imports the parent packages
     if not sys.flags.safe_path:
-        # The folder of the command itself is there, unless it was started by `python -m`.
+        # The first entry is the folder of the command, unless it was started by `python -m`.
         sys.path[0] = str(Path.cwd())
     package = name.rpartition(".")[0]
     if package:
         try:
             importlib.import_module(package)
         except ImportError as error:
-            # That a package is not there is said below; what it imports itself is its own error.
+            # A missing package is reported below. An import error inside the package is its own error.
             if error.name is None or not f"{package}.".startswith(f"{error.name}."):
                 raise
     try:

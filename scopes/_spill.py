@@ -1,4 +1,4 @@
-"""A file for bytes that do not fit in memory: write them, read them back, and leave no file behind."""
+"""A temporary file for bytes that do not fit in memory."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-# Values begin at multiples of it, so that a system can read and write whole pages.
+# Values are aligned to this, so that the system reads and writes whole pages.
 _PAGE = 4096
-# How much is written or read by one call: it stays in the processor's cache for its checksum, and Ctrl-C
-# waits for no more than this.
+# Bytes for each read or write. A block stays in the cache for its checksum, and Ctrl-C waits for one block at
+# most.
 _BLOCK = 1 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) if hasattr(errno, "EDQUOT") else (errno.ENOSPC, errno.EFBIG)
-# A file system that can't set space aside writes without it.
+# The errors of file systems that can't reserve space: these write without it.
 _NO_SPACE_AHEAD = (errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS)
 
 
 class SpillError(OSError):
-    """A spill file could not be created, written or read. What was in memory is as it was before.
+    """A spill file could not be created, written or read. Memory is unchanged.
 
     Attributes
     ----------
     errno : int
-        The system's number: ``errno.ENOSPC`` for a full disk, ``errno.EIO`` for bytes that came back changed.
+        The system's number: ``errno.ENOSPC`` for a full disk, ``errno.EIO`` for corrupted bytes.
     folder : str
         The folder of the file.
 
@@ -61,22 +61,22 @@ class SpillError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class SpillStatistics:
-    """The figures of a spill file at one moment, in bytes."""
+    """Statistics of a spill file at one moment, in bytes."""
 
-    #: All that was ever written to it, and read from it.
+    #: Total bytes written and read.
     bytes_written: int
     bytes_read: int
-    #: What is in it now, in whole pages.
+    #: Bytes in use, rounded up to whole pages.
     bytes_held: int
-    #: The size of the file. Space that was freed is used again.
+    #: The size of the file, with freed space that later writes reuse.
     bytes_in_file: int
 
 
 class _Place(weakref.ref["Spilled"]):
-    """Where bytes are in the file.
+    """A range of bytes in the file.
 
-    When their `Spilled` is garbage, the list of freed places gets this, by one call in C: an interrupt would
-    be lost in a ``__del__``, and the space with it.
+    When its `Spilled` is garbage, one call in C appends this to the list of freed places. A ``__del__`` could
+    be interrupted, and the space would be lost.
     """
 
     __slots__ = ("offset", "serial", "size")
@@ -87,12 +87,12 @@ class _Place(weakref.ref["Spilled"]):
 
 
 class Spilled:
-    """Bytes in a spill file. Their space is free when this is freed, or garbage.
+    """Bytes in a spill file. Their space is reused when this is freed or garbage.
 
     Attributes
     ----------
     nbytes : int
-        How many bytes they are.
+        The number of bytes.
     """
 
     __slots__ = ("__weakref__", "_checksum", "_file", "_place", "nbytes")
@@ -104,24 +104,24 @@ class Spilled:
         self.nbytes = nbytes
 
     def read_into(self, buffer: Buffer) -> None:
-        """Copy the bytes into `buffer`, which is writable, contiguous and as large.
+        """Copy the bytes into `buffer`, which must be writable, contiguous and of the same size.
 
         Raises
         ------
         SpillError
-            When the file can't be read, or the bytes are not those that were written. `buffer` has anything
-            then. The bytes stay in the file, so you may try again.
+            If the file can't be read, or the checksum differs. The contents of `buffer` are then undefined.
+            The bytes stay in the file, so you may try again.
         """
         self._file._read(self, buffer)
 
     def read_ahead(self) -> None:
-        """Let the system begin to read the bytes into its cache, where it can; this does not wait for it."""
+        """Ask the system to read the bytes into its cache in the background, if it can."""
         place = self._place
         if place is not None and hasattr(os, "posix_fadvise") and not self._file.is_closed:
             os.posix_fadvise(self._file._file.fileno(), place.offset, self.nbytes, os.POSIX_FADV_WILLNEED)
 
     def free(self) -> None:
-        """Give the space in the file back. A second call does nothing."""
+        """Free the space in the file. A second call does nothing."""
         place, self._place = self._place, None
         if place is not None:
             self._file._freed.append(place)
@@ -132,21 +132,21 @@ class Spilled:
 
 
 class SpillFile:
-    """A temporary file without a name, for bytes that are needed later.
+    """Temporary file without a name, for bytes that are needed later.
 
-    The system removes the file when it is closed, and when the process ends in any way. Threads may use it at
-    once. A forked child can't: it gets an error.
+    The system removes the file when it is closed, and when the process ends for any reason. Several threads
+    may use it at the same time. A forked child gets an error.
 
     Parameters
     ----------
     folder
-        A folder on a disk with free space. A folder in memory, such as ``/dev/shm``, and on some systems
-        ``/tmp``, saves nothing.
+        A folder on a disk with free space. A folder in memory saves no memory: ``/dev/shm``, and on some
+        systems ``/tmp``.
 
     Raises
     ------
     SpillError
-        When no file can be created there.
+        If no file can be created there.
 
     Examples
     --------
@@ -170,10 +170,10 @@ class SpillFile:
         # (offset, serial number, place) of what is in the file, in order. The gaps are free. One call in C
         # puts an entry in or takes it out, so an interrupt finds the list whole.
         self._held: list[tuple[int, int, _Place]] = []
-        # Garbage comes in the middle of anything: it gets here without the lock.
+        # Finalizers may run at any point, so they append here without the lock.
         self._freed: deque[_Place] = deque()
         self._serials = count(1)
-        # Where the search for a gap begins.
+        # The index where the search for a gap begins.
         self._cursor = 0
         self._size = 0
         self._written = self._read_bytes = 0
@@ -189,12 +189,12 @@ class SpillFile:
             ) from None
 
     def write(self, data: Buffer) -> Spilled:
-        """Write the bytes of `data`, which is contiguous, and return what reads them back.
+        """Write the bytes of the contiguous `data`, and return the object that reads them back.
 
         Raises
         ------
         SpillError
-            When the disk is full or fails. The file is as before then.
+            If the disk is full or fails. The file is unchanged.
         """
         view = _bytes_of(data)
         self._check_open()
@@ -218,19 +218,19 @@ class SpillFile:
         return spilled
 
     def statistics(self) -> SpillStatistics:
-        """Return the figures at this moment."""
+        """Return the current statistics."""
         with self._lock:
             self._collect_freed()
             held = sum(place.size for _, _, place in self._held)
             return SpillStatistics(self._written, self._read_bytes, held, self._size)
 
     def close(self) -> None:
-        """Remove the file, with all that is in it. A second call does nothing."""
+        """Remove the file and its contents. A second call does nothing."""
         self._file.close()
 
     @property
     def is_closed(self) -> bool:
-        """Whether the file is gone."""
+        """Whether the file is closed."""
         return self._file.closed
 
     def __enter__(self) -> Self:
@@ -251,7 +251,7 @@ class SpillFile:
 
     def _check_open(self) -> None:
         if self._file.closed:
-            raise ValueError("this spill file is closed, and what was in it is gone: open a new one")
+            raise ValueError("this spill file is closed and its contents are lost: open a new one")
         if self._process != os.getpid():
             raise RuntimeError(
                 "this spill file belongs to the process that forked this one: open one in each process"
@@ -289,7 +289,7 @@ class SpillFile:
             self._read_bytes += spilled.nbytes
 
     def _take_space(self, spilled: Spilled) -> int:
-        """Give `spilled` a place in the file: a gap after the last one, an earlier gap, or at the end."""
+        """Assign `spilled` a place in the file: a gap after the last one, an earlier gap, or the end."""
         place = _Place(spilled, self._freed.append)
         place.offset, place.serial = 0, next(self._serials)
         place.size = size = max(-(-spilled.nbytes // _PAGE), 1) * _PAGE
@@ -313,7 +313,7 @@ class SpillFile:
     def _gap(self, first: int, last: int, size: int) -> int | None:
         """Return the first gap of `size` bytes before one of the entries from `first` to `last`, or None.
 
-        After all entries comes the end of the file.
+        The end of the file counts as the last entry.
         """
         held = self._held
         for i in range(first, last + (last == len(held))):
@@ -331,7 +331,7 @@ class SpillFile:
         return offset + place.size
 
     def _grow(self, size: int) -> None:
-        """Set space aside up to `size`, so that a full disk is known before anything is written."""
+        """Reserve space up to `size`, so that a full disk raises before anything is written."""
         if hasattr(os, "posix_fallocate"):
             try:
                 os.posix_fallocate(self._file.fileno(), self._size, size - self._size)
@@ -341,7 +341,7 @@ class SpillFile:
         self._size = size
 
     def _collect_freed(self) -> None:
-        """Take out of the list what was freed; the lock is held."""
+        """Remove freed entries from the list. The caller holds the lock."""
         while self._freed:
             place = self._freed[0]
             at = bisect_left(self._held, (place.offset, place.serial))
@@ -350,7 +350,7 @@ class SpillFile:
             self._freed.popleft()
 
     def _move(self, move: Callable[[memoryview, int], int], block: memoryview, offset: int) -> None:
-        """Write or read the whole of `block`; the system may do a part at a time."""
+        """Write or read all of `block`, in several system calls if needed."""
         while block.nbytes:
             moved = move(block, offset)
             if moved <= 0:

@@ -1,4 +1,4 @@
-"""What was created, disposed, attached and detached: the figures of the process, a type, a thread."""
+"""Statistics of created, disposed, attached and detached objects, by process, type or thread."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from scopes import _figures
     from scopes._figures import DisposeStatistics
 else:
-    # `dataclasses` compiles what it makes, and takes two milliseconds to load and do so.
+    # Imported only when needed: `dataclasses` takes two milliseconds to load and to compile the class.
     _figures = ModuleOnDemand("scopes._figures")
 
 
 class StatisticsView:
-    """Live figures of the process, of a type, or of a thread: each read counts again."""
+    """Live statistics of the process, of a type, or of a thread: each read counts again."""
 
     __slots__ = ("__weakref__", "_kind", "_thread")
 
@@ -25,7 +25,7 @@ class StatisticsView:
         self._thread = thread
 
     def snapshot(self) -> DisposeStatistics:
-        """Return the figures of this moment, frozen.
+        """Return a frozen copy of the current figures.
 
         Examples
         --------
@@ -37,42 +37,42 @@ class StatisticsView:
 
     @property
     def live_count(self) -> int:
-        """How many are alive: all created less all disposed."""
+        """The number of objects alive: created minus disposed."""
         return self.snapshot().live_count
 
     @property
     def created_outside_scope_count(self) -> int:
-        """How many were created while no scope was current."""
+        """The number of objects created while no scope was current."""
         return self.snapshot().created_outside_scope_count
 
     @property
     def disposed_outside_scope_count(self) -> int:
-        """How many were disposed while no scope owned them."""
+        """The number of objects disposed while no scope owned them."""
         return self.snapshot().disposed_outside_scope_count
 
     @property
     def created_in_scope_count(self) -> int:
-        """How many were created while a scope was current."""
+        """The number of objects created while a scope was current."""
         return self.snapshot().created_in_scope_count
 
     @property
     def disposed_in_scope_count(self) -> int:
-        """How many were disposed while a scope owned them, by the scope or otherwise."""
+        """The number of objects disposed while a scope owned them, by the scope or otherwise."""
         return self.snapshot().disposed_in_scope_count
 
     @property
     def attached_to_scope_count(self) -> int:
-        """How often a scope took something over by ``attach``."""
+        """How often ``attach`` gave an object to a scope."""
         return self.snapshot().attached_to_scope_count
 
     @property
     def detached_from_scope_count(self) -> int:
-        """How often something was left without an owner."""
+        """How often an object lost its owner by ``detach`` or a move."""
         return self.snapshot().detached_from_scope_count
 
     @property
     def finalized_count(self) -> int:
-        """How many of the disposed went because their last reference did."""
+        """The number of disposed objects that ended with their last reference."""
         return self.snapshot().finalized_count
 
     def __str__(self) -> str:
@@ -86,11 +86,11 @@ class StatisticsView:
 
 
 class Statistics(StatisticsView):
-    """The figures of the whole process: what ``scopes.statistics`` is.
+    """Statistics of the whole process: the class of ``scopes.statistics``.
 
-    Objects that the library makes (tensors above all) are counted when they are created and when they are
-    disposed. A user's own resource that is attached counts only in ``attached_to_scope_count`` and
-    ``detached_from_scope_count``, because the library did not see its creation.
+    The library counts its own objects, such as tensors, when they are created and disposed. A user's
+    resource, such as a file, counts only in ``attached_to_scope_count`` and ``detached_from_scope_count``,
+    because the library did not see its creation.
 
     Examples
     --------
@@ -111,21 +111,21 @@ class Statistics(StatisticsView):
         super().__init__()
 
     def of(self, kind: type) -> StatisticsView:
-        """Return the figures of the objects that were created as `kind` or as a subclass of it."""
+        """Return the statistics of `kind` and its subclasses."""
         if not isinstance(kind, type):
             raise TypeError(f"statistics.of() takes a class, not a {type(kind).__name__}: write of(type(x))")
         return StatisticsView(kind=kind)
 
     @property
     def this_thread(self) -> StatisticsView:
-        """The figures of the objects that the calling thread created, wherever they went since.
+        """The statistics of the objects that the calling thread created.
 
-        Keep it to read a thread's figures after the thread has ended.
+        Keep this object to read a thread's figures after the thread has ended.
         """
         return StatisticsView(thread=CountingThread())
 
     def reset(self) -> None:
-        """Start again at zero. Objects from before are no longer counted, whatever happens to them."""
+        """Set all figures to zero. Objects created before are no longer counted."""
         reset()
 
 

@@ -1,4 +1,4 @@
-"""For libraries that make disposables of their own: what ``tensor`` itself stands on.
+"""Functions for libraries with their own disposables; ``tensor`` uses them too.
 
 A class whose objects scopes own weakly and statistics count derives from
 ``scopes.Disposable``, in C from ``scopes.core.disposable``.
@@ -71,7 +71,7 @@ __all__ = [
     "write_page",
 ]
 
-# Spilling needs `tempfile`, which takes 7 ms to load, and reports take long, too.
+# Loaded on demand: spilling needs `tempfile`, which takes 7 ms to load, and reports take long too.
 _ON_DEMAND = {
     **dict.fromkeys(("SpillError", "SpillFile", "SpillStatistics", "Spilled"), "scopes._spill"),
     "History": "scopes.tracking.history",

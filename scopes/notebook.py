@@ -24,29 +24,30 @@ __all__ = ["load_ipython_extension", "unload_ipython_extension"]
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Let cells of `shell` begin with ``%%scope`` or ``%%leaks``: what ``%load_ext disposescope`` calls."""
+    """Register ``%%scope`` and ``%%leaks`` in `shell`. ``%load_ext disposescope`` calls this."""
     cells = _Cells(shell)
     shell.register_magic_function(cells.scope, "cell", "scope")
     shell.register_magic_function(cells.leaks, "cell", "leaks")
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """Take the magics away again: what ``%unload_ext disposescope`` calls."""
+    """Remove the magics. ``%unload_ext disposescope`` calls this."""
     for name in ("scope", "leaks"):
         shell.magics_manager.magics["cell"].pop(name, None)
 
 
 class _Cells:
-    """Runs cells of a shell."""
+    """The magics of one shell."""
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
 
     def scope(self, line: str, cell: str) -> None:
-        """Run the cell in a dispose scope: at its end, what it made and did not name is disposed.
+        """Run the cell in a dispose scope: at its end, tensors that no variable holds are disposed.
 
-        ``%%scope`` or ``%%scope NAME``: by this name reports and errors know it; else by ``In[3]``. What
-        variables hold lives on: tensors, those in containers and dataclasses, modules, optimizers.
+        ``%%scope NAME`` sets the scope's name in reports and errors; ``%%scope`` alone uses ``In[3]``.
+        Tensors that variables hold stay alive: directly, or in containers, dataclasses, modules and
+        optimizers.
         """
         __tracebackhide__ = True  # IPython shows the user's frames alone
         name = line.strip() or f"In[{self._shell.displayhook.prompt_count}]"
@@ -65,11 +66,12 @@ class _Cells:
                     scope._hand_out(*self._named())
 
     def leaks(self, line: str, cell: str) -> None:
-        """Run the cell with tracking on, and show what its lines kept: the report of ``disposescope run``.
+        """Run the cell with tracking on, and show the report of ``disposescope run``.
 
-        It shows what was alive at the high-water mark, where the end does not tell all of it, and what is
-        alive at the end, by the line that created it, with who holds it; and whether lines keep more and
-        more. ``%%leaks 3`` notes three lines for each: with the caller, and the caller's caller.
+        The report lists the disposables alive at the end by the line that created them, with their holders,
+        and the lines that keep more and more. It lists the high-water mark too, unless the end shows the
+        same. ``%%leaks 3`` records three lines for each disposable: the line, its caller, and the caller's
+        caller.
         """
         __tracebackhide__ = True
         depth = line.strip() or "1"
@@ -87,13 +89,13 @@ class _Cells:
                     exec(code, self._shell.user_ns)
             finally:
                 history.end()
-                gc.collect()  # what it frees is no leak
+                gc.collect()  # garbage is not a leak
                 import_module("IPython.display").display(Outcome(history, name))
 
     def _compiled(self, cell: str) -> Iterator[CodeType]:
-        """Yield what to run, as IPython does: the value of a last expression is shown, and is in ``Out``."""
+        """Yield the code to run. As in IPython, the last expression is shown and stored in ``Out``."""
         shell = self._shell
-        # Below the magic: its lines have the numbers that they have in the cell.
+        # Start on line 2, below the magic, so that line numbers match the cell.
         source = f"\n{shell.transform_cell(cell)}"
         file = shell.compile.cache(source, shell.displayhook.prompt_count, raw_code=cell)
         tree = shell.transform_ast(shell.compile.ast_parse(source, filename=file))
@@ -106,7 +108,7 @@ class _Cells:
                 yield shell.compile(part, file, kind)
 
     def _named(self) -> Iterator[object]:
-        """Yield the values of the user's variables; IPython's own are Out, _, _3 and their like."""
+        """Yield the values of the user's variables, without IPython's own: Out, _, _3 and so on."""
         hidden = self._shell.user_ns_hidden
         for name, value in self._shell.user_ns.items():
             if hidden.get(name, self) is not value:

@@ -1,4 +1,4 @@
-"""Collation of samples to a batch."""
+"""Collate samples into a batch."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from tensor.lowlevel import TensorCore
 
 
 def default_collate(samples: Sequence[Any]) -> Any:
-    """Return a batch of `samples`: tensors stacked along a new first dimension, in the samples' structure.
+    """Return a batch with the structure of `samples`: tensors are stacked along a new first dimension.
 
-    Tensors, arrays and numbers become a tensor; tuples, lists, named tuples and mappings of them the same of
-    tensors; text stays a list.
+    Tensors, arrays and numbers become one tensor. Tuples, lists, named tuples and mappings keep their type,
+    with tensors as items. Text becomes a list.
 
     Raises
     ------
     TypeError
-        If samples are of another kind.
+        If a sample has another type.
     ValueError
         If samples have different shapes, lengths or keys.
 
@@ -35,10 +35,10 @@ def default_collate(samples: Sequence[Any]) -> Any:
 
 
 def default_convert(sample: Any) -> Any:
-    """Return a sample with tensors instead of NumPy's arrays, at any depth of tuples, lists and mappings.
+    """Convert NumPy arrays in a sample to tensors, at any depth of tuples, lists and mappings.
 
-    What a `DataLoader` does with single samples (``batch_size=None``). Everything else stays what it is; the
-    tensors share the arrays' memory.
+    A `DataLoader` uses it for single samples (``batch_size=None``). The tensors share memory with the arrays.
+    Other objects are returned unchanged.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Data sets: samples by index."""
+"""Data sets."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Dataset(Generic[T_co]):
-    """Base of data sets: derive, and define ``__getitem__`` and ``__len__``.
+    """Base class of map-style data sets. Subclasses define ``__getitem__`` and ``__len__``.
 
-    A `DataLoader` calls ``dataset[i]`` outside of all scopes, so that samples which the data set keeps (in a
-    cache, say) live as long as the data set refers to them. To move a data set to another scope, or to return
-    it from a ``@disposing`` function, moves the tensors in its attributes.
+    A `DataLoader` calls ``dataset[i]`` outside of all scopes, so samples that the data set caches stay alive.
+    Moving a data set to another scope moves the tensors in its attributes. So does returning it from a
+    ``@disposing`` function.
 
     Examples
     --------
@@ -34,7 +34,7 @@ class Dataset(Generic[T_co]):
     """
 
     def __disposables__(self) -> list[object]:
-        # For scopes: attaching or returning a data set moves the tensors in its attributes.
+        # Scopes call this when the data set is attached or returned.
         return list(vars(self).values())
 
     def __getitem__(self, index: int) -> T_co:
@@ -45,10 +45,10 @@ class Dataset(Generic[T_co]):
 
 
 class IterableDataset(Dataset[T_co]):
-    """Base of data sets that are iterated, and have no indices: derive, and define ``__iter__``.
+    """Base class of iterable data sets without indices. Subclasses define ``__iter__``.
 
-    Each worker of a `DataLoader` iterates over a copy of its own: ``get_worker_info()`` says which part of
-    the samples is its, else each sample comes once from each worker.
+    Each worker of a `DataLoader` iterates over its own copy. Select a part of the samples by
+    ``get_worker_info()``, or every worker returns all samples.
 
     Examples
     --------
@@ -71,22 +71,22 @@ class IterableDataset(Dataset[T_co]):
 
 
 class BatchDataset(IterableDataset[T_co]):
-    """Base of data sets that read whole batches, for `DataLoader`: derive, and define both methods."""
+    """Base class of data sets that read whole batches. Subclasses define both methods."""
 
     def batches(self, batch_size: int, *, drop_last: bool) -> Iterable[Any]:
-        """Return what `collate` makes the batches of one epoch of. It is read outside of all scopes."""
+        """Return the raw batches of one epoch, for `collate`. The loader reads them outside of all scopes."""
         raise NotImplementedError
 
     def collate(self, batch: Any) -> T_co:
-        """Return a batch of tensors, which belong to the scope of the loop."""
+        """Convert a raw batch to tensors, which belong to the scope of the loop."""
         raise NotImplementedError
 
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
-    """Samples are the tuples of the rows of `tensors`, which have one length. The tensors are not copied.
+    """Data set of the rows of `tensors`, which have the same length. The tensors are not copied.
 
-    They belong to the data set from then on, and to no scope, as the buffers of a module do: they live as
-    long as something refers to them.
+    The tensors are detached from their scopes, as the buffers of a module are: they live as long as something
+    refers to them.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Reading and collating the samples of a batch, in the loop's process or in a worker."""
+"""Read and collate the samples of a batch, in the loop's process or in a worker."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ EXHAUSTED: Final = _Exhausted()
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to create batches. Each worker gets it.
+    """Instructions for creating batches, for this process or a worker.
 
-    `batch_size` is None for single samples; with a batch sampler any number.
+    `batch_size` is None for single samples. With a batch sampler it is any number.
     """
 
     dataset: Any
@@ -43,7 +43,7 @@ class Recipe:
         return Numbered(self)
 
     def _reads_rows(self) -> bool:
-        """Return whether a batch can be read in one step: its collated samples would be the tensors' rows."""
+        """Return whether one indexing operation can read a batch, because the samples are rows of tensors."""
         return (
             self.collate_fn is None
             and self.batch_size is not None
@@ -53,9 +53,9 @@ class Recipe:
 
 
 class Source:
-    """A source of batches, in two steps: samples belong to no scope, and the collated batch does."""
+    """Source of batches in two steps: `read` runs outside of scopes, `collate` inside."""
 
-    takes_several = False  # whether what `read` takes can be iterated over, a sample each
+    takes_several = False  # whether the argument of `read` is an iterable of samples
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
@@ -64,7 +64,7 @@ class Source:
         )
 
     def read(self, numbers: Any) -> Any:
-        """Return the samples of these indices, or `EXHAUSTED`; of one index without batches."""
+        """Return the samples of these indices, or of one index without batches; or `EXHAUSTED`."""
         raise NotImplementedError
 
     def collate(self, samples: Any) -> Any:
@@ -101,7 +101,7 @@ class Rows(Source):
 
 
 class Stream(Source):
-    """A data set that is iterated. Only the count of the indices matters: the most samples to return."""
+    """Iterable data set. `read` returns as many samples as it gets indices, or fewer at the end."""
 
     def __init__(self, recipe: Recipe) -> None:
         super().__init__(recipe)

@@ -1,4 +1,4 @@
-"""Batches of a data set, made here or by worker processes."""
+"""Load batches of a data set, in this process or in worker processes."""
 
 from __future__ import annotations
 
@@ -47,62 +47,63 @@ class Samples(Protocol[T_co]):
 
 
 class DataLoader(Generic[T_co, B_co]):
-    """Iterates over a data set in batches, any number of times.
+    """Iterable over the batches of a data set.
 
-    A batch belongs to the scope that is current where the loop asks for it, like any other tensor made there;
-    not so samples: they are read outside of all scopes, and tensors of the data set are never disposed.
+    A batch belongs to the scope that is current when the loop requests it, like any other new tensor. Samples
+    are read outside of all scopes, so tensors of the data set are never disposed.
 
-    With ``num_workers`` processes make the batches ahead of the loop, each of them one in turn, and they come
-    in the order that there would be without them. Tensors of 4 KiB and more come in shared memory, without a
-    copy; each gives its memory back for another batch when it is disposed, or its last reference goes. An
-    error of a worker is raised here, with the worker's traceback in its note; when a worker dies, all end,
-    with a ``RuntimeError`` that says how it died. They end with the loop, also where it is left early.
+    With ``num_workers``, worker processes create the batches in advance, in turn. The order of batches is the
+    same as without workers. Tensors of 4 KiB and more use shared memory, without a copy. The memory is reused
+    for another batch when the tensor is disposed or its last reference goes. An error in a worker is raised
+    in the loop, with the worker's traceback in a note. If a worker dies, all workers end, and a
+    ``RuntimeError`` says how it died. Workers end with the loop, also after a ``break``.
 
     Parameters
     ----------
     dataset
-        Anything with ``__getitem__`` and ``__len__``, or an ``IterableDataset``.
+        An object with ``__getitem__`` and ``__len__``, or an ``IterableDataset``.
     batch_size
-        The number of samples in a batch; None hands out single samples.
+        The number of samples in a batch; None returns single samples.
     shuffle
-        Go through the samples in a new random order each time.
+        Use a new random order for each epoch.
     sampler
-        Gives the numbers of the samples instead of `shuffle`: anything that can be iterated over.
+        An iterable of sample indices, instead of `shuffle`.
     batch_sampler
-        Gives lists of numbers, a batch each, instead of `batch_size`, `shuffle`, `sampler`, `drop_last`.
+        An iterable of lists of indices, one list for each batch, instead of `batch_size`, `shuffle`,
+        `sampler` and `drop_last`.
     num_workers
-        How many processes make batches; 0 makes them in this one.
+        The number of worker processes; 0 creates batches in this process.
     collate_fn
-        Makes a batch from a list of samples; ``default_collate`` for None, and for single samples
-        ``default_convert``.
+        Function that creates a batch from a list of samples. The default is ``default_collate``, or
+        ``default_convert`` for single samples.
     pin_memory
-        Changes nothing: there is no device to copy to.
+        No effect: there is no device to copy to.
     drop_last
-        Leave out a last batch that would be smaller; of an ``IterableDataset`` that of each worker.
+        Drop the last batch if it is smaller. With an ``IterableDataset``, drop the last batch of each worker.
     timeout
-        For how many seconds a batch of a worker is waited for; 0 is for ever.
+        The most seconds to wait for a batch of a worker; 0 waits without a limit.
     worker_init_fn
-        Called in each worker with its number, before its first batch.
+        Function that each worker calls with its id before its first batch.
     multiprocessing_context
-        How processes start: "fork", "spawn", "forkserver", or a context of ``multiprocessing``. None is what
-        ``multiprocessing`` does by default. All but "fork" need a data set that can be pickled.
+        The start method of processes: "fork", "spawn", "forkserver", or a context of ``multiprocessing``.
+        None uses the default of ``multiprocessing``. All but "fork" need a data set that can be pickled.
     generator
-        What orders, and the seeds of workers, are drawn from: a ``tensor.Generator``, or a seed for one of
-        the loader's own, which gives the same in each run. None is the default generator. Worker `i` seeds
-        ``random``, ``numpy.random`` and ``tensor`` with a number drawn when it is started, plus `i`.
+        The random generator for orders and for seeds of workers: a ``tensor.Generator``, or a seed for a new
+        one, which makes runs reproducible. None is the default generator. Worker `i` seeds ``random``,
+        ``numpy.random`` and ``tensor`` with a random base seed plus `i`.
     prefetch_factor
-        How many batches are made ahead by each worker; None is 2.
+        The number of batches that each worker creates in advance; None is 2.
     persistent_workers
-        Keep processes, with their copies of the data set, from one loop to the next.
+        Keep the worker processes and their copies of the data set between epochs.
     pin_memory_device
-        Changes nothing.
+        No effect.
     in_order
-        With False batches come as they are ready.
+        If False, return batches in the order in which they are ready.
     dispose_batches
-        With True each batch is in a scope of its own, which ends before the next batch is made, and when the
-        loop has come to its end. That scope is current only while the batch is made. To keep a tensor of a
-        batch, clone it, or take it out of its scope (``scope.attach(x)``). Where no next batch is asked for
-        (a ``break``, ``next(iter(loader))``), the last one is the caller's.
+        If True, each batch has its own scope, which ends before the next batch is created and at the end of
+        the loop. The scope is current only while the batch is created. To keep a tensor of a batch, clone it
+        or move it to another scope (``scope.attach(x)``). After a ``break`` or ``next(iter(loader))``, the
+        last batch stays alive and the caller owns it.
 
     Examples
     --------
@@ -189,10 +190,10 @@ class DataLoader(Generic[T_co, B_co]):
         if isinstance(self.dataset, IterableDataset):
             count, size = len(self.dataset), self.batch_size or 1
             return count // size if self.drop_last else -(-count // size)
-        return len(self._tasks_of_a_round())  # type: ignore[arg-type]  # without a length it raises, as it should
+        return len(self._tasks_of_a_round())  # type: ignore[arg-type]  # raises TypeError if the sampler has no length
 
     def __disposables__(self) -> list[object]:
-        # For scopes, as the data set itself does.
+        # Scopes call this when the loader is attached or returned.
         return [self.dataset]
 
     @overload
@@ -251,7 +252,7 @@ class _Batches:
         self._loader = loader
         self._done = 0
         tasks = iter(loader._tasks_of_a_round())
-        # Always drawn, so that the orders of the epochs are the same with workers and without.
+        # Always drawn, so that the orders of epochs are the same with and without workers.
         base_seed = int((loader.generator or default_generator).numbers.integers(2**62))
         self._source: Source | WorkerRound
         if loader.num_workers:
@@ -327,7 +328,7 @@ class _Batches:
         self._source = Source(self._loader._recipe())
 
     def __del__(self) -> None:
-        # There is no next batch, and the caller may keep this one.
+        # No next batch follows, so the caller may keep this one.
         scope, self._scope = self._scope, None
         if scope is not None and not scope.is_disposed:
             scope.move_to_outer(*scope.disposables_view)

@@ -1,4 +1,4 @@
-"""Data sets made of others: subsets, concatenated data sets, and data sets side by side."""
+"""Data sets composed of others: subsets, concatenations and stacks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Numbered(Protocol[T_co]):
-    """Samples by index."""
+    """Protocol of data sets with samples by index."""
 
     def __getitem__(self, index: int, /) -> T_co: ...
 
@@ -26,7 +26,7 @@ class Numbered(Protocol[T_co]):
 
 
 class Subset(Dataset[T_co]):
-    """The samples of `dataset` that `indices` name, in their order.
+    """Subset of a data set: the samples at `indices`, in that order.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class Subset(Dataset[T_co]):
 
 
 class ConcatDataset(Dataset[T_co]):
-    """The samples of several data sets, one after the other.
+    """Concatenation of several data sets.
 
     Examples
     --------
@@ -76,7 +76,7 @@ class ConcatDataset(Dataset[T_co]):
 
 
 class ChainDataset(IterableDataset[T_co]):
-    """The samples of several data sets that are iterated, one after the other.
+    """Concatenation of several iterable data sets.
 
     Examples
     --------
@@ -93,11 +93,11 @@ class ChainDataset(IterableDataset[T_co]):
             yield from dataset
 
     def __len__(self) -> int:
-        return sum(len(part) for part in self.datasets)  # type: ignore[misc, arg-type]  # raises where there is none
+        return sum(len(part) for part in self.datasets)  # type: ignore[misc, arg-type]  # raises TypeError if a part has no length
 
 
 class StackDataset(Dataset[Any]):
-    """Data sets of one length side by side: samples are tuples of theirs, or dicts where they have names.
+    """Stack of data sets of equal length: samples are tuples of their samples, or dicts for named ones.
 
     Examples
     --------
@@ -129,12 +129,12 @@ class StackDataset(Dataset[Any]):
 def random_split(
     dataset: Numbered[Any], lengths: Sequence[float], generator: Generator | None = None
 ) -> list[Subset[Any]]:
-    """Return random parts of `dataset` of these lengths, or of these shares of it, which sum to 1.
+    """Split `dataset` into random subsets with these lengths, or fractions that sum to 1.
 
     Raises
     ------
     ValueError
-        If the lengths do not sum to that of the data set.
+        If the lengths do not sum to the length of the data set.
 
     Examples
     --------
@@ -146,7 +146,7 @@ def random_split(
     sizes = [int(n) for n in lengths]
     if isclose(sum(lengths), 1) and sum(lengths) <= 1 + 1e-9:
         sizes = [floor(count * share) for share in lengths]
-        for i in range(count - sum(sizes)):  # what rounding has left over, one each
+        for i in range(count - sum(sizes)):  # distribute the remainder of rounding
             sizes[i % len(sizes)] += 1
     if sum(sizes) != count:
         raise InvalidArgumentError(

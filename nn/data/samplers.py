@@ -1,4 +1,4 @@
-"""Samplers: the order in which the samples of a data set are read."""
+"""Samplers: the order of samples in an epoch."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 T_co = TypeVar("T_co", covariant=True)
 
-# How many numbers are drawn at a time.
+# The number of random numbers drawn at a time.
 _DRAWN = 1024
 
 
 class Sampler(Generic[T_co]):
-    """Base of samplers: derive, and define ``__iter__``, which gives numbers of samples, and ``__len__``.
+    """Base class of samplers. Subclasses define ``__iter__``, which yields indices, and ``__len__``.
 
     Examples
     --------
@@ -44,7 +44,7 @@ class Sampler(Generic[T_co]):
 
 
 class SequentialSampler(Sampler[int]):
-    """All samples in their order.
+    """Sampler of all indices in order.
 
     Examples
     --------
@@ -64,18 +64,18 @@ class SequentialSampler(Sampler[int]):
 
 
 class RandomSampler(Sampler[int]):
-    """Samples in a random order, drawn again in each epoch.
+    """Sampler in a random order, which is drawn again for each epoch.
 
     Parameters
     ----------
     data_source
-        The data set, of which the length alone is asked for.
+        The data set; the sampler only uses its length.
     replacement
-        Whether a sample may come again before all have come.
+        Whether to draw with replacement.
     num_samples
-        How many a round has; None for as many as there are.
+        The number of indices in an epoch; None for the length of the data set.
     generator
-        What is drawn from; None is the default generator.
+        The random generator; None is the default one.
 
     Examples
     --------
@@ -102,7 +102,7 @@ class RandomSampler(Sampler[int]):
 
     @property
     def num_samples(self) -> int:
-        """How many samples an epoch has."""
+        """The number of indices in an epoch."""
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
@@ -121,7 +121,7 @@ class RandomSampler(Sampler[int]):
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """The samples of some indices, in a random order.
+    """Sampler of the given indices in a random order.
 
     Examples
     --------
@@ -143,18 +143,18 @@ class SubsetRandomSampler(Sampler[int]):
 
 
 class WeightedRandomSampler(Sampler[int]):
-    """Random samples in proportion to weights, which need not sum to 1.
+    """Random sampler with probabilities in proportion to `weights`, which need not sum to 1.
 
     Parameters
     ----------
     weights
-        One for each sample, at least 0; a sequence or a tensor.
+        One weight for each sample, at least 0; a sequence or a tensor.
     num_samples
-        How many a round has.
+        The number of indices in an epoch.
     replacement
-        Whether a sample may come again.
+        Whether to draw with replacement.
     generator
-        What is drawn from; None is the default generator.
+        The random generator; None is the default one.
 
     Examples
     --------
@@ -196,7 +196,7 @@ class WeightedRandomSampler(Sampler[int]):
 
 
 class BatchSampler(Sampler[list[int]]):
-    """The indices of another sampler, `batch_size` at a time.
+    """Sampler of batches: lists of `batch_size` indices of another sampler.
 
     Examples
     --------
@@ -221,5 +221,5 @@ class BatchSampler(Sampler[list[int]]):
                 yield batch
 
     def __len__(self) -> int:
-        count = len(self.sampler)  # type: ignore[arg-type]  # a sampler without a length raises, as it should
+        count = len(self.sampler)  # type: ignore[arg-type]  # raises TypeError if the sampler has no length
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)

@@ -1,9 +1,9 @@
-"""Tensors of batches in shared memory: a worker writes them, the loop's process reads them in place.
+"""Send tensors of batches through shared memory, without a copy in the loop's process.
 
-A block of shared memory holds one tensor. The worker makes it, under the next of its names; the loop's
-process opens it as soon as it hears of it, and removes the name: from then on the operating system frees the
-memory when the last process that has it open ends, however it ends. When the tensor, its views and exports
-are gone, the block goes back to its worker with the next task, and is written again.
+A block of shared memory holds one tensor. The worker creates it under the next of its names. The loop's
+process opens it with the first answer that mentions it, and removes the name. From then on the operating
+system frees the memory when the last process closes it or ends. When the tensor, its views and exports are
+gone, the next task returns the block to its worker, which reuses it.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
     from tensor.lowlevel import Array
 
-# Smaller tensors are sent directly: that takes no longer, and a label that the user keeps keeps no block.
+# Smaller tensors are pickled: that is as fast, and a small tensor that the user keeps holds no block.
 _LEAST = 4096
-# A block that was passed over so many times has a size that is no longer needed.
+# A free block that was not chosen this many times is closed: its size is no longer needed.
 _IDLE = 64
-# If a worker has so many blocks in use, for example because a program collects batches, tensors are copied.
-# For each block is an open file, of which a process may have a thousand.
+# Above this number of used blocks of a worker, tensors are copied, for example if a program collects batches.
+# Each block is an open file, and a process may have about a thousand.
 _MOST_OUT = 64
 
 
@@ -43,7 +43,7 @@ class Written:
     def __init__(self, name: str) -> None:
         self._name = name
         self._blocks: dict[int, SharedMemory] = {}
-        self._free: dict[int, int] = {}  # with the number of takes when each came back
+        self._free: dict[int, int] = {}  # with the number of takes at the time of each return
         self._takes = 0
         self._made = 0
 
@@ -76,12 +76,12 @@ class Written:
         return number
 
     def give_back(self, numbers: Iterable[int]) -> None:
-        """Take back blocks without readers."""
+        """Mark blocks without readers as free."""
         for number in numbers:
             self._free[number] = self._takes
 
     def made(self) -> int:
-        """Return how many blocks were created so far. Their numbers are lower."""
+        """Return the number of blocks created so far. All block numbers are lower."""
         return self._made
 
     def retire(self) -> list[int]:
@@ -122,8 +122,8 @@ class Read:
         self._blocks: dict[int, SharedMemory] = {}
         self._out: set[int] = set()
         self._ended = False
-        # Any thread may add to it when it releases a tensor: a deque needs no lock for that.
-        self._let_go: deque[int] = deque()
+        # Any thread may append to it when it releases a tensor. A deque needs no lock for that.
+        self._released: deque[int] = deque()
         self._returned: list[int] = []
 
     def open(self, made: int) -> None:
@@ -143,7 +143,7 @@ class Read:
             self._blocks.pop(number).close()
 
     def read(self, number: int, dtype: str, shape: tuple[int, ...]) -> Tensor:
-        """Return the tensor in a block: over its memory, or a copy if too many blocks are in use."""
+        """Return the tensor in a block, without a copy unless too many blocks are in use."""
         block = self._blocks[number]
         assert block.buf is not None
         if len(self._out) >= _MOST_OUT:
@@ -156,9 +156,9 @@ class Read:
         return from_blob(block.buf, shape, dtype, on_release=lambda: self._come_back(number))
 
     def _come_back(self, number: int) -> None:
-        self._let_go.append(number)
+        self._released.append(number)
         if self._ended:
-            self._close_let_go()
+            self._close_released()
 
     def give_back(self, numbers: Iterable[int]) -> None:
         """Return blocks whose tensors were never created."""
@@ -171,15 +171,15 @@ class Read:
         return returned
 
     def _collect(self) -> None:
-        for _ in range(len(self._let_go)):
-            number = self._let_go.popleft()
+        for _ in range(len(self._released)):
+            number = self._released.popleft()
             self._out.discard(number)
             self._returned.append(number)
 
     def end(self) -> None:
-        """Remove all names, and close all blocks: those of living tensors as soon as these end."""
+        """Remove all names and close all blocks. Blocks of living tensors close when the tensors end."""
         try:
-            while True:  # what the worker has made, and did not live to tell of
+            while True:  # blocks that the worker created and did not report before it died
                 self._open_next()
         except (FileNotFoundError, ValueError) as error:
             if isinstance(error, ValueError):
@@ -189,21 +189,21 @@ class Read:
         for number in self._blocks.keys() - self._out:
             self._blocks.pop(number).close()
         self._ended = True
-        self._close_let_go()
+        self._close_released()
 
     def _remove_name_without_memory(self) -> None:
-        """Remove the name of a block to which the worker, when it was killed, had not yet given memory.
+        """Remove the name of a block without memory, which a worker had when it was killed.
 
-        Python's `SharedMemory` can't open it. Linux documents where names are (shm_overview(7)); elsewhere
-        such a name, of no bytes, stays.
+        Python's `SharedMemory` can't open it. Linux documents the folder of names (shm_overview(7)). On other
+        systems the name, which uses no memory, stays.
         """
         Path("/dev/shm", f"{self._name}_{self._opened}").unlink(missing_ok=True)
 
     def _settle(self) -> None:
-        """Tell the process that tracks names that the next one is gone.
+        """Tell the resource tracker that the next name is removed.
 
-        An interrupt may arrive after the removal and before the message about it. A second message changes
-        nothing, once there is a message that the name exists.
+        An interrupt may arrive after the removal and before the tracker's message. A second message has no
+        effect if the tracker knows the name.
         """
         if os.name == "posix":
             from multiprocessing import resource_tracker
@@ -212,11 +212,11 @@ class Read:
             resource_tracker.register(name, "shared_memory")
             resource_tracker.unregister(name, "shared_memory")
 
-    def _close_let_go(self) -> None:
+    def _close_released(self) -> None:
         while True:
             try:
-                number = self._let_go.popleft()
-            except IndexError:  # another thread may have taken the last
+                number = self._released.popleft()
+            except IndexError:  # another thread may have taken the last one
                 return
             block = self._blocks.pop(number, None)
             if block is not None:
@@ -224,7 +224,7 @@ class Read:
 
 
 def pack(batch: object, blocks: Written) -> tuple[bytes, list[int]]:
-    """Return a batch as bytes, and the numbers of the blocks that its large tensors were written to."""
+    """Pickle a batch. Return the bytes, and the numbers of the blocks with its large tensors."""
     file = BytesIO()
     packer = _Packer(file, blocks)
     try:
@@ -236,7 +236,7 @@ def pack(batch: object, blocks: Written) -> tuple[bytes, list[int]]:
 
 
 def unpack(data: bytes, numbers: Iterable[int], blocks: Read) -> Any:
-    """Return the batch that was packed; its tensors belong to the current scope."""
+    """Unpickle a batch from `pack`. Its tensors belong to the current scope."""
     unpacker = _Unpacker(BytesIO(data), blocks)
     try:
         return unpacker.load()
@@ -252,8 +252,8 @@ class _Packer(pickle.Pickler):
     def __init__(self, file: BytesIO, blocks: Written) -> None:
         super().__init__(file, protocol=5)
         self._blocks = blocks
-        # By identity: a tensor that occurs twice is one on the other side, too. The tensor is held, so that
-        # its identity is not used again.
+        # By id, so that a tensor that occurs twice is one tensor in the reader too. Keep the tensor alive, so
+        # that its id is not reused.
         self._written: dict[int, tuple[Tensor, _Written]] = {}
 
     def numbers(self) -> list[int]:

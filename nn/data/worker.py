@@ -1,4 +1,4 @@
-"""A worker: the process that creates batches for a loader, and its code."""
+"""Worker process of a loader: it creates batches."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from multiprocessing.connection import Connection
 
-# How often a worker checks that its parent is alive, if no closed connection shows it.
+# How often a worker checks that its parent is alive, in case its connection does not close.
 LOOK_EVERY = 1.0  # seconds
-# How long a worker may take to end by itself.
+# The time for a worker to exit before it is killed.
 GRACE = 5.0  # seconds
 _GRACE_OF_ORPHANS = 1.0
 
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """The worker that calls `get_worker_info`."""
+    """Information on a worker, from `get_worker_info`."""
 
     id: int
     num_workers: int
@@ -50,12 +50,12 @@ class Job:
     num_workers: int
     base_seed: int
     init_fn: Callable[[int], object] | None
-    blocks: str  # what the names of its blocks begin with
+    blocks: str  # the prefix of its blocks' names
 
 
 @dataclass(frozen=True)
 class Task:
-    """A requested batch. A new `round` begins at the data set's start."""
+    """Request of a batch. A new `round` restarts the data set."""
 
     round: int
     order: int
@@ -65,7 +65,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Failure:
-    """An error of a worker: pickled if it can be, and as text."""
+    """Error of a worker: pickled if possible, and as text."""
 
     pickled: bytes | None
     kind: str
@@ -74,7 +74,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Answer:
-    """A packed batch with its blocks, or None if no samples are left, or an error."""
+    """Result of a task: a packed batch with its blocks, None if no samples are left, or an error."""
 
     round: int
     order: int
@@ -88,10 +88,10 @@ _info: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """Return the `DataLoader` worker of this process; None in other processes.
+    """Return information on this `DataLoader` worker; None outside of workers.
 
-    It has ``id``, ``num_workers``, ``seed`` (of this worker's random numbers) and ``dataset``, the worker's
-    own copy: an ``IterableDataset`` reads by them which part of the samples is its.
+    It has ``id``, ``num_workers``, ``seed`` (of this worker's random numbers) and ``dataset`` (the worker's
+    copy). An ``IterableDataset`` can use them to select its part of the samples.
 
     Examples
     --------
@@ -103,17 +103,17 @@ def get_worker_info() -> WorkerInfo | None:
 
 
 class _StoppedError(Exception):
-    """Raised between two samples if the loader no longer needs them."""
+    """The loader no longer needs the samples. Raised between two samples."""
 
 
 def run(job: Job, connection: Connection, other_ends: Callable[[], None]) -> None:
     """Create batches until all are done: the main function of a worker's process."""
-    # Only the parent handles Ctrl-C, which all processes of a terminal get.
+    # Ignore Ctrl-C, which a terminal sends to all its processes: the parent handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     other_ends()
-    current.set(None)  # the scope that was current at a fork is the parent's
+    current.set(None)  # a scope that was current at the fork belongs to the parent
     set_num_threads(1)
     _Worker(job, connection).run()
 
@@ -127,7 +127,7 @@ class _Worker:
         self._ended = threading.Event()
         self._is_stopping = False
         self._is_orphan = False
-        self._asked = -1  # the latest round of which a task has come
+        self._asked = -1  # the latest round with a task
         self._source: Source | Failure | None = None
         self._is_exhausted = False
 
@@ -139,24 +139,24 @@ class _Worker:
             while (task := self._tasks.get()) is not None and not self._is_stopping:
                 self._blocks.give_back(task.returned)
                 if task.round != self._asked:
-                    continue  # the loop was left, and another has begun
+                    continue  # the loop has ended, and another has begun
                 if task.round != begun:
                     begun, self._is_exhausted = task.round, False
                     self._source = failed or self._begin()
                 if not self._is_exhausted:
                     self._answer(task)
         except (BrokenPipeError, ConnectionResetError, _StoppedError):
-            pass  # no process waits for an answer
+            pass  # the parent has closed the connection
         finally:
             if self._is_orphan:
                 self._blocks.unlink()
             self._ended.set()
 
     def _listen_to_the_end(self) -> None:
-        """Receive tasks immediately, so that the sender never waits, and end with the parent."""
+        """Receive tasks at once, so that the sender never waits. Exit when the parent exits."""
         try:
             self._listen()
-        finally:  # also after its own error: without a listener this process would never end
+        finally:  # also after an error: without this thread the process would never exit
             self._is_stopping = True
             self._tasks.put(None)
         if not self._ended.wait(_GRACE_OF_ORPHANS if self._is_orphan else GRACE):
@@ -169,7 +169,7 @@ class _Worker:
         from multiprocessing.connection import wait
 
         parent = parent_process()
-        # A process of another library's start method, loky's, has a parent without a sentinel.
+        # With loky's start method the parent has no sentinel.
         sentinel = [] if parent is None or parent.sentinel is None else [parent.sentinel]
         first_parent = os.getppid()
         task: Task | None = None
@@ -245,6 +245,6 @@ def _failure(error: Exception) -> Failure:
     text = "".join(traceback.format_exception(error))
     try:
         pickled = pickle.dumps(error)
-    except Exception:  # noqa: BLE001 -- whatever a user's class raises: the text says it
+    except Exception:  # noqa: BLE001 -- a user's class may raise anything: send the text
         pickled = None
     return Failure(pickled, type(error).__name__, text)

@@ -1,4 +1,4 @@
-"""The workers of a loader, from the side of the loop's process: start, tasks, answers, failures and end."""
+"""Manage the workers of a loader in the loop's process: start, tasks, answers, failures, end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from nn.data.fetching import Recipe
 
-# How long a busy system may take to end a process after a kill or its closed connection, in seconds.
+# The seconds that a busy system may need to end a process after a kill or a closed connection.
 _DYING = 30.0
 
 _living: WeakSet[Workers] = WeakSet()
@@ -32,7 +32,7 @@ _open_ends: WeakSet[Connection[Any, Any]] = WeakSet()
 
 
 class _Worker:
-    """A process, its connection and its blocks."""
+    """Worker process with its connection and blocks."""
 
     def __init__(self, context: BaseContext, job: Job) -> None:
         self.id = job.id
@@ -55,7 +55,7 @@ class _Worker:
 
 
 def _start_without_interrupts(process: BaseProcess) -> None:
-    """Start a process that ignores Ctrl-C from its first moment."""
+    """Start a process that ignores Ctrl-C from the beginning."""
     if not hasattr(signal, "pthread_sigmask"):
         process.start()
         return
@@ -67,7 +67,7 @@ def _start_without_interrupts(process: BaseProcess) -> None:
 
 
 class Workers:
-    """The processes of one loader, for one epoch, or for several if they are persistent."""
+    """Worker processes of one loader, for one epoch, or for several if they are persistent."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Workers:
         return not self.members
 
     def begin(self) -> int:
-        """Begin an epoch, and return its number. The data set starts again, without earlier requests."""
+        """Begin an epoch, and return its number. The data set restarts, and earlier requests are dropped."""
         self._round += 1
         return self._round
 
@@ -110,7 +110,7 @@ class Workers:
             self._end_with(to)
 
     def receive(self, timeout: float) -> list[Answer]:
-        """Return the answers of this epoch after at most `timeout` seconds, and notice dead workers."""
+        """Return the answers of this epoch, after at most `timeout` seconds. Raise if a worker died."""
         from multiprocessing.connection import wait
 
         senders: dict[Any, _Worker] = {member.connection: member for member in self.members}
@@ -130,7 +130,7 @@ class Workers:
             self._end_with(worker)
         try:
             worker.blocks.open(answer.made)
-        except FileNotFoundError:  # it has ended since, and removed the names of what it had made
+        except FileNotFoundError:  # the worker has ended and removed the names of its blocks
             self._end_with(worker)
         worker.blocks.retire(answer.retired)
         if answer.round != self._round:
@@ -146,21 +146,21 @@ class Workers:
         return unpack(answer.batch, answer.blocks, member.blocks)
 
     def discard(self, worker: int, answer: Answer) -> None:
-        """Free the blocks of an answer that will not be used."""
+        """Free the blocks of an unused answer."""
         self.members[worker].blocks.give_back(answer.blocks)
 
     def _end_with(self, worker: _Worker) -> NoReturn:
-        """End all workers because one has died, and say how."""
+        """End all workers because one has died, and raise an error that says how."""
         worker.process.join(_DYING)
         code, pid = worker.process.exitcode, worker.process.pid
         self.stop(at_once=True)
-        raise RuntimeError(_obituary(worker.id, pid, code))
+        raise RuntimeError(_death_message(worker.id, pid, code))
 
     def stop(self, at_once: bool = False) -> None:
-        """End all processes, and kill those that do not exit. Blocks of living tensors stay."""
+        """End all processes; kill those that do not exit. Blocks of living tensors stay."""
         members, self.members = self.members, []
         if os.getpid() != self._owner:
-            return  # a child that was forked has the object, and no children of its own
+            return  # a forked child has this object, but not the processes
         for member in members:
             with suppress(OSError, ValueError):
                 member.connection.send(None)
@@ -175,7 +175,7 @@ class Workers:
         for member in members:
             member.blocks.end()
             if not member.process.is_alive():
-                with suppress(AttributeError):  # loky's have nothing to close
+                with suppress(AttributeError):  # processes of loky have no close()
                     member.process.close()
 
     def __del__(self) -> None:
@@ -188,9 +188,9 @@ def _prepare() -> None:
     if os.name == "posix":
         from multiprocessing import resource_tracker
 
-        # One process removes names of shared memory when all others have ended.
+        # Start the resource tracker, which removes names of shared memory when all processes have ended.
         resource_tracker.ensure_running()
-    # Later than that of `multiprocessing`, and so called before it.
+    # Registered after the function of `multiprocessing`, so it is called before that.
     atexit.register(_stop_all)
 
 
@@ -200,7 +200,7 @@ def _stop_all() -> None:
 
 
 def _close_inherited() -> None:
-    """Close, in a forked worker, its parent's connections: otherwise the others never see them closed."""
+    """Close the parent's connections in a forked worker, so that other workers see the parent exit."""
     for connection in list(_open_ends):
         connection.close()
 
@@ -218,9 +218,9 @@ class WorkerRound:
         self._number = workers.begin()
         count = len(workers.members)
         self._most = count * prefetch_factor
-        self._active = list(range(count))  # from the next to be asked on
+        self._active = list(range(count))  # starting with the next worker to use
         self._sent = 0
-        self._asked: dict[int, int] = {}  # the workers of the batches that are asked for, in their order
+        self._asked: dict[int, int] = {}  # the worker of each requested batch, in order
         self._come: dict[int, Answer] = {}
         self._ask()
 
@@ -254,11 +254,11 @@ class WorkerRound:
                     return self._workers.unpack(worker, answer)
         except BaseException as error:
             if not isinstance(error, Exception):
-                self._workers.stop(at_once=True)  # Ctrl-C: at once, even if the error is stored
+                self._workers.stop(at_once=True)  # Ctrl-C: stop at once, even if the error is stored
             raise
 
     def _leave_out(self, worker: int) -> None:
-        """Stop requests to a worker: it has no samples left, and ignores its later requests."""
+        """Send no more requests to a worker without samples. It ignores requests that it has already."""
         self._active.remove(worker)
         for order in [order for order, asked in self._asked.items() if asked == worker]:
             del self._asked[order]
@@ -299,13 +299,13 @@ def _error_of(failure: Failure, where: str) -> BaseException:
     return error
 
 
-def _obituary(worker: int, pid: int | None, code: int | None) -> str:
+def _death_message(worker: int, pid: int | None, code: int | None) -> str:
     how = f"with exit code {code}"
     if code is not None and code < 0:
         how = f"by signal {-code}"
         with suppress(ValueError):
             how = f"by {signal.Signals(-code).name}"
-    hint = "its last words, if any, are in the program's error output"
+    hint = "its last output, if any, is in the program's standard error"
     if how.endswith("SIGKILL"):
         hint = "this is what the system does when memory runs out; use fewer workers or smaller batches"
     elif how.endswith("SIGBUS"):

@@ -1,4 +1,4 @@
-"""Hooks that see the gradients that pass through a module."""
+"""Backward hooks of modules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class _Pass:
-    """One forward, and the gradients that its backward has computed so far."""
+    """One forward pass, and the gradients of its backward pass so far."""
 
     def __init__(self, module: Any, hooks: BackwardHooks) -> None:
         self.module = module
@@ -35,7 +35,7 @@ class _Pass:
 
 
 class _Inputs(Function):
-    """The inputs, unchanged: its backward comes after that of the module."""
+    """Identity on the inputs. Its backward runs after the module's backward."""
 
     @staticmethod
     def forward(ctx: Any, passed: _Pass, *inputs: Tensor) -> tuple[Tensor, ...]:
@@ -48,7 +48,7 @@ class _Inputs(Function):
 
 
 class _Outputs(Function):
-    """The outputs, unchanged: its backward comes before that of the module."""
+    """Identity on the outputs. Its backward runs before the module's backward."""
 
     @staticmethod
     def forward(ctx: Any, passed: _Pass, *outputs: Tensor) -> tuple[Tensor, ...]:
@@ -69,7 +69,7 @@ class BackwardHooks:
 
     def __init__(self, module: ModuleCore) -> None:
         self.table = HookTable()
-        # Forwards that have begun and not ended: a module may be called within itself.
+        # Forward passes that have not ended: a module may call itself.
         self.begun: list[_Pass] = []
         module._pre_hooks.register(self.before)
         module._post_hooks.register(self.after)

@@ -1,4 +1,4 @@
-"""Conversion of a module to another dtype. Its parameters and buffers stay the same objects."""
+"""Convert a module to another dtype. Its parameters and buffers stay the same objects."""
 
 from __future__ import annotations
 
@@ -36,28 +36,28 @@ class Conversion(Traversal):
         device: str | None = None,
         non_blocking: bool = False,
     ) -> Self:
-        """Convert all floating and complex parameters and buffers, gradients too, and return this module.
+        """Convert floating and complex parameters, gradients and buffers, and return this module.
 
-        The tensors stay the objects that they are, in memory of their own; integer ones are left alone.
+        The tensors stay the same objects, with new memory. Integer tensors do not change.
 
         Parameters
         ----------
         target
-            A dtype, a tensor whose dtype is taken, or the device, which is always ``"cpu"`` and changes
+            A dtype, a tensor with the wanted dtype, or the device, which must be ``"cpu"`` and changes
             nothing.
         dtype
-            The dtype, when `target` is a device or left out.
+            The dtype, if `target` is a device or omitted.
         device
             ``"cpu"``.
         non_blocking
-            Changes nothing: there is no other device to wait for.
+            No effect: there is no other device.
 
         Raises
         ------
         TypeError
-            If the dtype is neither floating nor complex.
+            If the dtype is not floating or complex.
         InvalidArgumentError
-            If another device than the CPU is asked for.
+            If the device is not the CPU.
 
         Examples
         --------
@@ -84,11 +84,11 @@ class Conversion(Traversal):
         return self
 
     def cpu(self) -> Self:
-        """Return this module: all memory is on the CPU."""
+        """Return this module: its memory is always on the CPU."""
         return self
 
     def cuda(self, device: str | int | None = None) -> Self:
-        """Raise: there is no such device, and ``tensor.torch.cuda.is_available()`` returns False.
+        """Raise an error: there is no CUDA device, and ``tensor.torch.cuda.is_available()`` returns False.
 
         Examples
         --------
@@ -142,14 +142,14 @@ class Conversion(Traversal):
         return self.to(dst_type)
 
     def to_empty(self, *, device: str | None, recurse: bool = True) -> Self:
-        """Return this module: its memory is already on the only device. The values stay.
+        """Return this module unchanged: its memory is already on the only device.
 
         Parameters
         ----------
         device
-            ``"cpu"``, or None for where the module is.
+            ``"cpu"``, or None for the current device.
         recurse
-            Changes nothing.
+            No effect.
 
         Examples
         --------
@@ -161,7 +161,7 @@ class Conversion(Traversal):
         return self.to(device=device)
 
     def share_memory(self) -> Self:
-        """Return this module. Processes don't share its memory: see ``nn.parallel`` for several workers.
+        """Return this module. It moves nothing to shared memory: see ``nn.parallel`` for several workers.
 
         Examples
         --------

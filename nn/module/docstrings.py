@@ -1,4 +1,4 @@
-"""Sections of docstrings that several functions and classes share, each written once."""
+"""Add shared sections to the docstrings of functions and classes."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _ENTRY = re.compile(r"^(\S.*)\n((?:    .*\n?|\n)+)", re.MULTILINE)
 
 
 def complete(described: Described, texts: Mapping[str, str], raises: str = "") -> Described:
-    """Add to the docstring of a function or class what it has in common with others; return the same object.
+    """Add shared sections to the docstring of a function or class, and return the same object.
 
     Parameters
     ----------
     described
-        Its "Parameters" may leave out those of its signature that `texts` has.
+        The function or class. Its section "Parameters" may omit parameters that `texts` describes.
     texts
         The description of each shared parameter, by name.
     raises
-        The section "Raises", unless the docstring has one.
+        The section "Raises", used if the docstring has none.
 
     Examples
     --------
@@ -78,6 +78,6 @@ def texts_of(described: Any) -> dict[str, str]:
 
 
 def _sections_of(doc: str) -> tuple[str, dict[str, str]]:
-    """Return what stands before the first header of a docstring, and the text below each header."""
+    """Return the text before the first header of a docstring, and the text below each header."""
     start, *parts = _HEADER.split(f"{doc}\n")
     return start, dict(zip(parts[::2], parts[1::2], strict=True))

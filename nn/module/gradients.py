@@ -9,6 +9,6 @@ if TYPE_CHECKING:
 
 
 def gradient_of(x: TensorCore) -> TensorCore | None:
-    """Return the accumulated gradient of `x`; None if there is none, or a disposed one."""
+    """Return the accumulated gradient of `x`; None if there is none or it is disposed."""
     gradient: TensorCore | None = x._grad
     return None if gradient is None or gradient.is_invalid else gradient

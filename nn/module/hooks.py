@@ -1,4 +1,4 @@
-"""Hooks: the user's functions before and after a module's forward."""
+"""Hooks: user functions that run before and after a module's forward."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ class Hooks(ModuleCore):
     """Methods that register hooks."""
 
     def register_forward_pre_hook(self, hook: Callable[[Module, tuple[Any, ...]], Any]) -> RemovableHandle:
-        """Call ``hook(module, args)`` before each forward; a result that is not None replaces `args`.
+        """Register ``hook(module, args)`` to run before each forward. A result replaces `args`.
 
-        Hooks run in the order of their registration. A value that is no tuple stands for a single argument.
+        A result of None keeps `args`; a result that is not a tuple is a single argument. Hooks run in the
+        order of registration.
         """
         return self._pre_hooks.register(hook)
 
     def register_forward_hook(self, hook: Callable[[Module, tuple[Any, ...], Any], Any]) -> RemovableHandle:
-        """Call ``hook(module, args, output)`` after each forward; a result that is not None replaces it.
+        """Register ``hook(module, args, output)`` to run after each forward. A result replaces the output.
 
-        Hooks run in the order of their registration. A hook that keeps a tensor keeps it no longer than its
-        scope does: move it out, or detach it.
+        A result of None keeps the output. Hooks run in the order of registration. A tensor that a hook stores
+        is disposed when its scope ends: move it out, or detach it from the scope.
         """
         return self._post_hooks.register(hook)
 
     def register_full_backward_hook(
         self, hook: Callable[[Module, tuple[Any, ...], tuple[Any, ...]], Any]
     ) -> RemovableHandle:
-        """Call ``hook(module, grad_input, grad_output)`` when backward has passed through a forward.
+        """Register ``hook(module, grad_input, grad_output)`` to run after the module's backward.
 
-        Both are tuples: the gradients of the positional arguments that are tensors, and of the outputs that
-        are. Elements are None where there is no gradient. What the hook returns, unless None, replaces
-        `grad_input`.
+        Both are tuples: gradients of the positional tensor arguments, and of the tensor outputs. An element
+        is None if there is no gradient. A result that is not None replaces `grad_input`.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""A copy of a module for inference, and its return to training."""
+"""Copies of modules for inference."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from nn.module.traversal import Traversal
 
 
 class Inference(Traversal):
-    """A copy from ``valid()`` remembers the parameters that ``train()`` makes trainable again."""
+    """Methods for inference copies. A copy stores which parameters ``train()`` makes trainable again."""
 
     def valid(self) -> Self:
-        """Return a copy for inference: it shares all memory with this module, and records nothing.
+        """Return a copy for inference that shares memory with this module and requires no gradients.
 
-        Parameters and buffers are copy-on-write clones: no memory is taken until one side writes, and then
-        the writer copies what it writes. So training goes on here while the copy keeps the values of now. The
-        copy is in evaluation mode (``training`` is False), its parameters require no gradients, and it has no
-        gradients. ``train()`` on it makes those trainable again that were trainable here.
+        Parameters and buffers are copy-on-write clones: they use no memory until one side writes a tensor,
+        which copies that tensor. So you can train this module further while the copy keeps the current
+        values. The copy is in evaluation mode (``training`` is False), and has no gradients. ``train()`` on
+        the copy makes the same parameters trainable as here.
 
         Examples
         --------
@@ -40,7 +40,7 @@ class Inference(Traversal):
         return copied.eval()
 
     def train(self, mode: bool = True) -> Self:
-        """Set ``training`` here and in all modules inside, and return this one.
+        """Set ``training`` in this module and all submodules, and return this module.
 
         On a copy made by `valid`, ``train()`` also makes its parameters trainable again.
 

@@ -1,4 +1,4 @@
-"""Modules that take sizes from their first input."""
+"""Modules that infer sizes from their first input."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from nn.module.uninitialized import Uninitialized
 
 
 class LazyModuleMixin(Module):
-    """Base of modules whose parameters get their shapes at the first call: PyTorch's name for it.
+    """Base class of modules whose parameters get their shapes at the first call.
 
-    Parameters are ``nn.UninitializedParameter``, buffers ``nn.UninitializedBuffer``. The first call gives its
-    arguments to ``initialize_parameters``, which materializes them all, and the module becomes one of the
-    class ``cls_to_become``, if that is set. A state dict that is loaded before gives shapes too.
+    Parameters are ``nn.UninitializedParameter``, buffers ``nn.UninitializedBuffer``. The first call passes
+    its arguments to ``initialize_parameters``, which materializes all of them. Then the module's class
+    becomes ``cls_to_become``, if that is set. A state dict that is loaded before the first call sets shapes
+    too.
 
     Examples
     --------
@@ -39,21 +40,21 @@ class LazyModuleMixin(Module):
     cls_to_become: ClassVar[type[Module] | None] = None
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
-        """Materialize parameters by the arguments of the first call; subclasses define this."""
+        """Materialize the parameters for the arguments of the first call. Subclasses define this."""
         raise NotImplementedError(
             f"{type(self).__name__} has no initialize_parameters: define "
             "`def initialize_parameters(self, x)` in the class, which materializes its parameters for x"
         )
 
     def has_uninitialized_params(self) -> bool:
-        """Return whether a parameter or buffer of this module itself has no shape yet."""
+        """Return whether a parameter or buffer of this module has no shape yet. Submodules do not count."""
         return any(isinstance(value, Uninitialized) for _, _, value in self._registered())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if "_has_initialized" in self.__dict__:
             return super().__call__(*args, **kwargs)
         self._raise_if_module_is_disposed()
-        # Also if a state dict has given the shapes, since this sets other attributes by the input.
+        # Call it even if a state dict has set the shapes, because it also sets other attributes.
         self.initialize_parameters(*args, **kwargs)
         if self.has_uninitialized_params():
             raise RuntimeError(

@@ -1,4 +1,4 @@
-"""The module: it holds parameters and computes with them."""
+"""The base class of modules."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ advise_calls_of("nn", call_advice)
 
 
 class Module(Inference, States, Conversion, Hooks):
-    """Base of all layers and models: derive, call ``super().__init__()``, and define ``forward``.
+    """Base class of all layers and models.
 
-    Assigning an ``nn.Parameter`` or another module to an attribute registers it, and takes it out of all
-    dispose scopes: it lives as long as the module does. Assigning another in its place disposes the old one,
-    unless a further module holds it; ``del module.name`` only forgets it. ``dispose()``, or a ``with`` block,
-    disposes all that is registered.
+    A subclass calls ``super().__init__()`` and defines ``forward``. Assigning an ``nn.Parameter`` or a module
+    to an attribute registers it and detaches it from its dispose scope: it lives as long as the module.
+    Assigning a new value disposes the old one, unless another module has registered it. ``del module.name``
+    only removes the registration. ``dispose()`` or the end of a ``with`` block disposes all registered
+    parameters, buffers and modules.
 
     Examples
     --------
@@ -44,7 +45,7 @@ class Module(Inference, States, Conversion, Hooks):
     """
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Compute the module's output; subclasses define it, users call the module itself."""
+        """Compute the module's output. Subclasses define it; users call the module."""
         raise NotImplementedError(
             f"{type(self).__name__} has no forward: define `def forward(self, x)` in the class"
         )
@@ -56,12 +57,13 @@ class Module(Inference, States, Conversion, Hooks):
         return None
 
     def extra_repr(self) -> str:
-        """Return what ``repr`` shows between the parentheses, before the modules inside."""
+        """Return the text that ``repr`` shows in the parentheses, before the submodules."""
         return ""
 
     def __repr__(self) -> str:
         out: list[str] = []
-        # A stack of modules and lines to write, each with its indentation: a loop, since nesting may be deep.
+        # A stack of modules and lines to write, with their indentation. Not a recursion, because nesting may
+        # be deep.
         waiting: list[tuple[str, str, Any]] = [("", "", self)]
         while waiting:
             indent, label, item = waiting.pop()
@@ -77,7 +79,7 @@ class Module(Inference, States, Conversion, Hooks):
                     waiting += [(indent + "  ", label, child) for label, child in reversed(children)]
                     continue
                 item = f"{name}({extra})"
-            # A line, or the `repr` of a user's class.
+            # A line, or the `repr` of a module whose class defines it.
             text = item if isinstance(item, str) else repr(item)
             out.append(f"{indent}{label}" + f"\n{indent}".join(text.split("\n")))
         return "\n".join(out)

@@ -1,4 +1,4 @@
-"""Which modules own a parameter, buffer or submodule: one with a second owner is not disposed."""
+"""Record which modules own a parameter, buffer or submodule: shared ones are not disposed on replacement."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from weakref import ref
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# By the value's id: a weak reference to the value, whose callback removes the entry, and one for each owner.
+# For each value's id: a weak reference to the value, whose callback removes the entry, and weak references to
+# its owners.
 _owners: dict[int, tuple[ref[object], list[ref[object]]]] = {}
 
 
 def add_owner(value: object, owner: object) -> None:
-    """Note that the module `owner` has registered `value`, once for each name."""
+    """Record that the module `owner` has registered `value`, once for each name."""
     key = id(value)
     entry = _owners.get(key)
     if entry is None or entry[0]() is not value:

@@ -1,4 +1,4 @@
-"""The parameter: a tensor that a module trains."""
+"""The class of trainable tensors."""
 
 from __future__ import annotations
 
@@ -25,23 +25,24 @@ _ENDING = "its handle moved into a Parameter"
 
 
 class Parameter(Tensor):
-    """A leaf tensor that a module trains; it takes over `data`: its handle and its place in its scope.
+    """Trainable leaf tensor of a module. It takes over the handle of `data`, and its place in its scope.
 
-    No counter moves and no memory is copied. `data` is empty afterwards; its gradient, and what was computed
-    from it and waits for backward, are the parameter's. A module that the parameter is assigned to takes it
-    out of all scopes.
+    No counter changes and no memory is copied. `data` is empty afterwards. The parameter gets its gradient,
+    and graphs that were recorded from `data` lead to the parameter. Assigning the parameter to a module
+    detaches it from its scope.
 
     Parameters
     ----------
     data
-        A tensor without gradient history. Memory that it shares with views and aliases stays shared.
+        A tensor without gradient history. Its views and aliases share memory with the parameter.
     requires_grad
-        Whether operations on the parameter are recorded for ``backward``. If not, a gradient of `data` goes.
+        Whether operations on the parameter are recorded for ``backward``. If not, the gradient of `data` is
+        dropped.
 
     Raises
     ------
     TypeError
-        If `data` is no tensor, or of a dtype that carries no gradients while they are required.
+        If `data` is not a tensor, or its dtype can't require gradients.
     RuntimeError
         If `data` was computed from tensors that require gradients.
     TensorDisposedError
@@ -107,8 +108,8 @@ def _rebuild(kind: object, array: object, requires_grad: object) -> Parameter:
             f"{type(array).__name__} with requires_grad={requires_grad!r}"
         )
     require_supported(array.dtype)
-    # A counted copy, since others may write to an out-of-band buffer (protocol 5).
-    return kind(wrap(copy(array)), requires_grad)  # type: ignore[no-any-return,operator]  # seen above
+    # Copy the values, because other code may write to an out-of-band buffer (protocol 5).
+    return kind(wrap(copy(array)), requires_grad)  # type: ignore[no-any-return,operator]  # checked above
 
 
 def _require_data(data: object, requires_grad: bool) -> None:

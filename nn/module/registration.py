@@ -1,4 +1,4 @@
-"""Registration of parameters, buffers and submodules by name, and their lifetimes."""
+"""Register parameters, buffers and submodules by name, and manage their lifetimes."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ BEFORE_INIT = (
 class ModuleCore(Callable):
     """The registry under `Module`.
 
-    A registered value stands in the instance's ``__dict__`` like any attribute, so that reading it costs no
-    call; ``_kinds`` tells which names are registered, in order, and as what.
+    A registered value is in the instance's ``__dict__`` like any attribute, so reading it needs no call.
+    ``_kinds`` maps the registered names, in order, to their kinds.
     """
 
     _kinds: dict[str, Kind]
@@ -70,7 +70,7 @@ class ModuleCore(Callable):
             )
 
     def __delattr__(self, name: str) -> None:
-        """Remove the name. Unlike a replacement this disposes nothing that still has references."""
+        """Remove the name. Unlike a replacement, this does not dispose the value."""
         kinds = self.__dict__.get("_kinds", {})
         if kinds.pop(name, None) is None:
             object.__delattr__(self, name)
@@ -78,7 +78,7 @@ class ModuleCore(Callable):
         self._transient.discard(name)
         remove_owner(self.__dict__.pop(name), self)
 
-    if not TYPE_CHECKING:  # a type checker would take it as leave for any name
+    if not TYPE_CHECKING:  # a type checker would then accept any name
 
         def __getattr__(self, name: str) -> Any:
             # Python calls this only if there is no such attribute.
@@ -102,7 +102,7 @@ class ModuleCore(Callable):
             add_owner(value, self)
 
     def register_parameter(self, name: str, parameter: Parameter | None) -> None:
-        """Register `parameter` under `name`, as assigning it does; None keeps the name for later.
+        """Register `parameter` under `name`, as an assignment does; None reserves the name.
 
         Examples
         --------
@@ -120,14 +120,14 @@ class ModuleCore(Callable):
         self._register(name, "parameter", parameter)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Register a tensor that is part of the module's state and not trained.
+        """Register a tensor that is part of the module's state but not trained.
 
         Parameters
         ----------
         name
-            What the attribute is called.
+            The name of the attribute.
         tensor
-            The tensor itself: nothing is copied; it leaves its scope. None keeps the name for later.
+            The tensor. It is not copied, and leaves its scope. None reserves the name.
         persistent
             Whether state dicts contain it.
 
@@ -148,7 +148,7 @@ class ModuleCore(Callable):
             self._transient.add(name)
 
     def register_module(self, name: str, module: ModuleCore | None) -> None:
-        """Register `module` under `name`, as assigning it does.
+        """Register `module` under `name`, as an assignment does.
 
         Examples
         --------
@@ -163,7 +163,7 @@ class ModuleCore(Callable):
         self._register(name, "module", module)
 
     def add_module(self, name: str, module: ModuleCore | None) -> None:
-        """Register `module` under `name`: PyTorch's other name for ``register_module``."""
+        """Register `module` under `name`: PyTorch's alias of ``register_module``."""
         self.register_module(name, module)
 
     def _register(self, name: str, kind: Kind, value: Any) -> None:
@@ -198,7 +198,7 @@ class ModuleCore(Callable):
             _dispose_replaced(before, self)
 
     def _registered(self) -> Iterator[tuple[str, Kind, Any]]:
-        """Yield name, kind and value of everything registered in this module itself, without None."""
+        """Yield name, kind and value of this module's own registrations, without None."""
         own = self.__dict__
         for name, kind in list(self._kinds.items()):
             value = own.get(name)
@@ -206,7 +206,7 @@ class ModuleCore(Callable):
                 yield name, kind, value
 
     def _tree(self) -> Iterator[ModuleCore]:
-        """Yield this module and all modules in it, each once, outer ones first."""
+        """Yield this module and all submodules, each once, outer ones first."""
         seen: set[int] = set()
         stack: list[ModuleCore] = [self]
         while stack:
@@ -217,8 +217,8 @@ class ModuleCore(Callable):
                 stack += reversed([x for _, kind, x in module._registered() if kind == "module"])
 
     def __disposables__(self) -> list[object]:
-        # All disposables in attributes move with the module, also those that it does not own. Iterators are
-        # not searched, since that would exhaust them.
+        # All disposables in attributes move with the module, even if it does not own them. Iterators are
+        # skipped, because a search would exhaust them.
         return [value for value in self.__dict__.values() if not isinstance(value, Iterator)]
 
     @property
@@ -227,15 +227,15 @@ class ModuleCore(Callable):
         return self._is_disposed
 
     def dispose(self) -> None:
-        """Dispose all parameters, buffers and modules that this module holds; a second call does nothing.
+        """Dispose all parameters, buffers and submodules; a second call does nothing.
 
-        Those that other modules hold too are disposed as well. Tensors that are plain attributes are not the
-        module's: register what should go with it as a buffer.
+        This includes values that other modules have registered too. Tensors in plain attributes are not
+        disposed: register them as buffers if they should be.
 
         Raises
         ------
         ExceptionGroup
-            Of what single ones raised, after all were disposed.
+            The errors of single disposals, raised after all are disposed.
 
         Examples
         --------
@@ -248,7 +248,7 @@ class ModuleCore(Callable):
         self._dispose_but(frozenset())
 
     def _dispose_but(self, kept: frozenset[int]) -> None:
-        """Dispose everything here and in submodules, at any depth, except objects with ids in `kept`."""
+        """Dispose everything in this module and its submodules, except objects with ids in `kept`."""
         inside: dict[int, ModuleCore] = {}
         ending: list[Any] = []
         waiting = [self]

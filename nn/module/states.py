@@ -1,4 +1,4 @@
-"""State dicts: a module's values by name, loaded all or nothing."""
+"""State dicts: save and load a module's values by name."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from tensor.lowlevel import Array
 
 
-# Exhausts an iterator without leaving C.
+# Exhausts an iterator without running Python bytecode.
 run: Final = deque[None](maxlen=0).extend
-# As a function of an array, an ellipsis and the values.
+# ``array[...] = values`` as a function.
 _write: Callable[[Any, Any, Any], None] = setitem
 
 
@@ -52,19 +52,19 @@ class IncompatibleKeys(NamedTuple):
 
 
 class States(Traversal):
-    """Methods that read and load a module's values."""
+    """Methods that save and load a module's values."""
 
     def get_extra_state(self) -> Any:
-        """Return what ``state_dict()`` stores of this module besides its tensors; subclasses define it.
+        """Return the state of this module besides its tensors, for ``state_dict()``. Subclasses define it.
 
-        ``state_dict()`` calls it if the class defines it, and enters the value as ``"_extra_state"``.
+        If the class defines it, ``state_dict()`` stores the value as ``"_extra_state"``.
         """
         raise RuntimeError(
             f"{type(self).__name__} has an extra state to load and none to save: define get_extra_state(self)"
         )
 
     def set_extra_state(self, state: Any) -> None:
-        """Take over a `state` that ``get_extra_state()`` returned; subclasses define it.
+        """Restore a `state` from ``get_extra_state()``. Subclasses define it.
 
         Examples
         --------
@@ -94,7 +94,7 @@ class States(Traversal):
         )
 
     def _with_extra_state(self) -> Iterator[tuple[str, States]]:
-        """Yield the modules whose class defines an extra state, with its name in state dicts."""
+        """Yield each module whose class defines an extra state, with the name in state dicts."""
         for place, module in self.named_modules(remove_duplicate=False):
             kind = type(module)
             if (
@@ -104,16 +104,16 @@ class States(Traversal):
                 yield (f"{place}._extra_state" if place else "_extra_state"), module
 
     def state_dict(self, *, prefix: str = "") -> dict[str, Tensor]:
-        """Return parameters and persistent buffers by their dotted names.
+        """Return a dict of parameters and persistent buffers by dotted name.
 
-        The values share memory with the module, so that training goes on changing them: to keep a state,
-        use ``copy.deepcopy(module.state_dict())``, which copies no memory before somebody writes. They have
-        no gradient history and belong to the current scope.
+        The values share memory with the module, so training changes them. To keep a state, use
+        ``copy.deepcopy(module.state_dict())``, which copies memory only at the next write. The values have no
+        gradient history and belong to the current scope.
 
         Parameters
         ----------
         prefix
-            What stands before each name.
+            A prefix for each name.
 
         Examples
         --------
@@ -131,31 +131,30 @@ class States(Traversal):
     ) -> IncompatibleKeys:
         """Copy the values of `state_dict` into parameters and persistent buffers of the same names.
 
-        All or nothing: when anything does not fit, the error names it and no value has changed.
+        If a value does not fit, the error names it, and no value changes.
 
         Parameters
         ----------
         state_dict
-            Tensors or arrays by name, as ``state_dict()`` returns them. They stay as they are.
+            Tensors or arrays by name, as ``state_dict()`` returns them. They are not changed.
         strict
-            Raise when a name is missing or unexpected. Otherwise names that fit are loaded, and the others
-            returned.
+            Raise if a name is missing or unexpected. If False, load the names that match.
         assign
-            Take the values' memory and dtype instead of copying: it is shared, and copied by the first write
-            on either side. Parameters and buffers stay the objects that they are, so that ties between
-            modules and optimizers hold; what was an alias or a view of one keeps the old memory.
+            Share the values' memory and dtype instead of copying; the first write on either side copies.
+            Parameters and buffers stay the same objects, so tied weights and optimizers stay valid. Earlier
+            aliases and views of them keep the old memory.
 
         Returns
         -------
-        The missing and the unexpected names.
+        A named tuple of the missing and the unexpected names.
 
         Raises
         ------
         ValueError
-            If a shape does not fit, or, with `strict`, a name.
+            If a shape does not match, or a name with ``strict=True``.
         TypeError
-            If a value is no tensor or array, or of a dtype that can't be converted without losing its kind
-            (float64 into float32 can, float32 into int64 and complex into real can't).
+            If a value is not a tensor or an array. Or if its dtype can't be converted: float64 to float32 is
+            allowed, float32 to int64 or complex to real is not.
         TensorDisposedError
             If a tensor on either side is empty.
 
@@ -190,7 +189,7 @@ class States(Traversal):
                     _array_of(f"{label}.load_state_dict: {name!r}", value)
                 continue
             require_fit(f"{label}.load_state_dict: {name!r}", target, value, assign=assign)
-        # Parameters without a shape take that of the state, if it has one.
+        # Parameters without a shape get the shape from the state, if it has one.
         pairs = [pair for pair in pairs if not isinstance(pair[2], Uninitialized)]
         for _, target, value in pairs:
             if isinstance(target, (UninitializedParameter, UninitializedBuffer)):
@@ -256,21 +255,22 @@ def _array_of(what: str, value: object) -> Array:
 
 
 def copy_values(targets: Sequence[TensorCore], values: Sequence[Any]) -> None:
-    """Write `values` into `targets`, which they fit. Errors come before the first write."""
+    """Write `values` into `targets`. Shapes and dtypes must fit. Errors come before the first write."""
     with writing_all(targets) as arrays:
         owners = {id(owner_of(array)) for array in arrays}
         sources = []
         for array, value in zip(arrays, values, strict=True):
             source = _array_of("a value", value)
-            # A value in the memory of another target would change before it is read.
+            # Copy a value that shares memory with another target: the write would change it before it is
+            # read.
             crosses = id(owner_of(source)) in owners and _address(source) != _address(array)
             sources.append(source.copy() if crosses else source)
-        # In one call of C, so that an interrupt comes before or after all of them.
+        # One call of C, so that an interrupt comes before or after all writes.
         run(map(_write, arrays, repeat(...), sources))
 
 
 def _assign_values(targets: Sequence[TensorCore], values: Sequence[Any]) -> None:
-    """Give `targets` the memory of `values`; it creates all shares before the first target changes."""
+    """Assign the memory of `values` to `targets`. All shares are created before the first target changes."""
     with DisposeScope("load_state_dict"):
         givers = [
             wrap_snapshot(value) if isinstance(value, TensorCore) else wrap(value.copy()) for value in values

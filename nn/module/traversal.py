@@ -1,4 +1,4 @@
-"""Traversal of a module: its parameters, buffers and submodules, with their dotted names."""
+"""Iterate over a module's parameters, buffers and submodules, with their dotted names."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Traversal(ModuleCore):
     """Methods that iterate over parameters, buffers and submodules."""
 
     def named_modules(self, prefix: str = "", remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
-        """Yield this module and all in it, outer ones first, with their dotted names.
+        """Yield this module and all submodules with their dotted names, outer ones first.
 
         Parameters
         ----------
         prefix
-            The name of this module itself.
+            The name of this module.
         remove_duplicate
-            Yield a module that is held in several places once, under its first name.
+            Yield a module with several names once, under its first name.
 
         Examples
         --------
@@ -49,12 +49,12 @@ class Traversal(ModuleCore):
             stack += reversed(inner)
 
     def modules(self) -> Iterator[Module]:
-        """Yield this module and all in it, each once, outer ones first."""
+        """Yield this module and all submodules, each once, outer ones first."""
         for _, module in self.named_modules():
             yield module
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """Yield the modules that this one holds itself, each once, with their names."""
+        """Yield the direct submodules with their names, each once."""
         seen: set[int] = set()
         for name, kind, value in self._registered():
             if kind == "module" and id(value) not in seen:
@@ -62,7 +62,7 @@ class Traversal(ModuleCore):
                 yield name, value
 
     def children(self) -> Iterator[Module]:
-        """Yield the modules that this one holds itself, each once."""
+        """Yield the direct submodules, each once."""
         for _, module in self.named_children():
             yield module
 
@@ -74,11 +74,11 @@ class Traversal(ModuleCore):
         Parameters
         ----------
         prefix
-            The name of this module itself.
+            The name of this module.
         recurse
-            Go into the modules that this one holds.
+            Include submodules.
         remove_duplicate
-            Yield a parameter that is shared by several modules once, under its first name.
+            Yield a shared parameter once, under its first name.
 
         Examples
         --------
@@ -126,7 +126,7 @@ class Traversal(ModuleCore):
                 yield _join(place, name), value
 
     def get_submodule(self, target: str) -> Module:
-        """Return the module in this one that `target` names, with dots; the empty name is this one.
+        """Return the submodule with the dotted name `target`; the empty name returns this module.
 
         Examples
         --------
@@ -147,7 +147,7 @@ class Traversal(ModuleCore):
         return found
 
     def get_parameter(self, target: str) -> Parameter:
-        """Return the parameter that `target` names, with dots.
+        """Return the parameter with the dotted name `target`.
 
         Examples
         --------
@@ -159,7 +159,7 @@ class Traversal(ModuleCore):
         return found
 
     def get_buffer(self, target: str) -> Tensor:
-        """Return the buffer that `target` names, with dots.
+        """Return the buffer with the dotted name `target`.
 
         Examples
         --------
@@ -182,14 +182,14 @@ class Traversal(ModuleCore):
         return module.__dict__[name]
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
-        """Put `module` where `target` says, with dots. The module that was there is disposed.
+        """Replace the submodule with the dotted name `target`, and dispose the old one.
 
         Parameters
         ----------
         target
-            The module that holds the last name must exist.
+            The dotted name. The module that contains the last name must exist.
         strict
-            Raise where no module has that name yet.
+            Raise if no submodule has that name.
 
         Examples
         --------
@@ -211,9 +211,9 @@ class Traversal(ModuleCore):
         setattr(self.get_submodule(path), name, module)
 
     def apply(self, function: Callable[[Module], object]) -> Self:
-        """Call `function` on all modules in this one, in their order, and then on this one; return it.
+        """Call `function` on all submodules in order, then on this module, and return this module.
 
-        A module is called after those inside of it, and once.
+        Each module is visited once, after its own submodules.
 
         Examples
         --------
@@ -239,7 +239,7 @@ class Traversal(ModuleCore):
         return self
 
     def train(self, mode: bool = True) -> Self:
-        """Set ``training`` here and in all modules inside, and return this one."""
+        """Set ``training`` in this module and all submodules, and return this module."""
         if not isinstance(mode, bool):
             raise TypeError(f"train() takes True or False, not {type(mode).__name__}")
         for module in self._tree():
@@ -247,11 +247,11 @@ class Traversal(ModuleCore):
         return self
 
     def eval(self) -> Self:
-        """Set ``training`` to False here and in all modules inside, and return this one."""
+        """Set ``training`` to False in this module and all submodules, and return this module."""
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Switch recording on or off for all parameters, and return this module.
+        """Set ``requires_grad`` of all parameters, and return this module.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""Parameters and buffers whose shape is known only when a lazy module is called for the first time."""
+"""Parameters and buffers without a shape, for lazy modules."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 class Uninitialized(Tensor):
-    """Base of both. They are empty tensors with the dtype of their later values."""
+    """Base class of both: an empty tensor with the dtype of the later values."""
 
     __slots__ = ()
 
     @property
     def shape(self) -> NoReturn:
-        """Raise: it does not exist yet."""
+        """Raise an error: the shape is unknown."""
         raise RuntimeError(
             f"this {type(self).__name__} has no shape yet: call the lazy module once with an input like "
             "those to come, before an optimizer, a count or a copy of its values needs them"
@@ -39,21 +39,21 @@ class Uninitialized(Tensor):
         return _rebuild, (type(self), self.requires_grad, self.dtype.str)
 
     def detach(self) -> Tensor:
-        """Return this: there are no values to share, and a state dict stores that they are missing."""
+        """Return this object: it has no values to share, and a state dict stores that they are missing."""
         return self
 
 
 class UninitializedParameter(Uninitialized, Parameter):
-    """A parameter without a shape: a lazy module's, before its first call.
+    """Parameter without a shape, for a lazy module before its first call.
 
-    It stays the object that it is when it gets its shape, so that an optimizer may have it before.
+    It stays the same object when it gets its shape, so an optimizer may already hold it.
 
     Parameters
     ----------
     requires_grad
         Whether the parameter will require grad.
     dtype
-        Of the values to come; float32 for None.
+        The dtype of the later values; float32 for None.
 
     Examples
     --------
@@ -92,7 +92,7 @@ class UninitializedParameter(Uninitialized, Parameter):
     def materialize(
         self, shape: Sequence[int], device: str | None = None, dtype: DtypeLike | None = None
     ) -> None:
-        """Become a parameter of this shape, whose values are still to be set.
+        """Become a parameter of this shape, with uninitialized values.
 
         Parameters
         ----------
@@ -101,13 +101,13 @@ class UninitializedParameter(Uninitialized, Parameter):
         device
             ``"cpu"``.
         dtype
-            That of before for None.
+            The dtype; None keeps the current one.
         """
         _materialize(self, Parameter, shape, device, dtype)
 
 
 class UninitializedBuffer(Uninitialized):
-    """A buffer without a shape: a lazy module's, before its first call. See ``UninitializedParameter``.
+    """Buffer without a shape, for a lazy module before its first call. See ``UninitializedParameter``.
 
     Examples
     --------
@@ -131,12 +131,12 @@ class UninitializedBuffer(Uninitialized):
     def __init__(
         self, requires_grad: bool = False, *, device: str | None = None, dtype: DtypeLike | None = None
     ) -> None:
-        """Do nothing: all is there."""
+        """Do nothing: ``__new__`` creates the buffer."""
 
     def materialize(
         self, shape: Sequence[int], device: str | None = None, dtype: DtypeLike | None = None
     ) -> None:
-        """Become a tensor of this shape, whose values are still to be set."""
+        """Become a tensor of this shape, with uninitialized values."""
         _materialize(self, Tensor, shape, device, dtype)
 
 

@@ -1,7 +1,7 @@
-"""Data-parallel training on Ray: replicas, figures of all workers, the object store as memory of others.
+"""Data-parallel training on Ray: replicas, statistics of all workers, tensors in the object store.
 
-Ray is imported when a job is started, and not before: ``pip install 'disposescope[ray]'``. Outside of a job
-every program is its own only worker, so that the same training loop runs with Ray and without.
+Ray is imported when a job starts: ``pip install 'disposescope[ray]'``. Outside of a job, the program is the
+only worker, so the same training loop runs with and without Ray.
 """
 
 from nn.parallel.checkpoints import checkpoint, load_checkpoint, report

@@ -1,4 +1,4 @@
-"""The reports of a job's workers to the process that started it: a Ray actor keeps them during the job."""
+"""A Ray actor that collects the reports of a job's workers for the process that started the job."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from nn.parallel.group import Group
     from nn.parallel.stragglers import Position
 
-# How long to wait for the last report of a worker, and for the actor's answer, in seconds. Ray reports a dead
+# The seconds to wait for the last report of a worker, and for an answer of the actor. Ray reports a dead
 # process or machine earlier. A busy machine may take a minute to start the actor.
 _PATIENCE = 120.0
 
@@ -22,7 +22,7 @@ class Told:
     """The last report of one worker."""
 
     row: list[int]
-    #: The name of its machine, and its process.
+    #: The name of its machine and process.
     where: str = ""
     #: Why there will be no newer report, unless it has ended well.
     lost: str = ""
@@ -42,7 +42,7 @@ class _Offer:
 
 
 class Notes:
-    """The code of the actor."""
+    """The actor."""
 
     def __init__(self) -> None:
         self._told: dict[int, Told] = {}
@@ -51,13 +51,13 @@ class Notes:
         self._count: int | None = None
 
     async def begin(self, count: int) -> None:
-        """Forget the workers of an earlier start of the job that a group of so many has not."""
+        """Forget the workers of an earlier start of the job with ranks of `count` and above."""
         self._count = count
         self._told = {rank: told for rank, told in self._told.items() if rank < count}
         self._waiting.clear()
 
     async def post(self, rows: dict[int, Told]) -> None:
-        """Keep a report that is newer than the known one. Leaks and traces stay until there are others."""
+        """Store reports that are newer than the known ones. Leaks and traces stay until new ones arrive."""
         for rank, told in rows.items():
             if self._count is not None and rank >= self._count:
                 continue
@@ -77,7 +77,7 @@ class Notes:
         return dict(sorted(self._told.items()))
 
     async def tell_waiting(self, rank: int, position: Position | None) -> None:
-        """Keep the position where a worker waits for others, or None."""
+        """Store the position where a worker waits for others, or None."""
         if position is None:
             self._waiting.pop(rank, None)
         else:
@@ -88,7 +88,7 @@ class Notes:
         return dict(self._waiting)
 
     async def offer(self, key: str, references: list[Any], takers: int) -> None:
-        """Keep references for so many others."""
+        """Store references for `takers` other workers."""
         offer = self._offers.setdefault(key, _Offer())
         offer.references, offer.takers = references, takers
         offer.is_there.set()
@@ -104,17 +104,17 @@ class Notes:
 
 
 class Board:
-    """A handle of the actor, which all workers get."""
+    """Handle of the actor, which all workers get."""
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor
 
     @classmethod
     def start(cls) -> Board:
-        """Start the actor on this machine, so that it does not end with the machine of a worker.
+        """Start the actor on this machine, so that it survives the machines of workers.
 
-        It needs no processor of its own. If its process ends alone, Ray starts it again. It then has no
-        figures, and gets all of them again.
+        It reserves no processor. If its process dies, Ray restarts it. The new actor has no figures, and gets
+        all of them again.
         """
         ray = require("ray")
         scheduling = require("ray.util.scheduling_strategies")
@@ -126,7 +126,7 @@ class Board:
         return cls(remote(Notes).remote())
 
     def begin(self, count: int) -> None:
-        """Say that a group of so many workers starts, which may be fewer than before."""
+        """Report the start of a group of `count` workers, possibly fewer than before."""
         require("ray").get(self._actor.begin.remote(count), timeout=_PATIENCE)
 
     def post(self, group: Group, *, wait: bool = False, **more: Any) -> None:
@@ -156,17 +156,17 @@ class Board:
         return found
 
     def offer(self, key: str, values: list[Any], takers: int) -> None:
-        """Put `values` into the object store, for so many other workers."""
+        """Put `values` into the object store, for `takers` other workers."""
         ray = require("ray")
         ray.get(self._actor.offer.remote(key, [ray.put(values)], takers))
 
     def take(self, key: str, timeout: float) -> list[Any]:
-        """Return what worker 0 offers; its arrays lie over the object store.
+        """Return the values that worker 0 offers, as arrays in the object store.
 
         Raises
         ------
         ExchangeTimeoutError, WorkerLostError
-            If it does not offer any, or ends before they are here.
+            If it offers none in time, or ends before they arrive.
         """
         ray, errors = require("ray"), require("ray.exceptions")
         try:
@@ -177,7 +177,7 @@ class Board:
                 f"waited {timeout:.1f} s for worker 0 to send the first values: it has failed, or makes "
                 "other calls of parallel.prepare() than this worker"
             ) from error
-        except errors.ObjectLostError as error:  # it ends with its owner
+        except errors.ObjectLostError as error:  # the object ends with its owner
             raise WorkerLostError(
                 "worker 0 has ended or was killed while the others waited for it to send the first values"
             ) from error

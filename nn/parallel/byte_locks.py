@@ -1,4 +1,4 @@
-"""Locks on single bytes of a file. The system releases a lock when its process ends, even if it is killed."""
+"""Locks on single bytes of a file. The system releases a lock when its process ends or is killed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def require() -> None:
     Raises
     ------
     NotImplementedError
-        If it has none, as Windows.
+        If the system has none, such as Windows.
     """
     _fcntl()
 
@@ -24,7 +24,7 @@ def lock(file: int, place: int) -> None:
 
 
 def try_lock(file: int, place: int, *, shared: bool = False) -> bool:
-    """Lock the byte at `place`, unless another process has a lock that forbids it; tell whether it is locked.
+    """Lock the byte at `place` unless a lock of another process forbids it, and return whether it is locked.
 
     Several processes can have a `shared` lock on a byte at once.
     """
@@ -46,7 +46,7 @@ def unlock(file: int, place: int) -> None:
 
 
 def _fcntl() -> Any:
-    # Imported here: a module that cannot be imported on Windows would take all of `nn.parallel` with it.
+    # Imported here, because Windows has no such module: `nn.parallel` must import there too.
     try:
         import fcntl
     except ModuleNotFoundError:

@@ -1,4 +1,4 @@
-"""Checkpoints of a job, in our own file format, kept by Ray Train."""
+"""Checkpoints of a job, stored by Ray Train as safetensors files."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ _NAME = "checkpoint.safetensors"
 
 
 def report(metrics: Mapping[str, Any], state: object = None) -> None:
-    """Tell Ray Train how far the job is; with `state`, let it keep a checkpoint from which the job can go on.
+    """Report progress to Ray Train. With `state`, also store a checkpoint to continue from.
 
-    All workers call this equally often. The checkpoint is worker 0's: replicas are equal.
+    All workers must call this equally often. The checkpoint is the state of worker 0, because replicas are
+    equal.
 
     Parameters
     ----------
     metrics
-        Numbers by name. The ``Result.metrics`` of Ray Train's second version are those of the last report
+        Numbers by name. In Ray Train's second version, ``Result.metrics`` has the metrics of the last report
         with a `state`.
     state
-        What ``tensor.save`` takes, such as ``{"model": model.state_dict(), "optimizer":
-        optimizer.state_dict(), "epoch": 3}``: a safetensors file. None keeps none.
+        A state for ``tensor.save``, such as ``{"model": model.state_dict(), "optimizer":
+        optimizer.state_dict(), "epoch": 3}``. None stores no checkpoint.
 
     Raises
     ------
     ModuleNotFoundError
         If Ray is not installed.
     TypeError
-        If there is anything in `state` that ``tensor.save`` does not take.
+        If ``tensor.save`` can't save `state`.
     """
     train = require("ray.train")
     if state is None or current().place.rank != 0:
@@ -47,9 +48,9 @@ def report(metrics: Mapping[str, Any], state: object = None) -> None:
 
 
 def checkpoint() -> Any:
-    """Return the state of the last checkpoint of this job, to go on from; None where there is none.
+    """Return the state of this job's last checkpoint, or None.
 
-    After a worker was lost, Ray Train runs the loop again in new workers, and this is what it starts with.
+    After a worker is lost, Ray Train restarts the loop in new workers, which continue from this state.
     Tensors belong to the current scope.
 
     Raises
@@ -62,12 +63,12 @@ def checkpoint() -> Any:
 
 
 def load_checkpoint(found: Any) -> Any:
-    """Return the state in a checkpoint of Ray's that `report` made, such as ``result.checkpoint``.
+    """Return the state of a Ray checkpoint from `report`, such as ``result.checkpoint``.
 
     Raises
     ------
     OSError
-        If there is none in it.
+        If the checkpoint contains no state.
     """
     with found.as_directory() as folder, Path(folder, _NAME).open("rb") as file:
         return load(file)

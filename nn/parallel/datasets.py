@@ -1,4 +1,4 @@
-"""Batches of a data set of Ray Data as tensors over the object store."""
+"""Load batches of Ray Data as tensors, without a copy from the object store."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 
 class RayDataset(BatchDataset[Any]):
-    """A data set of Ray Data, or a worker's shard of one, as the source of a ``DataLoader``.
+    """Data set of Ray Data, or a worker's shard of one, for a ``DataLoader``.
 
-    The tensors of a batch belong to the scope that is current where the loop asks for it, as with any data
-    set: ask inside of the step's scope, or let the loader end them (``dispose_batches=True``). If Ray gives
-    an array over the object store, the tensor shares it; the store can free it when the scope ends.
+    The tensors of a batch belong to the scope that is current when the loop requests it, as with any data
+    set. Request batches inside the step's scope, or use ``dispose_batches=True``. If an array is in the
+    object store, the tensor shares its memory, and the store can free it when the scope ends.
 
-    Ray reads ahead in processes of its own: leave out ``num_workers``. All workers must make the same number
-    of steps: ``ray.train.get_dataset_shard`` gives all of them the same number of rows.
+    Ray prefetches in its own processes: omit ``num_workers``. All workers must make the same number of steps:
+    ``ray.train.get_dataset_shard`` gives them equal numbers of rows.
 
     Parameters
     ----------
     dataset
         ``ray.train.get_dataset_shard("train")``, or a ``ray.data.Dataset``.
     columns
-        The columns to read: a batch is the tuple of them. With None a batch is a dict of all columns.
+        The columns to read: a batch is a tuple of them. With None a batch is a dict of all columns.
     **options
         Other arguments of Ray's ``iter_batches``, such as ``prefetch_batches`` and
         ``local_shuffle_buffer_size``.
@@ -46,7 +46,7 @@ class RayDataset(BatchDataset[Any]):
     ModuleNotFoundError
         If Ray Data can't be imported. It needs pyarrow and pandas.
     TypeError
-        If `dataset` is none of Ray Data.
+        If `dataset` is not a data set of Ray Data.
     """
 
     def __init__(self, dataset: Any, columns: Sequence[str] | None = None, **options: Any) -> None:
@@ -78,7 +78,7 @@ class RayDataset(BatchDataset[Any]):
         return batches
 
     def collate(self, batch: dict[str, Any]) -> Any:
-        """Return the columns as tensors over the object store."""
+        """Return the columns as tensors that share memory with the object store."""
         site = call_site()
         if self._columns is None:
             return {name: tensor_of(name, column, site) for name, column in batch.items()}
@@ -92,11 +92,10 @@ class RayDataset(BatchDataset[Any]):
 
 
 def iter_batches(shard: Any, *, batch_size: int = 256, **options: Any) -> Iterator[dict[str, Tensor]]:
-    """Go through a data set of Ray Data, or a worker's shard of one: columns by name, as tensors.
+    """Yield the batches of a data set of Ray Data, or of a worker's shard: tensors by column name.
 
-    Where Ray gives an array over the object store, the tensor lies there too and copies nothing. Each batch
-    is in a scope of its own, which ends before the next is made: its memory is then released, even if
-    something still refers to the batch.
+    If an array is in the object store, the tensor shares its memory. Each batch has its own scope, which ends
+    before the next batch is created: this releases its memory, even if something still refers to the batch.
 
     Parameters
     ----------
@@ -105,13 +104,13 @@ def iter_batches(shard: Any, *, batch_size: int = 256, **options: Any) -> Iterat
     batch_size
         The number of rows in a batch.
     **options
-        What Ray's ``iter_batches`` takes besides, such as ``local_shuffle_buffer_size`` and ``drop_last``.
-        All workers must make equally many steps: write ``drop_last=True`` where shards differ in size.
+        Other arguments of Ray's ``iter_batches``, such as ``local_shuffle_buffer_size`` and ``drop_last``.
+        All workers must make the same number of steps: write ``drop_last=True`` if shards differ in size.
 
     Raises
     ------
     TypeError
-        If a column holds what no tensor can, such as texts: drop it, with ``dataset.select_columns``.
+        If a column has values that no tensor can hold, such as text: drop it with ``dataset.select_columns``.
     """
     site = call_site()
     for columns in shard.iter_batches(batch_size=batch_size, batch_format="numpy", **options):
@@ -130,12 +129,12 @@ def iter_batches(shard: Any, *, batch_size: int = 256, **options: Any) -> Iterat
 
 
 def tensor_of(name: str, column: Any, site: Site) -> Tensor:
-    """Return a column of a batch as a tensor, over the object store if it lies there; asked for by `site`.
+    """Return a column of a batch as a tensor, which shares memory with the object store if possible.
 
     Raises
     ------
     TypeError
-        If it holds what no tensor can.
+        If no tensor can hold its values.
     """
     array = np.asarray(column)
     if array.dtype.hasobject or array.dtype.kind in "USMm":

@@ -1,10 +1,9 @@
-"""Averages over all workers, a bucket of numbers at a time: the same bits for each of them.
+"""All-reduce of gradients: averages over all workers, bucket by bucket, bit-identical on each worker.
 
-The workers of one machine put their numbers into slots of shared memory. Each then sums one part of the
-bucket over the slots, always in the order of ranks, so that each number is computed once and read by all.
-Between machines the first worker of each sums by a `Link` what its machine has, on a thread of its own.
-
-Nobody waits where there is something else to do: `advance` does what can be done now, `result` waits.
+The workers of one machine write their values into slots of shared memory. Then each worker sums one part of
+the bucket over the slots, in the order of ranks. So each sum is computed once and read by all workers. The
+first worker of each machine sums over machines with a `Link`, on a separate thread. `advance` does the work
+that is possible now and does not wait; `result` waits.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ if TYPE_CHECKING:
     from nn.parallel.group import Group
     from tensor.lowlevel import Array, Dtype
 
-# So many numbers are summed at a time: they stay in a core's cache from the first slot to the last.
+# The block size of sums: a block stays in a core's cache from the first slot to the last.
 _BLOCK = 16_384
 
 
 class Size(NamedTuple):
-    """What a bucket holds."""
+    """The length and dtype of a bucket."""
 
     dtype: Dtype
     length: int
 
 
 class _Bucket:
-    """The memory of one bucket, and how far this worker is with it."""
+    """The memory of one bucket, and this worker's progress."""
 
     def __init__(self, size: Size, first_flag: int, slots: list[Array], total: Array) -> None:
         self.size = size
@@ -50,10 +49,10 @@ class _Bucket:
 
 
 class Exchange:
-    """Buckets of given sizes; made by all workers of `group` at the same time.
+    """All-reduce over buckets of given sizes. All workers of `group` create it at the same time.
 
-    Each round, every worker writes into ``slot(i)``, calls ``publish(i)``, and gets the average from
-    ``result(i)``, which stays until it publishes again.
+    In each round, a worker writes into ``slot(i)`` and calls ``publish(i)``. ``result(i)`` returns the
+    average, which is valid until the next ``publish(i)``.
     """
 
     def __init__(self, group: Group, sizes: Sequence[Size]) -> None:
@@ -78,15 +77,15 @@ class Exchange:
             self._buckets.append(bucket)
         self._waiting: list[_Bucket] = []
         self._mine = group.place.local_rank
-        #: Seconds that were waited for others, in all.
+        #: The total seconds of waiting for other workers.
         self.waited = 0.0
 
     def slot(self, i: int) -> Array:
-        """Return where this worker's numbers of bucket `i` go."""
+        """Return the array for this worker's values of bucket `i`."""
         return self._buckets[i].slots[self._mine]
 
     def publish(self, i: int) -> None:
-        """Let the others have what was written into the slot."""
+        """Publish the slot's values to the other workers."""
         bucket = self._buckets[i]
         bucket.rounds += 1
         self.region.flags.set(bucket.come + self._mine, bucket.rounds)
@@ -100,21 +99,21 @@ class Exchange:
     def advance(self) -> None:
         """Sum this worker's part of each bucket that all workers of the machine have published."""
         flags, count = self.region.flags, self.region.count
-        # Each part is summed once: when it is announced, the others may write into their slots again.
+        # Sum each part once: after the flag is set, the others may write into their slots again.
         for bucket in tuple(self._waiting):
             if flags.wait(bucket.come, count, bucket.rounds, 0) < 0:
                 self._sum(bucket)
 
     def result(self, i: int) -> Array:
-        """Return the average over all workers, once it is there; to be read, and copied.
+        """Wait for the average over all workers, and return it. The caller must copy it.
 
         Raises
         ------
         WorkerLostError, ExchangeTimeoutError
-            If another worker does not come.
+            If another worker is late or has ended.
         """
         bucket, group = self._buckets[i], self.group
-        # All that are published, before the others are waited for: they wait for these parts.
+        # First sum all published buckets, because other workers wait for these parts.
         for other in tuple(self._waiting):
             self.waited += group.wait(self.region, other.come, other.rounds, "to exchange gradients")
             self._sum(other)
@@ -149,7 +148,7 @@ class Exchange:
         self.region.flags.set(bucket.summed + self._mine, bucket.rounds)
 
     def _sum_machines(self, bucket: _Bucket, rounds: int) -> None:
-        """Add what the other machines have; on the link's thread of the first worker."""
+        """Sum over machines. Runs on the link's thread of the first worker."""
         region, link = self.region, self.group.link
         assert link is not None
         region.wait(bucket.summed, rounds, "to sum gradients")
@@ -159,5 +158,5 @@ class Exchange:
             region.flags.set(bucket.ready + place, rounds)
 
     def close(self) -> None:
-        """Let go of the file; a second call does nothing."""
+        """Release the shared memory; a second call does nothing."""
         self.region.close()

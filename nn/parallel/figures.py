@@ -1,4 +1,4 @@
-"""The figures of one worker as a row of whole numbers, which is written at each step without allocating."""
+"""Figures of one worker as a row of integers, which each step writes without allocating."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WorkerFigures:
-    """What one worker last told of itself.
+    """The last reported figures of one worker.
 
     Examples
     --------
@@ -28,36 +28,36 @@ class WorkerFigures:
     """
 
     rank: int
-    #: How many steps it had made: how often gradients were exchanged.
+    #: The number of steps, that is, of exchanges of gradients.
     step: int
-    #: When, in seconds since the epoch.
+    #: The time of the report, in seconds since the epoch.
     seen_at: float
-    #: What it had waited for others, in seconds; of all workers a straggler waits least.
+    #: The seconds it has waited for others. A straggler waits least of all workers.
     seconds_waited: float
-    #: The memory of its process, in bytes; 0 where the system does not tell.
+    #: The memory of its process, in bytes; 0 if the system does not report it.
     bytes_of_process: int
-    #: Objects of the store that its tensors and arrays hold, and their bytes.
+    #: The number of store objects that its tensors and arrays hold, and their bytes.
     store_views: int
     bytes_in_store: int
     disposables: DisposeStatistics
     memory: memory.MemoryStatistics
-    #: Why nothing newer will come: the worker is gone. Empty while it is there, or has ended well.
+    #: Why the worker was lost. Empty while it runs, or after a normal end.
     lost: str = ""
 
     @property
     def is_last_seen(self) -> bool:
-        """Whether the worker is gone, and these are its last figures."""
+        """Whether the worker was lost, so that these are its last figures."""
         return bool(self.lost)
 
 
 _counts_of = attrgetter(*[field.name for field in fields(DisposeStatistics)])
 
-#: How many numbers a row has.
+#: The length of a row.
 WIDTH: Final = 6 + 7 + len(memory.MemoryStatistics._fields)
 
 
 def row_of_now(step: int, waited: float, process: int) -> list[int]:
-    """Return this process's figures, with the `bytes_of_process` that were measured last."""
+    """Return this process's current figures. `process` is its last measured size in bytes."""
     views, nbytes = store.figures()
     return [
         step,
@@ -72,7 +72,7 @@ def row_of_now(step: int, waited: float, process: int) -> list[int]:
 
 
 def figures_of(rank: int, row: Sequence[int], lost: str = "") -> WorkerFigures:
-    """Return what a row says."""
+    """Return the figures in a row."""
     step, at, waited, nbytes, views, stored, *others = [int(x) for x in row]
     return WorkerFigures(
         rank,
@@ -89,7 +89,7 @@ def figures_of(rank: int, row: Sequence[int], lost: str = "") -> WorkerFigures:
 
 
 def bytes_of_process() -> int:
-    """Return how much memory this process has for itself, without what it shares: files and shared memory."""
+    """Return the private memory of this process, without files and shared memory, in bytes."""
     try:
         with open("/proc/self/statm", "rb", 0) as file:  # noqa: PTH123  # each step, half the time
             _, resident, shared, *_ = file.read().split()

@@ -1,4 +1,4 @@
-"""The workers of a job: which of them this process is, what they share, and how they wait for each other."""
+"""The group of a job's workers: ranks, shared memory, barriers."""
 
 from __future__ import annotations
 
@@ -27,50 +27,51 @@ if TYPE_CHECKING:
 
 #: How long workers wait for each other by default, in seconds.
 TIMEOUT = 300.0
-# Figures go to the driver's board no more often, in seconds, with up to _MANY workers; with more of them less
-# often, so that the board gets _MANY / _BETWEEN_POSTS reports a second at most. It can take some thousands.
+# The least seconds between two reports of a worker to the board, with up to _MANY workers. More workers
+# report less often, so that the board gets at most _MANY / _BETWEEN_POSTS reports a second. It can handle
+# some thousands.
 _BETWEEN_POSTS = 0.5
 _MANY = 200
-# Machines exchange their figures at each of the first steps, and later at one step of so many: the sum over
-# machines waits in one queue with those of gradients.
+# Machines exchange figures at each of the first steps, and later at one of this many steps. These sums share
+# a queue with the sums of gradients.
 _BETWEEN_TABLES = 16
-# The system is asked how large the process is no more often between two steps: it takes 20 us to answer.
+# The least seconds between two measurements of the process's size, which take 20 us.
 _BETWEEN_SIZES = 0.01
 
 
 class Place(NamedTuple):
-    """Which of all workers this process is."""
+    """The position of this process among all workers."""
 
     rank: int = 0
     world_size: int = 1
-    #: Among those of its machine.
+    #: The rank among the workers of its machine.
     local_rank: int = 0
     local_world_size: int = 1
-    #: Of its machine among the machines.
+    #: The rank of its machine.
     node_rank: int = 0
     node_count: int = 1
 
 
 class Group:
-    """All workers of a job as one of them sees them.
+    """All workers of a job, from the view of one worker.
 
     Parameters
     ----------
     place
-        Which of them this one is. Each knows the ranks of all of its machine: `ranks`.
+        The position of this worker.
     token
-        A name that belongs to this group alone, the same for all of them.
+        A unique name of the group, the same on all workers.
     ranks
         The ranks of the workers of this machine, by local rank.
     link
-        For the first worker of a machine what connects it with those of the other machines.
+        On the first worker of a machine: the connection with the other machines.
     board
-        Where figures go, for the process that has started the job.
+        The board for reports to the process that started the job.
     timeout, to_connect
-        How long workers wait for each other, and how long before all have come here, in seconds; None: as
-        long as later.
+        The seconds that workers wait for each other, and that they wait at the start. None for `to_connect`
+        uses `timeout`.
     is_connected
-        False where another library exchanges gradients, and workers only tell their figures.
+        False if another library exchanges gradients, and the workers only report figures.
     """
 
     def __init__(
@@ -86,23 +87,24 @@ class Group:
         is_connected: bool = True,
     ) -> None:
         self.place = place
-        #: Whether workers exchange gradients here; another library may do it instead.
+        #: Whether this group exchanges gradients; another library may do it instead.
         self.is_connected = is_connected
-        #: The name of the machine and the process, for people.
+        #: The name of the machine and the process, for messages.
         self.where = ""
         self.ranks = ranks
         self.link = link
         self.board = board
         self.timeout = timeout if to_connect is None else to_connect
-        #: How many exchanges of gradients there were.
+        #: The number of exchanges of gradients.
         self.step = 0
         self.waited = 0.0
-        #: The weight of this worker's gradients in the average: its part of the samples times the workers.
+        #: The weight of this worker's gradients in the average: its share of the samples times the number of
+        #: workers.
         self.weight = 1.0
         self._token = token
         self._stragglers = Stragglers(board, place.rank, place.world_size)
         self._region_count = self._key_count = 0
-        # Each goes with what it is for, and its memory with it.
+        # Weak references: a region's memory is freed with the object that uses it.
         self._regions: WeakSet[Region] = WeakSet()
         self._region: Region | None = None
         self._posted_at = self._sized_at = 0.0
@@ -110,7 +112,7 @@ class Group:
         self._barriers = 0
         if place.local_rank == 0 and place.local_world_size > 1:
             remove_left_behind()
-        # For each worker two flags for barriers, and a row of figures; then the rows of all machines.
+        # Two flags for barriers and a row of figures for each worker; then the rows of all machines.
         count = place.local_world_size
         layout = Layout()
         come, left = layout.add(count * 8), layout.add(count * 8)
@@ -126,12 +128,12 @@ class Group:
         self.write_row()
 
     def next_key(self) -> str:
-        """Return a name for an offer on the board: all workers call this equally often, for equal names."""
+        """Return a name for an offer on the board. All workers must call this equally often."""
         self._key_count += 1
         return f"{self._token} {self._key_count}"
 
     def new_region(self, layout: Layout) -> Region:
-        """Return memory that the workers of this machine share; all of them call this at the same time."""
+        """Return shared memory of this machine's workers. All of them must call this at the same time."""
         self._region_count += 1
         place = self.place
         region = Region(
@@ -147,12 +149,12 @@ class Group:
         return region
 
     def barrier(self) -> None:
-        """Wait until all workers have come here.
+        """Wait until all workers have called this.
 
         Raises
         ------
         WorkerLostError, ExchangeTimeoutError
-            If another worker does not come.
+            If another worker is late or has ended.
         """
         self.require_connected()
         self._barriers += 1
@@ -170,7 +172,7 @@ class Group:
             self.waited += self.wait_for_first(region, self._left, count, "at a barrier")
 
     def agree(self, value: int) -> int:
-        """Return the `value` of worker 0, a whole number below 2**52."""
+        """Broadcast the `value` of worker 0, an integer below 2**52."""
         if self.place.world_size == 1:
             return value
         self.require_connected()
@@ -182,7 +184,7 @@ class Group:
         return first
 
     def require_connected(self) -> None:
-        """Raise if another library exchanges gradients."""
+        """Raise an error if another library exchanges gradients."""
         if not self.is_connected:
             raise RuntimeError(
                 "the workers of this job are watched, and not connected by nn.parallel: start it with "
@@ -193,54 +195,54 @@ class Group:
     # --- Waiting: flags show the late workers of one machine, the board those of several --------------------
 
     def wait(self, region: Region, first: int, value: int, what: str) -> float:
-        """Wait for flags that each worker of this machine sets; as ``region.wait``."""
+        """Wait for a flag of each worker of this machine, as ``region.wait`` does."""
         if self.place.node_count == 1:
             return region.wait(first, value, what)
-        waited = region.wait(first, value, what, at_half=self._tell_waiting)
-        self._stragglers.go_on()
+        waited = region.wait(first, value, what, at_half=self._post_waiting)
+        self._stragglers.clear()
         return waited
 
     def wait_for_first(self, region: Region, first: int, value: int, what: str) -> float:
-        """Wait for flags that the first worker of this machine sets when it has heard from the others."""
-        waited = region.wait(first, value, what, at_half=self._tell_waiting, names=self._names_of_late)
-        self._stragglers.go_on()
+        """Wait for a flag that this machine's first worker sets when the other machines have answered."""
+        waited = region.wait(first, value, what, at_half=self._post_waiting, names=self._late_workers)
+        self._stragglers.clear()
         return waited
 
     def wait_for_link(self, pending: Future[Any], what: str) -> float:
-        """Wait for what the link's thread does; return for how many seconds.
+        """Wait for a task of the link's thread, and return the seconds.
 
         Raises
         ------
         ExchangeTimeoutError, WorkerLostError
-            If a worker on another machine does not come.
+            If a worker on another machine is late or has ended.
         """
         begin = time.monotonic()
         if not _is_done(pending, self.timeout / 2):
-            self._tell_waiting()
+            self._post_waiting()
             if not _is_done(pending, self.timeout / 2):
-                raise late_error(time.monotonic() - begin, self._names_of_late(), what)
+                raise late_error(time.monotonic() - begin, self._late_workers(), what)
         pending.result()
-        self._stragglers.go_on()
+        self._stragglers.clear()
         return time.monotonic() - begin
 
     def _position(self) -> Position:
         return Position(self._token, self.step, self._barriers)
 
-    def _tell_waiting(self) -> None:
-        self._stragglers.tell(self._position())
+    def _post_waiting(self) -> None:
+        self._stragglers.post(self._position())
 
-    def _names_of_late(self) -> str:
+    def _late_workers(self) -> str:
         return self._stragglers.names(self._position())
 
     # --- Figures --------------------------------------------------------------------------------------------
 
     def note_step(self, waited: float) -> None:
-        """Let the others see this worker's figures; called after each exchange of gradients."""
+        """Publish this worker's figures. Called after each exchange of gradients."""
         self.step += 1
         self.waited += waited
         now = time.monotonic()
         self.write_row(now - self._sized_at >= _BETWEEN_SIZES)
-        # By the count of steps, since all machines have to do the same.
+        # Decide by the number of steps, because all machines must do the same.
         is_due = self.step <= _BETWEEN_TABLES or self.step % _BETWEEN_TABLES == 0
         if self.link is not None and is_due:
             if self._sending is not None:
@@ -252,7 +254,7 @@ class Group:
             self.board.post(self)
 
     def write_row(self, with_size: bool = True) -> None:
-        """Write this worker's figures of now; of its process's size those of before unless `with_size`."""
+        """Write this worker's current figures. Measure the size of its process only if `with_size`."""
         if with_size:
             self._bytes_of_process = bytes_of_process()
             self._sized_at = time.monotonic()
@@ -260,7 +262,7 @@ class Group:
         self._rows[self.place.local_rank].write(row)
 
     def _send_rows(self) -> None:
-        """Let all machines have the rows of all; on the link's thread of the first worker."""
+        """Exchange the rows of all machines. Runs on the link's thread of the first worker."""
         assert self.link is not None
         table = np.zeros((self.place.world_size, WIDTH), np.int64)
         for i, row in self._rows_here():
@@ -269,11 +271,11 @@ class Group:
         self._table.write(table)
 
     def _rows_here(self) -> list[tuple[int, Array]]:
-        """Return the newest rows of this machine by local rank, of those that have written one."""
+        """Return the newest rows of this machine's workers with their local ranks."""
         return [(i, row) for i, values in enumerate(self._rows) if (row := values.read()) is not None]
 
     def rows(self) -> dict[int, tuple[list[int], str]]:
-        """Return the last row of each worker that has told one, by rank, and why no newer one will come."""
+        """Return the last row of each worker by rank, and why the worker was lost."""
         assert self._region is not None
         table = self._table.read()
         found = {} if table is None else {i: (row.tolist(), "") for i, row in enumerate(table) if row[1]}
@@ -284,7 +286,7 @@ class Group:
         return dict(sorted(found.items()))
 
     def figures(self) -> dict[int, WorkerFigures]:
-        """Return the last figures of each worker that has told some, by rank; of this one, those of now."""
+        """Return the last reported figures of each worker by rank, and the current ones of this worker."""
         self.write_row()
         return {rank: figures_of(rank, row, lost) for rank, (row, lost) in self.rows().items()}
 
@@ -305,7 +307,7 @@ class Group:
 def _is_done(pending: Future[Any], seconds: float) -> bool:
     try:
         pending.result(seconds)
-    except StillRunningError:  # or an error of its own of the same class
+    except StillRunningError:  # or the task raised an error of the same class
         return pending.done()
     return True
 
@@ -316,25 +318,25 @@ _expected: Callable[[], Group] | None = None
 
 
 def current() -> Group:
-    """Return the group that this process works in; outside of a job one of its own."""
+    """Return the group of this process; outside of a job a group of one worker."""
     return _current
 
 
 def join(group: Group) -> None:
-    """Let this process work in `group`."""
+    """Set the group of this process."""
     global _current
     leave()
     _current = group
 
 
 def expect(connect: Callable[[], Group]) -> None:
-    """Let the next `join_expected` join the group that `connect` returns."""
+    """Make the next `join_expected` join the group that `connect` returns."""
     global _expected
     _expected = connect
 
 
 def join_expected() -> bool:
-    """Join the group that is expected, once; return whether there is one."""
+    """Join the expected group, once. Return whether there was one."""
     global _expected
     connect, _expected = _expected, None
     if connect is None:
@@ -344,7 +346,7 @@ def join_expected() -> bool:
 
 
 def leave() -> None:
-    """Let this process work alone again."""
+    """Set the group of this process to itself alone."""
     global _current
     left, _current = _current, _ALONE
     if left is not _ALONE:
@@ -352,7 +354,7 @@ def leave() -> None:
 
 
 def rank() -> int:
-    """Return which of the job's workers this is, from 0; outside of a job 0.
+    """Return the rank of this worker in its job, from 0; outside of a job 0.
 
     Examples
     --------
@@ -364,19 +366,19 @@ def rank() -> int:
 
 
 def world_size() -> int:
-    """Return how many workers the job has; outside of a job 1."""
+    """Return the number of workers in the job; outside of a job 1."""
     return _current.place.world_size
 
 
 def barrier() -> None:
-    """Wait until all workers have come here.
+    """Wait until all workers have called this.
 
     Raises
     ------
     ExchangeTimeoutError
-        If another one is alive and does not come within the ``timeout`` of the `Trainer`.
+        If another worker is alive but does not call it within the ``timeout`` of the `Trainer`.
     WorkerLostError
-        If another one has ended or was killed.
+        If another worker has ended or was killed.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The first values of a model: worker 0's, for all."""
+"""Copy the initial values of worker 0's model to all workers."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ if TYPE_CHECKING:
 
 
 def share_values(model: Module, group: Group) -> None:
-    """Let parameters and buffers of `model` be those of worker 0.
+    """Set parameters and buffers of `model` to the values of worker 0.
 
-    In a job on Ray they lie over one object of the store, in every other worker, until somebody writes to
-    them.
+    In a job on Ray, the other workers' tensors share one object of the store until the first write.
 
     Raises
     ------
@@ -48,7 +47,7 @@ def share_values(model: Module, group: Group) -> None:
 
 def _require_same(named: dict[str, Tensor], group: Group) -> None:
     text = "; ".join(f"{name} {x.dtype}{list(x.shape)}" for name, x in named.items())
-    # As numbers that are exact in float64, also when they are multiplied by the number of workers.
+    # Use integers that are exact in float64, even after multiplication by the number of workers.
     own = np.frombuffer(sha256(text.encode()).digest(), np.uint32).astype(np.float64)
     exchange = Exchange(group, [Size(own.dtype, own.size), Size(own.dtype, 1)])
     try:
@@ -70,7 +69,7 @@ def _require_same(named: dict[str, Tensor], group: Group) -> None:
 
 
 def _copy(values: list[Tensor], group: Group) -> None:
-    """Let `values` be those of worker 0, through memory that the workers of one machine share."""
+    """Copy worker 0's values to `values`, through shared memory of one machine."""
     layout = Layout()
     come = layout.add(8 * group.place.local_world_size)
     arrays = [snapshot(x) for x in values]

@@ -1,4 +1,4 @@
-"""Jobs of Ray Train whose workers exchange gradients; imported where Ray is installed."""
+"""Ray Train jobs whose workers exchange gradients. Imported only if Ray is installed."""
 
 from __future__ import annotations
 
@@ -24,27 +24,24 @@ if TYPE_CHECKING:
     from nn.parallel.board import Board
 
 
-# What workers have more than the timeout to come to each other for the first time, in seconds: each imports
-# what the loop needs before.
+# Extra seconds beyond the timeout for the workers to connect: each first imports the loop's modules.
 _TO_CONNECT = 120.0
-# How long workers may take to leave the group, in seconds; those that are killed never do.
+# The seconds for workers to leave the group. Killed workers never leave.
 _PATIENCE = 5.0
 
 
 class _Exchange(Backend):  # type: ignore[misc]  # Ray is an extra: its types are not looked at
-    """Makes a group of the workers that Ray Train has started."""
+    """Backend of Ray Train that connects the started workers as a group."""
 
     def on_start(self, worker_group: Any, backend_config: ExchangeConfig) -> None:
-        """Tell each worker which one it is; they connect when their loops begin.
+        """Send each worker its place. The workers connect when their loops begin.
 
-        Not here: where a worker is lost before its loop begins, Ray's second version keeps the processors of
-        all of them, and its next attempt waits for others.
+        They do not connect here: if a worker is lost before its loop begins, Ray's second version keeps the
+        processors of all workers, and its next attempt waits for free ones.
         """
         nodes = worker_group.execute(_node_of_this_process)
         if backend_config.board is not None:
-            with suppress(
-                RayError
-            ):  # of a board whose process has ended: Ray starts it again, without figures
+            with suppress(RayError):  # the board's process has ended: Ray restarts it without figures
                 backend_config.board.begin(len(nodes))
         token = f"{backend_config.job}.{uuid.uuid4().hex[:8]}"
         told = [
@@ -54,32 +51,32 @@ class _Exchange(Backend):  # type: ignore[misc]  # Ray is an extra: its types ar
         ray.get(told)
 
     def on_shutdown(self, worker_group: Any, backend_config: ExchangeConfig) -> None:
-        """Let the workers leave the group, those that are there still."""
+        """Make the remaining workers leave the group."""
         left = worker_group.execute_async(_leave, backend_config.job)
         ray.wait(left, num_returns=len(left), timeout=_PATIENCE)
 
 
 @dataclass
 class ExchangeConfig(BackendConfig):  # type: ignore[misc]  # Ray is an extra: its types are not looked at
-    """What the workers of a `Trainer` need to find each other."""
+    """Settings that the workers of a `Trainer` need to connect."""
 
     timeout: float = groups.TIMEOUT
-    #: How many processors a worker has.
+    #: The number of processors of a worker.
     threads: int = 1
     board: Board | None = None
     job: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
 
     @property
     def backend_cls(self) -> type[Backend]:
-        """What Ray Train calls when it has started the workers."""
+        """The backend class that Ray Train uses after it has started the workers."""
         return _Exchange
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what Ray's dashboard shows."""
+        """Return the settings that Ray's dashboard shows."""
         return {"timeout": self.timeout}
 
     def connect(self, place: groups.Place, token: str, ranks: tuple[int, ...]) -> groups.Group:
-        """Return the group, in each worker, when all have come."""
+        """Wait for all workers, and return the group. Each worker calls this."""
         to_connect = self.timeout + _TO_CONNECT
         link = None
         if place.node_count > 1 and place.local_rank == 0:
@@ -100,7 +97,7 @@ def make_trainer(loop: Callable[..., Any], config: ExchangeConfig, options: dict
     try:
         from ray.train.v2._internal.constants import is_v2_enabled
         from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
-    except ImportError:  # of before 2.43
+    except ImportError:  # Ray before 2.43
         is_second = False
     else:
         is_second = is_v2_enabled()
@@ -110,7 +107,7 @@ def make_trainer(loop: Callable[..., Any], config: ExchangeConfig, options: dict
 
 
 def places_of(nodes: list[str]) -> list[tuple[groups.Place, tuple[int, ...]]]:
-    """Return for each worker which one it is, and the ranks of all on its machine, named by `nodes`."""
+    """Return the place of each worker, and the ranks on its machine. `nodes` names the workers' machines."""
     machines: dict[str, list[int]] = {}
     for rank, node in enumerate(nodes):
         machines.setdefault(node, []).append(rank)
@@ -135,15 +132,15 @@ def _expect(place: groups.Place, token: str, ranks: tuple[int, ...], config: Exc
 
 def _leave(job: str) -> None:
     groups.leave()
-    # Of a worker that is stopped while it waits for others to map them.
+    # Remove the files of a worker that was stopped while it waited for others to map them.
     regions.remove(f"{job}.")
 
 
 def _limit_threads(most: int) -> None:
-    """Compute on as many threads as the worker has processors.
+    """Set the number of threads to the worker's number of processors.
 
-    Ray Train tells its workers twice as many (``OMP_NUM_THREADS``), for it counts what a placement group has
-    reserved once more, and NumPy's BLAS reads that: two workers on two cores took 2.5 times as long.
+    Ray Train sets ``OMP_NUM_THREADS`` to twice that number, because it counts the resources of a placement
+    group twice, and NumPy's BLAS reads it: two workers on two cores took 2.5 times as long.
     """
     set_num_threads(min(get_num_threads(), most))
     require("threadpoolctl").threadpool_limits(get_num_threads(), user_api="blas")

@@ -1,4 +1,4 @@
-"""The leaks of all workers of a job in one report: by line and worker, as text, as a table and as a page."""
+"""Report the leaks of all workers of a job by line and worker: as text, table or HTML page."""
 
 from __future__ import annotations
 
@@ -14,56 +14,56 @@ if TYPE_CHECKING:
 
     from nn.parallel.figures import WorkerFigures
 
-# So many lines of leaks are printed, and so many workers are in the chart.
+# The most lines that are printed, and the most workers in the chart.
 _ROWS = 20
 _CURVES = 4
-# What a recorded operation of a graph counts as when rows are ordered, as in `scopes.leaks`.
+# The weight of a graph's operation in bytes, which orders rows, as in `scopes.leaks`.
 _OP_BYTES = 256
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterLeakRow:
-    """What one line has created that is alive, in all workers."""
+    """Living disposables that one line created, in all workers."""
 
-    #: The user's lines, the innermost first, and the source of the first.
+    #: The user's lines, innermost first, and the source of the first line.
     site: str
     text: str
     kinds: tuple[str, ...]
-    #: How many are alive in each worker that has some, and their bytes, by rank.
+    #: The number and bytes of living disposables by rank; workers without any are omitted.
     counts: Mapping[int, int]
     sizes: Mapping[int, int]
-    #: The workers in which more and more are left.
+    #: The workers in which the line leaks.
     growing_in: tuple[int, ...]
-    #: How many each round has left in workers where each part of the run left some, and their bytes, by rank.
+    #: The number and bytes left by each round, by rank, for workers where each part of the run left some.
     counts_per_round: Mapping[int, float] = field(default_factory=dict)
     sizes_per_round: Mapping[int, float] = field(default_factory=dict)
-    #: By how many bytes the line has risen along the loop, by rank. A graph's operation counts as 256.
+    #: The growth of the line over the loop in bytes, by rank. A graph's operation counts as 256.
     risen: Mapping[int, int] = field(default_factory=dict)
-    #: How many recorded operations their graphs keep, by rank.
+    #: The number of recorded operations that their graphs keep, by rank.
     op_counts: Mapping[int, int] = field(default_factory=dict)
-    #: Who holds them, by rank, where that is known.
+    #: The holders by rank, if known.
     holders: Mapping[int, str] = field(default_factory=dict)
-    #: The names of the scopes that were open around the oldest, the outermost first.
+    #: The names of the scopes around the oldest creation, outermost first.
     scope: tuple[str, ...] = ()
 
     @property
     def count(self) -> int:
-        """How many are alive in all."""
+        """The number of living disposables."""
         return sum(self.counts.values())
 
     @property
     def nbytes(self) -> int:
-        """The memory that they keep in all, in bytes."""
+        """The bytes that they keep."""
         return sum(self.sizes.values())
 
     @property
     def weight(self) -> int:
-        """What rows are ordered by: the bytes, and 256 for each operation of their graphs."""
+        """The weight that orders rows: their bytes, plus 256 for each operation of their graphs."""
         return self.nbytes + _OP_BYTES * sum(self.op_counts.values())
 
     @property
     def workers(self) -> tuple[int, ...]:
-        """The ranks of the workers that have some."""
+        """The ranks of the workers with such disposables."""
         return tuple(self.counts)
 
     def __str__(self) -> str:
@@ -132,33 +132,32 @@ _OF_WORKERS = (
 
 @dataclass(frozen=True, slots=True)
 class ClusterLeaks:
-    """What is alive in all workers, by creation line: what grows first, then the most bytes first.
+    """Living disposables of all workers by creation line: growing lines first, then by bytes.
 
     ``str`` is a text, ``to_html()`` a page. Notebooks show it as tables.
     """
 
-    #: What is alive when the loops have ended; inside a job, now.
+    #: Rows of the disposables alive after the loops; inside a job, those alive now.
     rows: tuple[ClusterLeakRow, ...]
-    #: The workers that have told; the others were not tracking, or gone before they could.
+    #: The workers that reported. The others did not track, or ended before they could report.
     workers: tuple[int, ...]
-    #: What was alive in each worker's loop when most was, its high-water mark; much of it ends with the loop.
-    #: Empty where the end tells all of it.
+    #: Rows of each worker's high-water mark in the loop. Empty if the end holds nearly as much.
     highest: tuple[ClusterLeakRow, ...] = ()
-    #: The lines that keep more and more, in a loop or after it, with the workers.
+    #: The leaking lines, in a loop or after it, with the workers.
     leaking: tuple[ClusterLeakRow, ...] = ()
     #: The last figures of each worker, by rank.
     figures: Mapping[int, WorkerFigures] = field(default_factory=dict)
-    #: What each worker's lines kept over time, with graphs: seconds since its loop began, and bytes.
+    #: The memory of each worker over time, with graphs: pairs of seconds since its loop began, and bytes.
     moments: Mapping[int, Sequence[tuple[float, int]]] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
-        """How many are alive in all."""
+        """The number of living disposables."""
         return sum(row.count for row in self.rows)
 
     @property
     def nbytes(self) -> int:
-        """The memory that they keep in all, in bytes."""
+        """The bytes that they keep."""
         return sum(row.nbytes for row in self.rows)
 
     def __str__(self) -> str:
@@ -177,7 +176,7 @@ class ClusterLeaks:
 
     @property
     def verdict(self) -> str:
-        """Which lines keep more and more, and in which workers, in words."""
+        """A text that names the leaking lines and their workers."""
         if not self.leaking:
             return "No line keeps more and more."
         found = [
@@ -188,14 +187,14 @@ class ClusterLeaks:
         return f"{keep} more and more: {'; '.join(found)}."
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return the report as one page that needs no other file; with `path`, write it there too.
+        """Return the report as a self-contained HTML page. With `path`, write it there too.
 
-        A list above the tables shows the rows of one worker. A click on a heading sorts, a field filters.
+        A list above the tables selects a worker. A click on a heading sorts, and a field filters.
 
         Raises
         ------
         FileExistsError
-            If `path` is there and is no report of this library.
+            If `path` exists and is not a report of this library.
 
         Examples
         --------
@@ -244,7 +243,7 @@ class ClusterLeaks:
 
 
 def merged(told: Mapping[int, dict[str, Any]], figures: Mapping[int, WorkerFigures]) -> ClusterLeaks:
-    """Return the report of what each worker has told by ``Outcome.to_dict()``."""
+    """Merge the workers' ``Outcome.to_dict()`` into one report."""
     told = dict(sorted(told.items()))
     at_the_end = {rank: it["at_the_end"] for rank, it in told.items()}
     highest = {rank: it["highest"] or it["at_the_end"] for rank, it in told.items()}
@@ -267,7 +266,7 @@ def merged(told: Mapping[int, dict[str, Any]], figures: Mapping[int, WorkerFigur
 
 
 def _rows_of(reports: Mapping[int, dict[str, Any]]) -> tuple[ClusterLeakRow, ...]:
-    """Return the rows of several ``LeakReport.to_dict()``, by rank: those of one line as one."""
+    """Merge the rows of several ``LeakReport.to_dict()``, given by rank, by line."""
     rows: dict[str, dict[str, Any]] = {}
     for rank, report in reports.items():
         for given in report["rows"]:
@@ -293,7 +292,7 @@ def _rows_of(reports: Mapping[int, dict[str, Any]]) -> tuple[ClusterLeakRow, ...
     return tuple(made)
 
 
-# The fields that map ranks to numbers, and what a row of one worker calls them.
+# The fields that map ranks to numbers, and their names in a row of one worker.
 _SUMS = {
     "counts": "count",
     "sizes": "bytes",
@@ -340,7 +339,7 @@ def _figures(it: WorkerFigures) -> tuple[Cell, ...]:
 
 
 def _sum_of(curves: Iterable[Sequence[tuple[float, int]]]) -> list[tuple[float, int]]:
-    """Return what all workers kept at each moment at which one of them has looked."""
+    """Return the sum over workers at each moment of a measurement in any worker."""
     changes: dict[float, int] = {}
     for points in curves:
         before = 0

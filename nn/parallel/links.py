@@ -32,7 +32,7 @@ class Link:
     Raises
     ------
     ModuleNotFoundError
-        If Ray finds no gloo, which PyTorch brings.
+        If gloo is missing, which PyTorch provides.
     ExchangeTimeoutError, WorkerLostError
         If the others do not connect.
     """

@@ -1,4 +1,4 @@
-"""Inference over a data set that is in a cluster."""
+"""Run inference over a data set of Ray Data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class _Predictor:
-    """What runs in Ray Data's workers, made once in each."""
+    """Callable that runs in Ray Data's workers, created once in each."""
 
     def __init__(self, references: list[Any], columns: tuple[str, ...] | None, output: str) -> None:
         (self._model,) = require("ray").get(references)
@@ -36,7 +36,7 @@ class _Predictor:
             return {**batch, **{name: _copied(x) for name, x in dict(output).items()}}
 
 
-def map(  # `parallel.map(model, dataset)` is what it does
+def map(  # used as `parallel.map(model, dataset)`
     model: Module,
     dataset: Any,
     *,
@@ -46,27 +46,27 @@ def map(  # `parallel.map(model, dataset)` is what it does
     concurrency: int | tuple[int, int] = 1,
     **options: Any,
 ) -> Any:
-    """Return a data set of Ray Data with the outputs of `model` as a column more, computed when read.
+    """Return a data set of Ray Data with an additional column, the lazily computed outputs of `model`.
 
-    The model goes to the object store once, and the workers' parameters lie there: on each machine it is in
-    memory once. Each batch is computed in a scope, recording nothing.
+    The model is put into the object store once, and all workers of a machine share its memory there. Each
+    batch runs in its own scope, without recording gradients.
 
     Parameters
     ----------
     model
-        What ``valid()`` returns, in evaluation mode.
+        A model in evaluation mode, from ``valid()``.
     dataset
         A ``ray.data.Dataset``.
     columns
-        The inputs of ``forward``, in their order; None for all columns.
+        The columns to pass to ``forward``, in order; None for all.
     output
-        The name of the new column; where the model returns a dict, its own names are used.
+        The name of the new column. If the model returns a dict, its keys are the names.
     batch_size
         The number of rows at a time.
     concurrency
-        How many workers, or the least and the most.
+        The number of workers, or the least and the most.
     **options
-        What Ray's ``map_batches`` takes besides, such as ``num_cpus``.
+        Other arguments of Ray's ``map_batches``, such as ``num_cpus``.
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""Memory that the workers of one machine share, in a file that is unlinked as soon as all have mapped it.
+"""Shared memory of one machine's workers.
 
-So killed workers leave nothing behind: the system frees the memory with its last mapping. Each worker also
-holds a lock on one byte of the file. The system releases the lock when the process ends, and so the others
-know that it has ended.
+It is a file that is unlinked as soon as all workers have mapped it. So the system frees the memory with the
+last mapping, even if workers are killed. Each worker also holds a lock on one byte of the file. The system
+releases the lock when the process ends, so the other workers can detect the end.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from tensor.lowlevel import Array, Dtype
 
-#: The prefix of each file's name. Such a file is left if all workers were killed while they mapped it.
+#: The prefix of each file's name. A file remains if all workers are killed while they map it.
 PREFIX: Final = "disposescope-exchange-"
 # Each part starts at a new cache line.
 _LINE = 64
@@ -51,11 +51,11 @@ def remove(token: str) -> None:
 
 
 def remove_left_behind() -> None:
-    """Remove the files of any job whose creators have ended: a creator holds a lock on the first byte."""
+    """Remove files whose creators have ended: a creator holds a lock on the first byte."""
     for path in folder().glob(f"{PREFIX}*"):
         try:
             file = os.open(path, os.O_RDWR)
-        except (FileNotFoundError, PermissionError):  # unlinked in the meantime, or of another user
+        except (FileNotFoundError, PermissionError):  # unlinked meanwhile, or another user's file
             continue
         try:
             if byte_locks.try_lock(file, 0):
@@ -65,20 +65,20 @@ def remove_left_behind() -> None:
 
 
 class Layout:
-    """The offsets of the parts of a region. Each worker lays them out in the same order."""
+    """Offsets of the parts of a region. Each worker must add them in the same order."""
 
     def __init__(self) -> None:
         self.nbytes = 0
 
     def add(self, nbytes: int) -> int:
-        """Return where a part of `nbytes` begins."""
+        """Reserve a part of `nbytes`, and return its offset."""
         begin = self.nbytes
         self.nbytes += -(-nbytes // _LINE) * _LINE
         return begin
 
 
 class Region:
-    """Zeroed memory that `count` workers have mapped; they call this together, with the same arguments.
+    """Zeroed memory that `count` workers map. All of them must create it together, with the same arguments.
 
     Parameters
     ----------
@@ -93,9 +93,9 @@ class Region:
     timeout
         How long to wait for the others, in seconds.
     ranks
-        Their ranks in the job, by which errors name them.
+        Their ranks in the job, for error messages.
     known
-        An earlier region of the same workers, which shows the ones that ended before they mapped this one.
+        An earlier region of the same workers, to detect workers that end before they map this one.
 
     Raises
     ------
@@ -106,7 +106,7 @@ class Region:
     OSError
         If there is too little shared memory.
     NotImplementedError
-        If there are several workers, and the system has no locks on bytes of a file, as Windows.
+        If there are several workers and the system has no byte locks, such as Windows.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Region:
         byte_locks.require()
         path = folder() / (PREFIX + name)
         file = self._file = _make(path, nbytes) if place == 0 else self._open(path)
-        # Also when the last reference goes, with the model that it is for.
+        # Also close it when the last reference goes, with its model.
         self._closing = finalize(self, os.close, file)
         try:
             self._memory = mmap.mmap(file, nbytes)
@@ -236,7 +236,7 @@ class Region:
         end = time.monotonic() + self.timeout
         look = 0.0
         while True:
-            now = time.monotonic()  # before the look: this thread may be stopped after it
+            now = time.monotonic()  # before the check, because this thread may be suspended after it
             try:
                 return os.open(path, os.O_RDWR)
             except FileNotFoundError:
@@ -266,7 +266,7 @@ class Region:
 
 
 def _make(path: Path, nbytes: int) -> int:
-    """Create a file of zeros, return it open. It gets its name only when it is complete and locked."""
+    """Create a file of zeros and return it open. It is named only when it is complete and locked."""
     new = path.with_name(path.name + ".new")
     while True:
         file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
@@ -274,7 +274,7 @@ def _make(path: Path, nbytes: int) -> int:
             # Waits while another process checks whether the file is stale, which may remove it.
             byte_locks.lock(file, 0)
             os.ftruncate(file, nbytes)
-            if hasattr(os, "posix_fallocate"):  # else the first write into memory that is not there kills
+            if hasattr(os, "posix_fallocate"):  # without it, a write into missing memory kills the process
                 os.posix_fallocate(file, 0, nbytes)
             new.rename(path)
         except FileNotFoundError:  # removed as stale before it was locked

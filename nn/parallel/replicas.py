@@ -1,4 +1,4 @@
-"""A model of which each worker has a replica, and gradients averaged while backward still runs."""
+"""Replicate a model on each worker, and average gradients while backward runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BUCKET_BYTES = 4 << 20
 
 
 class _Part(NamedTuple):
-    """Where one tensor's numbers are in a bucket."""
+    """The position of one tensor in a bucket."""
 
     x: ref[Tensor]
     name: str
@@ -56,14 +56,14 @@ class _Bucket:
 
 
 class Replica:
-    """What `prepare` adds to a model: buckets, and the hooks that fill them. It goes with the model."""
+    """The buckets of a prepared model and the hooks that fill them. It lives as long as the model."""
 
     def __init__(self, model: Module, group: Group, bucket_bytes: int, find_unused: bool) -> None:
         self._group = group
         self._find_unused = find_unused
         self.is_syncing = True
         trained = [(name, x) for name, x in model.named_parameters() if x.requires_grad]
-        # In nearly the order in which backward reaches them: from the last to the first.
+        # From the last parameter to the first, which is nearly the order of backward.
         self._buckets = _buckets_of(trained[::-1], bucket_bytes)
         # Running statistics, averaged with the last bucket.
         floats = [(name, x) for name, x in model.named_buffers() if is_inexact(x.dtype)]
@@ -71,10 +71,10 @@ class Replica:
         buckets = [*self._buckets, *self._statistics]
         self._exchange = Exchange(group, [Size(bucket.dtype, bucket.count) for bucket in buckets])
         self._slots = [self._exchange.slot(i) for i in range(len(buckets))]
-        # The parameters whose gradients are in, of this round.
+        # The parameters with a gradient in this round.
         self._come: set[int] = set()
         self._count = len(trained)
-        # Whether gradients of earlier backwards have gathered inside `no_sync`.
+        # Whether gradients were accumulated inside `no_sync`.
         self._has_gathered = False
         self._handles: list[RemovableHandle] = []
         myself = ref(self)
@@ -88,7 +88,7 @@ class Replica:
             self._handles.append(model.register_forward_hook(_Search(myself)))
 
     def come(self, i: int, part: _Part, x: Tensor) -> None:
-        """Take the gradient of one parameter; exchange its bucket when it is the last of it."""
+        """Copy the gradient of one parameter to its bucket, and exchange the bucket when it is complete."""
         weight = self._group.weight
         if weight != 1 and (self._has_gathered or not self.is_syncing):
             raise RuntimeError(
@@ -138,7 +138,7 @@ class Replica:
             np.multiply(values, weight, out=place.reshape(values.shape), casting="same_kind")
 
     def _finish(self) -> None:
-        """Let gradients be the averages; backward is at its end, or nearly."""
+        """Set the gradients to the averages, at the end of backward."""
         first = len(self._buckets)
         for i, bucket in enumerate(self._statistics, first):
             for part in bucket.parts:
@@ -165,7 +165,7 @@ class Replica:
         self._group.note_step(self._exchange.waited - before)
 
     def check(self) -> None:
-        """Raise if the last backward has left out parameters, so that gradients are not averaged."""
+        """Raise an error if the last backward skipped parameters, so that gradients were not averaged."""
         if self._come and self.is_syncing:
             missing = self._missing()
             self._come.clear()
@@ -178,7 +178,7 @@ class Replica:
             )
 
     def search(self, output: object) -> None:
-        """Take zeros for the parameters that backward from `output` will not come to."""
+        """Use zero gradients for parameters that backward from `output` will not reach."""
         if not self.is_syncing:
             return
         leaves = _leaves_behind(output)
@@ -196,7 +196,7 @@ class Replica:
 
 
 class _Arrival:
-    """The hook of one parameter. It refers weakly to what goes with the model: hooks are the model's."""
+    """Gradient hook of one parameter. It refers weakly to the replica, because the model owns the hooks."""
 
     def __init__(self, replica: ref[Replica], i: int, part: _Part) -> None:
         self._replica = replica
@@ -210,7 +210,7 @@ class _Arrival:
 
 
 class _Check:
-    """Called before each forward."""
+    """Hook that runs before each forward."""
 
     def __init__(self, replica: ref[Replica]) -> None:
         self._replica = replica
@@ -222,7 +222,7 @@ class _Check:
 
 
 class _Search:
-    """Called after each forward."""
+    """Hook that runs after each forward."""
 
     def __init__(self, replica: ref[Replica]) -> None:
         self._replica = replica
@@ -252,22 +252,22 @@ def prepare(
     model: TorchModule, *, bucket_bytes: int = _BUCKET_BYTES, find_unused_parameters: bool = False
 ) -> Any: ...
 def prepare(model: Any, *, bucket_bytes: int = _BUCKET_BYTES, find_unused_parameters: bool = False) -> Any:
-    """Make `model` one of the replicas that all workers train together, and return it.
+    """Make `model` a replica for data-parallel training, and return it.
 
-    All workers call this at the same time with models of the same architecture. Parameters and buffers become
-    those of worker 0. From then on each backward averages gradients over the workers: a bucket is exchanged
-    as soon as its gradients are there, while backward goes on to the next. When backward returns, every
-    worker has the same averages to the last bit, and ``optimizer.step()`` does the same to each replica.
+    All workers must call this at the same time with models of the same architecture. Parameters and buffers
+    get the values of worker 0. From then on each backward averages gradients over the workers. A bucket is
+    exchanged as soon as its gradients are complete, while backward continues. When backward returns, all
+    workers have bit-identical averages, so ``optimizer.step()`` changes all replicas equally.
 
-    With batches of equal size the averages are the gradients of the mean loss over all of them, as one
-    process with the whole batch has them, up to rounding. BatchNorm normalizes by its own worker's batch, and
-    its running statistics are averaged with the gradients: so replicas stay equal, and differ from one
-    process with the whole batch.
+    With batches of equal size, the averages are the gradients of the mean loss over all batches: those of one
+    process with the whole batch, up to rounding. BatchNorm normalizes by the worker's own batch, and its
+    running statistics are averaged with the gradients. So replicas stay equal, but differ from one process
+    with the whole batch.
 
-    Outside of a job the model is returned as it is.
+    Outside of a job the model is returned unchanged.
 
-    A model of PyTorch is returned inside ``torch.nn.parallel.DistributedDataParallel``. The first call starts
-    PyTorch's default process group of all workers, by gloo, unless there is one.
+    A PyTorch model is returned inside ``torch.nn.parallel.DistributedDataParallel``. The first call starts
+    PyTorch's default process group with gloo, unless one exists.
 
     Parameters
     ----------
@@ -275,20 +275,19 @@ def prepare(model: Any, *, bucket_bytes: int = _BUCKET_BYTES, find_unused_parame
         The module, which stays the same object: names in its ``state_dict()`` do not change. Or a module of
         PyTorch, on the CPU.
     bucket_bytes
-        How many bytes of gradients are exchanged at a time.
+        The size of a bucket in bytes.
     find_unused_parameters
-        Look after each forward in training which parameters its output does not depend on, for models that
-        leave some out. Such a parameter has the average of those workers' gradients that had one, and zero
-        for the others.
+        Search for unused parameters after each forward in training, for models that skip some. A worker that
+        does not use a parameter contributes a zero gradient.
 
     Raises
     ------
     TypeError
-        If `model` is no module.
+        If `model` is not a module.
     ValueError
         If `bucket_bytes` is below 1, or the models of the workers differ in names or shapes.
     WorkerLostError, ExchangeTimeoutError
-        If another worker does not come.
+        If another worker is late or has ended.
 
     Examples
     --------
@@ -315,14 +314,14 @@ def prepare(model: Any, *, bucket_bytes: int = _BUCKET_BYTES, find_unused_parame
 
 @contextmanager
 def no_sync(model: Module | None = None) -> Iterator[None]:
-    """Let gradients gather in this worker alone, for several backwards before one step.
+    """Return a context manager that accumulates gradients locally, for several backwards before one step.
 
-    The first backward after the block averages all that has gathered. All workers must do the same.
+    The first backward after the block averages the accumulated gradients. All workers must do the same.
 
     Parameters
     ----------
     model
-        One that `prepare` has returned; None stands for all of them.
+        A model from `prepare`; None for all of them.
 
     Examples
     --------
@@ -345,7 +344,7 @@ def no_sync(model: Module | None = None) -> Iterator[None]:
 
 
 def _buckets_of(named: Sequence[tuple[str, Tensor]], most: int) -> list[_Bucket]:
-    """Put tensors into buckets, in their order; those of one dtype together."""
+    """Distribute tensors over buckets in order, with one dtype for each bucket."""
     done: list[_Bucket] = []
     filling: dict[np.dtype[Any], _Bucket] = {}
     for name, x in named:
@@ -359,7 +358,7 @@ def _buckets_of(named: Sequence[tuple[str, Tensor]], most: int) -> list[_Bucket]
 
 def _gradient_of(x: Tensor) -> Tensor:
     gradient = x.grad
-    if gradient is None or gradient.is_invalid:  # unused here, and used by another worker
+    if gradient is None or gradient.is_invalid:  # unused in this worker, and used in another one
         gradient = zeros_like(x.detach())
         gradient.detach_from_dispose_scope()
         x.grad = gradient

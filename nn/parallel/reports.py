@@ -1,4 +1,4 @@
-"""The figures of all workers of a job: sums, and of each worker by itself."""
+"""Statistics, memory and leaks of all workers of a job: sums and figures of each worker."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatistics:
-    """What was created, disposed and is alive in all workers; ``str`` is a table."""
+    """Dispose statistics of all workers; ``str`` is a table."""
 
     #: The sum over all workers.
     total: DisposeStatistics
-    #: The figures of each, by rank; of one that is gone the last that were seen.
+    #: The figures of each worker by rank; for a lost worker its last ones.
     workers: Mapping[int, WorkerFigures]
 
     @property
     def live_count(self) -> int:
-        """How many disposables are alive in all workers."""
+        """The number of living disposables in all workers."""
         return self.total.live_count
 
     def __str__(self) -> str:
@@ -48,15 +48,14 @@ class ClusterStatistics:
 class ClusterMemory:
     """The memory of all workers, in bytes; ``str`` is a table."""
 
-    #: The sum over all workers. Peaks of different workers need not have come at one time: their sum is a
+    #: The sum over all workers. Peaks of different workers may be at different times, so their sum is a
     #: bound.
     total: MemoryStatistics
-    #: What the processes have for themselves, without what they share.
+    #: The private memory of the processes, without shared memory.
     bytes_of_processes: int
-    #: What of the object store is held by tensors and arrays; an object that several workers see counts for
-    #: each.
+    #: The bytes of the object store that tensors and arrays hold. A shared object counts for each worker.
     bytes_in_store: int
-    #: The figures of each, by rank; of one that is gone the last that were seen.
+    #: The figures of each worker by rank; for a lost worker its last ones.
     workers: Mapping[int, WorkerFigures]
 
     def __str__(self) -> str:
@@ -77,13 +76,13 @@ class ClusterMemory:
 
 
 def statistics() -> ClusterStatistics:
-    """Return what was created and disposed in all workers, and is alive: sums, and of each worker.
+    """Return the dispose statistics of all workers: sums and figures of each worker.
 
-    Inside a job: this worker's figures of now, and of the others what they had after their last step. Where
-    the job was started, while it runs and after it, until another one is over: what each worker has told
-    last; the figures of that process itself are in `scopes.statistics` and `tensor.memory`. A process that
-    has started no job is its own only worker. Where the machine that has started the job does not answer a
-    worker within two minutes, that is a warning, and others may be missing.
+    Inside a job, it returns this worker's current figures, and the other workers' figures after their last
+    step. In the process that started a job, it returns the last reports of the workers, during the job and
+    until another job ends; `scopes.statistics` and `tensor.memory` have the figures of that process itself. A
+    process without a job is its own only worker. If the machine that started the job does not answer a worker
+    within two minutes, the function warns, and figures of other workers may be missing.
 
     Examples
     --------
@@ -100,7 +99,7 @@ def statistics() -> ClusterStatistics:
 
 
 def memory() -> ClusterMemory:
-    """Return the memory of all workers; whose figures, see `statistics`.
+    """Return the memory of all workers, in the same cases as `statistics`.
 
     Examples
     --------
@@ -120,12 +119,12 @@ def memory() -> ClusterMemory:
 
 
 def leaks() -> ClusterLeaks:
-    """Return what is alive in all workers, by the line that created it, and in which of them.
+    """Return the living disposables of all workers by creation line.
 
-    Workers track where the job was started with ``track=True``, and report when their loop has ended; one
-    that is killed reports nothing. A report has two parts: what is alive after the loop (``rows``), and what
-    was alive when the loop held most (``highest``), even if all of it was gone at the end. Inside a job a
-    worker sees its own leaks, of now. For what is returned where, see `statistics`.
+    Workers track if the job was started with ``track=True``, and report when their loop has ended. A killed
+    worker reports nothing. A report has two parts: the disposables alive after the loop (``rows``), and those
+    alive at the loop's high-water mark (``highest``). Inside a job, a worker gets its own current leaks.
+    Otherwise see `statistics`.
 
     Examples
     --------

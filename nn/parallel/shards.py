@@ -1,4 +1,4 @@
-"""The part of the data that each worker trains on."""
+"""Split data among workers."""
 
 from __future__ import annotations
 
@@ -18,30 +18,31 @@ LoaderT = TypeVar("LoaderT", bound=DataLoader[Any, Any])
 
 
 class ShardSampler(Sampler[int]):
-    """The samples of one worker out of all, in an order of each epoch's own, the same in each run.
+    """Sampler of one worker's part of the samples, in a reproducible order for each epoch.
 
-    An epoch's order is cut into pieces of ``batch_size * count`` samples, and each piece into `count`
-    batches: so what all workers read at one step is what one process with batches of that size would read.
-    If the last batch can't be even, the first samples of the order come again at its end, as PyTorch's
-    ``DistributedSampler`` does. So all workers make the same number of steps.
+    The order of an epoch is split into pieces of ``batch_size * count`` samples, and each piece into `count`
+    batches. So the workers together read the same samples at each step as one process with batches of that
+    size. If the last piece can't be split evenly, the first samples of the order are repeated, as in
+    PyTorch's ``DistributedSampler``. So all workers make the same number of steps.
 
     Parameters
     ----------
     data_source
-        The data set, of which the length alone is asked for.
+        The data set; the sampler only uses its length.
     batch_size
         The number of samples in a batch of one worker.
     shuffle
-        Whether each epoch has an order of its own.
+        Whether to use a new random order for each epoch.
     drop_last
-        Leave out the samples at the end that do not fill a batch of each worker, instead of adding some.
+        Drop the last samples if they do not fill a batch for each worker, instead of repeating samples.
     even_batches
-        With False no sample comes again: the last batches of the workers differ by one sample at most. If
-        there are fewer samples than workers, the others get one whose gradient has no weight.
+        If False, no sample is repeated: the workers' last batches differ by one sample at most. With fewer
+        samples than workers, the other workers get a sample whose gradient has no weight.
     seed
-        What orders are drawn from, with the number of the epoch.
+        The seed of the orders, together with the number of the epoch.
     rank, count
-        Which part of how many; None: those of this worker in its job.
+        The number of this part, and the number of parts. None: the worker's rank, and the job's number of
+        workers.
 
     Examples
     --------
@@ -82,7 +83,7 @@ class ShardSampler(Sampler[int]):
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next round be that of `epoch`, after a restart for example; each round counts one up."""
+        """Set the number of the next epoch, for example after a restart. Each epoch adds 1."""
         self.epoch = epoch
 
     def __iter__(self) -> Iterator[int]:
@@ -97,7 +98,7 @@ class ShardSampler(Sampler[int]):
         if rest and not self.drop_last:
             last = order[pieces * whole :]
             if self.even_batches:
-                # As few for each as will do, all of them equally many.
+                # The smallest equal number for each worker.
                 each = -(-rest // self.count)
                 last = np.resize(np.concatenate([last, order]), each * self.count)
                 parts.append(last[self.rank * each : (self.rank + 1) * each])
@@ -115,10 +116,10 @@ class ShardSampler(Sampler[int]):
         return pieces * self.batch_size + last
 
     def weight(self, batch: int) -> float:
-        """Return the weight of this worker's gradients in batch number `batch`: 1 if batches are even.
+        """Return the weight of this worker's gradients in batch number `batch`; 1 if batches are even.
 
-        It is the worker's part of all samples of this step, times the number of workers. The mean over the
-        workers of their mean gradients, each times its weight, is the mean gradient of all samples.
+        It is the worker's share of the samples of this step, times the number of workers. The mean of the
+        workers' weighted mean gradients is the mean gradient of all samples.
 
         Examples
         --------
@@ -136,14 +137,14 @@ class ShardSampler(Sampler[int]):
         return (end - begin) * self.count / rest
 
     def _part_of(self, rest: int) -> tuple[int, int]:
-        """Return where this worker's samples of the `rest` begin and end: some workers have one more."""
+        """Return the begin and end of this worker's part of the last `rest` samples."""
         each, more = divmod(rest, self.count)
         begin = self.rank * each + min(self.rank, more)
         return begin, begin + each + (self.rank < more)
 
 
 class _Weigh:
-    """Sets the weight of this worker's gradients for each batch of a loader."""
+    """Callback that sets the weight of this worker's gradients for each batch."""
 
     def __init__(self, sampler: ShardSampler) -> None:
         self._sampler = sampler
@@ -153,12 +154,12 @@ class _Weigh:
 
 
 def prepare_data_loader(loader: LoaderT, *, even_batches: bool = True) -> LoaderT:
-    """Return a loader that goes through this worker's part of the data; `loader` stays as it is.
+    """Return a loader over this worker's part of the data; `loader` is not changed.
 
-    ``batch_size`` is that of one worker: a step of all workers is over ``batch_size * world_size()`` samples.
-    With ``shuffle=True`` each epoch has an order of its own, the same in each run and for all workers, drawn
-    from the loader's generator here. ``prepared.sampler.set_epoch(n)`` goes on where a checkpoint was made.
-    The data set is not copied, and each worker needs all of it; for data that is in a cluster, see
+    ``batch_size`` is the size of one worker's batch: a step uses ``batch_size * world_size()`` samples. With
+    ``shuffle=True`` each epoch has an order of its own, the same in each run and for all workers, drawn from
+    the loader's generator here. ``prepared.sampler.set_epoch(n)`` goes on where a checkpoint was made. The
+    data set is not copied, and each worker needs the whole data set. For data in a cluster, see
     `iter_batches`.
 
     Parameters
@@ -166,16 +167,16 @@ def prepare_data_loader(loader: LoaderT, *, even_batches: bool = True) -> Loader
     loader
         A loader of `nn.data`.
     even_batches
-        How the last batch is shared if its samples can't be shared evenly. True repeats the first samples, as
-        PyTorch does. False repeats none: some workers have one sample more, and `prepare` weighs gradients by
-        samples. So a step is equal to that of one process with the whole batch, if the loss is a mean.
+        How to split the last batch if it can't be split evenly. True repeats the first samples, as PyTorch
+        does. False repeats none: some workers have one more sample, and `prepare` weights gradients by
+        samples. Then a step equals that of one process with the whole batch, if the loss is a mean.
 
     Raises
     ------
     TypeError
-        If `loader` is none of `nn.data`.
+        If `loader` is not a loader of `nn.data`.
     ValueError
-        If it has a sampler of its own, which would give all workers the same samples.
+        If it has its own sampler, which would give all workers the same samples.
 
     Examples
     --------

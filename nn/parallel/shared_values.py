@@ -1,4 +1,4 @@
-"""An array in shared memory that one worker writes as a whole, and others read at the same time."""
+"""An array in shared memory with one writer and several readers (a seqlock)."""
 
 from __future__ import annotations
 

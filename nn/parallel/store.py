@@ -1,4 +1,4 @@
-"""The object store as memory of others: tensors over objects, and the lines that hold some."""
+"""Tensors that share memory with Ray's object store, and the lines that hold some."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 
 
 class StorePin(NamedTuple):
-    """One array over an object of the store, which stays there as long as it is looked at."""
+    """Array that pins an object of the store."""
 
     nbytes: int
-    #: The lines that asked for it.
+    #: The lines that requested it.
     site: Site
 
     def __str__(self) -> str:
         return f"{format_bytes(self.nbytes)} in the store, asked for by {self.site}: {self.site.text}"
 
 
-# The blocks that lie in the store, by the id of their array; an entry goes with its array.
+# The blocks in the store by the id of their array. An entry is removed with its array.
 _pins: dict[int, tuple[ref[Array], StorePin]] = {}
 
 
 def put(obj: Any) -> Any:
-    """Put `obj` into Ray's object store: tensors in any containers. Return the reference, for `get`.
+    """Put tensors in any containers into Ray's object store, and return the reference for `get`.
 
-    Values are copied once, into the store; ``ray.get`` on the reference gives NumPy arrays in the same
+    Values are copied once, into the store. ``ray.get`` on the reference returns NumPy arrays in the same
     containers.
 
     Raises
@@ -49,19 +49,18 @@ def put(obj: Any) -> Any:
 
 
 def get(reference: Any, timeout: float | None = None) -> Any:
-    """Return what is in the object store, its arrays as tensors that lie over the store and copy nothing.
+    """Return an object of the store, with its arrays as tensors that share the store's memory.
 
-    They belong to the current scope, which releases the store's memory when it ends, even if something
-    still refers to them: a view of ten elements pins its object no longer than that. What is to stay is
-    cloned by its first write, or by ``tensor.tensor(x.numpy())``. `store_pins` names the lines that hold
-    something.
+    The tensors belong to the current scope. When it ends, it releases the store's memory, even if something
+    still refers to a tensor or a view of it. To keep values, copy them with ``tensor.tensor(x.numpy())``; a
+    write copies a tensor too. `store_pins` names the lines that hold objects.
 
     Parameters
     ----------
     reference
         A ``ray.ObjectRef``, or a list of them.
     timeout
-        How long to wait for it to be there, in seconds; None waits for ever.
+        The seconds to wait for the object; None waits without a limit.
 
     Raises
     ------
@@ -76,17 +75,17 @@ def get(reference: Any, timeout: float | None = None) -> Any:
 
 
 def over_store(array: Array, site: Site) -> Any:
-    """Return a tensor over an array that Ray has given; copied if no tensor can lie there."""
+    """Return a tensor that shares memory with an array from Ray, or a copy if that is impossible."""
     block = owner_of(array)
     note(block, site)
     return from_numpy(array)
 
 
 def note(block: Array, site: Site) -> None:
-    """Count `block`, memory of the store, as held by `site` as long as the array is there."""
+    """Count `block`, memory of the store, as held by `site` while the array is alive."""
     if (
         block.flags.writeable or id(block) in _pins
-    ):  # the store's arrays are read-only: others are the process's own
+    ):  # arrays of the store are read-only; others belong to the process
         return
     key = id(block)
 
@@ -97,7 +96,7 @@ def note(block: Array, site: Site) -> None:
 
 
 def store_pins() -> list[StorePin]:
-    """Return what this process holds of the object store, with the lines that asked for it.
+    """Return the objects of the store that this process holds, with the lines that requested them.
 
     Examples
     --------
@@ -109,7 +108,7 @@ def store_pins() -> list[StorePin]:
 
 
 def figures() -> tuple[int, int]:
-    """Return how many arrays over the store there are, and their bytes."""
+    """Return the number of arrays in the store that are held, and their bytes."""
     pins = list(_pins.values())
     return len(pins), sum([pin.nbytes for _, pin in pins])
 

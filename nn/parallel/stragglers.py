@@ -1,4 +1,4 @@
-"""Late workers of a job on several machines: those that have not posted on the board that they wait.
+"""Find the late workers of a job on several machines.
 
 A sum over machines does not show which of them is missing. So a worker that has waited for half of the
 timeout posts its position in the program, and removes it when it continues. After the timeout an error names
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Position(NamedTuple):
-    """The position in its program where a worker waits, equal for all that wait for each other."""
+    """The point in the program where a worker waits. It is equal for all workers that wait for each other."""
 
     #: The name of the group, which differs from those of earlier starts of the job.
     token: str
@@ -39,18 +39,18 @@ class Stragglers:
         self._board = board
         self._rank = rank
         self._count = count
-        self._has_told = False
+        self._has_posted = False
 
-    def tell(self, position: Position) -> None:
+    def post(self, position: Position) -> None:
         """Post that this worker waits."""
         if self._board is not None:
             self._board.tell_waiting(self._rank, position)
-            self._has_told = True
+            self._has_posted = True
 
-    def go_on(self) -> None:
+    def clear(self) -> None:
         """Remove the post, if there is one."""
-        if self._has_told and self._board is not None:
-            self._has_told = False
+        if self._has_posted and self._board is not None:
+            self._has_posted = False
             self._board.tell_waiting(self._rank, None)
 
     def names(self, position: Position) -> str:
@@ -59,7 +59,7 @@ class Stragglers:
             return "the other machines"
         try:
             waiting, told = self._board.read_waiting(), self._board.read()
-        except require("ray.exceptions").RayError:  # the board's process is gone, or does not answer
+        except require("ray.exceptions").RayError:  # the board's process has ended or does not answer
             return "the other machines"
         late = [i for i in range(self._count) if i != self._rank and waiting.get(i) != position]
         if not late:

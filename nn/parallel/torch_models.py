@@ -1,4 +1,4 @@
-"""Models of PyTorch on the workers of a job: replicas by ``DistributedDataParallel`` over gloo."""
+"""Replicate PyTorch models on the workers of a job, with ``DistributedDataParallel`` and gloo."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PATIENCE = 5.0
 
 
 def is_model(x: object) -> bool:
-    """Tell whether `x` is a module of PyTorch, without importing PyTorch."""
+    """Return whether `x` is a module of PyTorch, without importing PyTorch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(x, torch.nn.Module)
 
@@ -56,7 +56,7 @@ def _start(group: Group) -> None:
 
     def stop() -> None:
         hook.remove()
-        with suppress(RuntimeError):  # of connections that another worker's death has broken
+        with suppress(RuntimeError):  # the connection broke because another worker died
             distributed.destroy_process_group()
 
     group.at_close(stop)

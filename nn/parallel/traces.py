@@ -1,4 +1,4 @@
-"""One file of trace events out of the timelines of several workers, each a process in it."""
+"""Merge the timelines of several workers into one trace, with a process for each worker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def merge(path: Path, workers: Mapping[int, Told]) -> None:
-    """Write the timelines of the workers, on one clock; compressed if the name ends in ``.gz``."""
+    """Write the timelines of the workers with one clock; compressed if the name ends in ``.gz``."""
     traces = {rank: json.loads(gzip.decompress(told.trace)) for rank, told in workers.items() if told.trace}
     first = min([workers[rank].trace_began_at for rank in traces], default=0)
     events: list[dict[str, Any]] = []
@@ -39,7 +39,7 @@ def merge(path: Path, workers: Mapping[int, Told]) -> None:
                 event["args"] = {"name": name}
             if "ts" in event:
                 event["ts"] += offset
-            if "id" in event:  # arrows of different processes are different ones
+            if "id" in event:  # arrows need different ids in different processes
                 event["id"] = f"{rank}.{event['id']}"
             events.append(event)
     for what in ("scopes", "disposables", "samples"):

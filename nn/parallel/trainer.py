@@ -1,4 +1,4 @@
-"""What starts a job: a trainer of Ray Train with our exchange, watched."""
+"""Start a job: a trainer of Ray Train with gradient exchange and reports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Trainer:
-    """A job of Ray Train whose workers train replicas of one model.
+    """Trainer of Ray Train whose workers train replicas of one model.
 
     Ray places the workers, restarts them from the last checkpoint (``RunConfig(failure_config=...)``), shards
     the `datasets` and keeps checkpoints.
@@ -25,19 +25,19 @@ class Trainer:
     Parameters
     ----------
     train_loop_per_worker
-        What each worker runs, with ``train_loop_config`` if it takes an argument.
+        The function that each worker runs. It may take ``train_loop_config`` as an argument.
     timeout
-        How long workers wait for each other before they raise `ExchangeTimeoutError`, in seconds.
+        The seconds that workers wait for each other before they raise `ExchangeTimeoutError`.
     track, trace
         As for `Watch`.
     **options
-        What Ray's ``DataParallelTrainer`` takes: ``train_loop_config``, ``scaling_config``, ``run_config``,
+        Arguments of Ray's ``DataParallelTrainer``: ``train_loop_config``, ``scaling_config``, ``run_config``,
         ``datasets``, ``dataset_config``.
 
     Attributes
     ----------
     ray_trainer
-        Ray's trainer, for what else takes one.
+        The trainer of Ray, for other libraries.
 
     Raises
     ------
@@ -63,30 +63,31 @@ class Trainer:
         )
 
     def fit(self) -> Any:
-        """Run the job, and return Ray's ``Result``; what the workers told is read by `statistics` afterwards.
+        """Run the job, and return Ray's ``Result``. Afterwards `statistics` returns the workers' reports.
 
         Raises
         ------
         ray.train.TrainingFailedError
-            If a worker raised, or was lost more often than ``FailureConfig(max_failures=...)`` allows.
+            If a worker raised an error, or was lost more often than ``FailureConfig(max_failures=...)``
+            allows.
         """
         with self._watch as watch:
             self._exchange.board = watch.board
-            # Of this call alone: copies of this trainer may run elsewhere at the same time.
+            # Local to this call, because copies of this trainer may run elsewhere at the same time.
             self._exchange.job = uuid.uuid4().hex[:12]
             try:
                 return self.ray_trainer.fit()
             except BaseException as error:
-                # Frames of Ray's refer to objects of the store: a stored error would keep these.
+                # Ray's frames refer to objects of the store, which a stored error would keep alive.
                 traceback.clear_frames(error.__traceback__)
                 raise
             finally:
                 self._exchange.board = None
-                # Where all workers of this machine were killed at once while they made shared memory.
+                # Files remain if all workers of this machine were killed while they created shared memory.
                 remove(f"{self._exchange.job}.")
 
 
 def _processors(scaling: Any) -> int:
-    """Return how many threads a worker may compute on: one for each of its processors, and at least one."""
+    """Return the number of threads of a worker: one for each of its processors, and at least one."""
     resources = getattr(scaling, "resources_per_worker", None) or {}
     return max(1, int(resources.get("CPU", 1)))

@@ -1,4 +1,4 @@
-"""Watching a job: its workers report what they hold, and the process that started it reads the reports."""
+"""Watch a job: its workers report figures and leaks, which the process that started it reads."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
-# The reports of the last job's workers, until another job ends, and the boards of running jobs.
+# The reports of the last job's workers until another job ends, and the boards of running jobs.
 _last: dict[int, Told] = {}
 _running: list[Board] = []
 
 
 def told() -> dict[int, Told]:
-    """Return the reports of the workers of the job that this process has started, or works in.
+    """Return the reports of the workers of this process's job.
 
-    If a worker can't read them, it warns and returns none, so that its loop does not fail.
+    If a worker can't read them, the function warns and returns none, so that the loop does not fail.
     """
     board = groups.current().board
     if board is None:
@@ -48,18 +48,18 @@ def told() -> dict[int, Told]:
 
 
 class Watch:
-    """Watch a job of Ray Train: a ``with`` block around its ``fit()``.
+    """Context manager around ``fit()`` that watches a job of Ray Train.
 
-    `Trainer` contains it. Use it directly for jobs that train without `nn`, for example those of PyTorch.
-    Inside the block and after it, `statistics`, `memory` and `leaks` describe the job's workers.
+    `Trainer` contains it. Use it directly for jobs that train without `nn`, such as PyTorch jobs. Inside the
+    block and after it, `statistics`, `memory` and `leaks` describe the job's workers.
 
     Parameters
     ----------
     track
-        Let each worker note which lines create what, for `leaks`: the loop runs inside ``scopes.track()``.
+        Run the loop of each worker inside ``scopes.track()``, for `leaks`.
     trace
-        A file to write after the job: the scopes and the memory of all workers over time, one process each,
-        for https://ui.perfetto.dev. It is compressed if the name ends in ``.gz``.
+        A trace file to write after the job, for https://ui.perfetto.dev: scopes and memory over time, with a
+        process for each worker. It is compressed if the name ends in ``.gz``.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class Watch:
         self.board: Board | None = None
 
     def loop(self, train_loop: Callable[..., Any]) -> Callable[..., Any]:
-        """Return `train_loop` as a function whose workers are watched; for a trainer of Ray Train."""
+        """Return `train_loop` as a watched function, for a trainer of Ray Train."""
         watched = WatchedLoop(train_loop, is_tracking=self._track, is_traced=self._trace is not None)
         watched.board = self.board
         self._loops.append(watched)
@@ -124,12 +124,12 @@ def _own_interrupts() -> Iterator[None]:
     try:
         yield
     finally:
-        if before is not None:  # one that was not set by Python
+        if before is not None:  # None: the handler was not set by Python
             signal.signal(signal.SIGINT, before)
 
 
 class WatchedLoop:
-    """A training loop that reports to the board what its worker holds."""
+    """Training loop that reports its worker's figures to the board."""
 
     def __init__(self, train_loop: Callable[..., Any], *, is_tracking: bool, is_traced: bool) -> None:
         self.__wrapped__ = train_loop  # Ray asks for the parameters
@@ -140,7 +140,7 @@ class WatchedLoop:
     def __call__(self, *config: Any) -> Any:
         is_ours = groups.join_expected()
         board = self.board
-        if board is None:  # not inside of a `Watch`, or another job has taken the loop
+        if board is None:  # not inside a `Watch`, or another job uses the loop
             return self._run_alone(config)
         if not is_ours:
             _join_alone(board)
@@ -154,7 +154,7 @@ class WatchedLoop:
                 groups.leave()
 
     def _run_alone(self, config: tuple[Any, ...]) -> Any:
-        """Run the loop where no job reads its reports: `leaks` in this process does."""
+        """Run the loop without a job. `leaks` in this process returns its report."""
         global _last
         if not self._is_tracking:
             return self.__wrapped__(*config)
@@ -198,7 +198,7 @@ class WatchedLoop:
 
 
 class _Observed:
-    """Tracking of a loop: what its lines keep, at the end and at the high-water mark before."""
+    """Tracking of a loop: leaks at the end and at the high-water mark."""
 
     def __enter__(self) -> Self:
         self._tracking = track()
@@ -208,9 +208,9 @@ class _Observed:
         return self
 
     def told(self) -> dict[str, Any]:
-        """Return what the loop has kept, as plain data; it has ended."""
+        """Return the report of the ended loop as plain data."""
         self._history.end()
-        gc.collect()  # what it frees is no leak
+        gc.collect()  # garbage is not a leak
         return Outcome(self._history, "the loop").to_dict()
 
     def __exit__(
@@ -222,7 +222,7 @@ class _Observed:
 
 @contextmanager
 def _clear_errors(group: groups.Group) -> Iterator[None]:
-    """Raise `WorkerLostError` for PyTorch's error of a connection that breaks with another worker."""
+    """Raise `WorkerLostError` instead of PyTorch's error for a broken connection."""
     try:
         yield
     except RuntimeError as error:
@@ -239,14 +239,14 @@ def _where() -> str:
 
 
 def _join_alone(board: Board) -> None:
-    """Make this process a worker of a job in which another library exchanges gradients."""
+    """Make this process a worker of a job that exchanges gradients with another library."""
     context = require("ray.train").get_context()
     place = groups.Place(context.get_world_rank(), context.get_world_size())
     groups.join(groups.Group(place, ranks=(place.rank,), board=board, is_connected=False))
 
 
 def _steps_of_torch(group: groups.Group) -> Any:
-    """Count the steps of PyTorch's optimizers, in a job of PyTorch."""
+    """Count the steps of PyTorch's optimizers."""
     stack = ExitStack()
     torch = sys.modules.get("torch") if not group.is_connected else None
     if torch is not None:

@@ -1,4 +1,4 @@
-"""Attributes of one module that are computed whenever they are read, instead of a parameter."""
+"""Compute attributes of a module at each read, instead of storing a parameter."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ M = TypeVar("M", bound="Module")
 
 
 class Computation(Protocol):
-    """What an attribute is computed from; it holds no module, so that copies of modules can share it.
+    """Interface of a computed attribute. It holds no module, so copies of a module can share it.
 
-    With a method ``assign(module, value)`` the attribute can be assigned to.
+    The method ``assign(module, value)`` is optional and allows assignments.
     """
 
     name: str
 
     def compute(self, module: Module) -> Tensor:
-        """Return the value that the attribute has now."""
+        """Return the current value of the attribute."""
         ...
 
 
 def computations_of(module: Module) -> tuple[Computation, ...]:
-    """Return those of the attributes of `module`."""
+    """Return the computed attributes of `module`."""
     found: tuple[Computation, ...] = getattr(type(module), "_computations", ())
     return found
 
 
 def set_computations(module: Module, computations: tuple[Computation, ...]) -> None:
-    """Let `module`, alone of its class, compute the attributes that `computations` name."""
+    """Make this module, and no other instance of its class, compute the attributes in `computations`."""
     base: type[Module] = getattr(type(module), "_computed_base", type(module))
     module.__class__ = _derived(base, computations) if computations else base
 
 
 def _derived(base: type[M], computations: tuple[Computation, ...]) -> type[M]:
-    """Return a class of the same name, with properties."""
+    """Return a subclass with the same name and a property for each computation."""
 
     def reduced(module: Any, protocol: Any) -> tuple[Any, ...]:  # noqa: ARG001  # the protocol of copies
         return _rebuilt, (base, computations), dict(vars(module))

@@ -1,4 +1,4 @@
-"""Weights that are divided by a norm: weight normalisation and spectral normalisation."""
+"""Weight normalization and spectral normalization."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ M = TypeVar("M", bound="Module")
 
 
 class WeightNorm:
-    """``weight_g / norm(weight_v) * weight_v``, the norm over all dimensions but one."""
+    """Computation of ``weight_g / norm(weight_v) * weight_v``, where the norm leaves out dimension `dim`."""
 
     def __init__(self, name: str, dim: int | None) -> None:
         self.name = name
@@ -29,7 +29,7 @@ class WeightNorm:
 
     def length(self, weight: Tensor) -> Tensor:
         """Return the norm of each slice along ``dim``."""
-        # PyTorch takes -1, too, for all dimensions together.
+        # PyTorch also accepts -1 for all dimensions together.
         if self.dim is None or self.dim == -1:
             return weight.norm()
         own = self.dim % weight.ndim
@@ -37,16 +37,16 @@ class WeightNorm:
         return weight.norm(dim=others, keepdim=True) if others else weight.abs()
 
     def compute(self, module: Module) -> Tensor:
-        """Return the weight of now."""
+        """Return the current weight."""
         return self.weight(*(getattr(module, f"{self.name}_{part}") for part in "gv"))
 
     def weight(self, size: Tensor, direction: Tensor) -> Tensor:
-        """Return the weight of this size and direction."""
+        """Return the weight with this size and direction."""
         return direction * (size / self.length(direction))
 
 
 class SpectralNorm:
-    """``weight_orig`` divided by its largest singular value, of which it knows the vectors approximately."""
+    """Computation of ``weight_orig`` divided by its largest singular value, by power iteration."""
 
     def __init__(self, name: str, n_power_iterations: int, eps: float, dim: int) -> None:
         self.name = name
@@ -58,7 +58,7 @@ class SpectralNorm:
         return f"spectral_norm(name={self.name!r}, dim={self.dim})"
 
     def matrix(self, weight: Tensor) -> Tensor:
-        """Return the weight as a matrix, with a row for each output."""
+        """Return the weight as a matrix with one row for each output."""
         if self.dim % weight.ndim:
             weight = weight.movedim(self.dim, 0)
         return weight.reshape(weight.shape[0], -1)
@@ -68,7 +68,7 @@ class SpectralNorm:
         return vector / vector.norm().clamp(min=self.eps)
 
     def compute(self, module: Module) -> Tensor:
-        """Return the weight of now; in training, after improving the vectors."""
+        """Return the current weight; in training, run the power iteration first."""
         weight, u, v = (getattr(module, f"{self.name}_{part}") for part in ("orig", "u", "v"))
         if module.training and not is_recomputing():
             with tn.no_grad():
@@ -79,7 +79,7 @@ class SpectralNorm:
         return self.weight(weight, u, v)
 
     def weight(self, weight: Tensor, u: Tensor, v: Tensor) -> Tensor:
-        """Return `weight` divided by the singular value that belongs to these vectors."""
+        """Return `weight` divided by the singular value of these singular vectors."""
         return weight / (u * (self.matrix(weight) @ v)).sum()
 
     def new_vectors(self, weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -90,25 +90,25 @@ class SpectralNorm:
 
 
 def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
-    """Let a module train the size and the direction of a weight apart (Salimans and Kingma, 2016).
+    """Apply weight normalization to a parameter of a module (Salimans and Kingma, 2016).
 
-    The parameter itself becomes ``name + "_v"``, the direction, beside ``name + "_g"``, its size.
-    Each read computes ``module.weight`` again, for the current scope. Give optimizers
-    ``module.parameters()`` of afterwards.
+    The module trains the size and the direction of the weight separately. The parameter is renamed to ``name
+    + "_v"``, the direction; a new parameter ``name + "_g"`` is the size. Each read computes ``module.weight``
+    again, in the current scope. Create optimizers afterwards, from the new ``module.parameters()``.
 
     Parameters
     ----------
     module
-        The module; it is changed, and returned.
+        The module to change and return.
     name
         The name of a parameter.
     dim
-        Along which dimension slices have sizes of their own; None for one size of all.
+        The dimension whose slices have separate sizes; None for a single size.
 
     Raises
     ------
     ValueError
-        If the module has no such parameter, or computes it already.
+        If the module has no such parameter, or the parameter is already computed.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
 
 
 def remove_weight_norm(module: M, name: str = "weight") -> M:
-    """Undo ``weight_norm``: the parameter has the computed values from then on.
+    """Remove weight normalization: the parameter keeps the computed values.
 
     Raises
     ------
@@ -151,29 +151,30 @@ def remove_weight_norm(module: M, name: str = "weight") -> M:
 def spectral_norm(
     module: M, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> M:
-    """Let a module divide a weight by its largest singular value (Miyato et al., 2018).
+    """Apply spectral normalization to a parameter of a module (Miyato et al., 2018).
 
-    The parameter itself becomes ``name + "_orig"``; buffers ``name + "_u"`` and ``name + "_v"`` hold the
-    vectors that belong to that value. Each read computes ``module.weight`` again, for the current
-    scope. In training each read improves the vectors by `n_power_iterations`.
+    The weight is divided by its largest singular value. The parameter is renamed to ``name + "_orig"``.
+    Buffers ``name + "_u"`` and ``name + "_v"`` hold the singular vectors. Each read computes
+    ``module.weight`` again, in the current scope. In training, each read runs `n_power_iterations` first.
 
     Parameters
     ----------
     module
-        The module; it is changed, and returned.
+        The module to change and return.
     name
         The name of a parameter.
     n_power_iterations
-        How often the vectors are improved each time, at least once.
+        The number of power iterations for each read, at least 1.
     eps
-        The least length that is divided by.
+        The smallest norm to divide by.
     dim
-        The dimension of the outputs: for None 1 in transposed convolutions, else 0.
+        The dimension of the outputs. None: 1 for transposed convolutions, else 0.
 
     Raises
     ------
     ValueError
-        If the module has no such parameter, or computes it already, or `n_power_iterations` is not positive.
+        If the module has no such parameter, the parameter is already computed, or `n_power_iterations` is not
+        positive.
 
     Examples
     --------
@@ -199,7 +200,7 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: M, name: str = "weight") -> M:
-    """Undo ``spectral_norm``: the parameter has the computed values from then on.
+    """Remove spectral normalization: the parameter keeps the computed values.
 
     Raises
     ------
@@ -217,7 +218,7 @@ def remove_spectral_norm(module: M, name: str = "weight") -> M:
 
 
 def output_dim(module: Module) -> int:
-    """Return which dimension of a module's weight is that of its outputs."""
+    """Return the dimension of the outputs in a module's weight."""
     return int(any(base.__name__.startswith("ConvTranspose") for base in type(module).__mro__))
 
 
@@ -252,7 +253,7 @@ def _removed(
         )
     was_training, parameter = module.training, getattr(module, original)
     try:
-        vars(module)["training"] = False  # to compute changes nothing
+        vars(module)["training"] = False  # so that reading the weight runs no power iteration
         with tn.no_grad():
             values = computation.compute(module)
     finally:

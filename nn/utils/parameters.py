@@ -1,4 +1,4 @@
-"""Helpers for gradients, and for all parameters of a model as one vector."""
+"""Clip gradients, and convert parameters to one vector and back."""
 
 from __future__ import annotations
 
@@ -51,27 +51,27 @@ def clip_grad_norm_(
     norm_type: float = 2.0,
     error_if_nonfinite: bool = False,
 ) -> Tensor:
-    """Scale all gradients together, in place, so that their norm is at most `max_norm`.
+    """Scale the gradients in place so that their total norm is at most `max_norm`.
 
     Parameters
     ----------
     parameters
-        Tensors; those without a gradient are passed over.
+        Tensors. Those without a gradient are ignored.
     max_norm
-        The largest norm that all gradients, taken as one vector, may have.
+        The largest total norm: the norm of all gradients as one vector.
     norm_type
-        Which norm: 2 is the usual one, ``float("inf")`` the largest absolute value.
+        The degree of the norm; ``float("inf")`` for the largest absolute value.
     error_if_nonfinite
-        Raise when the norm is infinite or NaN, instead of scaling by it.
+        Raise an error if the norm is infinite or NaN, instead of scaling by it.
 
     Returns
     -------
-    The norm before, a tensor without dimensions.
+    The total norm before clipping, a zero-dimensional tensor.
 
     Raises
     ------
     RuntimeError
-        If the norm is not finite and `error_if_nonfinite` is set; no gradient has changed.
+        If the norm is not finite and `error_if_nonfinite` is True. No gradient is changed.
 
     Examples
     --------
@@ -92,21 +92,21 @@ def clip_grad_norm_(
 def get_total_norm(
     tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False
 ) -> Tensor:
-    """Return the norm of all elements of all tensors, taken as one vector: a tensor without dimensions.
+    """Return the norm of all tensors as one vector, as a zero-dimensional tensor.
 
     Parameters
     ----------
     tensors
-        Gradients, as a rule; nothing is recorded.
+        The tensors, usually gradients. The operation is not recorded.
     norm_type
-        Which norm: 2 is the usual one, ``float("inf")`` the largest absolute value.
+        The degree of the norm; ``float("inf")`` for the largest absolute value.
     error_if_nonfinite
-        Raise when the norm is infinite or NaN.
+        Raise an error if the norm is infinite or NaN.
 
     Raises
     ------
     RuntimeError
-        If the norm is not finite and `error_if_nonfinite` is set.
+        If the norm is not finite and `error_if_nonfinite` is True.
 
     Examples
     --------
@@ -122,9 +122,9 @@ def get_total_norm(
 def _norm_of(
     tensors: Sequence[TensorCore], norm_type: float, error_if_nonfinite: bool
 ) -> tuple[float, Tensor]:
-    """Return the norm, and as a tensor of the first one's precision, in which half numbers may overflow."""
+    """Return the norm as a float, and as a tensor of the first dtype, in which float16 may overflow."""
     arrays = [x._live_array() for x in tensors]
-    # Squares of half numbers overflow from 256 on.
+    # Squares of float16 values overflow from 256 on.
     wide = (array.astype(np.float32) if array.dtype == np.float16 else array for array in arrays)
     norms = [float(np.linalg.norm(array.ravel(), norm_type)) for array in wide]
     total = float(np.linalg.norm(np.asarray(norms), norm_type)) if norms else 0.0
@@ -139,9 +139,9 @@ def _norm_of(
 
 
 def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor) -> None:
-    """Scale all gradients together, in place, by `max_norm` / `total_norm` where that is below 1.
+    """Scale the gradients in place by `max_norm` / `total_norm` if that is below 1.
 
-    With `get_total_norm`, for gradients whose norm is made of more than is here.
+    Use it with `get_total_norm`, for a norm that includes other gradients too.
 
     Examples
     --------
@@ -164,7 +164,7 @@ def _scale(grads: list[TensorCore], max_norm: float, total: float) -> None:
 
 
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
-    """Cut each element of each gradient, in place, to at least -`clip_value` and at most `clip_value`.
+    """Clamp each element of the gradients in place to the range from -`clip_value` to `clip_value`.
 
     Examples
     --------
@@ -181,7 +181,7 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """Return all elements of all parameters in one tensor, a copy; gradients flow through.
+    """Return a copy of all parameters' elements as one vector. It is differentiable.
 
     Examples
     --------
@@ -198,12 +198,12 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Write the elements of `vec` into the parameters, one after the other, unrecorded.
+    """Copy the elements of `vec` into the parameters, in order, without recording.
 
     Raises
     ------
     ValueError
-        If the number of elements differs; no parameter has changed.
+        If the number of elements differs. No parameter is changed.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Weights divided by a norm, as parametrizations: PyTorch's ``torch.nn.utils.parametrizations``."""
+"""Weight and spectral normalization as parametrizations: PyTorch's ``torch.nn.utils.parametrizations``."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class _SpectralNorm(Module):
         return self.formula.weight(weight, self._u, self._v)
 
     def _improve(self, weight: Tensor, times: int) -> None:
-        # In PyTorch's order here, which is the other one in `nn.utils.spectral_norm`.
+        # PyTorch's order of updates, which is the opposite in `nn.utils.spectral_norm`.
         matrix = self.formula.matrix(weight)
         for _ in range(times):
             self._u.copy_(self.formula.unit(matrix @ self._v))
@@ -64,7 +64,7 @@ class _SpectralNorm(Module):
 
 
 def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
-    """Let a module train the size and the direction of a weight apart: ``nn.utils.weight_norm``.
+    """Apply weight normalization to a parameter, as ``nn.utils.weight_norm`` does.
 
     The size is ``module.parametrizations.weight.original0``, the direction ``original1``.
 
@@ -81,11 +81,11 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
 def spectral_norm(
     module: M, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> M:
-    """Let a module divide a weight by its largest singular value: ``nn.utils.spectral_norm``.
+    """Apply spectral normalization to a parameter, as ``nn.utils.spectral_norm`` does.
 
-    The parameter is ``module.parametrizations.weight.original``, the vectors are buffers ``_u`` and ``_v``
-    of ``module.parametrizations.weight[0]``. They are improved 15 times at once, and `n_power_iterations`
-    times at each reading in training.
+    The parameter is ``module.parametrizations.weight.original``, the vectors are buffers ``_u`` and ``_v`` of
+    ``module.parametrizations.weight[0]``. The call runs 15 power iterations. Each read in training runs
+    `n_power_iterations` more.
 
     Examples
     --------

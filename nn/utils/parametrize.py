@@ -1,4 +1,4 @@
-"""Parameters that modules compute from others: PyTorch's ``torch.nn.utils.parametrize``."""
+"""Parametrizations of parameters: PyTorch's ``torch.nn.utils.parametrize``."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ M = TypeVar("M", bound=Module)
 
 
 class ParametrizationList(Module):
-    """What one attribute is computed from: ``original``, or ``original0`` and on, and modules in their order.
+    """Parametrizations of one attribute, and its original tensors.
 
-    ``module.parametrizations.weight`` is one.
+    It is ``module.parametrizations.weight``, for example. The original tensors are ``original``, or
+    ``original0``, ``original1`` and so on.
     """
 
     def __init__(self) -> None:
@@ -30,7 +31,7 @@ class ParametrizationList(Module):
         self.is_tensor = True
 
     def modules_in_order(self) -> list[Module]:
-        """Return the parametrizations, the first to be computed first."""
+        """Return the parametrizations in the order of computation."""
         return [module for name, module in self.named_children() if name.isdecimal()]
 
     def __len__(self) -> int:
@@ -40,14 +41,14 @@ class ParametrizationList(Module):
         return self.modules_in_order()[index]
 
     def originals(self) -> list[Tensor]:
-        """Return what the first parametrization is given."""
+        """Return the original tensors, the arguments of the first parametrization."""
         if self.is_tensor:
             return [getattr(self, "original")]  # noqa: B009 -- registered by name, for type checkers unknown
         count = sum(name.startswith("original") for name in self._kinds)
         return [getattr(self, f"original{i}") for i in range(count)]
 
     def forward(self) -> Tensor:
-        """Return the value of now."""
+        """Return the current value."""
         first, *others = self.modules_in_order()
         value = first(*self.originals())
         for module in others:
@@ -55,7 +56,7 @@ class ParametrizationList(Module):
         return value  # type: ignore[no-any-return]
 
     def right_inverse(self, value: Tensor) -> None:
-        """Set the originals so that `value` is computed from them."""
+        """Set the original tensors so that `value` results from them."""
         with tn.no_grad():
             given: Any = value
             for module in reversed(self.modules_in_order()):
@@ -70,7 +71,7 @@ class ParametrizationList(Module):
 
 
 class _Parametrized:
-    """An attribute computed by the list of its name."""
+    """Computation of an attribute by its `ParametrizationList`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -79,11 +80,11 @@ class _Parametrized:
         return f"parametrizations.{self.name}"
 
     def compute(self, module: Module) -> Tensor:
-        """Return the value of now."""
+        """Return the current value."""
         return _list_of(module, self.name)()
 
     def assign(self, module: Module, value: Tensor) -> None:
-        """Set what it is computed from."""
+        """Set the original tensors by ``right_inverse``."""
         _list_of(module, self.name).right_inverse(value)
 
 
@@ -94,31 +95,31 @@ def _list_of(module: Module, name: str) -> ParametrizationList:
 def register_parametrization(
     module: M, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> M:
-    """Let a module compute one of its parameters or buffers, whenever it is read, by another module.
+    """Make a module compute a parameter or buffer by another module, at each read.
 
-    ``module.weight`` becomes ``parametrization(module.parametrizations.weight.original)``; the parameter
-    itself becomes ``original``. Where the parametrization has ``right_inverse(weight)``, the original gets
-    what that returns, and ``module.weight = value`` works; a tuple becomes ``original0``, ``original1`` and
-    on, which are its arguments. What is computed belongs to the current scope. Further parametrizations of
-    the same name are applied one after the other.
+    ``module.weight`` is then ``parametrization(module.parametrizations.weight.original)``, and the parameter
+    is renamed to ``original``. If the parametrization has ``right_inverse(weight)``, the original gets the
+    result, and ``module.weight = value`` works. A tuple becomes ``original0``, ``original1`` and so on, which
+    are the arguments of the parametrization. Computed values belong to the current scope. Several
+    parametrizations of one name are applied in order.
 
     Parameters
     ----------
     module
-        The module; it is changed, and returned.
+        The module to change and return.
     tensor_name
         The name of a parameter or buffer.
     parametrization
         A module that takes and returns a tensor.
     unsafe
-        Do not check that shape and dtype stay what they are.
+        Do not check that shape and dtype stay the same.
 
     Raises
     ------
     ValueError
         If the module has no such tensor, or shape or dtype would change.
     TypeError
-        If ``right_inverse`` returns something else than tensors.
+        If ``right_inverse`` does not return tensors.
 
     Examples
     --------
@@ -155,7 +156,7 @@ def register_parametrization(
                 f"register_parametrization: {tensor_name!r} is of {original.dtype}, and "
                 f"{type(parametrization).__name__}.right_inverse gives {values.dtype}: return its dtype"
             )
-        # The object itself, which an optimizer may have already.
+        # Keep the same object, because an optimizer may hold it.
         is_same = values.shape == original.shape
         _register(listed, "original", kind, original if is_same else values, original.requires_grad)
         if is_same and values is not original:
@@ -163,7 +164,7 @@ def register_parametrization(
     else:
         for i, value in enumerate(each):
             _register(listed, f"original{i}", kind, value, original.requires_grad)
-    # From here on nothing fails: an error leaves the module as it was.
+    # From here on nothing fails, so an error never leaves a partly changed module.
     listed.register_module("0", parametrization)
     delattr(module, tensor_name)
     if "parametrizations" not in module._kinds:
@@ -184,7 +185,7 @@ def _tensors_of(parametrization: Module, values: Any) -> list[Tensor]:
 
 
 class Parametrizations(Module):
-    """The lists of a module's parametrized names, as attributes and by ``[name]``."""
+    """Container of a module's `ParametrizationList` objects by name."""
 
     def __getitem__(self, name: str) -> ParametrizationList:
         return getattr(self, name)  # type: ignore[no-any-return]
@@ -223,7 +224,7 @@ def _require_alike(name: str, before: Tensor, after: Tensor, unsafe: bool) -> No
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Tell whether a module computes this name, or any, by a parametrization.
+    """Return whether a module has a parametrization of this name, or of any name for None.
 
     Examples
     --------
@@ -236,18 +237,17 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 
 
 def remove_parametrizations(module: M, tensor_name: str, leave_parametrized: bool = True) -> M:
-    """Undo all parametrizations of a name: the parameter has the computed values, or the original ones.
+    """Remove all parametrizations of a name, and keep the computed or the original values.
 
     Parameters
     ----------
     leave_parametrized
-        Keep the values that are computed now. False keeps those of the original, where there is one of it.
+        Keep the currently computed values. False keeps the values of a single original.
 
     Raises
     ------
     ValueError
-        If nothing is parametrized by that name, or there are several originals and `leave_parametrized` is
-        False.
+        If the name has no parametrization, or it has several originals and `leave_parametrized` is False.
 
     Examples
     --------
@@ -266,7 +266,7 @@ def remove_parametrizations(module: M, tensor_name: str, leave_parametrized: boo
             f"remove_parametrizations: {tensor_name!r} is computed from {len(listed.originals())} tensors, "
             "none of which is the original: pass leave_parametrized=True"
         )
-    computed = _value_of_now(listed)
+    computed = _current_value(listed)
     originals = listed.originals()
     kept = next((x for x in originals if x.shape == computed.shape), None)
     if kept is None and isinstance(originals[0], Parameter):
@@ -293,8 +293,8 @@ def remove_parametrizations(module: M, tensor_name: str, leave_parametrized: boo
     return module
 
 
-def _value_of_now(listed: ParametrizationList) -> Tensor:
-    """Return what is computed, with nothing improved by that."""
+def _current_value(listed: ParametrizationList) -> Tensor:
+    """Return the computed value, without running a power iteration."""
     was_training = [(module, module.training) for module in listed.modules()]
     try:
         for module, _ in was_training:

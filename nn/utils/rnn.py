@@ -1,4 +1,4 @@
-"""Sequences of several lengths in one batch: PyTorch's ``torch.nn.utils.rnn``."""
+"""Batches of sequences of different lengths: PyTorch's ``torch.nn.utils.rnn``."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ __all__ = [
 
 
 class PackedSequence(Compound):
-    """A batch of sequences of several lengths, without padding, as recurrent layers take it.
+    """Batch of sequences of different lengths without padding, for recurrent layers.
 
-    It is a disposable of its own, made of the tensors that it holds: scopes own the packed sequence, and its
-    tensors are disposed with it. To keep one of them longer, move the whole: ``scope.move_to_outer(packed)``,
-    or keep ``packed.data.clone()``. ``pack_sequence`` and ``pack_padded_sequence`` make one. If you make it
-    yourself, from the data of a layer and the sizes of another packed sequence, it holds aliases of them.
-
-    It unpacks into its four parts.
+    It is a disposable that consists of tensors: a scope owns the packed sequence, and its tensors are
+    disposed with it. To keep a tensor longer, move the whole sequence with ``scope.move_to_outer(packed)``,
+    or keep ``packed.data.clone()``. Create one with ``pack_sequence`` or ``pack_padded_sequence``. If you
+    call the class, for example with the data of a layer and the sizes of another packed sequence, it holds
+    aliases of your tensors. It unpacks into its four parts.
 
     Parameters
     ----------
     data
-        The elements of all sequences, shape ``(sum of lengths, *)``: first elements of all, then second ones.
+        The elements of all sequences, shape ``(sum of lengths, *)``: all first elements, then all second
+        ones.
     batch_sizes
-        How many sequences reach each step: int64, falling.
+        The number of sequences at each step: int64, descending.
     sorted_indices
-        Which sequence is where in `data`, where they were sorted by length; or None.
+        The order of the sequences in `data`, if they were sorted by length; or None.
     unsorted_indices
-        The other way round; computed from `sorted_indices` if left out.
+        The inverse permutation; computed from `sorted_indices` by default.
 
     Raises
     ------
     ValueError
-        If the sizes do not fall, or do not add up to the length of `data`.
+        If the sizes are not descending, or their sum is not the length of `data`.
 
     Examples
     --------
@@ -84,7 +84,7 @@ class PackedSequence(Compound):
 
     @classmethod
     def _of(cls, data: Tensor, batch_sizes: Array, sorted_indices: Array | None) -> Self:
-        """Return a sequence that takes over `data`, which has no other reference."""
+        """Return a packed sequence that takes over `data`, which has no other reference."""
         packed = cls.__new__(cls)
         order = (None, None) if sorted_indices is None else (sorted_indices, _inverse(sorted_indices))
         packed._hold(data, wrap(batch_sizes), *(None if x is None else wrap(x) for x in order))
@@ -101,17 +101,17 @@ class PackedSequence(Compound):
 
     @property
     def batch_sizes(self) -> Tensor:
-        """How many sequences reach each step: int64."""
+        """The number of sequences at each step: int64."""
         return self._fields[1]  # type: ignore[no-any-return]
 
     @property
     def sorted_indices(self) -> Tensor | None:
-        """Which sequence is where in `data`; None where they were given in order of length."""
+        """The order of the sequences in `data`; None if they were already sorted by length."""
         return self._fields[2]  # type: ignore[no-any-return]
 
     @property
     def unsorted_indices(self) -> Tensor | None:
-        """Where in `data` each sequence is; None where they were given in order of length."""
+        """The position of each sequence in `data`; None if they were already sorted by length."""
         return self._fields[3]  # type: ignore[no-any-return]
 
     def __iter__(self) -> Iterator[Tensor | None]:
@@ -131,7 +131,7 @@ class PackedSequence(Compound):
         device: str | None = None,
         copy: bool = False,
     ) -> Self:
-        """Return the sequences in another dtype, as ``Tensor.to`` does; itself where nothing changes.
+        """Return the sequences in another dtype, as ``Tensor.to`` does; this object if nothing changes.
 
         Examples
         --------
@@ -145,7 +145,7 @@ class PackedSequence(Compound):
         return self if data is self.data else type(self)(data, *self._fields[1:])
 
     def cpu(self) -> Self:
-        """Return this: all memory is the processor's."""
+        """Return this object: its memory is always on the CPU."""
         self._raise_if_disposed()
         return self
 
@@ -209,7 +209,7 @@ def _inverse(order: Array) -> Array:
 
 
 def _in_order(name: str, lengths: Array, enforce_sorted: bool) -> Array | None:
-    """Return the places of sequences by falling length, None if they are in that order and have to be."""
+    """Return the indices that sort sequences by descending length; None if `enforce_sorted`."""
     if not enforce_sorted:
         return np.argsort(-lengths, kind="stable")
     if (lengths[1:] > lengths[:-1]).any():
@@ -221,13 +221,13 @@ def _in_order(name: str, lengths: Array, enforce_sorted: bool) -> Array | None:
 
 
 def _sizes_of(falling: Array) -> Array:
-    """Return how many sequences reach each step, from their lengths."""
+    """Return the number of sequences at each step, from their descending lengths."""
     steps = np.arange(int(falling[0]))
     return np.asarray(np.searchsorted(-falling, -steps, side="left"), np.int64)
 
 
 def _places(sizes: Array, order: Array | None) -> tuple[Array, Array]:
-    """Return for each packed element its step, and its sequence."""
+    """Return the step and the sequence of each packed element."""
     steps = np.repeat(np.arange(sizes.size), sizes)
     starts = np.cumsum(sizes) - sizes
     sequences = np.arange(steps.size) - starts[steps]
@@ -235,7 +235,7 @@ def _places(sizes: Array, order: Array | None) -> tuple[Array, Array]:
 
 
 def _rows(sizes: Array, order: Array | None, length: int, count: int, batch_first: bool) -> Array:
-    """Return for each packed element its row in a padded batch of two dimensions, seen as one."""
+    """Return the index of each packed element in a padded batch whose first two dimensions are flattened."""
     steps, sequences = _places(sizes, order)
     return sequences * length + steps if batch_first else steps * count + sequences
 
@@ -253,23 +253,25 @@ def _lengths_of(name: str, lengths: Tensor | Sequence[int]) -> Array:
 def pack_padded_sequence(
     input: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
-    """Return the sequences of a padded batch, packed; gradients flow through.
+    """Pack the sequences of a padded batch. The operation is differentiable.
 
     Parameters
     ----------
     input
         Shape ``(length, batch, *)``, or ``(batch, length, *)`` with `batch_first`.
     lengths
-        How many elements of each sequence count, at least 1.
+        The length of each sequence, at least 1.
     batch_first
         Whether the batch is the first dimension.
     enforce_sorted
-        The sequences are given by falling length. If not, they are sorted, and ``sorted_indices`` says how.
+        Require sequences that are sorted by descending length. If False, the function sorts them, and
+        ``sorted_indices`` is the order.
 
     Raises
     ------
     ValueError
-        If there are not as many lengths as sequences, or one is below 1, beyond the input, or out of order.
+        If the numbers of lengths and sequences differ, or a length is below 1, above the input's, or out of
+        order.
 
     Examples
     --------
@@ -305,19 +307,19 @@ def pack_padded_sequence(
 
 
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
-    """Return sequences, each of shape ``(length, *)``, packed; gradients flow through.
+    """Pack sequences of shape ``(length, *)``. The operation is differentiable.
 
     Parameters
     ----------
     sequences
-        At least one; by falling length, unless `enforce_sorted` is off.
+        At least one sequence, sorted by descending length unless `enforce_sorted` is False.
     enforce_sorted
         As in `pack_padded_sequence`.
 
     Raises
     ------
     ValueError
-        If there are none, one is empty or out of order, or their other sizes differ.
+        If the list is empty, a sequence is empty or out of order, or their other sizes differ.
 
     Examples
     --------
@@ -369,22 +371,22 @@ def pad_packed_sequence(
     padding_value: float = 0.0,
     total_length: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return the sequences as a padded batch, in the order in which they were packed, and their lengths.
+    """Return the sequences as a padded batch in their original order, and their lengths.
 
     Parameters
     ----------
     sequence
-        What `pack_sequence` or a recurrent layer returned.
+        A packed sequence, from `pack_sequence` or a recurrent layer.
     batch_first
-        Whether the batch is the first dimension of the result, or the second.
+        Whether the batch is the first dimension of the result instead of the second.
     padding_value
-        What is behind the ends of sequences.
+        The value after the end of each sequence.
     total_length
-        The least number of steps of the result; at least that of the longest sequence.
+        The number of steps of the result, at least the longest length.
 
     Returns
     -------
-    The batch, through which gradients flow, and an int64 tensor.
+    The batch, which is differentiable, and the lengths as an int64 tensor.
 
     Raises
     ------
@@ -435,23 +437,23 @@ def pad_sequence(
     padding_value: float = 0.0,
     padding_side: str = "right",
 ) -> Tensor:
-    """Return sequences, each of shape ``(length, *)``, as one padded batch; gradients flow through.
+    """Return sequences of shape ``(length, *)`` as one padded batch. The operation is differentiable.
 
     Parameters
     ----------
     sequences
-        At least one.
+        At least one sequence.
     batch_first
-        Whether the batch is the first dimension of the result, or the second.
+        Whether the batch is the first dimension of the result instead of the second.
     padding_value
-        What fills the rest.
+        The value of the padding.
     padding_side
-        ``"right"`` or ``"left"``: whether the rest is behind sequences or before them.
+        ``"right"`` or ``"left"``: whether the padding comes after or before a sequence.
 
     Raises
     ------
     ValueError
-        If there are none, or their other sizes differ.
+        If the list is empty, or the other sizes differ.
 
     Examples
     --------
@@ -480,7 +482,7 @@ def pad_sequence(
 def unpad_sequence(
     padded_sequences: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False
 ) -> list[Tensor]:
-    """Return the sequences of a padded batch without their padding: views of it.
+    """Return the sequences of a padded batch without padding, as views.
 
     Examples
     --------
@@ -502,7 +504,7 @@ def unpad_sequence(
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
-    """Return the sequences that were packed, in their order.
+    """Return the sequences of a packed sequence in their original order.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""For tests, in any framework: what was created and disposed, and whether anything is left.
+"""Assertions about created, disposed and leaked tensors, for any test framework.
 
-The pytest plugin (`scopes.testing.plugin`) stands on the same.
+The pytest plugin (`scopes.testing.plugin`) uses the same functions.
 """
 
 from scopes.testing.assertions import StatisticsWindow, assert_dispose_counts, assert_no_leaks

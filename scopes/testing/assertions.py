@@ -205,12 +205,12 @@ class assert_no_leaks:  # noqa: N801  # it is called like a function
     Parameters
     ----------
     depth
-        How many of your lines are listed for each: the line that created it, that line's caller, and so on.
+        The number of your lines listed for each tensor: the line that created it, its caller, and so on.
 
     Raises
     ------
     AssertionError
-        With the lines that created the tensors that are left, and their scopes.
+        If tensors are left. The message lists the lines that created them, and their scopes.
 
     Examples
     --------
@@ -258,7 +258,7 @@ class assert_no_leaks:  # noqa: N801  # it is called like a function
             tracking.end()
 
     def __call__(self, function: Callable[_P, _R]) -> Callable[_P, _R]:
-        """Return `function` with a check after each call; after the end of an ``async def``."""
+        """Return `function` with a check after each call; an ``async def`` is checked at its end."""
         depth = self.depth
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise TypeError(

@@ -1,4 +1,4 @@
-"""What a test or a block left alive, in words: the lines that created it, and the scopes these were in."""
+"""Describe the disposables that a test or a block left alive: their creation lines and scopes."""
 
 from __future__ import annotations
 
@@ -20,41 +20,41 @@ if TYPE_CHECKING:
 
     Items = list[tuple[Record, Any]]
 
-# So many lines are listed; those that follow hold less.
+# The number of lines that are listed, largest first.
 _MOST_LINES = 20
 
 
 def left(alive: Callable[[], Items]) -> Items:
-    """Return what `alive` finds, without what the collector of garbage takes when it is enabled."""
+    """Return ``alive()`` after a garbage collection, if the collector is enabled."""
     if alive() and gc.isenabled():
         gc.collect()
     return alive()
 
 
 def not_kept(items: Items, older: int) -> Items:
-    """Return `items` without those that a library, a module, an optimizer or a cache keeps.
+    """Return `items` without objects that a library, a module, an optimizer or a cache keeps.
 
-    `older`: what `count_keepers` returned before the items were created. Only what is as old keeps them.
+    `older` is the result of `count_keepers` before the items were created. Only keepers of that time count.
     """
     kept = find_kept_by_older([x for _, x in items], older) if items else set()
     return [item for item in items if id(item[1]) not in kept]
 
 
 def alive_since(serial: int) -> Items:
-    """Return what was created after that many, and is alive."""
+    """Return the living disposables with a serial number above `serial`."""
     tracker = tracking.current.tracker
     return [] if tracker is None else [item for item in tracker.alive() if item[0].serial > serial]
 
 
 def others_than(items: Items) -> Items:
-    """Return all else that is tracked and alive."""
+    """Return all other living disposables that are tracked."""
     tracker = tracking.current.tracker
     known = {id(record) for record, _ in items}
     return [] if tracker is None else [item for item in tracker.alive() if id(item[0]) not in known]
 
 
 def alive_of(records: Iterable[Record]) -> Items:
-    """Return those of `records` whose disposables are alive, also when tracking has ended meanwhile."""
+    """Return the records of living disposables, even if tracking has ended."""
     found = []
     for record in records:
         x = record()
@@ -64,9 +64,9 @@ def alive_of(records: Iterable[Record]) -> Items:
 
 
 class Leftovers:
-    """What is left, by the lines that created it. Holds text and figures, no disposables.
+    """Report of leftovers by creation line. It holds text and figures, and no disposables.
 
-    Memory of `others` is not put to `items`, though they share it.
+    Memory that `items` share with `others` is not counted.
     """
 
     def __init__(self, items: Items, others: Iterable[tuple[Record, Any]] = ()) -> None:
@@ -82,11 +82,11 @@ class Leftovers:
             self.nbytes += kept.nbytes
 
     def __str__(self) -> str:
-        """Return how many they are, and the memory that they keep."""
+        """Return their number and the memory that they keep."""
         return f"{self.count} disposable{'s' * (self.count != 1)}, {format_bytes(self.nbytes)}"
 
     def lines(self) -> list[str]:
-        """Return the lines that created them, and the tree of scopes that they were created in."""
+        """Return the creation lines, and the tree of scopes around the creations."""
         lines = []
         rows = sorted(self._groups.items(), key=lambda row: -sum(row[1][1]))
         for site, (kinds, sizes) in rows[:_MOST_LINES]:

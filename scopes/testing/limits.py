@@ -1,4 +1,4 @@
-"""Limits of what may be alive at once while tracking is on: the peak, and by which lines it was passed."""
+"""Limits on the peak of living tensors and memory while tracking is on."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from scopes.tracking.records import Record
     from scopes.tracking.sites import Site
 
-# After a look at what all tensors and graphs hold, so large a part of the limit must be made until the next.
+# After all memory was measured, this part of the limit must be allocated before the next measurement.
 _PART = 1 / 16
 
 
 class Moment:
-    """What was alive when a limit was passed, and the line that passed it."""
+    """The disposables alive when a limit was exceeded, and the line that exceeded it."""
 
     def __init__(self, last: Record, records: list[Record]) -> None:
         self.site: Site = last.site
@@ -33,15 +33,15 @@ class Moment:
 
 
 class Limits:
-    """Watches what is created while it runs: how many are alive at once, and how much memory is live.
+    """Listener that measures the peak number of living disposables and the peak memory.
 
     Parameters
     ----------
     live_count
-        How many tensors may be alive at once; None for any number.
+        The most tensors that may be alive at once; None for no limit.
     nbytes
-        How much more memory may be live than at the start, in bytes; None for any size. Of other libraries'
-        memory up to a sixteenth more may pass.
+        The most bytes that may be live above the start; None for no limit. Memory of other libraries may
+        exceed it by up to a sixteenth without notice.
     """
 
     def __init__(self, live_count: int | None, nbytes: int | None) -> None:
@@ -49,12 +49,12 @@ class Limits:
         self.nbytes = nbytes
         self.live_peak: int = 0
         self._meter = None if nbytes is None else Meter()
-        # By their numbers.
+        # By serial number.
         self._alive: dict[int, Record] = {}
         self._is_paused = True
         self._too_many: Moment | None = None
         self._too_large: Moment | None = None
-        # No look at all memory is due before so many bytes more are made.
+        # Bytes to allocate before all memory is measured again.
         self._headroom = 0.0 if nbytes is None else float(nbytes)
 
     def __enter__(self) -> Self:
@@ -72,19 +72,19 @@ class Limits:
         self._alive.clear()
 
     def pause(self) -> None:
-        """Count nothing of what is created from now on, until ``resume``."""
+        """Stop counting creations until ``resume``."""
         self._is_paused = True
         if self._meter is not None:
             self._meter.pause()
 
     def resume(self) -> None:
-        """Go on after ``pause``."""
+        """Continue after ``pause``."""
         self._is_paused = False
         if self._meter is not None:
             self._meter.begin()
 
     def created(self, record: Record) -> None:
-        """Hear of a new disposable."""
+        """Count a new disposable."""
         if self._is_paused or not (record.foreign is not None or isinstance(record(), Disposable)):
             return
         self._alive[record.serial] = record
@@ -109,20 +109,20 @@ class Limits:
         try:
             return Moment(record, list(self._alive.values()))
         except (AttributeError, RuntimeError):
-            return None  # another thread is about to complete or to change something: the next look will do
+            return None  # another thread is changing the objects: the next measurement finds it
 
     def ended(self, record: Record, how: str) -> None:  # noqa: ARG002  # as listeners are called
-        """Hear that it was disposed, or that its last reference has gone."""
+        """Count the end of a disposable."""
         self._alive.pop(record.serial, None)
 
     def opened(self, scope: DisposeScope, path: tuple[str, ...]) -> None:
-        """Hear of a scope that was opened."""
+        """Ignore a new scope."""
 
     def closed(self, scope: DisposeScope, path: tuple[str, ...]) -> None:
-        """Hear that a scope has ended."""
+        """Ignore the end of a scope."""
 
     def verdict(self) -> str | None:
-        """Return what was wrong, or None."""
+        """Return the text of the failure, or None."""
         texts = []
         if self.live_count is not None and self._too_many is not None:
             texts.append(
@@ -130,7 +130,7 @@ class Limits:
                 f"{self.live_peak}.\n{self._too_many}"
             )
         if self.nbytes is not None and self._meter is not None:
-            # The meter knows no memory of other libraries: of that, what a look found.
+            # The meter does not include memory of other libraries: add what the measurements found.
             found = 0 if self._too_large is None else self._too_large.alive.nbytes
             peak = max(self._meter.peak_bytes, found)
             if peak > self.nbytes:

@@ -1,8 +1,8 @@
-"""The part of the pytest plugin that watches tests: loaded when a test or an option first asks for it.
+"""Pytest plugin, second part: watches tests. Loaded when a marker or an option needs it.
 
-For a test that is watched, tracking is on from its setup to the end of its teardown; then it is judged by
-what is still alive. What a fixture of wider scope has created is judged when that fixture has ended, and has
-a report of its own. The markers and the options are in ``disposescope.pytest_plugin``.
+For a watched test, tracking is on from its setup to the end of its teardown. The test fails if it left
+tensors alive then. A fixture of wider scope is checked when it ends, and has its own report. The markers and
+the options are in ``disposescope.pytest_plugin``.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from scopes.core.scope import DisposeScope
     from scopes.tracking.records import Record
 
-# By this name a test's line of ``--tensor-memory`` is in its report.
+# The name in a test's report for its line of ``--tensor-memory``.
 PROPERTY = "tensor memory"
-# Says in the report of a test's call that its teardown decides; disposescope.pytest_plugin asks for it.
+# Marks the report of a test's call if its teardown decides the result. disposescope.pytest_plugin reads it.
 AWAITED = "disposescope_awaited"
 
 
 def begin_to_watch(config: pytest.Config) -> None:
-    """Look after the tests of this run that ask for it."""
+    """Watch the tests of this run that request it."""
     config.pluginmanager.register(_Guard(config), "disposescope-guard")
     if config.getoption("disposescope_torch"):
         try:
@@ -66,12 +66,12 @@ def begin_to_own(config: pytest.Config, *, exact: bool) -> None:
 
 
 class _TorchScopes:
-    """Opens a scope around the code of each test: not around its fixtures, which may outlast the test."""
+    """Plugin that opens a scope around each test function, and not around its fixtures."""
 
     def __init__(self, exact: bool) -> None:
         self.owning = partial(owning, "torch", exact=True) if exact else partial(owning, "torch")
 
-    # The innermost wrapper: the scope has ended when limits and leaks are judged.
+    # The innermost wrapper, so that the scope ends before limits and leaks are checked.
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
         """Open the scope before the test's own code, and end it after."""
@@ -79,18 +79,18 @@ class _TorchScopes:
             return (yield)
 
 
-class _Wishes:
-    """What a test's markers and the option ask for."""
+class _Checks:
+    """The checks that a test's markers and the options request."""
 
     def __init__(self, item: pytest.Item) -> None:
-        # What is wrong with a marker.
+        # The errors of its markers.
         self.error: str | None = None
         self.live_count: int | None = None
         self.nbytes: int | None = None
         config = item.config
         self.no_leaks = bool(config.getoption("--tensor-leaks") or config.getini("tensor_leaks"))
-        self.is_told = bool(config.getoption("--tensor-memory"))
-        # How much may be left.
+        self.shows_memory = bool(config.getoption("--tensor-memory"))
+        # The bytes that the test may leave.
         self.threshold = 0
         given: Any = config.getoption("--tensor-leak-threshold") or config.getini("tensor_leak_threshold")
         try:
@@ -101,7 +101,7 @@ class _Wishes:
         if mark is not None:
             self.no_leaks = True
             self.threshold = self._threshold_of(mark, self.threshold)
-        # By how much what a line keeps may rise while the test runs.
+        # The bytes by which a line may grow while the test runs.
         self.growth: int | None = None
         mark = item.get_closest_marker("no_tensor_growth")
         if mark is not None:
@@ -142,11 +142,11 @@ class _Wishes:
 
     def __bool__(self) -> bool:
         limits = (self.growth, self.live_count, self.nbytes)
-        return self.no_leaks or self.is_told or any(limit is not None for limit in limits)
+        return self.no_leaks or self.shows_memory or any(limit is not None for limit in limits)
 
 
 class _Definition(Protocol):
-    """What is used of pytest's definition of a fixture."""
+    """The part of pytest's FixtureDef that is used here."""
 
     argname: str
     scope: str
@@ -155,18 +155,18 @@ class _Definition(Protocol):
     def func(self) -> Any: ...
 
 
-# Of setup_class(), setUpClass() and their like, which pytest turns into fixtures.
+# The names of fixtures that pytest makes from setup_class(), setUpClass() and so on.
 _SETUP = re.compile(r"_(?:xunit|unittest)_(\w+)_fixture_(.*)")
 
 
 class _Fixture:
-    """A fixture from its setup to its end; with another parameter it is another one."""
+    """A fixture from setup to teardown. Each parameter makes another one."""
 
     def __init__(self, definition: _Definition) -> None:
         self.definition = definition
         self.is_wide = definition.scope != "function"
         self.keepers = count_keepers()
-        # What it created and was alive when the test had ended that it was set up for.
+        # Its creations that were alive when the test that set it up had ended.
         self.kept: list[Record] = []
 
     def __str__(self) -> str:
@@ -177,7 +177,7 @@ class _Fixture:
         return f"fixture {name!r} (scope: {self.definition.scope})"
 
     def place(self, root: Path) -> tuple[str, int]:
-        """Return the file, from `root`, and the line from 0 that it begins in."""
+        """Return its file relative to `root`, and its first line, counted from 0."""
         code = getattr(self.definition.func, "__code__", None)
         if code is None:
             return "", 0
@@ -187,52 +187,52 @@ class _Fixture:
 
 
 def _is_wide(fixture: _Fixture | None) -> bool:
-    """Tell whether it outlasts the test."""
+    """Return whether the fixture may outlast the test."""
     return fixture is not None and fixture.is_wide
 
 
 class _Watch:
-    """One test while it runs: tracking is on, and whose code is running is noted."""
+    """Tracking of one test, which records whether a fixture or the test creates."""
 
-    def __init__(self, wishes: _Wishes) -> None:
-        self.wishes = wishes
+    def __init__(self, checks: _Checks) -> None:
+        self.checks = checks
         self.tracker = tracking.begin()
         self.start = self.tracker.serial
-        # What keeps tensors of PyTorch for longer than the test, if it is no newer than this number.
+        # Keepers up to this number may keep PyTorch tensors after the test; see `count_keepers`.
         self.keepers = count_keepers()
-        # After how many creations it was whose turn to create: a fixture's, or None for the test's.
+        # Pairs of a serial number and the creator from there on: a fixture, or None for the test.
         self.turns: list[tuple[int, _Fixture | None]] = [(self.start, None)]
         self.is_calling = False
         self.has_failed = False
-        # The scope that was current before, and those that fixtures of wider scope have opened since.
+        # The scope that was current before, and scopes that fixtures of wider scope have opened since.
         self.outer = current_dispose_scope()
         self.lasting_scopes: list[DisposeScope] = []
-        # Of all that is live, where a line about the test is wanted.
-        self.meter = Meter() if wishes.is_told else None
+        # Measures live memory, if ``--tensor-memory`` is on.
+        self.meter = Meter() if checks.shows_memory else None
         if self.meter is not None:
             self.meter.begin()
         self.limits: Limits | None = None
-        if wishes.live_count is not None or wishes.nbytes is not None:
-            self.limits = Limits(wishes.live_count, wishes.nbytes)
+        if checks.live_count is not None or checks.nbytes is not None:
+            self.limits = Limits(checks.live_count, checks.nbytes)
             self.limits.__enter__()
         self.history: History | None = None
 
     def begin_history(self) -> None:
-        """Look, from now on, at what lines keep, if growth is to be judged."""
-        if self.wishes.growth is not None:
+        """Start the history of lines, if growth is checked."""
+        if self.checks.growth is not None:
             self.history = History(since=snapshot())
             self.history.begin()
 
     def verdict(self, name: str) -> str | None:
-        """Return what limits the test `name` has passed, and what lines keep more and more; None if none."""
+        """Return the exceeded limits and the growing lines of the test `name` as text, or None."""
         texts = []
         text = None if self.limits is None else self.limits.verdict()
         if text is not None:
             texts.append(text)
-        if self.history is not None and self.wishes.growth is not None:
+        if self.history is not None and self.checks.growth is not None:
             if gc.isenabled():
-                gc.collect()  # what it frees is no leak
-            outcome = Outcome(self.history, name, self.wishes.growth)
+                gc.collect()  # garbage is not a leak
+            outcome = Outcome(self.history, name, self.checks.growth)
             if outcome.is_leaking:
                 texts.append(str(outcome))
         return "\n\n".join(texts) or None
@@ -244,14 +244,14 @@ class _Watch:
         tracking.end()
 
     def close_scopes(self) -> list[str]:
-        """End the scopes that the test has left open, and return what to say of them."""
-        told: list[str] = []
+        """End the scopes that the test has left open, and return messages about them."""
+        messages: list[str] = []
         while True:
             scope = current_dispose_scope()
             if scope is None or scope is self.outer or any(scope is each for each in self.lasting_scopes):
-                return told
+                return messages
             name = "without a name" if scope.name is None else repr(scope.name)
-            told.append(f"the scope {name} is open after the test, with {len(scope)} in it")
+            messages.append(f"the scope {name} is open after the test, with {len(scope)} in it")
             scope.dispose()
 
     def line(self, left: list[tuple[Record, Any]]) -> str:
@@ -272,8 +272,8 @@ class _Watch:
         if limits is not None:
             limits.__exit__()
 
-    def turn_to(self, fixture: _Fixture | None) -> _Fixture | None:
-        """Put what is created from now on to `fixture`; return whose turn it was."""
+    def set_creator(self, fixture: _Fixture | None) -> _Fixture | None:
+        """Record `fixture` as the creator from now on, and return the previous one."""
         before = self.turns[-1][1]
         self.turns.append((self.tracker.serial, fixture))
         if self.limits is not None and _is_wide(fixture) != _is_wide(before):
@@ -283,39 +283,39 @@ class _Watch:
                 self.limits.resume()
         return before
 
-    def put_to(self, fixture: _Fixture) -> None:
-        """Put what was created since the last turn to `fixture`, whose teardown has run."""
+    def assign_to(self, fixture: _Fixture) -> None:
+        """Record `fixture`, whose teardown has run, as the creator since the last change."""
         since, of = self.turns[-1]
         if of is None and not self.is_calling:
             self.turns[-1] = since, fixture
-            self.turn_to(None)
+            self.set_creator(None)
 
     def creator_of(self, record: Record) -> _Fixture | None:
-        """Return the fixture that created it, or None for the test itself."""
+        """Return the fixture that created the object, or None for the test."""
         return self.turns[bisect_left(self.turns, record.serial, key=lambda turn: turn[0]) - 1][1]
 
     def alive(self, *, wide: bool) -> list[tuple[Record, Any]]:
-        """Return what is alive: of fixtures of wider scope, or of the test and those of its own."""
+        """Return the living objects of fixtures of wider scope, or of the test and its own fixtures."""
         return [item for item in alive_since(self.start) if _is_wide(self.creator_of(item[0])) == wide]
 
 
 class _Guard:
-    """Looks after the tests of one run."""
+    """Plugin that watches the tests of one run."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         self.watch: _Watch | None = None
-        # The fixtures that watched tests set up, and those that have ended since.
+        # The fixtures that watched tests set up, and the ended ones.
         self.fixtures: dict[_Definition, _Fixture] = {}
         self.ended: list[_Fixture] = []
-        # By test: what its call would have been reported as, of those whose teardown decides.
+        # For each test whose teardown decides: the outcome of its call.
         self.awaited: dict[str, tuple[Any, Any, str]] = {}
         # On a worker of xdist: the reports of fixtures, for the controller.
         self.reports: list[dict[str, Any] | None] = []
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self) -> Generator[None, object, object]:
-        """Report fixtures that ended with the test, once pytest has let go of their values."""
+        """Report the fixtures that ended with the test, after pytest has released their values."""
         result = yield
         ended, self.ended = self.ended, []
         for fixture in ended:
@@ -324,10 +324,10 @@ class _Guard:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Begin to watch the test if it wishes so."""
+        """Start to watch the test if its markers or the options request it."""
         self._close()
-        wishes = _Wishes(item)
-        watch = self.watch = _Watch(wishes) if wishes and wishes.error is None else None
+        checks = _Checks(item)
+        watch = self.watch = _Watch(checks) if checks and checks.error is None else None
         try:
             return (yield)
         except BaseException:
@@ -337,21 +337,21 @@ class _Guard:
 
     @pytest.hookimpl(specname="pytest_runtest_setup", tryfirst=True)
     def pytest_refuse_markers(self, item: pytest.Item) -> None:
-        """Fail a test whose markers say nothing that can be watched."""
-        error = _Wishes(item).error
+        """Fail a test with invalid markers."""
+        error = _Checks(item).error
         if error is not None:
             pytest.fail(error, pytrace=False)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Start the window of statistics; judge limits when the test's code has run."""
+        """Start the window of statistics, and check the limits after the test's code."""
         window = (getattr(item, "funcargs", None) or {}).get("dispose_statistics")
         if isinstance(window, StatisticsWindow):
             window.restart()
         watch = self.watch
         if watch is None:
             return (yield)
-        watch.turn_to(None)
+        watch.set_creator(None)
         watch.is_calling = True
         watch.begin_history()
         try:
@@ -369,19 +369,19 @@ class _Guard:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Judge what is left after the teardown."""
+        """Check for leaks after the teardown."""
         watch = self.watch
         if watch is None:
             return (yield)
-        watch.turn_to(None)
+        watch.set_creator(None)
         text: str | None = None
         try:
             result = yield
-            _let_go_of_test_case(item)
-            if watch.wishes.is_told:
+            _release_test_case(item)
+            if watch.checks.shows_memory:
                 item.user_properties.append((PROPERTY, watch.line(watch.alive(wide=False))))
-            # The traceback of a test that failed anyway holds its variables.
-            if not watch.has_failed and watch.wishes.no_leaks:
+            # A failed test is not checked: its traceback holds its variables.
+            if not watch.has_failed and watch.checks.no_leaks:
                 text = _leaks_of(item, watch)
                 open_scopes = watch.close_scopes()
                 if open_scopes:
@@ -390,7 +390,7 @@ class _Guard:
             watch.close_scopes()
             for record, _ in watch.alive(wide=True):
                 fixture = watch.creator_of(record)
-                if fixture is not None and watch.wishes.no_leaks:
+                if fixture is not None and watch.checks.no_leaks:
                     fixture.kept.append(record)
             self._close()
         if text is not None:
@@ -399,17 +399,17 @@ class _Guard:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_fixture_setup(self, fixturedef: _Definition) -> Generator[None, object, object]:
-        """Put what is created meanwhile to the fixture."""
+        """Record the fixture as the creator during its setup."""
         watch = self.watch
         if watch is None:
             return (yield)
         fixture = self.fixtures[fixturedef] = _Fixture(fixturedef)
-        before = watch.turn_to(fixture)
+        before = watch.set_creator(fixture)
         outer = current_dispose_scope()
         try:
             return (yield)
         finally:
-            watch.turn_to(before)
+            watch.set_creator(before)
             inner = current_dispose_scope()
             if fixture.is_wide and inner is not None and inner is not outer:
                 watch.lasting_scopes.append(inner)
@@ -418,12 +418,12 @@ class _Guard:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Judge a known leak (``xfail``) once, at its teardown, since the result is unknown before."""
+        """Report a known leak (``xfail``) at the teardown, because the result is unknown before."""
         report = yield
         mark = item.get_closest_marker("xfail")
         if mark is None or (self.watch is None and call.when != "teardown"):
             return report
-        if call.when == "call" and self.watch is not None and self.watch.wishes.no_leaks:
+        if call.when == "call" and self.watch is not None and self.watch.checks.no_leaks:
             is_expected = report.passed and hasattr(report, "wasxfail")
             is_strict = report.failed and call.excinfo is None  # [XPASS(strict)]
             if is_expected or is_strict:
@@ -433,17 +433,17 @@ class _Guard:
                 report.__dict__[AWAITED] = True
         elif call.when == "teardown" and item.nodeid in self.awaited:
             outcome, longrepr, reason = self.awaited.pop(item.nodeid)
-            if call.excinfo is None:  # the leak is none any more
+            if call.excinfo is None:  # the leak is fixed
                 report.outcome, report.longrepr = outcome, longrepr
                 if outcome == "passed":
                     report.__dict__["wasxfail"] = reason
         return report
 
     def pytest_fixture_post_finalizer(self, fixturedef: _Definition) -> None:
-        """Put what the fixture's teardown created to it; it has ended."""
+        """Record the fixture as the creator during its teardown."""
         fixture = self.fixtures.pop(fixturedef, None) or _Fixture(fixturedef)
         if self.watch is not None:
-            self.watch.put_to(fixture)
+            self.watch.assign_to(fixture)
         if fixture.is_wide:
             self.ended.append(fixture)
 
@@ -468,14 +468,14 @@ class _Guard:
         )
         hook = self.config.hook
         if hasattr(self.config, "workeroutput"):
-            # A worker of xdist may report on the tests that it was given, nothing else.
+            # A worker of xdist may report only its own tests.
             self.reports.append(hook.pytest_report_to_serializable(config=self.config, report=report))
         else:
             hook.pytest_runtest_logreport(report=report)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
-        """Hand the reports of fixtures to the controller of xdist."""
+        """Send the reports of fixtures to the controller of xdist."""
         self._close()  # an interrupted test has no teardown
         output = getattr(self.config, "workeroutput", None)
         if output is not None:
@@ -485,8 +485,8 @@ class _Guard:
 OPEN = "End each scope where it began: `with new_dispose_scope():`"
 
 
-def _let_go_of_test_case(item: pytest.Item) -> None:
-    """Let pytest no longer keep the instance of unittest.TestCase, with all its attributes.
+def _release_test_case(item: pytest.Item) -> None:
+    """Remove pytest's references to the unittest.TestCase instance and its attributes.
 
     The keywords of a test contain the attributes of its function. If a base class wraps its methods when it
     is constructed, as PyTorch's does, one of these (`__wrapped__`) is a method that is bound to the instance.
@@ -497,12 +497,12 @@ def _let_go_of_test_case(item: pytest.Item) -> None:
 
 
 def _leaks_of(item: pytest.Item, watch: _Watch) -> str | None:
-    """Return what the test and fixtures of its own left, in words."""
+    """Return the leaks of the test and its own fixtures as text."""
     if not watch.alive(wide=False):
         return None
-    _let_go(item)
+    _release(item)
     items = not_kept(left(lambda: watch.alive(wide=False)), watch.keepers)
-    if watch.wishes.threshold and Leftovers(items, others_than(items)).nbytes <= watch.wishes.threshold:
+    if watch.checks.threshold and Leftovers(items, others_than(items)).nbytes <= watch.checks.threshold:
         return None
     by_creator: dict[_Fixture | None, list[tuple[Record, Any]]] = {}
     for record, x in items:
@@ -515,8 +515,8 @@ def _leaks_of(item: pytest.Item, watch: _Watch) -> str | None:
     return "\n".join([*lines, CURE]) if lines else None
 
 
-def _let_go(item: pytest.Item) -> None:
-    """Drop what pytest holds only for this test until the session ends: it is no longer used."""
+def _release(item: pytest.Item) -> None:
+    """Remove references that pytest would hold for this test until the session ends."""
     values = getattr(item, "funcargs", None)
     if values:
         values.clear()

@@ -1,7 +1,7 @@
-"""What a timeline keeps, in bounded memory: what is short and small gives way to what is long and large.
+"""Downsample a timeline to bounded memory: merge short and small events, keep long and large ones.
 
-There are three kinds: samples of memory, spans of scopes, and things (disposables). When there are too many,
-those that lie within one grain of time are merged; if there are still too many, the grain doubles.
+A timeline keeps samples of memory, spans of scopes, and things (disposables). If it has too many of one kind,
+it merges those within one time interval (the grain). If too many are left, the grain doubles.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ T = TypeVar("T")
 
 
 class Track:
-    """Where one thing happens after another: a thread, or a task of asyncio."""
+    """A sequence of events: a thread, or an asyncio task."""
 
     __slots__ = ("__weakref__", "name", "number", "path")
 
     def __init__(self, name: str, number: int) -> None:
         self.name: str = name
         self.number: int = number
-        # The scopes that are open there.
+        # The scopes that are open on this track.
         self.path: tuple[str, ...] = ()
 
 
 class Sample(NamedTuple):
-    """What was alive at one moment; times are those of ``time.perf_counter_ns``."""
+    """Memory and disposables at one moment; times are values of ``time.perf_counter_ns``."""
 
     at: int
-    #: The bytes that were live, and those that the pool kept.
+    #: The live bytes, and the bytes cached in the pool.
     live: int
     cached: int
-    #: How many disposables were alive.
+    #: The number of living disposables.
     alive: int
-    #: The scopes that were open there, the outermost first.
+    #: The open scopes, outermost first.
     path: tuple[str, ...]
-    #: The line that created something just before.
+    #: The line of the last creation before the sample.
     site: Site | None
 
 
 class Span:
-    """A scope from its beginning to its end, or several that followed on one another."""
+    """A scope from beginning to end, or several successive scopes."""
 
     __slots__ = ("begin", "busy", "count", "end", "inside", "path", "track")
 
@@ -56,10 +56,10 @@ class Span:
         self.end: int = -1
         self.track: Track = track
         self.path: tuple[str, ...] = path
-        # How many scopes it stands for, and their time, which is less than from begin to end.
+        # The number of merged scopes, and the sum of their times.
         self.count: int = 1
         self.busy: int = 0
-        # Those of other paths that were merged in, by their path from the root.
+        # The counts of merged scopes with other paths.
         self.inside: Counter[tuple[str, ...]] | None = None
 
     def close(self, at: int) -> None:
@@ -68,7 +68,7 @@ class Span:
         self.busy = at - self.begin
 
     def absorb(self, other: Span) -> None:
-        """Stand for `other` as well, which follows or lies within."""
+        """Merge `other`, which follows this span or lies inside it."""
         if other.path == self.path:
             self.count += other.count
         else:
@@ -85,12 +85,12 @@ class Span:
         self.end = max(self.end, other.end)
 
 
-# So many paths are counted in a span of many scopes; of more, those that occurred most.
+# The number of paths that a merged span counts; the most frequent ones are kept.
 _MOST_PATHS = 8
 
 
 class Thing:
-    """A disposable, or several that one line created on one track at nearly the same time."""
+    """A disposable, or several that one line created on one track within one grain."""
 
     __slots__ = (
         "closings",
@@ -113,25 +113,25 @@ class Thing:
         self.serial: int = serial
         self.kind: str = kind
         self.site: Site = site
-        # Where and when it was created, or where only its end is known, ended.
+        # The track and time of its creation, or of its end if the creation is unknown.
         self.track: Track = track
         self.created_at: int = at
-        # How many scopes had ended by then.
+        # The number of scopes that had ended by then.
         self.closings: int = 0
-        # How many of those that were created, and of those that ended, it stands for.
+        # The number of merged creations, and of merged ends.
         self.count: int = 0
         self.nbytes: int = 0
         self.ended_count: int = 0
         self.ended_bytes: int = 0
-        # Where and when the last of them ended; -1 while none has.
+        # The track and time of the last end; -1 before any end.
         self.ended_at: int = -1
         self.ended_on: Track = track
         self.how: str = ""
-        # Whether creations and ends are no longer those of the same one.
+        # Whether the creations and the ends may be of different disposables.
         self.is_merged: bool = False
 
     def end(self, nbytes: int, track: Track, at: int, how: str) -> None:
-        """Note that it has ended."""
+        """Record the end."""
         self.ended_count = 1
         self.ended_bytes = nbytes
         self.ended_at = at
@@ -139,7 +139,7 @@ class Thing:
         self.how = how
 
     def absorb(self, other: Thing) -> None:
-        """Stand for `other` as well."""
+        """Merge `other`."""
         self.is_merged = True
         self.count += other.count
         self.nbytes += other.nbytes
@@ -151,20 +151,20 @@ class Thing:
 
 
 class Kept:
-    """All that is kept: at most `most` samples, spans and things together."""
+    """The kept events: at most `most` samples, spans and things in total."""
 
     def __init__(self, most: int) -> None:
         self.begin = 0
         self.samples: list[Sample] = []
-        # Scopes that are open, by their id, and those that have ended.
+        # The open scopes by id, and the ended ones.
         self.open: dict[int, Span] = {}
         self.spans: list[Span] = []
-        # What is alive, by its serial number; what has ended; what was merged.
+        # The living things by serial number, the ended ones, and the merged ones.
         self.alive: dict[int, Thing] = {}
         self.things: list[Thing] = []
-        # The grain of each, in ns; 0 as long as nothing was merged.
+        # The grain of each kind, in ns; 0 before the first merge.
         self.grains: dict[str, int] = {"samples": 0, "scopes": 0, "disposables": 0}
-        # What there was no room for even so.
+        # The number of dropped events, for which merging left no room.
         self.dropped: Counter[str] = Counter()
         self._most = most
 
@@ -172,14 +172,14 @@ class Kept:
         return len(self.samples) + len(self.open) + len(self.spans) + len(self.alive) + len(self.things)
 
     def thin(self, now: int) -> None:
-        """Merge and drop, if there are too many, until each kind is within its share."""
+        """Merge and drop events until each kind is within its share."""
         if len(self) <= self._most:
             return
         quarter = self._most // 4
         if len(self.samples) > quarter:
             self.samples = self._merge("samples", self.samples, quarter, now, thin_samples, _live_of)
         if len(self.open) > quarter // 2:
-            # Left open by tasks and generators that were given up.
+            # Open scopes of abandoned tasks and generators.
             for key in list(self.open)[: -quarter // 4]:
                 self.dropped["scopes"] += self.open.pop(key).count
         if len(self.spans) > quarter // 2:
@@ -202,7 +202,7 @@ class Kept:
         merge: Callable[[list[T], int], list[T]],
         weight: Callable[[T], int],
     ) -> list[T]:
-        """Merge at the grain that brings `items` down to half of `most`; at last drop the lightest."""
+        """Merge `items` by growing grains until half of `most` is left. Drop the lightest if needed."""
         grain = self.grains[what] or max(2 * (now - self.begin) // most, 1)
         while True:
             items = merge(items, grain)
@@ -227,7 +227,7 @@ _nbytes_of: Callable[[Thing], int] = attrgetter("nbytes")
 
 
 def thin_samples(samples: list[Sample], grain: int) -> list[Sample]:
-    """Return the highest and the last of `samples` in each grain of time."""
+    """Return the highest and the last sample of each grain."""
     kept: list[Sample] = []
     highest = last = samples[0]
     for sample in samples[1:]:
@@ -242,10 +242,10 @@ def thin_samples(samples: list[Sample], grain: int) -> list[Sample]:
 
 
 def thin_spans(spans: Iterable[Span], grain: int) -> list[Span]:
-    """Return those of `spans` that lasted a grain; the others merged into those they lie in or follow.
+    """Keep spans of at least one grain. Merge the others into the spans that contain or precede them.
 
-    Neighbours merge when they began within one grain and nothing long lies between them. Spans that are
-    open are where they are, and are not returned.
+    Neighbours merge if they began within one grain and no long span lies between them. Open spans are not
+    returned.
     """
     by_track: dict[int, list[Span]] = {}
     for span in spans:
@@ -253,7 +253,7 @@ def thin_spans(spans: Iterable[Span], grain: int) -> list[Span]:
     kept: list[Span] = []
     for track in by_track.values():
         track.sort(key=_order)
-        around: list[float] = []  # the ends of the long spans that the next one lies in
+        around: list[float] = []  # the ends of the long spans that contain the next one
         run: Span | None = None
         for span in track:
             while around and around[-1] <= span.begin:
@@ -277,7 +277,7 @@ def _order(span: Span) -> tuple[int, float]:
 
 
 def thin_things(things: list[Thing], grain: int) -> list[Thing]:
-    """Return those of `things` that lived for a grain; the others merged by line, track and grain."""
+    """Keep things that lived for at least one grain. Merge the others by line, track and grain."""
     kept: list[Thing] = []
     merged: dict[tuple[object, ...], Thing] = {}
     for thing in things:
@@ -291,14 +291,14 @@ def thin_things(things: list[Thing], grain: int) -> list[Thing]:
     return kept
 
 
-# What is within this part of a peak's height belongs to it.
+# Samples within this fraction of a peak's height belong to the peak.
 _NEAR = 1 / 32
 
 
 def peaks(samples: list[Sample], most: int = 3) -> list[Sample]:
     """Return the highest samples of peaks, one for each line, highest first.
 
-    A peak is put to the line that brought memory close to its height: what came after that added little.
+    A peak is assigned to the line that brought memory close to its height; later lines added little.
     """
     highest: dict[Site, Sample] = {}
     for cause, top in _plateaus(samples):
@@ -310,7 +310,7 @@ def peaks(samples: list[Sample], most: int = 3) -> list[Sample]:
 
 
 def _plateaus(samples: list[Sample]) -> Iterator[tuple[Sample, Sample]]:
-    """Yield where memory stopped rising: the first sample that high, and the highest before it fell."""
+    """Yield each local maximum: the first sample close to its height, and the highest one."""
     if not samples:
         return
     first = top = samples[0]

@@ -1,4 +1,4 @@
-"""Files that reports are written to: none of a user's is ever overwritten."""
+"""Check output paths, so that a report never overwrites a user's file."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from os import PathLike
 
-# What our pages and traces have near their beginnings.
+# Marks near the beginning of our pages and traces.
 PAGE_MARK = '<meta name="generator" content="disposescope">'
 TRACE_MARK = '"recorder": "disposescope"'
-# The first key and value of a snapshot, as a pickle has them.
+# The first key and value of a pickled snapshot.
 _SNAPSHOT_MARK = b"recorder\x94\x8c\x0cdisposescope"
 _BEGINNING = 4096
 
 
 def require_ours(path: str | PathLike[str]) -> Path:
-    """Return `path`, if nothing is there, an empty file, or one of our reports.
+    """Return `path` if no file exists there, or an empty file or a report of this library.
 
     Raises
     ------
     FileExistsError
-        If there is anything else.
+        If any other file exists there.
     """
     found = Path(path)
     if found.is_file() and found.stat().st_size and not _is_ours(found):

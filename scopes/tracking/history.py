@@ -1,9 +1,10 @@
-"""What lines kept all along a run: its high-water mark, and what has risen throughout.
+"""Measure what each line keeps during a run: the high-water mark, and lines that grow.
 
-Tracking alone tells of this moment. But what the locals of a function held goes when it returns, and of one
-tensor whose graph grows and grows (``total = total + loss``) a moment tells nothing. So this looks again and
-again at all that is alive, with what graphs keep: after some hundredths more of creations, and when a
-tenth more memory is alive, so that a long run has few more looks than a short one.
+Tracking alone shows one moment. It misses memory that the locals of a returned function held, and the growth
+of one tensor's graph (``total = total + loss``). So a `History` measures all living disposables and their
+graphs several times: these measurements are "looks". The next look follows when the number of creations has
+grown by some hundredths, or the live memory by a tenth. So the number of looks grows with the logarithm of
+the run's length.
 """
 
 from __future__ import annotations
@@ -35,48 +36,48 @@ if TYPE_CHECKING:
 _PART = 48
 _UNEVEN = 0.618
 _GROWTH = 1.1
-# What looks may cost: so much, and so much for each creation. When that is used up, there is still one when
-# a quarter more has been created. The cost is one for each disposable, operation and reference that is looked
-# at, and _LOOK for the rest. It is not counted in seconds: a slow machine would look less, and find less.
+# The budget of all looks: a fixed part, and a part for each creation. Above the budget, a look still follows
+# when a quarter more was created. Each visited disposable, operation or reference costs 1, and each look
+# costs _LOOK. The unit is not seconds, because a slow machine would then look less often, and find less.
 _FREE, _FOR_EACH_CREATION = 100_000, 1 / 8
 _ALWAYS_AFTER = 1.25
 _LOOK = 100
-# Of each look the lines that keep most are noted; when there are more looks than these, every second of the
-# older half goes.
+# Each look stores this many of the heaviest lines. When there are too many looks, every second one of the
+# older half is dropped.
 _MOST_LINES = 16
 _MOST_LOOKS = 512
-# A look searches for holders when twice as much is kept as at the last search, or twice as much was created.
-# Before that, so many bytes must be kept, or so many disposables created. It follows so many references.
+# A look searches for holders when the kept memory or the number of creations has doubled since the last
+# search. The first search needs this many bytes or creations. A search follows at most this many references.
 _LEAST_SEARCHED, _FEWEST_SEARCHED = 16 * 1024, 64
 _MOST_REFERENCES = 30_000
-# Of so many of the newest disposables it is asked what they were computed by.
+# The number of newest disposables whose last operation is recorded.
 _MOST_LAST = 64
 _MOST_CURVES = 4
 
 
 class Look(NamedTuple):
-    """What was alive at one moment."""
+    """One measurement of all living disposables."""
 
-    #: Nanoseconds after the beginning.
+    #: Nanoseconds since the beginning.
     at: int
-    #: How many disposables had been created, and how many had ended.
+    #: The number of disposables created, and ended.
     births: int
     deaths: int
-    #: What all lines kept, with their graphs, by weight; and what the heaviest lines kept, by weight.
+    #: The weight that all lines kept, with their graphs, and the weights of the heaviest lines.
     weight: int
     weights: dict[Site, int]
 
 
 class History:
-    """Listens while tracking is on.
+    """Listener that measures what each line keeps during a run.
 
     Parameters
     ----------
     every
-        After so many seconds, and again and again, `tell` is called with a report in words, on the thread
-        that creates something next; None: never.
+        Call `tell` with a report as text every so many seconds, on the thread of the next creation. None:
+        never.
     since
-        What was created before is none of it.
+        Ignore disposables created before this snapshot.
     """
 
     def __init__(
@@ -87,17 +88,18 @@ class History:
     ) -> None:
         self._since = Snapshot(0, {}) if since is None else since
         self.looks: list[Look] = []
-        #: What was alive when most was, as it was then.
+        #: The report of the high-water mark, from that moment.
         self.highest: LeakReport | None = None
         self._highest_at = 0
         self._weight = 0
         self._holders: dict[Site, str] = {}
         self._searched_weight = self._searched_births = 0
-        # Lines whose graphs outlive the tensors that they were recorded for: what a line had made last at the
-        # last look, with the operation that made it; and the lines of which this is known.
+        # For each line, its newest tensor at the last look, with the operation that created it. A line is
+        # "lasting" if its graph outlives its tensors.
         self._last: dict[Site, tuple[Record, ref[Any]]] = {}
         self._lasting: set[Site] = set()
-        # The newest that was created before, and how many have been created since, and have ended of these.
+        # The serial number of the newest disposable at the beginning; how many were created since, and how
+        # many of these have ended.
         self._newest_before = 0
         self._births = self._deaths = 0
         self._bytes_alive = 0
@@ -108,10 +110,10 @@ class History:
         self._is_looking = False
         self._every = None if every is None else int(every * 1e9)
         self._tell = _to_stderr if tell is None else tell
-        self._next_tale = sys.maxsize if self._every is None else self._began + self._every
+        self._next_report = sys.maxsize if self._every is None else self._began + self._every
 
     def begin(self) -> None:
-        """Listen from now on; tracking is on."""
+        """Start listening. Tracking must be on."""
         tracker = tracking.current.tracker
         if tracker is not None:
             self._newest_before = tracker.serial
@@ -124,31 +126,33 @@ class History:
             tracker.listeners = tuple([each for each in tracker.listeners if each is not self])
 
     def created(self, record: Record) -> None:
-        """Look at what is alive, if it is time."""
+        """Take a look if one is due."""
         births = self._births = self._births + 1
         nbytes = self._bytes_alive = self._bytes_alive + record.nbytes
         if births >= self._next_births or nbytes > self._next_bytes:
             self._look_if_free()
-        if record.created_at >= self._next_tale:
-            self._tell_all(record.created_at)
+        if record.created_at >= self._next_report:
+            self._print_report(record.created_at)
 
     def ended(self, record: Record, _how: str) -> None:
-        """Stop counting it."""
-        # The collector may free earlier garbage at any moment: it does not belong to this run.
+        """Subtract an ended disposable."""
+        # Ignore earlier disposables, which the collector may free at any moment: they do not belong to this
+        # run.
         if record.serial > self._newest_before:
             self._deaths += 1
             self._bytes_alive -= record.nbytes
 
     def opened(self, scope: DisposeScope, path: tuple[str, ...]) -> None:
-        """Nothing is to be counted."""
+        """Ignore scopes."""
 
     def closed(self, scope: DisposeScope, path: tuple[str, ...]) -> None:
-        """Nothing is to be counted."""
+        """Ignore scopes."""
 
     def _look_if_free(self) -> None:
         births = self._births
         stride = max(births // _PART, 1)
-        # Uneven strides: even ones could be those of the program's own steps, and see the same of each.
+        # Use uneven strides: even ones could coincide with the program's own steps, and always see the same
+        # point of a step.
         self._next_births = births + stride + int(stride * (len(self.looks) * _UNEVEN % 1))
         is_cheap = self._cost <= _FREE + births * _FOR_EACH_CREATION
         if self._is_looking or not (is_cheap or births >= self._look_births * _ALWAYS_AFTER):
@@ -157,14 +161,14 @@ class History:
         try:
             self.look()
         except (AttributeError, RuntimeError):
-            pass  # another thread is about to complete or to change something: the next look will do
+            pass  # another thread is changing the objects: the next look finds them
         else:
             self._next_bytes = max(self._next_bytes, int(self._bytes_alive * _GROWTH))
         finally:
             self._is_looking = False
 
     def look(self, *, with_all_holders: bool = False) -> LeakReport:
-        """Look at what is alive now, note it, and return the report of it, judged by all looks so far."""
+        """Measure all living disposables, store the look, and return the report with growth so far."""
         tracker = tracking.current.tracker
         alive = [] if tracker is None else tracker.alive()
         before = bisect_right(alive, self._since.serial, key=serial_of)
@@ -190,16 +194,17 @@ class History:
             self._searched_births = self._births
             most = MOST_REFERENCES if with_all_holders else _MOST_REFERENCES
             judged = self._judged(report, len(self.looks))
-            # Its cost is not counted: that depends on the heap, and searches are few.
+            # Searches are few, and their cost depends on the heap, so it is not counted.
             report = with_holders(judged, items, Effort(most), in_libraries=with_all_holders)
             self._holders.update({row.site: row.holder for row in report.rows if row.holder})
         return self._judged(report, len(self.looks))
 
     def _find_lasting(self, items: list[tuple[Record, Any]]) -> None:
-        """Find the lines that feed what they made into what they make next: hidden states, running sums.
+        """Find the lines whose results are inputs of their next results: hidden states, running sums.
 
-        What a tensor was computed by is gone with it, unless a later one was computed from it. So where two
-        lines keep one graph, that of the last loss and the hidden state, it is put to the hidden state.
+        The operation that computed a tensor is freed with the tensor, unless a later tensor depends on it. If
+        two lines keep one graph, such as the last loss and the hidden state, the report assigns the graph to
+        the hidden state.
         """
         for site, (record, op) in list(self._last.items()):
             if record() is None:
@@ -216,14 +221,14 @@ class History:
                     self._last[site] = record, ref(made_by)
 
     def high_water_mark(self) -> tuple[LeakReport, float] | None:
-        """Return what was alive when most was, judged by what came before, and after how many seconds."""
+        """Return the report of the high-water mark, with growth up to then, and its time in seconds."""
         if self.highest is None:
             return None
         until = next(n for n, look in enumerate(self.looks, 1) if look.at >= self._highest_at)
         return self._judged(self.highest, until), self._highest_at / 1e9
 
     def chart(self, report: Report) -> str:
-        """Return a picture of what was kept over time, as HTML, with the first lines of `report` in it."""
+        """Return a chart of kept memory over time as HTML, with the first lines of `report`."""
         rows = report.rows if isinstance(report, LeakReport) else ()
         parts = [
             Curve(str(row.site), [(look.at / 1e9, look.weights.get(row.site, 0)) for look in self.looks])
@@ -233,10 +238,10 @@ class History:
         return chart_of(Curve("all", [(look.at / 1e9, look.weight) for look in self.looks]), parts)
 
     def _judged(self, report: LeakReport, until: int) -> LeakReport:
-        """Return `report` with what the first `until` looks say of its lines."""
+        """Return `report` with the growth of each line over the first `until` looks."""
         looks = self.looks[:until]
         now, then = self.looks[-1], looks[-1]
-        # What was kept in a short first part of a run, and went, has not risen all along.
+        # Memory that was kept early in the run and freed has not grown throughout.
         is_early = then.births * 2 < now.births
         rows = []
         for row in report.rows:
@@ -260,10 +265,10 @@ class History:
             )
         return replace(report, rows=in_order(rows))
 
-    def _tell_all(self, now: int) -> None:
+    def _print_report(self, now: int) -> None:
         if self._is_looking or self._every is None:
             return
-        self._next_tale = now + self._every
+        self._next_report = now + self._every
         self._is_looking = True
         try:
             report = self.look(with_all_holders=True)
@@ -279,21 +284,21 @@ def _to_stderr(text: str) -> None:
         sys.stderr.write(f"{text}\n")
 
 
-# So many looks at least tell growth, over this part of a run at least.
+# Growth needs at least this many looks, over at least this fraction of the run.
 _FEWEST_LOOKS = 8
 _LEAST_PART = 1 / 2
-# Where it may have risen, it is a leak if so many things are left, from all parts of the run.
+# Possible growth is a leak if at least this many disposables are left, from all parts of the run.
 _FEWEST_LEFT = 3
 _OUTLIERS = 6
-# The end is so large a part of it.
+# The end is this fraction of the run: 1 / 16.
 _LAST_PART = 16
 
 
 class Rise(NamedTuple):
-    """How what a line kept has risen, in weight."""
+    """The growth of the weight that a line kept."""
 
     amount: int
-    #: Whether it has risen throughout; and whether it may have, though most of it came in some leaps.
+    #: Whether the growth is steady. Whether it may be, although most of it came in a few steps.
     is_steady: bool
     is_possible: bool
 
@@ -302,17 +307,17 @@ NO_RISE = Rise(0, False, False)
 
 
 def risen(looks: list[Look], site: Site) -> Rise | None:
-    """Return how the least that `site` kept has risen all along the way; None where too few looks tell it.
+    """Return the growth of the least weight that `site` kept over the looks; None for too few looks.
 
-    From when it kept something first, its way is cut into four parts, and what is compared is the least
-    that it kept in each, and at the end: what comes and goes with each step has no part in that. It must
-    have risen in three of the four steps between them.
+    The run is split into four parts, from the first look in which the line kept something. The function
+    compares the least weight of each part and of the end, which ignores memory that each step creates and
+    frees. Growth is steady if three of the four differences are positive.
     """
     first = next((n for n, look in enumerate(looks) if site in look.weights), None)
     if first is None or len(looks) - first < _FEWEST_LOOKS:
         return None
-    # The clock is what has ended, which tells a loop from the building of what it works on. Where little
-    # ends, it is what was made.
+    # Measure time by the number of ends, which grows in a loop but not while data and models are built. If
+    # little ends, measure it by the number of creations.
     is_by_deaths = looks[-1].deaths * 4 >= looks[-1].births
     clock = [look.deaths if is_by_deaths else look.births for look in looks]
     begin, end = clock[first], clock[-1]
@@ -329,7 +334,7 @@ def risen(looks: list[Look], site: Site) -> Rise | None:
             parts[4].append(weight)
     if not all(parts):
         return None
-    # Not the very least: now and then a graph is put to another line that keeps it too, for a moment.
+    # Use a low quantile, not the minimum: a look may assign a graph to another line that keeps it too.
     floors = [sorted(part)[len(part) // _OUTLIERS] for part in parts]
     total = floors[-1] - floors[0]
     least = max(total / 12, 1)
@@ -341,10 +346,10 @@ def risen(looks: list[Look], site: Site) -> Rise | None:
 
 
 def leaking(report: LeakReport, threshold: int) -> list[tuple[Site, int]]:
-    """Return the lines of `report` that keep more and more, by `threshold` bytes or more: with how much."""
+    """Return the growing lines of `report` that grew by `threshold` bytes or more, with their growth."""
     return [(row.site, row.risen) for row in report.rows if row.is_growing and row.risen >= threshold]
 
 
-def told_lines(lines: list[tuple[Site, int]]) -> str:
-    """Return such lines in words."""
+def format_lines(lines: list[tuple[Site, int]]) -> str:
+    """Return growing lines as text."""
     return ", ".join([f"{site} ({format_bytes(weight)})" for site, weight in lines])

@@ -1,9 +1,9 @@
-"""Who holds an object: the shortest path of references to it, from a name that the user has given.
+"""Find the holder of an object: the shortest path of references from one of the user's names.
 
-The search begins at the user's modules, the frames of all threads and the last error. It goes from object
-to object as the garbage collector does, and from a tensor to what its graph has saved. It follows a limited
-number of references, and calls no code of the user's but what ``__dict__`` may be. It does not find what
-other C code holds without telling the collector.
+The search begins at the user's modules, the frames of all threads and the last error. It follows the
+references that the garbage collector sees, and the saved tensors of a graph. It follows a limited number of
+references, and runs no user code, except for a ``__dict__`` that is a property. It does not find references
+in C code that the collector does not see.
 """
 
 from __future__ import annotations
@@ -39,41 +39,41 @@ from scopes.tracking.sites import is_passed_over
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
-# Of the objects of one line so many are looked for, taken from the oldest to the newest.
+# The number of objects of one line to search for, spread from the oldest to the newest.
 _SAMPLES = 5
-# So many references a report follows, which takes some tenths of a second.
+# The most references that a report follows, in some tenths of a second.
 MOST_REFERENCES = 100_000
 _ATOMS = frozenset(
     {int, float, complex, str, bytes, bytearray, bool, type(None), range, slice, type(...), CodeType}
 )
 _SKIPPED: tuple[type, ...] = (weakref.ref, *weakref.ProxyTypes, ModuleType, BuiltinFunctionType, Path)
-_OPTIMIZED = 0x1  # CO_OPTIMIZED: a function's code, whose locals are no dict of their own
+_OPTIMIZED = 0x1  # CO_OPTIMIZED: the code of a function, whose locals are not a dict
 
 
 class _Step(NamedTuple):
-    """One reference on the way: what is written for it, and whether it differs from item to item."""
+    """One reference of a path: its text, and whether it is an item of a container."""
 
     text: str
     is_item: bool = False
 
 
 class _Root(NamedTuple):
-    """Where paths begin: what holds, and how to write a path from there."""
+    """The start of a path: an object, and the format of the path's text."""
 
     holder: Any
     # "{}, a local of main()"
     form: str
 
 
-# The form of its root, and the references from there.
+# The format of the root, and the references from there.
 _Path = tuple[str, tuple[_Step, ...]]
 _Entry = tuple[Any, int, _Step | None, str]
 
 
 class Effort:
-    """How many references a search may follow, of which it takes off what it has followed.
+    """The number of references that a search may still follow.
 
-    Not how long it may take: it finds as much on a slow machine as on a fast one.
+    It is not a time limit, so a search finds the same on a slow machine.
     """
 
     __slots__ = ("left",)
@@ -82,30 +82,30 @@ class Effort:
         self.left = left
 
 
-# By class: what yields the objects that the graph of an instance has saved. It puts the operations that it
-# passes into the set that it is given, and goes past none that is in there.
+# For each class, a function that yields the saved objects of an instance's graph. It adds each visited
+# operation to the given set, and skips operations in the set.
 _graphs: dict[type, Callable[[Any, set[int]], Iterable[Any]]] = {}
 _SAVED = _Step(" (its graph)")
 
 
 def follow_graphs(kind: type, saved: Callable[[Any, set[int]], Iterable[Any]]) -> None:
-    """Let searches go from instances of `kind` to what `saved` yields for each."""
+    """Make searches follow the objects that ``saved(x, seen)`` yields for an instance `x` of `kind`."""
     _graphs[kind] = saved
 
 
 def holders_of(
     groups: Mapping[Any, Sequence[Any]], effort: Effort, *, in_libraries: bool = True
 ) -> dict[Any, str]:
-    """Return the holders of the objects of each key of `groups`, without keys whose objects have none.
+    """Return the holders of the objects of each group, without groups for which none was found.
 
     Parameters
     ----------
     groups
-        For each key some objects, the oldest first.
+        Objects for each key, oldest first.
     effort
-        What the search may cost.
+        The number of references to follow.
     in_libraries
-        Whether to go on, where the user's own names lead nowhere, from those of libraries.
+        Whether to continue from names of libraries if the user's names lead nowhere.
     """
     keys: dict[int, list[Hashable]] = {}
     for key, objects in groups.items():
@@ -120,7 +120,7 @@ def holders_of(
             wanted.discard(address)
             for key in keys[address]:
                 found[key].append(path)
-    return {key: _told(paths) for key, paths in found.items() if paths}
+    return {key: _common_text(paths) for key, paths in found.items() if paths}
 
 
 def _spread(objects: Sequence[Any]) -> list[Any]:
@@ -130,8 +130,8 @@ def _spread(objects: Sequence[Any]) -> list[Any]:
     return [objects[last * n // (_SAMPLES - 1)] for n in range(_SAMPLES)]
 
 
-def _told(paths: list[_Path]) -> str:
-    """Return what most of `paths` have in common, in words."""
+def _common_text(paths: list[_Path]) -> str:
+    """Return the most common form of `paths` as text."""
     forms = Counter([(form, _general(steps)) for form, steps in paths])
     (form, general), _ = forms.most_common(1)[0]
     alike = [steps for of, steps in paths if (of, _general(steps)) == (form, general)]
@@ -150,17 +150,17 @@ def _general(steps: tuple[_Step, ...]) -> tuple[str, ...]:
 
 
 def _search(roots: list[_Root], wanted: set[int], effort: Effort) -> Iterator[tuple[int, _Path]]:
-    """Yield the addresses of `wanted` that are found, each with the shortest path to it."""
-    # One entry for each object that was met: itself, from which entry, by which step, and the root's form.
+    """Yield each found address of `wanted` with the shortest path to it."""
+    # One entry for each visited object: the object, its parent entry, the step, and the root's format.
     entries: list[_Entry] = [(root.holder, -1, None, root.form) for root in roots]
-    # What is ours leads everywhere.
+    # Skip the search's own lists, which refer to everything.
     seen = {id(entries), id(roots), id(wanted)}
     seen.update([id(root.holder) for root in roots])
     roots.clear()
     try:
         yield from _found(entries, seen, wanted, effort)
     finally:
-        entries.clear()  # it may have met itself: nothing shall live on until garbage is collected
+        entries.clear()  # the search may have visited itself: break the cycle
 
 
 def _found(
@@ -175,7 +175,7 @@ def _found(
             for kind, saved in _graphs.items():
                 if isinstance(holder, kind):
                     references += [(_SAVED, x) for x in islice(saved(holder, operations), effort.left)]
-        # Changed by another thread meanwhile, or a `__dict__` of a user's that raises.
+        # Another thread changed the object, or a user's `__dict__` raises.
         except Exception:  # noqa: BLE001
             references = []
         effort.left -= len(references)
@@ -244,14 +244,14 @@ def _references_of(x: Any, is_root: bool = False) -> Iterator[tuple[_Step, Any]]
 
 
 def _named(namespace: Mapping[Any, Any]) -> Iterator[tuple[_Step, Any]]:
-    """Yield what is in a module's namespace, private names last; ``_12`` of a notebook as ``Out[12]``."""
+    """Yield the objects of a module's namespace, private names last; ``_12`` of a notebook as ``Out[12]``."""
     is_notebook = "Out" in namespace and "In" in namespace
     for is_private in (False, True):
         for name, value in list(namespace.items()):
             if not isinstance(name, str) or name.startswith("_") != is_private:
                 continue
             if is_notebook and is_private and not name.strip("_0123456789"):
-                if name.strip("_"):  # `_` and its like are the last ones of these
+                if name.strip("_"):  # `_`, `__` and `___` are the last outputs
                     yield _Step(f".Out[{name[1:]}]"), value
             else:
                 yield _Step(f".{name}"), value
@@ -276,7 +276,7 @@ def _of_function(function: FunctionType) -> Iterator[tuple[_Step, Any]]:
         try:
             yield _Step(f" (closure variable {name!r})"), cell.cell_contents
         except ValueError:
-            continue  # empty yet
+            continue  # the cell is empty
     names = function.__code__.co_varnames[: function.__code__.co_argcount]
     defaults = function.__defaults__ or ()
     for name, value in zip(names[len(names) - len(defaults) :], defaults, strict=False):
@@ -301,7 +301,7 @@ _EXCEPTION = ("__traceback__", "__context__", "__cause__", "args", "exceptions")
 
 
 def _of_object(x: Any) -> Iterator[tuple[_Step, Any]]:
-    """Yield what an object of any class refers to, by the names of its attributes where it has them."""
+    """Yield the references of any object, with attribute names if it has them."""
     told: set[int] = set()
     for name, value in _attributes_of(x):
         told.add(id(value))
@@ -349,17 +349,17 @@ _MEMBER = type(_Slotted.slot)  # type: ignore[attr-defined]
 
 
 def _locals_of(frame: FrameType) -> list[tuple[str, Any]]:
-    """Return a frame's variables; without leaving them in a dict that the frame keeps."""
+    """Return a frame's variables, without a dict that the frame keeps alive."""
     if frame.f_code.co_flags & _OPTIMIZED:
-        # Up to Python 3.12 the dict that it gives out stays with it, and so would what is in there.
-        # One that is full before is the user's: of locals(), or a debugger's.
+        # Up to Python 3.12 the frame keeps the dict and its values. A dict that was not empty before belongs
+        # to the user: from locals(), or a debugger.
         before = {id(x) for x in gc.get_referents(frame) if type(x) is dict and x}
         namespace = frame.f_locals
         variables = [(name, namespace[name]) for name in list(namespace)]
         if type(namespace) is dict and id(namespace) not in before:
             namespace.clear()
         return variables
-    # A class body's; that of a module is a root of its own.
+    # The frame of a class body. The namespace of a module is a root itself.
     namespace = frame.f_locals
     return [] if namespace is frame.f_globals else list(namespace.items())
 
@@ -404,9 +404,9 @@ def _frames(is_wanted: Callable[[FrameType], bool]) -> Iterator[_Root]:
 
 
 def _running(is_wanted: Callable[[FrameType], bool]) -> list[tuple[int, FrameType]]:
-    """Return the frames of functions that run, each with its thread's ident, the outermost first."""
+    """Return the frames of running functions with their thread's ident, outermost first."""
     found: list[tuple[int, FrameType]] = []
-    # No name here is left for this function's own frame, which would hold itself, and all others.
+    # Leave no variable that refers to this function's own frame: that would be a cycle.
     for ident, innermost in sys._current_frames().items():
         frame: FrameType | None = innermost
         del innermost
@@ -430,7 +430,7 @@ def _is_users(frame: FrameType) -> bool:
 
 
 def _is_of_user(name: object) -> bool:
-    """Tell whether a module of this name is the user's own: not Python's, a library's or ours."""
+    """Return whether a module of this name belongs to the user, not to Python, a library or this library."""
     module = sys.modules.get(name) if isinstance(name, str) else None
     if not isinstance(module, ModuleType) or is_ours_by_name(name):
         return False

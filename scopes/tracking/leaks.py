@@ -1,4 +1,4 @@
-"""What is alive, by the line that created it: leaks since a moment, survivors in a scope."""
+"""Reports of living disposables by creation line: leaks since a snapshot, survivors in a scope."""
 
 from __future__ import annotations
 
@@ -28,51 +28,51 @@ NOT_TRACKING = (
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A moment of tracking: ``leaks(since=snapshot)`` tells what was created later and is alive."""
+    """Moment of tracking: ``leaks(since=snapshot)`` reports living disposables created after it."""
 
-    #: How many disposables had been created.
+    #: The number of disposables created so far.
     serial: int
-    #: How often scopes had ended, by their path of names.
+    #: How many scopes had ended, by path of names.
     rounds: dict[tuple[str, ...], int]
 
     @property
     def closings(self) -> int:
-        """How often scopes had ended in all."""
+        """How many scopes had ended in total."""
         return sum(self.rounds.values())
 
 
 @dataclass(frozen=True, slots=True)
 class LeakRow:
-    """What one line created that is alive."""
+    """The living disposables that one line created."""
 
-    #: The user's lines, the innermost first.
+    #: The user's lines, innermost first.
     site: Site
     #: The names of the types.
     kinds: tuple[str, ...]
-    #: How many are alive.
+    #: The number alive.
     count: int
-    #: The memory that they keep: buffers, and what their graphs keep for backward. Each buffer counts once:
-    #: for the oldest tensor over it, else for the oldest whose graph keeps it.
+    #: The bytes that they keep: buffers, and memory that their graphs save for backward. Each buffer counts
+    #: once: for the oldest tensor on it, else for the oldest tensor whose graph keeps it.
     nbytes: int
-    #: How many of them each round has left, and how many bytes; 0 where not every part of the run left some.
+    #: The number and bytes that each round left; 0 if a part of the run left nothing.
     count_per_round: float
     bytes_per_round: float
-    #: The names of the scopes that were open around the oldest, the outermost first.
+    #: The names of the scopes around the oldest creation, outermost first.
     scope: tuple[str, ...]
-    #: How many recorded operations their graphs keep, each counted as the memory is.
+    #: The number of recorded operations that their graphs keep, each counted once, as buffers are.
     op_count: int = 0
-    #: Whether more and more is left: what is alive was made all along, or what it keeps has risen all along.
+    #: Whether the line leaks: its living disposables were created all along, or their memory grew all along.
     is_growing: bool = False
-    #: Who holds them, as far as the collector of garbage can tell: a path of references from a name of yours.
-    #: Empty without a search, or if it found nothing.
+    #: The holder, as far as the garbage collector can find it: a path of references from one of your names.
+    #: Empty if there was no search or it found nothing.
     holder: str = ""
-    #: By how many bytes the least that they keep has risen along the run, where somebody has watched that; an
-    #: operation of a graph counts as 256.
+    #: The growth of the least weight over the run, in bytes, if a history measured it. A graph's operation
+    #: counts as 256.
     risen: int = 0
 
     @property
     def weight(self) -> int:
-        """What the row is ordered and judged by: its bytes, and 256 for each operation of its graphs."""
+        """The weight that orders rows: their bytes, plus 256 for each operation of their graphs."""
         return self.nbytes + OP_BYTES * self.op_count
 
     def to_dict(self) -> dict[str, Any]:
@@ -128,10 +128,10 @@ _HEADINGS = (
 
 @dataclass(frozen=True, slots=True)
 class LeakReport(Report):
-    """What is alive, by creation line: what grows first, then the rest, and of each the most memory first.
+    """Living disposables by creation line: growing lines first, then the others, each by memory.
 
-    ``str(report)`` is a table, ``print()`` writes one by ``rich`` where that is installed, ``to_html()``
-    returns a page, ``to_dict()`` plain data; notebooks show it as a table.
+    ``str(report)`` is a table. ``print()`` writes the table with ``rich`` if it is installed. ``to_html()``
+    returns a page, ``to_dict()`` plain data. Notebooks show it as a table.
 
     Examples
     --------
@@ -142,22 +142,22 @@ class LeakReport(Report):
     """
 
     rows: tuple[LeakRow, ...]
-    #: How many rounds there were: how often the scope that ended most often has ended; at least 1.
+    #: The number of rounds: how often the most frequent scope has ended, at least 1.
     rounds: int
 
     @property
     def count(self) -> int:
-        """How many are alive in all."""
+        """The number of living disposables."""
         return sum(row.count for row in self.rows)
 
     @property
     def nbytes(self) -> int:
-        """The memory that they keep, in bytes."""
+        """The bytes that they keep."""
         return sum(row.nbytes for row in self.rows)
 
     @property
     def weight(self) -> int:
-        """What the lines keep in all, as rows are ordered by it: their bytes, and 256 for each operation."""
+        """The sum of the rows' weights: their bytes, plus 256 for each operation."""
         return sum(row.weight for row in self.rows)
 
     def to_dict(self) -> dict[str, Any]:
@@ -185,7 +185,7 @@ class LeakReport(Report):
 
 
 def snapshot() -> Snapshot:
-    """Return this moment, for ``leaks(since=...)``.
+    """Return a snapshot of tracking, for ``leaks(since=...)``.
 
     Raises
     ------
@@ -207,7 +207,7 @@ def snapshot() -> Snapshot:
 
 
 def leaks(since: Snapshot | None = None) -> LeakReport:
-    """Return what was created while tracking was on, after `since`, and is alive: by creation line.
+    """Return living disposables created after `since` while tracking was on, by creation line.
 
     Raises
     ------
@@ -234,7 +234,7 @@ def leaks(since: Snapshot | None = None) -> LeakReport:
 
 
 def survivors(members: Iterable[object]) -> LeakReport:
-    """Return what is known of `members`, by creation line."""
+    """Return the report of `members`, by creation line."""
     wanted = {id(x) for x in members}
     alive = _tracker().alive()
     others = [item for item in alive if item[0].key not in wanted]
@@ -254,10 +254,10 @@ def report_of(
     others: Iterable[tuple[Record, Any]] = (),
     lasting: Container[Site] = (),
 ) -> LeakReport:
-    """Return the report of `items`, oldest first; the growth is that since `since`.
+    """Return the report of `items`, which are sorted by age, with the growth since `since`.
 
-    What graphs keep and is the memory of one of `others` is not put to `items`. What several graphs keep is
-    put to the lines of `lasting` first.
+    Memory of `others` is not counted, even if a graph of `items` keeps it. Memory that several graphs keep
+    counts for the lines of `lasting` first.
     """
     tracker = _tracker()
     rounds = [count - since.rounds.get(path, 0) for path, count in tracker.rounds.items()]
@@ -270,10 +270,10 @@ def report_of(
     for site, group in groups.items():
         records = [record for record, _ in group]
         count, nbytes = len(group), sum([kept.nbytes for _, kept in group])
-        # Without rounds to go by it takes a run of some length.
+        # Without rounds, only a long run shows growth.
         is_long = closings > 1 or made >= _RUN
         is_long = is_long or (made >= _SHORT_RUN and nbytes >= _LARGE and count >= _MANY)
-        is_growing = is_long and came_all_along(records, since, closings, made)
+        is_growing = is_long and is_created_throughout(records, since, closings, made)
         share = 1 / most if is_growing else 0.0
         kinds = tuple(sorted({record.kind for record in records}))
         op_count = sum([kept.op_count for _, kept in group])
@@ -293,13 +293,13 @@ def report_of(
     return LeakReport(in_order(rows), most)
 
 
-# A run of so many creations tells growth from what is made once; a shorter one, where it left so much.
+# The creations of a run that is long enough to show growth. A shorter run needs many, large leftovers.
 _RUN, _SHORT_RUN = 100, 16
 _MANY, _LARGE = 8, 2**20
 
 
 def in_order(rows: Iterable[LeakRow]) -> tuple[LeakRow, ...]:
-    """Return `rows` as a report has them: first what grows and is a hundredth of all or more."""
+    """Return `rows` in a report's order: first growing lines of at least 1% of the total."""
     found = list(rows)
     least = sum([row.weight for row in found]) / 100
 
@@ -310,13 +310,13 @@ def in_order(rows: Iterable[LeakRow]) -> tuple[LeakRow, ...]:
     return tuple(sorted(found, key=place))
 
 
-def came_all_along(
+def is_created_throughout(
     things: Sequence[Record] | Sequence[Thing], since: Snapshot, closings: int, made: int
 ) -> bool:
-    """Tell whether `things` were created all the way since then, in which `closings` scopes ended.
+    """Return whether `things` were created throughout the time since `since`.
 
-    By the rounds of scopes, or without any by the order of the `made` disposables: not by the clock, which
-    goes on where a program rests, or waits for the processor.
+    Time is the number of scopes that ended, `closings`, or without scopes the number of creations, `made`. It
+    is not the clock, which also runs while the program waits.
     """
     if closings > 1:
         before = since.closings
@@ -325,9 +325,9 @@ def came_all_along(
 
 
 def is_spread_out(moments: list[int], until: int) -> bool:
-    """Tell whether `moments`, counted from 0, lie all along the way to `until`: in 3 of its 4 parts.
+    """Return whether `moments` are in at least 3 of the 4 equal parts of the range from 0 to `until`.
 
-    Of two or three moments, and on a way of so many steps, in two of as many parts.
+    Two or three moments must be in at least 2 of as many parts. The same holds if `until` is 2 or 3.
     """
     parts = min(len(moments), 4, until)
     if parts < 2:
@@ -335,20 +335,19 @@ def is_spread_out(moments: list[int], until: int) -> bool:
     return len({min(moment * parts // until, parts - 1) for moment in moments}) >= (3 if parts == 4 else 2)
 
 
-# What a recorded operation counts as, in the order of rows and the judgement of leaks: about what it takes,
-# in this library's graphs and in PyTorch's.
+# The weight of a recorded operation, in bytes: about its memory in a graph of this library or PyTorch.
 OP_BYTES = 256
 
 
 class Kept(NamedTuple):
-    """What one disposable keeps."""
+    """The memory and operations that one disposable keeps."""
 
     nbytes: int
     op_count: int
 
 
 class Seen(set[int]):
-    """What has been counted, by its id; `held` are objects that live on, so that their ids stay theirs."""
+    """Ids of counted objects. `held` keeps objects alive, so that their ids are not reused."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -360,9 +359,9 @@ def kept_by_each(
     others: Iterable[tuple[Record, Any]],
     lasting: Container[Site] = (),
 ) -> list[Kept]:
-    """Return what each of `items` keeps, oldest first; what is that of one of `others` is not counted.
+    """Return what each of `items` keeps, oldest first. Memory of `others` is not counted.
 
-    Who lies over memory has it, rather than who keeps it for a graph; of these the lines of `lasting` first.
+    Memory counts for a tensor on it first, then for a graph that keeps it: for lines of `lasting` first.
     """
     seen = Seen()
     for _, x in others:
@@ -378,7 +377,7 @@ def kept_by_each(
 
 
 def keepers() -> tuple[dict[int, Site], dict[int, Site]]:
-    """Return, by memory, the line of the oldest tensor over it, and of the oldest whose graph keeps it."""
+    """Return for each buffer the line of the oldest tensor on it, and of the oldest whose graph keeps it."""
     over: dict[int, Site] = {}
     graphs: dict[int, Site] = {}
     tracker = tracking.current.tracker
@@ -392,15 +391,15 @@ def keepers() -> tuple[dict[int, Site], dict[int, Site]]:
 
 
 def line_of(record: Record) -> Site:
-    """Return the line that a report puts the disposable to."""
+    """Return the line that reports assign the disposable to."""
     return record.graph_site or record.site
 
 
 def _sum_of(buffers: Iterable[tuple[int, int | None]], seen: Seen) -> Kept:
-    """Return the sum of those of `buffers` that are not in `seen`, and put them there."""
+    """Return the sum of `buffers` that are not in `seen`, and add them to `seen`."""
     nbytes = op_count = 0
     for key, n in buffers:
-        if n is None:  # an operation, which is among the seen by now
+        if n is None:  # an operation: `keeps_of` has added it to `seen`
             op_count += 1
         elif key not in seen:
             seen.add(key)
@@ -408,7 +407,7 @@ def _sum_of(buffers: Iterable[tuple[int, int | None]], seen: Seen) -> Kept:
     return Kept(nbytes, op_count)
 
 
-# The report searches the holders of this many rows, from the first.
+# The number of first rows whose holders are searched.
 _MOST_HELD = 5
 
 
@@ -419,7 +418,7 @@ def with_holders(
     *,
     in_libraries: bool = True,
 ) -> LeakReport:
-    """Return `report`, which is of `items`, with who holds what its first rows tell of."""
+    """Return the `report` of `items` with the holders of its first rows."""
     wanted: dict[Site, list[Any]] = {row.site: [] for row in report.rows[:_MOST_HELD]}
     for record, x in items:
         objects = wanted.get(line_of(record))

@@ -10,20 +10,20 @@ if TYPE_CHECKING:
 
 
 class Listener(Protocol):
-    """Gets each event while tracking is on, at once and on the thread of the event.
+    """Interface of objects that receive each event of tracking, on the thread of the event.
 
-    The collector may find an end at any moment, inside any call, this listener's own too: a lock that it
-    takes must be one that its thread may take again.
+    The garbage collector may cause an end inside any call, also inside the listener's own calls. So a lock of
+    a listener must be reentrant.
     """
 
     def created(self, record: Record) -> None:
-        """Hear of a new disposable."""
+        """Receive a new disposable."""
 
     def ended(self, record: Record, how: str) -> None:
-        """Hear that it was disposed, or that its last reference has gone."""
+        """Receive an end: by disposal, or because the last reference went."""
 
     def opened(self, scope: DisposeScope, path: tuple[str, ...]) -> None:
-        """Hear of a scope that was opened."""
+        """Receive a new scope."""
 
     def closed(self, scope: DisposeScope, path: tuple[str, ...]) -> None:
-        """Hear that a scope has ended, and what it owned is disposed."""
+        """Receive the end of a scope, after its members are disposed."""

@@ -1,4 +1,4 @@
-"""The live view of a running program: what each line keeps, and the scopes, refreshed twice a second."""
+"""Live view of a running program: memory by line, and the scopes, refreshed twice a second."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ NO_RICH = "--live needs rich, which is not installed: pip install 'disposescope[
 NO_TERMINAL = "--live shows nothing, because the standard error stream is not a terminal"
 
 _PERIOD = 0.5
-# A refresh takes at most this part of the time: where very much is alive, there are fewer.
+# Refreshes take at most this fraction of the time: with very many disposables they are rarer.
 _LARGEST_PART = 0.1
 # Growth is measured over this many seconds.
 _WINDOW = 10.0
 _MOST_LINES = 12
 _MOST_SCOPES = 8
-# What the columns of figures take at most, and the least that is left for the line.
+# The most characters of the numeric columns, and the least of the line's column.
 _FIGURES_WIDTH, _LEAST_WIDTH = 42, 20
 
 
 class LiveView:
-    """Draws what is alive on a terminal, on a thread of its own. Tracking is on.
+    """Thread that draws the living disposables on a terminal. Tracking must be on.
 
     Parameters
     ----------
     console
         The ``rich.console.Console`` to draw on.
     program
-        What runs, for the title.
+        The name of the program, for the title.
     """
 
     def __init__(self, console: Any, program: str) -> None:
@@ -57,18 +57,18 @@ class LiveView:
             redirect_stderr=_is_terminal("stderr"),
         )
         self._began = time.monotonic()
-        # What each line kept, at the last refreshes.
+        # The bytes of each line at the last refreshes.
         self._past: deque[tuple[float, dict[Site, int]]] = deque()
         self._is_ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="disposescope live view", daemon=True)
 
     def begin(self) -> None:
-        """Start to draw."""
+        """Start drawing."""
         self._live.start()
         self._thread.start()
 
     def end(self) -> None:
-        """Stop to draw, and remove the view. A second call does nothing."""
+        """Stop drawing, and remove the view. A second call does nothing."""
         if not self._is_ending.is_set():
             self._is_ending.set()
             self._thread.join(timeout=5)
@@ -78,14 +78,14 @@ class LiveView:
         pause = 0.0
         while not self._is_ending.wait(pause):
             began = time.monotonic()
-            # The program may change what is looked at: the next refresh sees it.
+            # The program may change the objects meanwhile: the next refresh shows them.
             with suppress(AttributeError, RuntimeError):
                 self._live.update(self.view(), refresh=True)
             took = time.monotonic() - began
             pause = max(_PERIOD - took, took / _LARGEST_PART)
 
     def view(self) -> Any:
-        """Return the view of this moment, for ``rich`` to print."""
+        """Return the current view, for ``rich`` to print."""
         from rich.console import Group
 
         now = time.monotonic() - self._began
@@ -103,7 +103,7 @@ class LiveView:
         return width
 
     def _growth(self, now: float, report: LeakReport) -> dict[Site, int]:
-        """Return by how many bytes each line keeps more than some seconds ago."""
+        """Return the growth of each line over the last seconds, in bytes."""
         kept = {row.site: row.nbytes for row in report.rows}
         past = self._past
         past.append((now, kept))
@@ -114,7 +114,7 @@ class LiveView:
 
 
 def begin_live_view(program: str, say: Callable[[str], object]) -> LiveView | None:
-    """Begin a live view on the standard error stream; say why not, where there is no terminal.
+    """Begin a live view on the standard error stream, or report that it is not a terminal.
 
     Raises
     ------

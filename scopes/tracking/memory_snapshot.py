@@ -1,4 +1,4 @@
-"""Allocations as a memory snapshot of PyTorch: the file that PyTorch's memory viewer opens.
+"""Write allocations as a memory snapshot, the file that PyTorch's memory viewer opens.
 
 The format is that of ``torch.cuda.memory._snapshot()``, a pickled dict. Its ``segments`` are the memory at
 the end; its ``device_traces`` are all allocations and frees. https://pytorch.org/memory_viz shows it.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # The viewer reads protocols 2 to 4.
 _PROTOCOL = 4
-# Addresses are our own: the viewer draws blocks by address, and real ones are far apart.
+# Addresses are invented: the viewer draws blocks by address, and real addresses are far apart.
 _FIRST_ADDRESS = 0x10_0000_0000
 
 
@@ -36,7 +36,7 @@ class Allocation(NamedTuple):
     buffer: object
     nbytes: int
     site: Site
-    #: Of ``time.perf_counter_ns``.
+    #: The time, by ``time.perf_counter_ns``.
     at: int
 
 
@@ -45,7 +45,7 @@ class Allocations:
 
     def __init__(self, most: int) -> None:
         self._alive: dict[int, Allocation] = {}
-        # Each is an allocation, and None or when it was freed.
+        # Pairs of an allocation and its time of free; None for the allocation event.
         self._events: deque[tuple[Allocation, int | None]] = deque(maxlen=most)
         self._epoch = time.time_ns() - time.perf_counter_ns()
 
@@ -73,10 +73,10 @@ class Allocations:
             pickle.dump(snapshot, file, protocol=_PROTOCOL)
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the snapshot: dicts, lists, texts and numbers alone."""
+        """Return the snapshot as dicts, lists, strings and numbers."""
         alive, events = list(self._alive.values()), list(self._events)
         recorded = {allocation.serial for allocation, freed in events if freed is None}
-        # What was allocated before the first event that is left.
+        # Allocations from before the first kept event.
         freed_later = [allocation for allocation, freed in events if freed is not None]
         before = {x.serial: x for x in [*freed_later, *alive] if x.serial not in recorded}
         memory = _Memory(self._epoch)
@@ -95,7 +95,7 @@ class Allocations:
 
 
 class _Memory:
-    """Memory with addresses from 0: gives each buffer the first gap that it fits into."""
+    """First-fit allocator of invented addresses."""
 
     def __init__(self, epoch: int) -> None:
         self._epoch = epoch
@@ -108,7 +108,7 @@ class _Memory:
         self._frames: dict[Site, list[Event]] = {}
 
     def allocate(self, allocation: Allocation) -> Iterable[Event]:
-        """Return the event of the allocation; none where another disposable has the memory already."""
+        """Return the event of the allocation; none if another disposable shares the memory."""
         key = allocation.buffer, allocation.nbytes
         self._sharers[key] += 1
         if self._sharers[key] > 1:
@@ -118,7 +118,7 @@ class _Memory:
         return (self._event("alloc", start, allocation, allocation.at),)
 
     def free(self, allocation: Allocation, at: int) -> Iterable[Event]:
-        """Return the events of a free; none where others still share the memory."""
+        """Return the events of a free; none while others share the memory."""
         key = allocation.buffer, allocation.nbytes
         self._sharers[key] -= 1
         if self._sharers[key] > 0:

@@ -1,4 +1,4 @@
-"""Memory and its peaks, measured by the package that owns the memory, for code that knows no tensors."""
+"""Measure memory and its peaks without depending on ``tensor``, which registers the functions."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ if TYPE_CHECKING:
 
 
 class Measure(Protocol):
-    """A block whose use of memory is measured: what ``tensor.memory.measure()`` returns."""
+    """Interface of ``tensor.memory.measure()``: a block whose memory is measured."""
 
     def __enter__(self) -> object:
         """Begin."""
 
     def __exit__(self, *error: object) -> object:
-        """End; the figures stay."""
+        """End. The figures remain."""
 
     @property
     def peak_bytes_change(self) -> int:
-        """How far the most that was live at once is above what was live when the block began."""
+        """The peak of live bytes minus the live bytes at the beginning."""
 
     @property
     def live_bytes_change(self) -> int:
-        """How much more is live than when the block began."""
+        """The live bytes minus the live bytes at the beginning."""
 
 
-# What timelines ask for the bytes that are live and cached.
+# The functions that return live and cached bytes, for timelines.
 memory_figures: list[Callable[[], tuple[int, int]]] = []
 
 
 def measure_memory_by(figures: Callable[[], tuple[int, int]]) -> None:
-    """Let timelines ask ``figures()`` for the bytes that are live now, and the bytes that are cached.
+    """Register a function that returns the live and the cached bytes, for timelines.
 
-    It is asked at most every millisecond and after large creations, so some 50 us are well spent. What
-    several packages say is added.
+    Timelines call it at most every millisecond and after large creations, so it may take some 50 us. The
+    results of several packages are added.
 
     Examples
     --------
@@ -49,7 +49,7 @@ _open: list[Meter] = []
 
 
 def measure_peaks_by(measure: Callable[[], Measure]) -> None:
-    """Let peaks of memory be measured by ``with measure():``. Meters that run already begin it now.
+    """Register the context manager that measures peaks of memory. Running meters begin it now.
 
     Examples
     --------
@@ -63,21 +63,21 @@ def measure_peaks_by(measure: Callable[[], Measure]) -> None:
 
 
 class Meter:
-    """The peak of what is live above what was there at the start; what comes while it pauses is not in it.
+    """Peak of live memory above the start, without memory allocated during pauses.
 
-    Nobody measures before ``tensor`` is imported, for there is nothing to measure.
+    It measures nothing before ``tensor`` is imported, because no tensor exists.
     """
 
     __slots__ = ("_carried", "_peak", "_running")
 
     def __init__(self) -> None:
         self._peak = 0
-        # What is live of that which came while it ran.
+        # The live bytes of earlier runs of the meter.
         self._carried = 0
         self._running: Measure | None = None
 
     def begin(self) -> None:
-        """Begin, or go on after a pause."""
+        """Begin, or continue after a pause."""
         if self not in _open:
             _open.append(self)
         if self._running is None and _measures:

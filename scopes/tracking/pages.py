@@ -1,4 +1,4 @@
-"""Reports as one page of HTML that needs no other file: tables to sort and filter, a chart of memory."""
+"""Write reports as one self-contained HTML page: sortable tables with a filter, and a chart of memory."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ class Curve(NamedTuple):
 def page(
     title: str, tables: str, facts: Sequence[str] = (), chart: str = "", choices: Sequence[str] = ()
 ) -> str:
-    """Return a page of `tables`, which are HTML; with `facts` under its title, and a chart.
+    """Return a page with HTML `tables`, `facts` under the title, and a chart.
 
-    `choices` are values of a column. The page offers them as a list, and shows the rows of the chosen one.
+    `choices` are values of a column. The page offers them in a list, and shows the rows with the chosen
+    value.
     """
     told = "".join([f"<li>{escape(fact)}</li>" for fact in (*facts, time.strftime("%Y-%m-%d %H:%M:%S"))])
     return _PAGE.format(
@@ -50,7 +51,7 @@ def _list_of(choices: Sequence[str]) -> str:
 
 
 def write_page(path: str | PathLike[str], text: str) -> None:
-    """Write `text` to `path`, unless something of the user's is there."""
+    """Write `text` to `path`, unless a user's file exists there."""
     require_ours(path).write_text(text, encoding="utf-8")
 
 
@@ -59,7 +60,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 2, 2, 4, 4
 
 
 def chart_of(whole: Curve, parts: Sequence[Curve]) -> str:
-    """Return a picture of memory over time: `whole` as an area, `parts` as lines; empty without points."""
+    """Return a chart of memory over time: `whole` as an area, `parts` as lines; empty without points."""
     if len(whole.points) < 2:
         return ""
     begin, end = whole.points[0][0], max(whole.points[-1][0], whole.points[0][0] + 1e-9)
@@ -182,7 +183,7 @@ table.disposescope tbody tr:hover { background: var(--hover); }
 }
 """
 
-# A browser takes seconds to lay out 100,000 rows: the page shows the first ones, and more when they are near.
+# A browser takes seconds to lay out 100,000 rows, so the page adds rows while the user scrolls.
 _SCRIPT = """
 const PART = 1000;
 class Rows {
@@ -203,9 +204,8 @@ class Rows {
   more() {
     const shown = this.body.rows.length;
     if (shown < this.matching.length) {
-      this.body.append(...this.matching.slice(shown, shown + PART));
-      this.observer.unobserve(this.end);  // and again, so that the browser tells whether it is still near
-      this.observer.observe(this.end);
+      this.body.append(...this.matching.slice(shown, shown + PART)); this.observer.unobserve(this.end);  //
+      observe again, so that the browser reports whether it is still near this.observer.observe(this.end);
     }
   }
   filter(wanted, chosen) {

@@ -1,4 +1,4 @@
-"""A timeline as a picture: memory over time, by matplotlib."""
+"""Plot a timeline with matplotlib: memory over time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NO_MATPLOTLIB = (
 
 _LAYOUT: dict[str, Any] = {"figsize": (11, 5), "layout": "constrained"}
 
-# Scopes that get a colour of their own: those that take most of the time.
+# The number of scopes with their own colour: those that take the most time.
 _MOST_COLOURS = 9
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 _OTHERS = "other scopes"
@@ -36,15 +36,15 @@ _OUTSIDE = "no scope"
 
 
 class Growth(NamedTuple):
-    """A line that left more and more."""
+    """The growth of a leaking line."""
 
     site: Site
-    #: When it had created so many bytes that are alive at the end.
+    #: Pairs of a time and the bytes created until then that are alive at the end.
     steps: list[tuple[int, int]]
 
 
 def draw(samples: list[Sample], growths: list[Growth], path: str | PathLike[str] | None) -> Figure:
-    """Draw `samples` and what grew, and write the image to `path`; without one the figure is pyplot's."""
+    """Draw `samples` and `growths`, and write the image to `path`, or return a figure of pyplot."""
     try:
         if path is None:
             from matplotlib import pyplot
@@ -88,14 +88,14 @@ def _draw_memory(axes: Axes, samples: list[Sample]) -> None:
     both = [(sample.live + sample.cached) / scale for sample in samples]
     axes.step(seconds, both, where="post", color="grey", linewidth=0.8, linestyle=":", label="live + cached")
     axes.set(xlabel="seconds", ylabel=f"memory ({unit})", ylim=(0, None))
-    axes.margins(x=0.01)  # a peak at the very end is seen
+    axes.margins(x=0.01)  # so that a peak at the very end is visible
 
 
 def _draw_growths(axes: Axes, samples: list[Sample], growths: list[Growth]) -> None:
-    """Draw what each line left, of those that left more and more: leaks."""
+    """Draw the bytes that each leaking line left."""
     scale = 1024 ** _unit(samples)[0]
     for place, growth in enumerate(growths):
-        # To the end, where all of it is alive.
+        # Extend the curve to the end, where all of it is alive.
         steps = [*growth.steps, (samples[-1].at, growth.steps[-1][1])]
         seconds = [(at - samples[0].at) / 1e9 for at, _ in steps]
         left = [nbytes / scale for _, nbytes in steps]
@@ -119,7 +119,7 @@ def _label(path: tuple[str, ...]) -> str:
 
 
 def _labels(samples: list[Sample]) -> list[str]:
-    """Return the names of the scopes that were open for most of the time, in the order they appear."""
+    """Return the names of the scopes that were open longest, in order of appearance."""
     time: Counter[str] = Counter()
     for sample, following in pairwise(samples):
         if sample.path:
@@ -129,7 +129,7 @@ def _labels(samples: list[Sample]) -> list[str]:
 
 
 def _runs(samples: list[Sample], labels: list[str]) -> Iterator[tuple[str, list[Sample]]]:
-    """Yield samples of one scope that follow on one another, with the first of the next."""
+    """Yield consecutive samples of one scope, with the first sample of the next scope."""
     run: list[Sample] = []
     current = ""
     for sample in samples:
@@ -147,7 +147,7 @@ def _runs(samples: list[Sample], labels: list[str]) -> Iterator[tuple[str, list[
 
 def _mark_peaks(axes: Axes, samples: list[Sample]) -> None:
     scale = 1024 ** _unit(samples)[0]
-    # The lines are listed below the picture, where no texts overlap.
+    # List the lines below the plot, so that no texts overlap.
     told = []
     found = [peak for peak in peaks(samples) if peak.site is not None]
     for number, peak in enumerate(sorted(found, key=lambda peak: peak.at), 1):

@@ -1,4 +1,4 @@
-"""Tables for people: as plain text, by ``rich`` where it is installed, and as HTML."""
+"""Format tables as plain text, with ``rich`` if it is installed, and as HTML."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     from scopes.tracking.sites import Site
 
-# So many rows are written as text; a page and a dict have all of them.
+# The most rows of a text. Pages and dicts have all rows.
 SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One entry of a table: what is shown, and by what a page sorts it."""
+    """One entry of a table: the text, and the value that a page sorts by."""
 
     text: str
     order: float | str
@@ -34,20 +34,20 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What a report says."""
+    """The content of a report."""
 
     title: str
-    # The headings; those of figures lie right.
+    # The headings, and whether the column is numeric and aligned right.
     headings: tuple[tuple[str, bool], ...]
     rows: Sequence[tuple[Cell, ...]]
-    # What to say of rows that are left out of a text, by their number.
+    # The line for omitted rows, with their number.
     rest: str = "and {} more rows"
-    # The heading of a column with few values: a page offers them as a list, to show the rows of one.
+    # The heading of a column with few values, for which a page offers a list that selects rows.
     choice: str = ""
 
 
 class Report:
-    """What `LeakReport` and `ScopeTree` have in common: how they are shown."""
+    """Base class of `LeakReport` and `ScopeTree`: output as text, HTML and ``rich``."""
 
     __slots__ = ()
 
@@ -64,7 +64,7 @@ class Report:
         return as_html(self._table())
 
     def print(self, file: TextIO | None = None) -> None:
-        """Write the table to `file`, the standard output if None: by ``rich`` where that is installed.
+        """Write the table to `file` (the standard output if None), with ``rich`` if it is installed.
 
         Examples
         --------
@@ -80,18 +80,18 @@ class Report:
         else:
             console = Console(file=stream)
             if not console.is_terminal:
-                console.width = 200  # it has none: lines that are folded in a log are hard to read
+                console.width = 200  # a file has no width, and folded lines are hard to read in a log
             console.print(as_rich(self._table()))
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return the report as one page that needs no other file; with `path`, write it there too.
+        """Return the report as a self-contained HTML page. With `path`, write it there too.
 
-        A click on a heading sorts by its column; the field above filters.
+        A click on a heading sorts by its column. The field above the table filters rows.
 
         Raises
         ------
         FileExistsError
-            If `path` is there and is no report of this library.
+            If `path` exists and is not a report of this library.
 
         Examples
         --------
@@ -123,7 +123,7 @@ def words(text: str) -> Cell:
 
 
 def line(site: Site, more: str = "") -> Cell:
-    """Return a cell with a line of the user's, and under it the source, and what more is known."""
+    """Return a cell with a user's line, and below it the source and `more`."""
     return Cell(str(site), str(site), "\n".join([site.text, more]) if more else site.text)
 
 
@@ -155,7 +155,7 @@ def _rest_of(table: Table) -> list[str]:
 
 
 def as_rich(table: Table) -> Any:
-    """Return the table as one of ``rich``."""
+    """Return the table as a ``rich`` table."""
     from rich import box
     from rich.table import Table as RichTable
     from rich.text import Text
@@ -175,7 +175,7 @@ def as_rich(table: Table) -> Any:
 
 
 def as_html(table: Table, *, is_styled: bool = True) -> str:
-    """Return the table as HTML; a notebook, which has styles of its own, needs `is_styled`."""
+    """Return the table as HTML. A notebook has its own styles, and needs `is_styled`."""
     head = "".join(
         f"<th{_attributes(is_figure, True, is_styled)}{' data-choice' if heading == table.choice else ''}>"
         f"{escape(heading)}</th>"

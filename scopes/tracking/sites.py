@@ -1,4 +1,4 @@
-"""Where in the user's code something happened: the lines that are not this library's."""
+"""Find the lines of the user's code in the call stack."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Line:
 
     @property
     def text(self) -> str:
-        """The source, stripped; empty where there is none."""
+        """The source line, stripped; empty if it is not available."""
         return linecache.getline(self.file, self.number).strip()
 
     def __str__(self) -> str:
@@ -33,7 +33,7 @@ class Line:
 
 
 class Site:
-    """The user's lines that led somewhere, the innermost first. One object for the same lines."""
+    """A stack of user lines, innermost first. Equal stacks are one object."""
 
     __slots__ = ("lines",)
 
@@ -42,7 +42,7 @@ class Site:
 
     @property
     def file(self) -> str:
-        """The file of the innermost line; ``"<unknown>"`` where no line is the user's."""
+        """The file of the innermost line; ``"<unknown>"`` without a user's line."""
         return self.lines[0].file if self.lines else "<unknown>"
 
     @property
@@ -52,7 +52,7 @@ class Site:
 
     @property
     def function(self) -> str:
-        """The function that the innermost line is in."""
+        """The function of the innermost line."""
         return self.lines[0].function if self.lines else "<unknown>"
 
     @property
@@ -71,31 +71,31 @@ _lines: dict[tuple[str, int, str], Line] = {}
 _sites: dict[tuple[Line, ...], Site] = {}
 _sites[()] = Site(())
 
-# What is known of a code object, by its id: a code's own hash looks at each of its instructions. None for
-# our own code, else the site of each instruction that led here. The entry goes with the code object.
+# Cache by id of the code object, because hashing a code object reads all its instructions. The value is None
+# for our own code, else the site of each known instruction. The entry is removed with the code object.
 known: dict[int, dict[int, Site] | None] = {}
 _codes: dict[int, ref[CodeType]] = {}
 
 
-# Packages whose lines are not the user's: libraries that call the user's code and are called by it.
+# Packages whose lines are not reported: libraries that call the user's code and are called by it.
 _passed_over: set[str] = set()
 
 
 def pass_over(package: str) -> None:
-    """Count the lines of `package` (a top-level package) as none of the user's."""
+    """Do not report lines of `package` (a top-level package)."""
     _passed_over.add(package)
     known.clear()
     _codes.clear()
 
 
 def is_passed_over(frame: FrameType) -> bool:
-    """Tell whether the frame is of such a package."""
+    """Return whether the frame belongs to such a package."""
     name = frame.f_globals.get("__name__")
     return isinstance(name, str) and name.partition(".")[0] in _passed_over
 
 
 def callers(most: int) -> list[FrameType]:
-    """Return the frames of the user's code that led here, the innermost first, and at most so many."""
+    """Return the frames of the user's code on the call stack, innermost first, at most `most`."""
     frame: FrameType | None = sys._getframe(1)
     found: list[FrameType] = []
     while frame is not None and len(found) < most:
@@ -106,7 +106,7 @@ def callers(most: int) -> list[FrameType]:
 
 
 def site_at(frame: FrameType) -> Site:
-    """Return where the frame is now, one line."""
+    """Return the frame's current line as a site."""
     return _site_of((_line_of(frame),))
 
 
@@ -116,7 +116,7 @@ def site_of_several(sites: list[Site]) -> Site:
 
 
 def places_in(frame: FrameType) -> dict[int, Site] | None:
-    """Return what is known of the frame's code: None for our own code, else its sites by instruction."""
+    """Return the cache entry of the frame's code: None for our own code, else its sites by instruction."""
     code = frame.f_code
     key = id(code)
     if key in known:
@@ -134,7 +134,7 @@ def places_in(frame: FrameType) -> dict[int, Site] | None:
 
 def _line_of(frame: FrameType) -> Line:
     code = frame.f_code
-    number = frame.f_lineno or code.co_firstlineno  # None for instructions that stand for no line
+    number = frame.f_lineno or code.co_firstlineno  # None for instructions without a line
     key = (code.co_filename, number, code.co_qualname)
     return _lines.get(key) or _lines.setdefault(key, Line(*key))
 
@@ -144,7 +144,7 @@ def _site_of(lines: tuple[Line, ...]) -> Site:
 
 
 def _cell(file: str) -> str | None:
-    """Return what a notebook calls the cell that it has compiled as `file`: ``In[3]``."""
+    """Return the name of the notebook cell that was compiled as `file`: ``In[3]``."""
     if not file.startswith("<ipython") and "ipykernel" not in file:
         return None
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
@@ -153,7 +153,7 @@ def _cell(file: str) -> str | None:
 
 
 def _short(file: str) -> str:
-    """Return `file` from the working directory, where it is below it; a notebook's cell by its number."""
+    """Return `file` relative to the working directory if it is below it. Name notebook cells by number."""
     cell = _cell(file)
     if cell is not None:
         return cell
@@ -161,5 +161,5 @@ def _short(file: str) -> str:
 
     try:
         return str(Path(file).relative_to(Path.cwd()))
-    except (ValueError, OSError):  # OSError: the working directory is gone
+    except (ValueError, OSError):  # OSError: the working directory was removed
         return file

@@ -1,4 +1,4 @@
-"""Sizes of memory: ``"1.5 GB"`` to bytes, and bytes to text."""
+"""Convert sizes of memory: ``"1.5 GB"`` to bytes, and bytes to text."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _UNITS = {
     "gib": 2**30,
     "tib": 2**40,
 }
-# Compiled when it is needed first: that takes 0.5 ms.
+# Compiled at first use, because that takes 0.5 ms.
 _TEXT = r"\s*([0-9]+)(?:\.([0-9]+))?\s*([A-Za-z]*)\s*"
 
 
 def parse_size(size: int | str, name: str = "size") -> int:
-    """Return the bytes that `size` says: an int, or text such as ``"512 MiB"``, ``"1.5 GB"``, ``"64kB"``.
+    """Return the number of bytes of an int, or of text such as ``"512 MiB"``, ``"1.5 GB"``, ``"64kB"``.
 
-    kB, MB, GB and TB are powers of 1000, KiB, MiB, GiB and TiB powers of 1024, in any case; a number alone
-    is bytes. What is left of a byte is dropped. `name` is what an error calls the argument.
+    kB, MB, GB and TB are powers of 1000, KiB, MiB, GiB and TiB powers of 1024, in upper or lower case. A
+    number alone is bytes. Fractions of a byte are dropped. `name` is the argument's name in errors.
 
     Raises
     ------
     ValueError
-        When `size` is anything else, or negative.
+        If `size` is anything else, or negative.
 
     Examples
     --------
@@ -44,7 +44,7 @@ def parse_size(size: int | str, name: str = "size") -> int:
         factor = _UNITS.get(match[3].lower()) if match else None
         if match and factor is not None:
             decimals = match[2] or ""
-            # In whole numbers, for a float would round large sizes.
+            # Use whole numbers, because a float would round large sizes.
             return int(match[1] + decimals) * factor // int(10 ** len(decimals))
     elif not isinstance(size, bool):
         with suppress(TypeError):
@@ -58,7 +58,7 @@ def parse_size(size: int | str, name: str = "size") -> int:
 
 
 def format_bytes(nbytes: int) -> str:
-    """Return `nbytes` for people, in units of 1024.
+    """Return `nbytes` as text, in units of 1024.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The timeline: what happened while tracking was on, and when, in bounded memory."""
+"""Timeline: records the events of tracking with their times, in bounded memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scopes._statistics import statistics
 from scopes.core.guard import Guard
 from scopes.tracking import meters, tracking
 from scopes.tracking.downsampling import Kept, Sample, Span, Thing, Track
-from scopes.tracking.leaks import Snapshot, came_all_along, snapshot
+from scopes.tracking.leaks import Snapshot, is_created_throughout, snapshot
 from scopes.tracking.memory_snapshot import Allocations
 from scopes.tracking.plots import Growth, draw
 from scopes.tracking.trace_events import write
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from scopes.tracking.records import Record
     from scopes.tracking.sites import Site
 
-# Memory is looked at (10 to 50 us) at most so often, in ns, and after a change by so many bytes and so large
-# a part of the most there was: where scopes begin and end, and where more may be live than ever before. So a
-# peak is put to the line that caused it.
+# Sampling memory takes 10 to 50 us. It happens when scopes begin and end, at most once in this period (ns) or
+# after a change of at least these bytes and this fraction of the peak. It also happens when live memory may
+# reach a new peak, so that a peak is assigned to the line that caused it.
 _PERIOD = 1_000_000
 _LARGE_BYTES = 64 * 1024
 _LARGE_PART = 32
 
-# So many seconds at most does a thread wait for another one that enters what is new, which the system may
-# have stopped for a while. If it is at work for longer, it may be waiting for us: a finalizer that runs in
-# it, for a lock that we hold.
+# The most seconds that a thread waits for another thread that enters events. The system may have suspended
+# that thread. If it takes longer, it may wait for this thread: a finalizer in it may need a lock that this
+# thread holds.
 _PATIENCE = 10.0
 
 _CREATED, _ENDED, _OPENED, _CLOSED, _SAMPLED = range(5)
@@ -49,18 +49,18 @@ _LEAST_EVENTS = 100
 
 
 class Timeline:
-    """Records when scopes begin and end, when disposables are created and disposed, and the memory meanwhile.
+    """Recorder of scopes, creations, disposals and memory over time.
 
-    Tracking is on inside its block. Memory is sampled where something happens: at most every millisecond, and
-    where more may be live than ever before. What was created before the block is in the memory alone.
+    Tracking is on inside its block. Memory is sampled at events: at most every millisecond, and at new peaks.
+    Disposables created before the block only count in the memory.
 
     Parameters
     ----------
     max_events
-        How much is kept at most, however long the run is: one event takes some 250 bytes. When there are
-        more, those that are short and near to each other are merged (10,000 short scopes become one that says
-        "step x10000", small disposables one for each line); peaks of memory and what lasts long are kept. The
-        file says what was merged. For a moment as many again may wait, where very much ends at once.
+        The most events to keep; one event takes some 250 bytes. When there are more, short events that are
+        close in time are merged: 10,000 short scopes become one "step x10000", and small disposables one for
+        each line. Peaks of memory and long events are kept. The file lists what was merged. If very many
+        objects end at once, up to twice as many events exist for a moment.
 
     Raises
     ------
@@ -85,16 +85,17 @@ class Timeline:
             )
         self.max_events = max_events
         self._kept = Kept(max_events - max_events // 8)
-        # Events that are not in `_kept` yet. Listeners only append, since they also run inside finalizers.
-        # An eighth of the events may be theirs. Ends may be as many again: the collector finds many at once,
-        # also while somebody enters.
-        self._news: deque[tuple[Any, ...]] = deque()
+        # Events that are not in `_kept` yet. Listeners only append, because they also run inside finalizers.
+        # New events may be an eighth of all events. Ends may reach `max_events`, because the collector can
+        # end many objects at once, also while a thread enters events.
+        self._new_events: deque[tuple[Any, ...]] = deque()
         self._allocations = Allocations(max_events)
-        self._enough = min(max_events // 8, 1024)
+        self._batch = min(max_events // 8, 1024)
         self._most_beginnings = max_events // 8
         self._most_ends = max_events
         self._entering = Guard()
-        # A thread has waited in vain for the thread that enters events: until that ends, no thread waits.
+        # Whether a thread has waited in vain for the thread that enters events. Then no thread waits until it
+        # has finished.
         self._is_stuck = False
         self._here = threading.local()
         self._tasks: WeakKeyDictionary[Any, Track] = WeakKeyDictionary()
@@ -103,7 +104,7 @@ class Timeline:
         self._common_paths: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._sampling = Guard()
         self._sampled_at = 0
-        # The figures of the last look, the highest bytes that were live, and what came and went since.
+        # The figures of the last sample, the peak of live bytes, and the change since the sample.
         self._live = 0
         self._cached = 0
         self._alive = 0
@@ -146,16 +147,16 @@ class Timeline:
         tracker.listeners = (*others, self) if is_on else others
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write it as a trace that https://ui.perfetto.dev and chrome://tracing open.
+        """Write the timeline as a trace for https://ui.perfetto.dev or chrome://tracing.
 
-        Scopes are slices, on one track for each thread and each asyncio task; arrows lead from where
-        something was created to where it was disposed; counters show the bytes that are live and cached, and
-        how many disposables are alive. Inside the block it writes what has happened so far.
+        Scopes are slices, on one track for each thread and each asyncio task. Arrows lead from creations to
+        disposals. Counters show the live and cached bytes, and the number of living disposables. Inside the
+        block it writes the events so far.
 
         Parameters
         ----------
         path
-            The file, which is overwritten; compressed if its name ends in ``.gz``.
+            The file to write or overwrite. It is compressed if its name ends in ``.gz``.
         """
         self._entering.run(self._write, path)
 
@@ -166,19 +167,19 @@ class Timeline:
     def save_snapshot(self, path: str | PathLike[str]) -> None:
         """Write the allocations as a memory snapshot of PyTorch, for https://pytorch.org/memory_viz.
 
-        The file has the format of ``torch.cuda.memory._dump_snapshot()``. It has the last `max_events`
-        allocations and frees of disposables, with the lines that made them. Disposables that share memory
-        are one allocation. Addresses are not the real ones.
+        The file has the format of ``torch.cuda.memory._dump_snapshot()``. It contains the last `max_events`
+        allocations and frees of disposables, with their creation lines. Disposables that share memory are one
+        allocation. Addresses are not the real ones.
 
         Parameters
         ----------
         path
-            The file, most often ``"snapshot.pickle"``.
+            The file, usually ``"snapshot.pickle"``.
 
         Raises
         ------
         FileExistsError
-            If `path` is there and is no report of this library.
+            If `path` exists and is not a report of this library.
 
         Examples
         --------
@@ -195,15 +196,15 @@ class Timeline:
         self._allocations.save(path)
 
     def plot(self, path: str | PathLike[str] | None = None) -> Any:
-        """Draw memory over time, coloured by the scope that was open, peaks numbered with their lines.
+        """Plot memory over time, coloured by the open scope, with numbered peaks and their lines.
 
-        What a line left more and more of is drawn as a leak: the bytes of it that are alive at the end.
+        For each line that leaks, it draws the bytes that are alive at the end.
 
         Parameters
         ----------
         path
-            An image to write: ``.png``, ``.svg`` or what else matplotlib knows. Without one the figure is
-            pyplot's, for ``matplotlib.pyplot.show()``.
+            The image file: ``.png``, ``.svg`` or another format of matplotlib. Without a path, the figure
+            belongs to pyplot, for ``matplotlib.pyplot.show()``.
 
         Returns
         -------
@@ -234,7 +235,7 @@ class Timeline:
         return len(self._kept)
 
     def created(self, record: Record) -> None:
-        """Note a new disposable; called while tracking is on."""
+        """Note a new disposable."""
         self._allocations.created(record)
         track = self._track()
         self._note((_CREATED, record, track), self._most_beginnings)
@@ -248,18 +249,18 @@ class Timeline:
             self._sample(at, record.scope or track.path, record)
 
     def ended(self, record: Record, how: str) -> None:
-        """Note the end of a disposable; called while tracking is on."""
+        """Note the end of a disposable."""
         at = time.perf_counter_ns()
         self._allocations.ended(record, at)
         track = self._track()
         self._note((_ENDED, record, track, at, how), self._most_ends)
         self._change -= record.nbytes
-        # Where a last reference goes may be inside anything, also inside the look at memory.
+        # If the last reference went, this may run inside any call, also inside a sample: take none.
         if record() is not None and at - self._sampled_at >= _PERIOD:
             self._sample(at, track.path or record.scope, None)
 
     def opened(self, scope: DisposeScope, path: tuple[str, ...]) -> None:
-        """Note that a scope begins; called while tracking is on."""
+        """Note that a scope begins."""
         at = time.perf_counter_ns()
         track = self._track()
         path = self._common(path)
@@ -267,24 +268,24 @@ class Timeline:
         self._mark(at, track, path)
 
     def closed(self, scope: DisposeScope, path: tuple[str, ...]) -> None:
-        """Note that a scope has ended; called while tracking is on."""
+        """Note that a scope has ended."""
         at = time.perf_counter_ns()
         self._note((_CLOSED, id(scope), at), self._most_ends)
         self._mark(at, self._track(), self._common(path[:-1]))
 
     def _note(self, event: tuple[Any, ...], most: int) -> None:
-        if len(self._news) < self._enough or self._makes_room(most):
-            self._news.append(event)
+        if len(self._new_events) < self._batch or self._make_room(most):
+            self._new_events.append(event)
         else:
             self._lost += 1
 
-    def _makes_room(self, most: int) -> bool:
-        """Enter the news, unless another thread does; tell whether there is room for one more then."""
-        news, entering = self._news, self._entering
+    def _make_room(self, most: int) -> bool:
+        """Enter the new events unless another thread does, and return whether one more fits."""
+        news, entering = self._new_events, self._entering
         if entering.run_if_free(self._enter):
-            return True  # what the collector has found meanwhile displaces no other event
-        # A beginning may wait for the other thread; an end may not, for the collector may find it inside of
-        # anything.
+            return True  # ends that the collector found meanwhile displace no other event
+        # A beginning may wait for the other thread. An end may not, because the collector may cause it inside
+        # any call.
         while len(news) >= most == self._most_beginnings:
             if self._is_stuck or entering.is_held_here():
                 return False
@@ -294,12 +295,12 @@ class Timeline:
         return len(news) < most
 
     def _mark(self, at: int, track: Track, path: tuple[str, ...]) -> None:
-        """Note that other scopes are open from now on."""
+        """Record the open scopes of a track, and sample memory if it is time."""
         track.path = path
         change = abs(self._change)
         is_large = change >= _LARGE_BYTES and change * _LARGE_PART >= self._highest
         is_due = is_large or at - self._sampled_at >= _PERIOD
-        # The figures of the last look do, also where another thread is at one.
+        # Use the figures of the last sample, also while another thread takes one.
         if not (is_due and self._sample(at, path, None)):
             sample = Sample(at, self._live, self._cached, self._alive, path, None)
             self._note((_SAMPLED, sample), self._most_beginnings)
@@ -322,7 +323,7 @@ class Timeline:
         self._note((_SAMPLED, sample), self._most_beginnings)
 
     def _track(self) -> Track:
-        asyncio = sys.modules.get("_asyncio")  # the part that tells, there as soon as anybody uses asyncio
+        asyncio = sys.modules.get("_asyncio")  # loaded as soon as the program uses asyncio
         if asyncio is not None:
             loop = asyncio._get_running_loop()
             task = None if loop is None else sys.modules["asyncio"].current_task(loop)
@@ -351,9 +352,9 @@ class Timeline:
         return Track(name, self._track_count)
 
     def _enter(self) -> None:
-        """Enter the news; for `_entering` to run."""
+        """Enter the new events. `_entering` runs this."""
         kept = self._kept
-        news = self._news
+        news = self._new_events
         for _ in range(len(news)):
             event = news.popleft()
             what = event[0]
@@ -368,7 +369,7 @@ class Timeline:
                 self._enter_end(event)
             elif what == _OPENED:
                 _, key, track, at, path = event
-                self._close(key, at)  # one that was given up, whose id this one has got
+                self._close(key, at)  # an abandoned scope, whose id was reused
                 kept.open[key] = Span(at, track, path)
             else:
                 self._close(event[1], event[2])
@@ -381,7 +382,7 @@ class Timeline:
         if thing is None:
             if record.created_at < self._begin:
                 return
-            # It was merged meanwhile.
+            # The creation was merged meanwhile.
             thing = Thing(record.serial, record.kind, record.site, track, at)
         thing.end(record.nbytes, track, at, how)
         self._kept.things.append(thing)
@@ -396,16 +397,16 @@ class Timeline:
         """Return one object for all equal paths."""
         common = self._common_paths
         if len(common) >= 1024:
-            common.clear()  # scopes whose names never repeat
+            common.clear()  # the names of scopes do not repeat
         return common.setdefault(path, path)
 
 
-# So many lines are drawn as leaks at most, and those of which so many are left at least.
+# The most lines drawn as leaks, and the fewest living disposables of such a line.
 _MOST_GROWTHS, _FEWEST = 3, 4
 
 
 def growths(alive: Iterable[Thing], since: Snapshot, until: Snapshot) -> list[Growth]:
-    """Return the lines that left something all along the way, those that left most first."""
+    """Return the lines whose living disposables were created throughout, largest first."""
     by_site: dict[Site, list[Thing]] = {}
     for thing in list(alive):
         by_site.setdefault(thing.site, []).append(thing)
@@ -413,13 +414,13 @@ def growths(alive: Iterable[Thing], since: Snapshot, until: Snapshot) -> list[Gr
     closings, made = until.closings - since.closings, until.serial - since.serial
     for site, things in by_site.items():
         things.sort(key=lambda thing: thing.created_at)
-        if len(things) >= _FEWEST and came_all_along(things, since, closings, made):
+        if len(things) >= _FEWEST and is_created_throughout(things, since, closings, made):
             sums = accumulate([thing.nbytes for thing in things])
             found.append(Growth(site, [(x.created_at, n) for x, n in zip(things, sums, strict=True)]))
     return nlargest(_MOST_GROWTHS, found, key=lambda growth: growth.steps[-1][1])
 
 
 def _thread_name() -> str:
-    # Not current_thread(): where a last reference goes, a lock may be held that it takes.
+    # Not current_thread(): it takes a lock, which this thread may hold when a last reference goes.
     thread = threading._active.get(get_ident())  # type: ignore[attr-defined]
     return f"thread {get_ident()}" if thread is None else str(thread.name)

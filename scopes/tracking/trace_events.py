@@ -1,8 +1,8 @@
-"""A timeline as a file of trace events, the JSON that Perfetto and chrome://tracing open.
+"""Write a timeline as trace events, the JSON format of Perfetto and chrome://tracing.
 
 The format is that of "Trace Event Format" (Duffy, Sinclair, 2016): times are in microseconds; ``X`` is a
-slice, ``C`` a counter, ``s`` and ``f`` the ends of an arrow between slices, ``i`` a moment, ``M`` a name. The
-slices of one track lie one inside the other, or one after the other.
+slice, ``C`` a counter, ``s`` and ``f`` the ends of an arrow between slices, ``i`` a moment, ``M`` a name.
+Slices of one track are nested or disjoint.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
     Event = dict[str, Any]
 
-# What was created or disposed is a slice so long, or up to what comes next on its track, in ns.
+# The length in ns of the slice of a creation or disposal, unless the next event is closer.
 _MOMENT = 1000
 
 
 def write(path: str | os.PathLike[str], kept: Kept, end: int, lost: int) -> None:
-    """Write what is kept, until `end`; compressed if the name ends in ``.gz``."""
+    """Write the kept events up to `end`; compressed if the name ends in ``.gz``."""
     target = require_ours(path)
     if target.suffix == ".gz":
         with gzip.open(target, "wt", encoding="utf-8") as file:
@@ -55,7 +55,7 @@ def _write(file: TextIO, kept: Kept, end: int, lost: int) -> None:
 
 
 def _merged(kept: Kept) -> dict[str, dict[str, float]]:
-    """Return how many were merged into others, and how near in time they were."""
+    """Return the number of merged events, and the time interval of the merging."""
     scopes = sum([span.count - 1 + sum((span.inside or {}).values()) for span in kept.spans])
     things = sum([max(thing.count, thing.ended_count) - 1 for thing in kept.things])
     found = {}
@@ -102,7 +102,7 @@ def _slice_of(span: Span, end: int) -> Event:
 
 
 def _moments_of(thing: Thing) -> Iterator[tuple[Track, int, Event]]:
-    """Yield where it was created and where disposed, with the end of an arrow under ``"flow"``."""
+    """Yield the creation and the disposal, with the end of an arrow under ``"flow"``."""
     moments = (
         ("create", "s", thing.track, thing.created_at, thing.count, thing.nbytes),
         ("dispose", "f", thing.ended_on, thing.ended_at, thing.ended_count, thing.ended_bytes),
@@ -122,7 +122,7 @@ def _moments_of(thing: Thing) -> Iterator[tuple[Track, int, Event]]:
 
 
 def _lanes(items: list[tuple[int, int, Event]]) -> list[list[tuple[int, int, Event]]]:
-    """Put slices that overlap, as of scopes that were not ended in order, beside each other."""
+    """Distribute overlapping slices over lanes: scopes need not end in order."""
     items.sort(key=lambda item: (item[0], -item[1]))
     lanes: list[list[tuple[int, int, Event]]] = []
     open_ends: list[list[int]] = []
@@ -143,7 +143,7 @@ def _lanes(items: list[tuple[int, int, Event]]) -> list[list[tuple[int, int, Eve
 
 
 def _in_place(items: list[tuple[int, int, Event]], place: Event, start: int) -> Iterator[Event]:
-    """Yield the slices of one track, in order; the moments among them get a length."""
+    """Yield the slices of one track in order, and give moments a length."""
     marks = sorted({mark for begin, end, _ in items for mark in (begin, end)})
     following = dict(pairwise(marks))
     for begin, end, event in items:

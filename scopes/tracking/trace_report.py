@@ -1,4 +1,4 @@
-"""What a trace file says, in words: the lines that left most, the scopes and their time, the peaks."""
+"""Summarize a trace file as text: the lines that left most, the scopes and their times, the peaks."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _ROWS = 20
 
 
 class NoTraceError(Exception):
-    """The file is none of a timeline."""
+    """The file is not a trace of a timeline."""
 
 
-def tell(path: Path) -> str:
-    """Return what the trace in `path` says, compressed or not.
+def summarize(path: Path) -> str:
+    """Return a summary of the trace in `path`, compressed or not.
 
     Raises
     ------
     OSError
-        If there is no such file, or it cannot be read.
+        If the file does not exist or can't be read.
     NoTraceError
-        If it holds something else.
+        If the file is not a trace of a timeline.
     """
     trace = _read(path)
     events, about = trace["traceEvents"], trace["otherData"]
@@ -72,7 +72,7 @@ def _figures(events: Sequence[Event]) -> str:
 
 
 def _lines(events: Sequence[Event]) -> str:
-    """Tell which lines created what had not been disposed at the end."""
+    """Return the lines that created disposables alive at the end."""
     counts: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
     made: Counter[str] = Counter()
@@ -122,7 +122,7 @@ def _peaks(events: Sequence[Event]) -> str:
 
 
 def _missing(about: dict[str, Any]) -> str:
-    """Say what the trace holds less of than happened."""
+    """Return a note on merged and dropped events."""
     parts = []
     for what, how in about.get("merged", {}).items():
         if how.get("count"):

@@ -1,8 +1,8 @@
-"""Tracking: which of the user's lines created each disposable, in which scope, and how and where it ended.
+"""Tracking: the line and scope that created each disposable, and how and where it ended.
 
-Off, it costs nothing. On, `scopes.core` tells the tracker of births, ends and scopes, and
-each new disposable has a `Record` there, which knows it by a weak reference. ``note_created`` and
-``note_ended`` are for what is no `Disposable`, and for what ends without being disposed.
+While it is off, it costs nothing. While it is on, `scopes.core` reports births, ends and scopes to the
+tracker. The tracker has a `Record` of each new disposable, which refers to it weakly. ``note_created`` and
+``note_ended`` are for objects that are not a `Disposable`, and for ends without a disposal.
 """
 
 from __future__ import annotations
@@ -33,67 +33,66 @@ class _Current:
 
 
 current: Final = _Current()
-# One thread at a time may start or end tracking, or change the listeners.
+# Only one thread at a time starts or ends tracking or changes the listeners.
 guard: Final = Guard()
 
 
 def note_created(x: object, scope: DisposeScope | None) -> None:
-    """Begin a record of the new disposable `x`, if tracking is on and has none of it."""
+    """Begin a record of the new disposable `x`, if tracking is on and has no record of it."""
     tracker = current.tracker
     if tracker is not None and id(x) not in tracker.records:
         tracker.created(x, scope)
 
 
 def note_ended(x: object, how: str) -> None:
-    """Say that `x` is empty from now on, if tracking is on."""
+    """Record that `x` is empty now, if tracking is on."""
     tracker = current.tracker
     if tracker is not None:
         tracker.ended(x, how)
 
 
 def note_memory(x: object, buffer: int, nbytes: int) -> None:
-    """Say what the memory of `x` is, which had none when it was created, if tracking is on."""
+    """Record memory that `x` got after its creation, if tracking is on."""
     tracker = current.tracker
     if tracker is not None:
         tracker.given_memory(x, buffer, nbytes)
 
 
 def note_written(x: object) -> None:
-    """Say that an operation in place has given `x` a graph, if tracking is on: ``total += loss``."""
+    """Record that an in-place operation gave `x` a graph, such as ``total += loss``, if tracking is on."""
     tracker = current.tracker
     if tracker is not None:
         tracker.written(x)
 
 
 def note_made_for(owner: object, x: object) -> None:
-    """Put the new `x` to the line that created `owner`: an optimizer's state is the optimizer's."""
+    """Assign the new `x` to the creation line of `owner`: an optimizer's state to that of the optimizer."""
     of_owner, record = record_of(owner), record_of(x)
     if of_owner is not None and record is not None:
         record.site = of_owner.site
 
 
 def record_of(x: object) -> Record | None:
-    """Return what is known of `x`."""
+    """Return the record of `x`, or None."""
     tracker = current.tracker
     record = None if tracker is None else tracker.records.get(id(x))
     return record if record is not None and record() is x else None
 
 
 class track:  # noqa: N801  # used as a function: `with track():`
-    """Note for each new disposable which line created it, in which scope, and how and where it ended.
+    """Record which line and scope create each new disposable, and how and where it ends.
 
-    On for a ``with`` block, and while any of several is open; or for the whole program, with the environment
-    variable ``DISPOSESCOPE_TRACK=1``. See ``leaks``. An op costs about a microsecond more
-    meanwhile; otherwise tracking costs nothing.
+    Tracking is on inside the ``with`` block; blocks nest. The environment variable ``DISPOSESCOPE_TRACK=1``
+    turns it on for the whole program. See ``leaks`` for reports. While it is on, an op takes about a
+    microsecond longer. While it is off, it costs nothing.
 
     Parameters
     ----------
     depth
-        How many of the user's lines are noted for each: the innermost, its caller, and so on.
+        The number of user lines to record for each disposable: the innermost, its caller, and so on.
     every
-        After so many seconds, and again and again while the block is open, print the report to the standard
-        error stream: what is alive, who holds it, and what has grown all along. It comes when something is
-        created next, on the thread that does. None: never.
+        Print a report to the standard error stream every so many seconds: living disposables, their holders,
+        and growing lines. The thread of the next creation prints it. None: never.
 
     Examples
     --------
@@ -117,7 +116,7 @@ class track:  # noqa: N801  # used as a function: `with track():`
     def __enter__(self) -> Self:
         begin(self.depth)
         if self.every is not None:
-            # Reports take long to load, and most programs ask for none.
+            # Reports take long to load, and most programs use none.
             self._history = import_module("scopes.tracking.history").History(self.every)
             self._history.begin()
         return self
@@ -132,7 +131,7 @@ class track:  # noqa: N801  # used as a function: `with track():`
 
 
 def begin(depth: int = 1) -> Tracker:
-    """Switch tracking on, or open one more block of it; the deepest wish for lines holds."""
+    """Turn tracking on, or open another block of it. The largest depth of all blocks applies."""
     return guard.run(_begin, depth)
 
 
@@ -147,7 +146,7 @@ def _begin(depth: int) -> Tracker:
 
 
 def end() -> None:
-    """Close one block of tracking; with the last one the records go."""
+    """Close one block of tracking. The last one removes the records."""
     guard.run(_end)
 
 
@@ -161,7 +160,7 @@ def _end() -> None:
 
 
 def is_tracking() -> bool:
-    """Tell whether tracking is on.
+    """Return whether tracking is on.
 
     Examples
     --------
@@ -173,7 +172,7 @@ def is_tracking() -> bool:
     return current.tracker is not None
 
 
-def _begin_if_the_environment_says_so() -> None:
+def _begin_by_environment() -> None:
     if os.environ.get("DISPOSESCOPE_TRACK", "") in ("", "0"):
         return
     told = os.environ.get("DISPOSESCOPE_TRACK_DEPTH", "1")
@@ -185,8 +184,8 @@ def _begin_if_the_environment_says_so() -> None:
     begin(int(told))
 
 
-# Names the folder that children of a program under ``run`` write their reports to.
+# The environment variable with the folder for reports of child processes.
 CHILDREN = "DISPOSESCOPE_CHILDREN"
 
 
-_begin_if_the_environment_says_so()
+_begin_by_environment()

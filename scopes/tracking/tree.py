@@ -1,4 +1,4 @@
-"""The tree of scopes: what each created, kept and took at most, merged over its rounds."""
+"""The tree of scopes: creations, living disposables and peak memory of each path of names."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ScopeRow:
-    """All scopes of one path of names, together with those inside."""
+    """All scopes of one path of names, including the scopes inside."""
 
-    #: The names, the outermost first; empty for what was outside all scopes, which is the root.
+    #: The names, outermost first; empty for the root, which includes disposables outside all scopes.
     path: tuple[str, ...]
-    #: How many of them have ended, and how long they were open in all, in seconds.
+    #: How many have ended, and how long they were open in total, in seconds.
     rounds: int
     seconds: float
-    #: How many disposables were created there, and how many of them are alive, wherever they are now.
+    #: The number of disposables created there, and of those alive, in any scope.
     created_count: int
     alive_count: int
-    #: The bytes of what was created, and of what is alive of it.
+    #: The bytes of the created disposables, and of those alive.
     created_bytes: int
     alive_bytes: int
-    #: The most bytes that were alive of it at one time.
+    #: The peak of these living bytes.
     peak_bytes: int
-    #: The scopes inside, those with the largest peak first.
+    #: The scopes inside, largest peak first.
     inner: tuple[ScopeRow, ...]
 
     def walk(self) -> Iterator[ScopeRow]:
-        """Yield this row and all that are inside, each before those inside it.
+        """Yield this row and all rows inside it, outer rows first.
 
         Examples
         --------
@@ -52,7 +52,7 @@ class ScopeRow:
             yield from row.walk()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the row and those inside as plain data."""
+        """Return the row and the rows inside as plain data."""
         return {
             "path": list(self.path),
             "rounds": self.rounds,
@@ -95,8 +95,8 @@ _HEADINGS = (
 class ScopeTree(Report):
     """The scopes since tracking began, as a tree of their names: see ``scope_tree``.
 
-    ``str(tree)`` is a table, ``print()`` writes one by ``rich`` where that is installed, ``to_html()``
-    returns a page, ``to_dict()`` plain data; notebooks show it as a table.
+    ``str(tree)`` is a table. ``print()`` writes the table with ``rich`` if it is installed. ``to_html()``
+    returns a page, ``to_dict()`` plain data. Notebooks show it as a table.
     """
 
     root: ScopeRow
@@ -130,11 +130,11 @@ class ScopeTree(Report):
 
 
 def scope_tree() -> ScopeTree:
-    """Return the scopes since tracking began: how often, how long, what they created and kept.
+    """Return the tree of scopes since tracking began: counts, times, creations and kept memory.
 
-    Scopes of the same name in the same place are one row: a loop's 10,000 "step" scopes. Bytes are those of
-    the disposables' memory as it was when they were created, what several share counted once; memory that
-    only a graph keeps is in ``leaks``.
+    Scopes with the same path of names are one row, such as a loop's 10,000 "step" scopes. Bytes are the
+    memory of disposables at their creation; shared memory counts once. ``leaks`` also includes memory that
+    only a graph keeps.
 
     Raises
     ------

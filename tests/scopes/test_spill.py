@@ -80,7 +80,7 @@ def test_the_folder_shows_no_file(tmp_path: Path) -> None:
             assert list(tmp_path.iterdir()) == []
     assert list(tmp_path.iterdir()) == []
     assert file.is_closed
-    with pytest.raises(ValueError, match="this spill file is closed, and what was in it is gone"):
+    with pytest.raises(ValueError, match="this spill file is closed and its contents are lost"):
         read(kept)
 
 

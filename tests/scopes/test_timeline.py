@@ -204,7 +204,7 @@ def test_a_long_run_is_merged_and_all_is_counted(trace, most: int) -> None:
                         Thing()
                         with new_dispose_scope("forward"):
                             leaked.append(scopes.current_dispose_scope().detach(Thing(100)))
-        assert len(timeline._kept) + len(timeline._news) <= most
+        assert len(timeline._kept) + len(timeline._new_events) <= most
     assert len(timeline._kept) <= most
     found = trace(timeline)
     assert found.rounds("epoch") == 20
