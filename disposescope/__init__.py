@@ -1,7 +1,7 @@
-"""The name that was installed: ``%load_ext disposescope``, the command ``disposescope``, the pytest plugin.
+"""Entry points of the distribution: notebook extension, command and pytest plugin.
 
-The library is in ``scopes``, ``tensor`` and ``nn``. They are loaded at their first use: a project may
-have modules of these names, and pytest and the command must still start there.
+The library is in ``scopes``, ``tensor`` and ``nn``. They are loaded at their first use, because a project may
+have modules with these names, and pytest and the command must start there too.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ __all__ = ["load_ipython_extension", "unload_ipython_extension"]
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Let cells of the IPython `shell` begin with ``%%scope``: what ``%load_ext disposescope`` calls."""
+    """Register ``%%scope`` in the IPython `shell`. ``%load_ext disposescope`` calls this."""
     import_module("scopes.notebook").load_ipython_extension(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """Take ``%%scope`` away again: what ``%unload_ext disposescope`` calls."""
+    """Remove ``%%scope``. ``%unload_ext disposescope`` calls this."""
     import_module("scopes.notebook").unload_ipython_extension(shell)
 
 

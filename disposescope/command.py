@@ -1,4 +1,4 @@
-"""The command ``disposescope``: ``run`` a program and tell what it leaks, ``report`` what a trace says."""
+"""The command ``disposescope``: ``run`` reports the leaks of a program, ``report`` summarizes a trace."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROGRAM = "disposescope"
 
 
 def main() -> None:
-    """Do what the command line asks for, and exit."""
+    """Run the command line, and exit."""
     if sys.argv[1:2] in (["--version"], ["-V"]):
         sys.stdout.write(f"disposescope {_version()}\n")
         return
@@ -25,12 +25,12 @@ def main() -> None:
         )
     if found:
         sys.exit(2)
-    _tell_of_program(sys.argv[1:])
+    _report_shadowing(sys.argv[1:])
     import_module("scopes._command").main()
 
 
-def _tell_of_program(arguments: list[str]) -> None:
-    """Say which modules next to the program have our names; exit if the program could not run."""
+def _report_shadowing(arguments: list[str]) -> None:
+    """Report modules next to the program that have our names. Exit if the program can't run."""
     if arguments[:1] != ["run"]:
         return
     beside = modules_in(_folder_of_program(arguments[1:]))

@@ -1,4 +1,4 @@
-"""What Python finds by the names of our packages: ours, or modules of somebody's project."""
+"""Find modules of a project that shadow our packages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _OURS = Path(__file__).resolve().parents[1]
 
 
 def shadows(names: tuple[str, ...] = PACKAGES) -> dict[str, Path]:
-    """Return which of `names` Python finds elsewhere than in this installation, and where.
+    """Return the `names` that Python finds outside of this installation, with their paths.
 
     Nothing is imported.
     """
@@ -30,7 +30,7 @@ def shadows(names: tuple[str, ...] = PACKAGES) -> dict[str, Path]:
 
 
 def modules_in(folder: Path) -> dict[str, Path]:
-    """Return the modules in `folder` that have the names of our packages, unless they are ours."""
+    """Return the modules in `folder` with the names of our packages, unless they are ours."""
     found = {}
     for name in PACKAGES:
         for path in (folder / f"{name}.py", folder / name / "__init__.py", folder / name):
@@ -46,5 +46,5 @@ def _is_in(path: Path, folder: Path) -> bool:
 
 
 def told(name: str, path: Path) -> str:
-    """Return what is to be said of one that shadows ours."""
+    """Return the message about a module that shadows ours."""
     return f"{path} has the name of the package `{name}` of disposescope, and Python finds it instead"

@@ -1,13 +1,13 @@
-"""The pytest plugin: markers and options that fail tests which leave tensors alive, or hold too many.
+"""Pytest plugin: markers and options that fail tests which leak tensors or hold too many.
 
-Installed with the package and silent until used: a test asks by the fixture `dispose_statistics` or by one
-of the markers ``no_tensor_leaks``, ``no_tensor_growth``, ``limit_live_tensors(n)``,
-``limit_tensor_memory("10 MB")``. The options ``--tensor-leaks`` and ``--tensor-growth``, or the settings
-``tensor_leaks = true`` and ``tensor_growth = true``, are the first two of them for all tests.
-``-p no:disposescope`` switches the plugin off.
+It is installed with the package, and does nothing until it is used. A test uses the fixture
+`dispose_statistics` or one of the markers ``no_tensor_leaks``, ``no_tensor_growth``,
+``limit_live_tensors(n)``, ``limit_tensor_memory("10 MB")``. The options ``--tensor-leaks`` and
+``--tensor-growth``, or the settings ``tensor_leaks = true`` and ``tensor_growth = true``, apply the first two
+markers to all tests. ``-p no:disposescope`` turns the plugin off.
 
-Until something is asked for, nothing of the library is loaded: a project may have a module ``scopes`` of its
-own. Then those tests fail that ask, with what stands in the way.
+The library is loaded only when a test uses it, because a project may have its own module ``scopes``. Then
+only the tests that use the plugin fail, with a message that names the module.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ MARKERS = (
     'limit_tensor_memory(size): fail when more than that, "10 MB" for example, is live above the start.',
 )
 _NAMES = {line.partition("(")[0] for line in MARKERS}
-# The property by which a report carries the line of `--tensor-memory`.
+# The property of a report for the line of `--tensor-memory`.
 PROPERTY = "tensor memory"
-# Says in the report of a test's call that its teardown decides.
+# Marks the report of a test's call if its teardown decides the result.
 AWAITED = "disposescope_awaited"
 
 
 @pytest.fixture
 def dispose_statistics() -> Any:
-    """Figures of what is created and disposed since the test began, live: a `StatisticsView`.
+    """Live statistics of disposables since the test began: a `StatisticsView`.
 
-    They begin again when the test's own code starts, so they do not include what fixtures created.
+    They restart when the test function starts, so they do not include fixtures.
     """
     _require_ours()
     return import_module("scopes.testing").StatisticsWindow()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options, and their names in the settings."""
+    """Add the options and settings."""
     group = parser.getgroup("disposescope")
     group.addoption(
         "--tensor-leaks",
@@ -92,7 +92,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the markers, and, where all tests are to be watched, what looks after them."""
+    """Register the markers, and start to watch if an option applies to all tests."""
     for line in MARKERS:
         config.addinivalue_line("markers", line)
     options = ("--tensor-leaks", "--tensor-growth", "--tensor-memory", "disposescope_torch")
@@ -107,7 +107,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
-    """Let tests be looked after, where one asks for it."""
+    """Start to watch tests if one of them requests it."""
     if any(mark.name in _NAMES for item in items for mark in item.iter_markers()):
         if shadows(("scopes",)):
             config.pluginmanager.register(_Refusal(), "disposescope-refusal")
@@ -133,23 +133,23 @@ def _require_ours_at_start() -> None:
 
 
 class _Refusal:
-    """Fails the tests that ask for what can't be loaded."""
+    """Plugin that fails tests with our markers if the library can't be loaded."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Fail a test that has one of our markers."""
+        """Fail a test with one of our markers."""
         if any(mark.name in _NAMES for mark in item.iter_markers()):
             _require_ours()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
-    """Count a known leak by its teardown alone."""
+    """Count a known leak only at its teardown."""
     return ("", "", "") if AWAITED in vars(report) else None
 
 
 def pytest_report_header() -> str | None:
-    """Say which modules of the project have our names."""
+    """Report modules of the project that have our names."""
     found = shadows()
     if not found:
         return None
@@ -158,7 +158,7 @@ def pytest_report_header() -> str | None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Report what a worker of xdist found: fixtures that left something."""
+    """Report the leaks of fixtures that a worker of xdist found."""
     for data in getattr(node, "workeroutput", {}).get("disposescope_fixtures", ()):
         hook = node.config.hook
         hook.pytest_runtest_logreport(

@@ -362,7 +362,7 @@ __all__ = [
     "utils",
 ]
 
-# Each is loaded when it is first used: all of them take longer than NumPy.
+# Load each module at its first use: all of them take longer to load than NumPy.
 _ON_DEMAND = {
     name: module
     for module, names in {

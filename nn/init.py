@@ -1,4 +1,4 @@
-"""Start values: fill a tensor in place, unrecorded, and return it. PyTorch's ``torch.nn.init``."""
+"""Initialize tensors in place: PyTorch's ``torch.nn.init``. Operations are not recorded."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = [
 
 T = TypeVar("T", bound=Tensor)
 
-# So many numbers at a time stay in the cache.
+# The block size of random numbers: a block stays in the cache.
 _PIECE = 16384
 
 _GAINS = {
@@ -50,7 +50,7 @@ _GAINS = {
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """Return by how much weights before `nonlinearity` are scaled so that the signal keeps its size.
+    """Return the recommended gain for weights before the given nonlinearity.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def _size(name: str, x: TensorCore) -> tuple[int, ...]:
 
 
 def _drawn(name: str, x: T, draw: Callable[..., Any], scale: float, shift: float) -> T:
-    """Fill with numbers that ``draw(dtype=, out=)`` gives in single precision, scaled and shifted."""
+    """Fill with float32 numbers from ``draw(dtype=, out=)``, scaled and shifted."""
     shape = _size(name, x)
     if x.dtype == np.float32 and x.is_contiguous():
         with writing(x) as array:
@@ -126,7 +126,7 @@ def _normal(name: str, x: T, mean: float, std: float, generator: Generator | Non
 
 
 def uniform_(tensor: T, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> T:
-    """Fill with numbers drawn evenly from `a` to `b`.
+    """Fill with numbers of the uniform distribution from `a` to `b`.
 
     Examples
     --------
@@ -158,12 +158,12 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Generator | None = None,
 ) -> T:
-    """Fill with numbers of a normal distribution, drawn again while they are below `a` or above `b`.
+    """Fill with numbers of a normal distribution that is truncated to the range from `a` to `b`.
 
     Raises
     ------
     ValueError
-        If less than a millionth of the distribution lies from `a` to `b`.
+        If less than a millionth of the distribution is in that range.
 
     Examples
     --------
@@ -179,7 +179,7 @@ def trunc_normal_(
             f"from {a} to {b}: widen the bounds"
         )
     numbers = numbers_of(generator)
-    # As many draws at once as will probably do; the loop makes up for chance.
+    # Draw as many numbers at once as are probably enough. The loop draws more if needed.
     values: Array = np.empty(0)
     needed = math.prod(shape)
     while values.size < needed:
@@ -189,7 +189,7 @@ def trunc_normal_(
 
 
 def _below(x: float) -> float:
-    """Return the share of the standard normal distribution below `x`."""
+    """Return the standard normal distribution function of `x`."""
     return 0.5 * (1 + math.erf(x / math.sqrt(2)))
 
 
@@ -245,19 +245,19 @@ def eye_(tensor: T) -> T:
 
 
 def dirac_(tensor: T, groups: int = 1) -> T:
-    """Fill the weight ``(out, in, *)`` of a convolution so that it hands on as many channels as it can.
+    """Fill a convolution's weight ``(out, in, *)`` so that it preserves as many channels as possible.
 
     Parameters
     ----------
     tensor
-        What is filled: of three, four or five dimensions.
+        The weight to fill, with three, four or five dimensions.
     groups
-        The convolution's groups; each hands on its own channels.
+        The number of groups; each group preserves its own channels.
 
     Raises
     ------
     ValueError
-        If the dimensions are others, or if `groups` does not divide the first.
+        If the weight has another number of dimensions, or `groups` does not divide the first size.
 
     Examples
     --------
@@ -283,7 +283,7 @@ def dirac_(tensor: T, groups: int = 1) -> T:
 
 
 def _fans(name: str, tensor: TensorCore) -> tuple[int, int]:
-    """Return how many inputs each output has, and how many outputs each input."""
+    """Return fan-in and fan-out: the inputs of each output, and the outputs of each input."""
     shape = _size(name, tensor)
     if len(shape) < 2:
         raise ValueError(f"{name} needs a weight of at least two dimensions, (out, in, *), not shape {shape}")
@@ -292,7 +292,7 @@ def _fans(name: str, tensor: TensorCore) -> tuple[int, int]:
 
 
 def xavier_uniform_(tensor: T, gain: float = 1.0, generator: Generator | None = None) -> T:
-    """Fill a weight ``(out, in, *)`` evenly within +-gain * sqrt(6 / (in + out)) (Glorot and Bengio, 2010).
+    """Fill a weight uniformly within +-gain * sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio, 2010).
 
     Examples
     --------
@@ -332,20 +332,20 @@ def kaiming_uniform_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> T:
-    """Fill a weight ``(out, in, *)`` evenly so that rectified signals keep their size (He et al., 2015).
+    """Fill a weight uniformly, with variance for layers with rectifiers (He et al., 2015).
 
     Parameters
     ----------
     tensor
-        What is filled.
+        The tensor to fill.
     a
-        The negative slope of the ``"leaky_relu"`` after the weight.
+        The negative slope of ``"leaky_relu"``.
     mode
-        ``"fan_in"`` keeps the size forward, ``"fan_out"`` backward.
+        ``"fan_in"`` preserves the variance in the forward pass, ``"fan_out"`` in the backward pass.
     nonlinearity
         As in ``calculate_gain``.
     generator
-        What the numbers are drawn from; the default one otherwise.
+        The random generator; None is the default one.
 
     Examples
     --------
@@ -364,7 +364,7 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> T:
-    """Fill a weight ``(out, in, *)`` normally; arguments as in ``kaiming_uniform_``.
+    """Fill a weight from a normal distribution; for the arguments, see ``kaiming_uniform_``.
 
     Examples
     --------
@@ -379,7 +379,7 @@ def kaiming_normal_(
 def orthogonal_(tensor: T, gain: float = 1, generator: Generator | None = None) -> T:
     """Fill with a random matrix whose rows or columns are orthonormal, times `gain` (Saxe et al., 2013).
 
-    More than two dimensions count as ``(first, all others)``.
+    A tensor of more dimensions is treated as a matrix ``(first, product of the others)``.
 
     Examples
     --------
@@ -394,28 +394,28 @@ def orthogonal_(tensor: T, gain: float = 1, generator: Generator | None = None) 
     rows, columns = shape[0], math.prod(shape[1:])
     drawn = numbers_of(generator).standard_normal((max(rows, columns), min(rows, columns)))
     q, r = np.linalg.qr(drawn)
-    q *= np.sign(np.diag(r))  # else not all orthogonal matrices are equally likely
+    q *= np.sign(np.diag(r))  # so that all orthogonal matrices are equally likely
     return _fill("orthogonal_", tensor, gain * (q if rows >= columns else q.T).reshape(shape))
 
 
 def sparse_(tensor: T, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> T:
-    """Fill a matrix with numbers of a normal distribution, and zeros among them (Martens, 2010).
+    """Fill a matrix sparsely with numbers of a normal distribution (Martens, 2010).
 
     Parameters
     ----------
     tensor
-        What is filled: of two dimensions.
+        The matrix to fill.
     sparsity
-        Which share of the elements of each column is zero, rounded up to whole elements.
+        The fraction of zeros in each column, rounded up to whole elements.
     std
-        The standard deviation of the others.
+        The standard deviation of the other elements.
     generator
-        What the numbers and the places are drawn from; the default one otherwise.
+        The random generator for values and positions; None is the default one.
 
     Raises
     ------
     ValueError
-        If the tensor is no matrix, or if `sparsity` is not from 0 to 1.
+        If the tensor is not a matrix, or `sparsity` is not from 0 to 1.
 
     Examples
     --------

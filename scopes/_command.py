@@ -161,7 +161,7 @@ def _run(options: argparse.Namespace) -> NoReturn:
     except KeyboardInterrupt as interrupt:
         error = interrupt
     # If the program failed, `error` keeps its frames alive, and their locals.
-    leaking = ending.come()
+    leaking = ending.report()
     if isinstance(error, KeyboardInterrupt):
         # The error is shown already. Python, which now exits by the signal, must not show it again.
         sys.excepthook = lambda *_: None

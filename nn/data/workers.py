@@ -190,7 +190,7 @@ def _prepare() -> None:
 
         # Start the resource tracker, which removes names of shared memory when all processes have ended.
         resource_tracker.ensure_running()
-    # Registered after the function of `multiprocessing`, so it is called before that.
+    # Register this after the function of `multiprocessing`, to run before it.
     atexit.register(_stop_all)
 
 
@@ -258,7 +258,7 @@ class WorkerRound:
             raise
 
     def _leave_out(self, worker: int) -> None:
-        """Send no more requests to a worker without samples. It ignores requests that it has already."""
+        """Stop requests to a worker without samples. It ignores the requests that it already has."""
         self._active.remove(worker)
         for order in [order for order, asked in self._asked.items() if asked == worker]:
             del self._asked[order]

@@ -1,1 +1,1 @@
-"""Layers: modules that compute, one family a file, and modules that hold others."""
+"""Layers and containers of modules, with one family in each file."""

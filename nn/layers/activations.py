@@ -1,4 +1,4 @@
-"""Activations as modules."""
+"""Activation layers."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 
 class Activation(Module):
-    """Base of activations that are one function of their input."""
+    """Base class of activations without options."""
 
     _function: ClassVar[Callable[..., Tensor]]
 
     def forward(self, input: Tensor) -> Tensor:
-        """Apply it to each element."""
+        """Apply the activation to each element."""
         return type(self)._function(input)
 
 
 class InPlaceActivation(Module):
-    """Base of activations whose one option is to write over their input."""
+    """Base class of activations with the only option `inplace`."""
 
     _function: ClassVar[Callable[..., Tensor]]
 
@@ -40,16 +40,16 @@ class InPlaceActivation(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """Apply it to each element."""
+        """Apply the activation to each element."""
         return type(self)._function(input, self.inplace)
 
     def extra_repr(self) -> str:
-        """Return whether it writes in place."""
+        """Return the option `inplace`."""
         return "inplace=True" if self.inplace else ""
 
 
 class AlphaActivation(Module):
-    """Base of activations with the option `alpha`, the size of what they return below 0."""
+    """Base class of activations with the option `alpha`, the scale of negative outputs."""
 
     _function: ClassVar[Callable[..., Tensor]]
 
@@ -59,7 +59,7 @@ class AlphaActivation(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """Apply it to each element."""
+        """Apply the activation to each element."""
         return type(self)._function(input, self.alpha, self.inplace)
 
     def extra_repr(self) -> str:
@@ -68,7 +68,7 @@ class AlphaActivation(Module):
 
 
 class AlongDimension(Module):
-    """Base of activations that scale along a dimension."""
+    """Base class of activations that normalize along a dimension."""
 
     _function: ClassVar[Callable[..., Tensor]]
 
@@ -77,7 +77,7 @@ class AlongDimension(Module):
         self.dim = dim
 
     def forward(self, input: Tensor) -> Tensor:
-        """Scale along the dimension."""
+        """Normalize along the dimension."""
         return type(self)._function(input, self.dim)
 
     def extra_repr(self) -> str:
@@ -86,12 +86,12 @@ class AlongDimension(Module):
 
 
 class ReLU(InPlaceActivation):
-    """max(x, 0).
+    """Rectified linear unit: max(x, 0).
 
     Parameters
     ----------
     inplace
-        Write over the input.
+        Write the output over the input.
 
     Examples
     --------
@@ -104,12 +104,12 @@ class ReLU(InPlaceActivation):
 
 
 class SiLU(InPlaceActivation):
-    """x * sigmoid(x).
+    """Sigmoid linear unit (swish): x * sigmoid(x).
 
     Parameters
     ----------
     inplace
-        Write over the input.
+        Write the output over the input.
 
     Examples
     --------
@@ -122,7 +122,7 @@ class SiLU(InPlaceActivation):
 
 
 class LeakyReLU(Module):
-    """x where positive, ``negative_slope * x`` elsewhere.
+    """Leaky ReLU: x for positive x, else ``negative_slope * x``.
 
     Examples
     --------
@@ -137,7 +137,7 @@ class LeakyReLU(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """Apply it to each element."""
+        """Apply the activation to each element."""
         return F.leaky_relu(input, self.negative_slope, self.inplace)
 
     def extra_repr(self) -> str:
@@ -146,7 +146,7 @@ class LeakyReLU(Module):
 
 
 class ELU(AlphaActivation):
-    """x where positive, ``alpha * (exp(x) - 1)`` elsewhere.
+    """Exponential linear unit: x for positive x, else ``alpha * (exp(x) - 1)``.
 
     Examples
     --------
@@ -159,12 +159,12 @@ class ELU(AlphaActivation):
 
 
 class GELU(Module):
-    """x times the share of a normal distribution below x.
+    """Gaussian error linear unit: x times the standard normal distribution function of x.
 
     Parameters
     ----------
     approximate
-        ``"none"``, or ``"tanh"`` for the quicker formula of Hendrycks and Gimpel (2016).
+        ``"none"``, or ``"tanh"`` for the faster approximation by Hendrycks and Gimpel (2016).
 
     Examples
     --------
@@ -178,7 +178,7 @@ class GELU(Module):
         self.approximate = approximate
 
     def forward(self, input: Tensor) -> Tensor:
-        """Apply it to each element."""
+        """Apply the activation to each element."""
         return F.gelu(input, self.approximate)
 
     def extra_repr(self) -> str:
@@ -187,7 +187,7 @@ class GELU(Module):
 
 
 class Sigmoid(Activation):
-    """1 / (1 + exp(-x)).
+    """Sigmoid: 1 / (1 + exp(-x)).
 
     Examples
     --------
@@ -200,7 +200,7 @@ class Sigmoid(Activation):
 
 
 class Tanh(Activation):
-    """The hyperbolic tangent.
+    """Hyperbolic tangent.
 
     Examples
     --------
@@ -213,7 +213,7 @@ class Tanh(Activation):
 
 
 class Softplus(Module):
-    """log(1 + exp(beta * x)) / beta; x itself where ``beta * x`` is above `threshold`.
+    """Softplus: log(1 + exp(beta * x)) / beta, and x if ``beta * x`` is above `threshold`.
 
     Examples
     --------
@@ -228,7 +228,7 @@ class Softplus(Module):
         self.threshold = threshold
 
     def forward(self, input: Tensor) -> Tensor:
-        """Apply it to each element."""
+        """Apply the activation to each element."""
         return F.softplus(input, self.beta, self.threshold)
 
     def extra_repr(self) -> str:
@@ -237,7 +237,7 @@ class Softplus(Module):
 
 
 class Softmax(AlongDimension):
-    """exp(x) scaled to sum 1 along `dim`.
+    """Softmax: exp(x) normalized to sum 1 along `dim`.
 
     Examples
     --------
@@ -250,7 +250,7 @@ class Softmax(AlongDimension):
 
 
 class LogSoftmax(AlongDimension):
-    """The logarithm of ``Softmax``, without its rounding.
+    """Logarithm of the softmax along `dim`, with better precision than ``log(softmax(x))``.
 
     Examples
     --------

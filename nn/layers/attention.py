@@ -1,4 +1,4 @@
-"""Attention of several heads, as a layer."""
+"""Multi-head attention."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ if TYPE_CHECKING:
 
 
 class NonDynamicallyQuantizableLinear(Linear):
-    """A linear map under PyTorch's name for the last one of `MultiheadAttention`, which ``repr`` shows."""
+    """The output projection of `MultiheadAttention`, with the class name that PyTorch's ``repr`` shows."""
 
 
 class MultiheadAttention(Module):
-    """Lets each query gather values, by how well it fits their keys, in several ways at once.
+    """Multi-head attention (Vaswani et al., 2017).
 
-    Query ``(queries, batch, embed_dim)``, key ``(keys, batch, kdim)``, value ``(keys, batch, vdim)``, the
-    batch first with `batch_first`, or all without a batch. Output: as the query, and the weights, of shape
-    ``(batch, queries, keys)``, or None. With ``need_weights=False`` no matrix of weights is made, and memory
-    is linear in the lengths.
+    Shapes: query ``(queries, batch, embed_dim)``, key ``(keys, batch, kdim)``, value ``(keys, batch, vdim)``.
+    The batch is the first dimension with `batch_first`; all inputs may also have no batch. The output has the
+    shape of the query; the attention weights have shape ``(batch, queries, keys)``. With
+    ``need_weights=False`` the weights are not stored, and memory is linear in the lengths.
 
     Parameters
     ----------
     embed_dim
-        Features of queries and of the output; divisible by `num_heads`.
+        The number of features of queries and output; divisible by `num_heads`.
     num_heads
-        How many parts the features are split into.
+        The number of attention heads.
     dropout
-        The probability with which weights are dropped in training.
+        The dropout probability of attention weights in training.
     bias
-        Whether projections have biases.
+        Whether the projections have biases.
     add_bias_kv
-        Whether there is one more key and value, which are learnt.
+        Whether to append a learned key and value.
     add_zero_attn
-        Whether there is one more key and value of zeros.
+        Whether to append a key and value of zeros.
     kdim, vdim
-        Features of keys and values; `embed_dim` for None.
+        The number of features of keys and values; `embed_dim` for None.
     batch_first
         Whether the batch is the first dimension.
     dtype
@@ -143,11 +143,11 @@ class MultiheadAttention(Module):
         Parameters
         ----------
         query, key, value
-            As the class says.
+            The inputs, with the shapes of the class docstring.
         key_padding_mask
-            Shape ``(batch, keys)``: true where a key is ignored, or numbers that are added to scores.
+            Shape ``(batch, keys)``: True for keys to ignore, or numbers to add to the scores.
         need_weights
-            Whether weights are returned.
+            Whether to return the attention weights.
         attn_mask
             Shape ``(queries, keys)`` or ``(batch * num_heads, queries, keys)``: true where a key is hidden
             from a query, or numbers that are added to scores.

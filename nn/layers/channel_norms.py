@@ -1,4 +1,4 @@
-"""Batch and instance norm: normalisation of channels, over the batch or of each sample."""
+"""Batch normalization and instance normalization."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tensor.lowlevel import DtypeLike
 
 
-# The parameters of all of them.
+# The parameters of all classes.
 _OPTIONS = """
         Parameters
         ----------
@@ -28,9 +28,9 @@ _OPTIONS = """
         momentum
             The weight of a batch in the running mean and variance{none}.
         affine
-            Whether a weight, at first 1, and a bias, at first 0, scale and shift the result.
+            Whether a weight (initially 1) and a bias (initially 0) scale and shift the result.
         track_running_stats
-            Whether there are a running mean and variance{untracked}.
+            Whether to keep a running mean and variance{untracked}.
         dtype
             The dtype of parameters and buffers; float32 for None.
         bias
@@ -39,7 +39,7 @@ _OPTIONS = """
 
 
 class ChannelNorm(Dimensional):
-    """Base of batch and instance norms: parameters, running mean and variance, options."""
+    """Base class of batch and instance norms: parameters, running statistics, options."""
 
     # The possible shapes of inputs, by their number of dimensions.
     _shapes: ClassVar[dict[int, str]]
@@ -85,7 +85,7 @@ class ChannelNorm(Dimensional):
                 init.constant_(buffer, value)
 
     def reset_parameters(self) -> None:
-        """Set the weight to 1, the bias to 0, and the running mean and variance to their start."""
+        """Set the weight to 1, the bias to 0, and reset the running statistics."""
         self.reset_running_stats()
         if self.weight is not None:
             init.ones_(self.weight)
@@ -93,7 +93,7 @@ class ChannelNorm(Dimensional):
             init.zeros_(self.bias)
 
     def _require_channels(self, input: Tensor, dim: int) -> None:
-        """Raise unless `input` has one of the shapes for this layer, and its channels at `dim`."""
+        """Raise an error unless `input` has one of this layer's shapes, with the channels at `dim`."""
         shape = input.shape
         if len(shape) not in self._shapes or shape[dim] != self.num_features:
             shapes = [text.replace("channels", str(self.num_features)) for text in self._shapes.values()]
@@ -102,7 +102,7 @@ class ChannelNorm(Dimensional):
             )
 
     def extra_repr(self) -> str:
-        """Return the size and the settings."""
+        """Return the size and the options."""
         return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
             f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
@@ -112,10 +112,10 @@ class ChannelNorm(Dimensional):
 class _BatchNorm(ChannelNorm):
     _sections = (
         """
-        In training it uses the batch's own mean and variance, and updates the running ones. In evaluation it
-        uses the running ones.
+        In training it uses the mean and variance of the batch, and updates the running statistics. In
+        evaluation it uses the running statistics.
 """
-        + _OPTIONS.replace("{none}", "; None for their plain average").replace(
+        + _OPTIONS.replace("{none}", "; None for the cumulative average").replace(
             "{untracked}", "; without them evaluation uses the batch's own"
         )
         + """
@@ -145,7 +145,7 @@ class _BatchNorm(ChannelNorm):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Normalise, scale and shift; in training, update the running mean and variance."""
+        """Normalize, scale and shift; in training, update the running mean and variance."""
         self._require_channels(input, 1)
         by_batch = self.training or self.running_mean is None
         tracked = self.num_batches_tracked if self.training else None
@@ -189,7 +189,7 @@ class _InstanceNorm(ChannelNorm):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Normalise, scale and shift; in training, update the running mean and variance, if any."""
+        """Normalize, scale and shift; in training, update the running mean and variance, if any."""
         is_batched = len(input.shape) == max(self._shapes)
         self._require_channels(input, 1 if is_batched else 0)
         out = F.instance_norm(
@@ -206,7 +206,7 @@ class _InstanceNorm(ChannelNorm):
 
 
 class BatchNorm1d(_BatchNorm, dims=1):
-    """Normalises each channel over the batch and a last dimension, if there is one.
+    """Normalizes each channel over the batch and a last dimension, if there is one.
 
     Input and output ``(batch, num_features)`` or ``(batch, num_features, length)``.
     By Ioffe and Szegedy, 2015.
@@ -216,19 +216,19 @@ class BatchNorm1d(_BatchNorm, dims=1):
 
 
 class BatchNorm2d(_BatchNorm, dims=2):
-    """Normalises each channel of ``(batch, num_features, height, width)`` over the batch and space."""
+    """Normalizes each channel of ``(batch, num_features, height, width)`` over the batch and space."""
 
     _shapes: ClassVar = {4: "(batch, channels, height, width)"}
 
 
 class BatchNorm3d(_BatchNorm, dims=3):
-    """Normalises each channel of ``(batch, num_features, depth, height, width)`` over the batch and space."""
+    """Normalizes each channel of ``(batch, num_features, depth, height, width)`` over the batch and space."""
 
     _shapes: ClassVar = {5: "(batch, channels, depth, height, width)"}
 
 
 class InstanceNorm1d(_InstanceNorm, dims=1):
-    """Normalises each channel of each sample of ``(batch, num_features, length)``, or without the batch.
+    """Normalizes each channel of each sample of ``(batch, num_features, length)``, or without the batch.
 
     By Ulyanov et al., 2016.
     """
@@ -237,12 +237,12 @@ class InstanceNorm1d(_InstanceNorm, dims=1):
 
 
 class InstanceNorm2d(_InstanceNorm, dims=2):
-    """Normalises each channel of each sample of ``(batch, num_features, height, width)``."""
+    """Normalizes each channel of each sample of ``(batch, num_features, height, width)``."""
 
     _shapes: ClassVar = {4: "(batch, channels, height, width)", 3: "(channels, height, width)"}
 
 
 class InstanceNorm3d(_InstanceNorm, dims=3):
-    """Normalises each channel of each sample of ``(batch, num_features, depth, height, width)``."""
+    """Normalizes each channel of each sample of ``(batch, num_features, depth, height, width)``."""
 
     _shapes: ClassVar = {5: "(batch, channels, depth, height, width)", 4: "(channels, depth, height, width)"}

@@ -1,4 +1,4 @@
-"""Modules that hold modules: in a row, in a list, by name."""
+"""Containers of modules: sequences, lists and dicts."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class OtherModule(Module):
-    """A module of another library that has no parameters, such as a layer of einops."""
+    """Wrapper of another library's module without parameters, such as a layer of einops."""
 
     def __init__(self, other: Any) -> None:
         super().__init__()
         self.other: Any = other
 
     def forward(self, *inputs: Any) -> Any:
-        """Return what the other module makes of the inputs."""
+        """Return the output of the wrapped module."""
         return self.other(*inputs)
 
     def __repr__(self) -> str:
@@ -31,14 +31,14 @@ class OtherModule(Module):
 
 
 def as_module(x: Any) -> Any:
-    """Return `x`; wrap a module of another library that has no parameters."""
+    """Return `x` as a module; wrap a module of another library without parameters."""
     if isinstance(x, (Module, type)) or not callable(x) or not callable(getattr(x, "parameters", None)):
         return x
     return OtherModule(x) if next(iter(x.parameters()), None) is None else x
 
 
 class Row(Module):
-    """Modules under the names "0", "1", ...: what `Sequential` and `ModuleList` share."""
+    """Base class of `Sequential` and `ModuleList`: modules with the names "0", "1", ..."""
 
     def _names(self) -> list[str]:
         return [name for name, kind, _ in self._registered() if kind == "module"]
@@ -74,11 +74,11 @@ class Row(Module):
         return self.__dict__[self._name_at(index)]
 
     def __setitem__(self, index: int, module: Module) -> None:
-        """Put `module` in a place; what was there is disposed unless another module holds it."""
+        """Replace the module at `index`. The old one is disposed unless another module holds it."""
         self.register_module(self._name_at(index), module)
 
     def __delitem__(self, index: int | slice) -> None:
-        """Take modules out, without disposing them; those behind move up."""
+        """Remove modules without disposing them. Later modules move up."""
         members = modules_in(self)
         del members[index]
         self._become(members)
@@ -93,7 +93,7 @@ class Row(Module):
         raise NotImplementedError
 
     def append(self, module: Module) -> Self:
-        """Add `module` at the end, and return this container.
+        """Append `module`, and return this container.
 
         Examples
         --------
@@ -105,7 +105,7 @@ class Row(Module):
         return self
 
     def extend(self, modules: Iterable[Module]) -> Self:
-        """Add all `modules` at the end, and return this container.
+        """Append all `modules`, and return this container.
 
         Examples
         --------
@@ -118,7 +118,7 @@ class Row(Module):
         return self
 
     def insert(self, index: int, module: Module) -> Self:
-        """Put `module` before the place `index`, and return this container.
+        """Insert `module` before `index`, and return this container.
 
         Examples
         --------
@@ -134,7 +134,7 @@ class Row(Module):
         return self
 
     def pop(self, index: int = -1) -> Any:
-        """Take a module out, without disposing it, and return it.
+        """Remove a module without disposing it, and return it.
 
         Examples
         --------
@@ -148,19 +148,19 @@ class Row(Module):
 
 
 class Sequential(Row):
-    """Modules in a row: the output of each is the input of the next.
+    """Sequential container: the output of each module is the input of the next.
 
-    A `Linear` and a `ReLU`, `GELU`, `SiLU`, `Tanh` or `Sigmoid` behind it are computed in one pass: the
-    tensor in between is never made. With a hook on either, in a subclass, or with a ``forward`` of your own,
-    they are called one by one.
+    A `Linear` followed by a `ReLU`, `GELU`, `SiLU`, `Tanh` or `Sigmoid` runs as one fused op, without the
+    intermediate tensor. Modules with hooks, subclasses and modules with another ``forward`` are called one by
+    one.
 
     Parameters
     ----------
     *modules
-        Modules, or one dict of modules by name.
+        Modules, or a single dict of modules by name.
     checkpoint_every
-        Let backward compute again what so many modules in a row would save (``autograd.checkpoint``): of
-        each such part the input alone is kept.
+        Checkpoint each part of this many modules with ``autograd.checkpoint``: keep only the input of a part,
+        and recompute the rest in backward.
 
     Examples
     --------
@@ -197,13 +197,13 @@ class Sequential(Row):
         made.checkpoint_every = self.checkpoint_every
         return made
 
-    # Most often a tensor: what the last module returns.
+    # Usually a tensor: the output of the last module.
     def forward(self, input: Any) -> Tensor:
         """Pass `input` through all modules."""
         every = self.__dict__["checkpoint_every"]
         if every is None:
             return cast("Tensor", through(modules_in(self), input))
-        _require_count(every)  # it may have been set since
+        _require_count(every)  # the attribute may have been changed
         members = modules_in(self)
         for i in range(0, len(members), every):
             input = checkpoint(through, members[i : i + every], input)
@@ -229,7 +229,7 @@ def _require_count(every: int) -> None:
 
 
 class ModuleList(Row):
-    """A list of modules; it computes nothing itself.
+    """List of modules. It has no ``forward``.
 
     Examples
     --------
@@ -251,7 +251,7 @@ class ModuleList(Row):
         return type(self)(members)
 
     def _labelled_modules(self) -> list[tuple[str, Any]]:
-        """Return modules in a row that look alike as one, with their numbers, as in PyTorch."""
+        """Return the labels, with one label for successive modules with equal ``repr``, as in PyTorch."""
         labelled = super()._labelled_modules()
         if len(labelled) < 2:
             return labelled
@@ -268,7 +268,7 @@ class ModuleList(Row):
 
 
 class ModuleDict(Module):
-    """Modules by name; it computes nothing itself.
+    """Dict of modules by name. It has no ``forward``.
 
     Examples
     --------
@@ -292,7 +292,7 @@ class ModuleDict(Module):
         self.register_module(name, module)
 
     def __delitem__(self, name: str) -> None:
-        """Take a module out, without disposing it."""
+        """Remove a module without disposing it."""
         if name not in self:
             raise KeyError(name)
         delattr(self, name)
@@ -322,7 +322,7 @@ class ModuleDict(Module):
         return iter([value for _, kind, value in self._registered() if kind == "module"])
 
     def items(self) -> Iterator[tuple[str, Module]]:
-        """Yield names with modules."""
+        """Yield pairs of name and module."""
         return zip(self.keys(), self.values(), strict=True)
 
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
@@ -332,7 +332,7 @@ class ModuleDict(Module):
             self[name] = module
 
     def pop(self, name: str) -> Any:
-        """Take a module out, without disposing it, and return it.
+        """Remove a module without disposing it, and return it.
 
         Examples
         --------
@@ -345,6 +345,6 @@ class ModuleDict(Module):
         return module
 
     def clear(self) -> None:
-        """Take all modules out, without disposing them."""
+        """Remove all modules without disposing them."""
         for name in list(self.keys()):
             del self[name]

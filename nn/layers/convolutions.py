@@ -1,4 +1,4 @@
-"""Layers of convolutions and transposed convolutions."""
+"""Convolutions and transposed convolutions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Convolution(Dimensional):
-    """Base of all layers of convolutions: options, parameters, their first values."""
+    """Base class of all convolution layers: options, parameters, initial values."""
 
     _is_transposed: ClassVar[bool] = False
 
@@ -77,7 +77,7 @@ class Convolution(Dimensional):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw both parameters again, evenly within +-1 / sqrt(elements of a patch), as PyTorch does."""
+        """Initialize both parameters uniformly within +-1 / sqrt(elements of a patch), as PyTorch does."""
         fan_in = math.prod(self.weight.shape[1:])
         bound = 1 / math.sqrt(fan_in) if fan_in else 0.0
         init.uniform_(self.weight, -bound, bound)
@@ -112,15 +112,15 @@ class _Conv(Convolution):
         Parameters
         ----------
         in_channels, out_channels
-            The sizes of the dimension before those of space.
+            The numbers of channels of input and output.
         kernel_size, stride, padding, dilation
-            One integer, or one for each dimension of space: see ``nn.functional.conv{dims}d``.
+            One integer, or one for each spatial dimension; see ``nn.functional.conv{dims}d``.
         groups
-            The number of groups of channels; it divides both numbers of channels.
+            The number of groups of channels. It must divide both numbers of channels.
         bias
-            Whether there is a bias for each output channel.
+            Whether to add a bias for each output channel.
         padding_mode
-            What is added at the edges: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``; see
+            The values of the padding: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``; see
             ``nn.functional.pad``.
         dtype
             The dtype of the parameters; float32 for None.
@@ -152,7 +152,7 @@ class _Conv(Convolution):
         )
 
     def forward(self, input: Tensor) -> Tensor:
-        """Convolve."""
+        """Return the convolution."""
         padding: str | int | tuple[int, ...] = self.padding
         if self.padding_mode != "zeros":
             input, padding = pad(input, self._pads(), self.padding_mode), 0
@@ -161,7 +161,7 @@ class _Conv(Convolution):
         )
 
     def _pads(self) -> list[int]:
-        """Return the padding before and after each dimension, from the last one on, as ``F.pad`` takes it."""
+        """Return the padding in the order of ``F.pad``: before and after each dimension, last one first."""
         geometry = geometry_of(
             *(type(self).__name__, self.kernel_size, self.stride, self.padding, self.dilation, self.groups)
         )
@@ -177,15 +177,15 @@ class _ConvTranspose(Convolution):
         Parameters
         ----------
         in_channels, out_channels
-            The sizes of the dimension before those of space.
+            The numbers of channels of input and output.
         kernel_size, stride, padding, dilation
-            One integer, or one for each dimension of space: see ``nn.functional.conv_transpose{dims}d``.
+            One integer, or one for each spatial dimension; see ``nn.functional.conv_transpose{dims}d``.
         output_padding
-            How many elements are added at the end of the output.
+            The number of elements to add at the end of the output.
         groups
-            The number of groups of channels; it divides both numbers of channels.
+            The number of groups of channels. It must divide both numbers of channels.
         bias
-            Whether there is a bias for each output channel.
+            Whether to add a bias for each output channel.
         padding_mode
             ``"zeros"``.
         dtype
@@ -219,7 +219,7 @@ class _ConvTranspose(Convolution):
         )
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        """Add each element, times the kernel, to a patch; `output_size` selects one of the possible sizes."""
+        """Return the transposed convolution. `output_size` selects one of the possible sizes."""
         more = self.output_padding if output_size is None else self._more_for(input, tuple(output_size))
         return type(self)._function(
             *(input, self.weight, self.bias, self.stride, self.padding, more, self.groups, self.dilation)
@@ -227,7 +227,7 @@ class _ConvTranspose(Convolution):
 
     def _more_for(self, input: Tensor, wanted: tuple[int, ...]) -> tuple[int, ...]:
         wanted = wanted[-self._dims :]
-        padding = sizes_of(type(self).__name__, "padding", self.padding, self._dims, 0)  # never a name
+        padding = sizes_of(type(self).__name__, "padding", self.padding, self._dims, 0)
         least = [
             (input.shape[i - self._dims] - 1) * self.stride[i]
             - 2 * padding[i]
@@ -247,24 +247,24 @@ class _ConvTranspose(Convolution):
 
 
 class Conv1d(_Conv, dims=1):
-    """A convolution over one dimension: of sequences, ``(batch, in_channels, length)``."""
+    """Convolution over one dimension, of sequences ``(batch, in_channels, length)``."""
 
 
 class Conv2d(_Conv, dims=2):
-    """A convolution over two dimensions: of images, ``(batch, in_channels, height, width)``."""
+    """Convolution over two dimensions, of images ``(batch, in_channels, height, width)``."""
 
 
 class Conv3d(_Conv, dims=3):
-    """A convolution over three dimensions: of volumes, ``(batch, in_channels, depth, height, width)``."""
+    """Convolution over three dimensions, of volumes ``(batch, in_channels, depth, height, width)``."""
 
 
 class ConvTranspose1d(_ConvTranspose, dims=1):
-    """A transposed convolution: it enlarges sizes as ``Conv1d`` with the same options reduces them."""
+    """Transposed convolution: it increases sizes as ``Conv1d`` with the same options reduces them."""
 
 
 class ConvTranspose2d(_ConvTranspose, dims=2):
-    """A transposed convolution: it enlarges sizes as ``Conv2d`` with the same options reduces them."""
+    """Transposed convolution: it increases sizes as ``Conv2d`` with the same options reduces them."""
 
 
 class ConvTranspose3d(_ConvTranspose, dims=3):
-    """A transposed convolution: it enlarges sizes as ``Conv3d`` with the same options reduces them."""
+    """Transposed convolution: it increases sizes as ``Conv3d`` with the same options reduces them."""

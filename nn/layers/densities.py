@@ -1,4 +1,4 @@
-"""Losses that compare distributions, as modules."""
+"""Losses that compare distributions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class KLDivLoss(Loss):
-    """The Kullback-Leibler divergence, from logarithms of probabilities; see ``functional.kl_div``.
+    """Kullback-Leibler divergence, from log-probabilities; see ``functional.kl_div``.
 
     Examples
     --------
@@ -40,7 +40,7 @@ class KLDivLoss(Loss):
 
 
 class PoissonNLLLoss(Loss):
-    """Negative log-likelihood of counts; see ``functional.poisson_nll_loss``.
+    """Poisson negative log-likelihood of counts; see ``functional.poisson_nll_loss``.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class PoissonNLLLoss(Loss):
 
 
 class GaussianNLLLoss(Loss):
-    """Negative log-likelihood of numbers around the input; see ``functional.gaussian_nll_loss``.
+    """Gaussian negative log-likelihood with the input as mean; see ``functional.gaussian_nll_loss``.
 
     Examples
     --------
@@ -96,7 +96,7 @@ class GaussianNLLLoss(Loss):
 
 
 class CTCLoss(Loss):
-    """Negative log-likelihood of labels, over all ways to say them in time; see ``functional.ctc_loss``.
+    """Connectionist temporal classification loss of label sequences; see ``functional.ctc_loss``.
 
     Examples
     --------

@@ -17,17 +17,16 @@ if TYPE_CHECKING:
 
 
 class Dimensional(Module):
-    """Base of a family of layers that differ only in the number of dimensions.
+    """Base class of a family of layers that differ only in the number of dimensions.
 
-    The family is a subclass with all of the code. Its `_sections` are a template of what follows the first
-    line in the docstring of each member. A member is a class of two lines:
-
-    ``class Conv2d(_Conv, dims=2):`` with a docstring of one line.
+    The family is a subclass that contains all of the code. Its `_sections` is a template for the members'
+    docstrings, after the first line. A member has two lines: ``class Conv2d(_Conv, dims=2):`` and a docstring
+    of one line.
     """
 
     _dims: ClassVar[int]
     _sections: ClassVar[str]
-    # What the names of the functions in ``nn.functional`` begin with, and the function of a member.
+    # The prefix of the function names in ``nn.functional``, and the function of a member.
     _family: ClassVar[str] = ""
     _function: ClassVar[Callable[..., Tensor]]
     # The attributes that the repr shows.
@@ -39,7 +38,7 @@ class Dimensional(Module):
             cls._dims = dims
             if cls._family:
                 cls._function = getattr(F, f"{cls._family}{dims}d")
-            if cls.__doc__:  # none with `python -OO`
+            if cls.__doc__:  # `python -OO` removes docstrings
                 sections = filled(cleandoc(cls._sections), cls.__name__, dims)
                 cls.__doc__ = f"{cleandoc(cls.__doc__)}\n\n{sections}\n"
 
@@ -49,7 +48,7 @@ class Dimensional(Module):
 
 
 class LazyDimensional(LazyModuleMixin, Dimensional):
-    """Base of a family of layers that become members of another family: the second base of each."""
+    """Second base class of families of lazy layers, which become members of another family."""
 
     cls_to_become: ClassVar[type[Module] | None]
 

@@ -1,4 +1,4 @@
-"""How near vectors are to each other, as modules."""
+"""Similarities and distances of vectors."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class CosineSimilarity(Module):
-    """The cosine of angles between vectors; see ``functional.cosine_similarity``.
+    """Cosine similarity of vectors; see ``functional.cosine_similarity``.
 
     Parameters
     ----------
     dim
         The dimension of the vectors.
     eps
-        The least length that is divided by.
+        The smallest norm to divide by.
 
     Examples
     --------
@@ -44,12 +44,12 @@ class CosineSimilarity(Module):
 
 
 class PairwiseDistance(Module):
-    """The norm of differences of vectors; see ``functional.pairwise_distance``.
+    """Norm of the difference of two vectors; see ``functional.pairwise_distance``.
 
     Parameters
     ----------
     p
-        Which norm.
+        The degree of the norm.
     eps
         Added to each difference.
     keepdim

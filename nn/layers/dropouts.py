@@ -1,4 +1,4 @@
-"""Layers of dropout: of elements, of whole channels, and with mean and variance kept."""
+"""Dropout of elements, dropout of channels, and alpha dropout."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Dropout(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """Draw a mask and apply it; in evaluation, return the input itself."""
+        """Apply a random mask; in evaluation, return the input itself."""
         return type(self)._function(input, self.p, self.training, self.inplace)
 
     def extra_repr(self) -> str:
@@ -40,7 +40,7 @@ class _Dropout(Module):
 
 
 class Dropout(_Dropout):
-    """Zeroes each element with probability `p` in training, and scales the others by 1 / (1 - p).
+    """Dropout: sets each element to 0 with probability `p` in training, and scales others by 1 / (1 - p).
 
     Examples
     --------
@@ -67,21 +67,21 @@ class _ChannelDropout(_Dropout, Dimensional):
 
 
 class Dropout1d(_ChannelDropout, dims=1):
-    """Zeroes whole channels of sequences with probability `p` in training."""
+    """Channel dropout: sets whole channels of sequences to 0 with probability `p` in training."""
 
 
 class Dropout2d(_ChannelDropout, dims=2):
-    """Zeroes whole channels of images with probability `p` in training."""
+    """Channel dropout: sets whole channels of images to 0 with probability `p` in training."""
 
 
 class Dropout3d(_ChannelDropout, dims=3):
-    """Zeroes whole channels of volumes with probability `p` in training."""
+    """Channel dropout: sets whole channels of volumes to 0 with probability `p` in training."""
 
 
 class AlphaDropout(_Dropout):
-    """Replaces elements with probability `p` in training, so that mean 0 and variance 1 stay.
+    """Alpha dropout: replaces elements with probability `p` in training, and keeps mean 0 and variance 1.
 
-    For networks of SELU (Klambauer et al., 2017). Any shape.
+    For networks with SELU (Klambauer et al., 2017). Inputs may have any shape.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class AlphaDropout(_Dropout):
 
 
 class FeatureAlphaDropout(_Dropout):
-    """Replaces whole channels with probability `p` in training, so that mean 0 and variance 1 stay.
+    """Alpha dropout of whole channels with probability `p` in training.
 
     Input ``(batch, channels, *)``.
 

@@ -1,4 +1,4 @@
-"""Tables of embeddings: rows that indices look up, one by one or in bags."""
+"""Embeddings of single indices and of bags of indices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class _Table(Module):
-    """What both share: the rows, and the options of looking them up."""
+    """Base class of Embedding and EmbeddingBag: the weight and the lookup options."""
 
     weight: Parameter
 
@@ -60,21 +60,21 @@ class _Table(Module):
         self.weight.requires_grad_(requires_grad)
 
     def reset_parameters(self) -> None:
-        """Draw all rows again; the padding row is 0."""
+        """Initialize the weight from a standard normal distribution; the padding row is 0."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
             with tn.no_grad():
                 self.weight[self.padding_idx] = 0
 
     def _options(self) -> str:
-        """Return the options of looking rows up, those that are not the usual ones."""
+        """Return the lookup options that are not defaults."""
         parts = "" if self.max_norm is None else f", max_norm={self.max_norm}"
         parts += "" if self.norm_type == 2 else f", norm_type={self.norm_type}"
         return parts + (f", scale_grad_by_freq={self.scale_grad_by_freq}" if self.scale_grad_by_freq else "")
 
 
 def _rows_of(embeddings: Tensor) -> tuple[int, int]:
-    """Return the sizes of a given, trained table."""
+    """Return the shape of a pretrained weight."""
     if not isinstance(embeddings, tn.Tensor):
         raise TypeError(f"from_pretrained() takes a tensor, not {type(embeddings).__name__}")
     if len(embeddings.shape) != 2:
@@ -84,25 +84,26 @@ def _rows_of(embeddings: Tensor) -> tuple[int, int]:
 
 
 class Embedding(_Table):
-    """A table of rows that indices look up.
+    """Lookup table of embedding vectors.
 
-    Input: integers of any shape ``(*)``; output ``(*, embedding_dim)``. Rows start normally distributed.
+    Input: integers of any shape ``(*)``. Output: ``(*, embedding_dim)``. The weight is initialized from a
+    standard normal distribution.
 
     Parameters
     ----------
     num_embeddings
-        How many rows there are.
+        The number of embedding vectors, the rows of the weight.
     embedding_dim
-        How long each is.
+        The size of each embedding vector.
     padding_idx
-        A row that starts at 0 and gets no gradient; negative ones count from the end.
+        The index of a row that is initially 0 and gets no gradient. Negative indices count from the end.
     max_norm, norm_type
-        Rows that are used and longer than `max_norm`, by the norm of degree `norm_type`, are scaled down to
-        it when they are looked up.
+        Scale rows with a norm above `max_norm` down to it, in place, when they are looked up. `norm_type` is
+        the degree of the norm.
     scale_grad_by_freq
-        Divide the gradient of each row by how often it is used in the batch.
+        Divide the gradient of each row by the frequency of its index in the batch.
     sparse
-        Taken for PyTorch's programs; gradients are dense.
+        No effect, for compatibility with PyTorch; gradients are dense.
     dtype
         The dtype of the weight; float32 for None.
 
@@ -153,7 +154,7 @@ class Embedding(_Table):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Self:
-        """Return a table with the rows `embeddings`, whose memory it shares; with `freeze` it is not trained.
+        """Return a layer with the weight `embeddings`, without a copy. With `freeze` it is not trained.
 
         Examples
         --------
@@ -175,7 +176,7 @@ class Embedding(_Table):
         )
 
     def forward(self, input: Tensor) -> Tensor:
-        """Look the rows up."""
+        """Return the embedding vectors of the indices."""
         return F.embedding(
             input,
             self.weight,
@@ -187,37 +188,38 @@ class Embedding(_Table):
         )
 
     def extra_repr(self) -> str:
-        """Return the sizes, and the options that are not the usual ones."""
+        """Return the sizes, and the options that are not defaults."""
         padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
         sparse = ", sparse=True" if self.sparse else ""
         return f"{self.num_embeddings}, {self.embedding_dim}{padding}{self._options()}{sparse}"
 
 
 class EmbeddingBag(_Table):
-    """A table of which each bag of indices gets the sum, the mean or the largest elements of its rows.
+    """Lookup table that reduces the embedding vectors of each bag to their sum, mean or maximum.
 
-    The rows are not copied on the way. Input: integers ``(bags, entries)``, or all entries in one dimension
-    with `offsets` where bags begin; output ``(bags, embedding_dim)``. Rows start normally distributed.
+    It does not store the single embedding vectors. Input: integers ``(bags, entries)``, or one dimension with
+    all entries and `offsets` where the bags begin. Output: ``(bags, embedding_dim)``. The weight is
+    initialized from a standard normal distribution.
 
     Parameters
     ----------
     num_embeddings
-        How many rows there are.
+        The number of embedding vectors, the rows of the weight.
     embedding_dim
-        How long each is.
+        The size of each embedding vector.
     max_norm, norm_type
-        Rows that are used and longer than `max_norm`, by the norm of degree `norm_type`, are scaled down to
-        it when they are looked up.
+        Scale rows with a norm above `max_norm` down to it, in place, when they are looked up. `norm_type` is
+        the degree of the norm.
     scale_grad_by_freq
-        Divide the gradient of each row by how often it is used in the batch.
+        Divide the gradient of each row by the frequency of its index in the batch.
     mode
         ``"sum"``, ``"mean"`` or ``"max"``.
     sparse
-        Taken for PyTorch's programs; gradients are dense.
+        No effect, for compatibility with PyTorch; gradients are dense.
     include_last_offset
-        The last of the offsets is where the last bag ends.
+        Whether the last offset is the end of the last bag.
     padding_idx
-        A row that is left out of every bag; it starts at 0.
+        The index of a row that the reduction ignores. It is initially 0.
     dtype
         The dtype of the weight; float32 for None.
 
@@ -273,7 +275,7 @@ class EmbeddingBag(_Table):
         include_last_offset: bool = False,
         padding_idx: int | None = None,
     ) -> Self:
-        """Return a table with the rows `embeddings`, whose memory it shares; with `freeze` it is not trained.
+        """Return a layer with the weight `embeddings`, without a copy. With `freeze` it is not trained.
 
         Examples
         --------
@@ -300,7 +302,7 @@ class EmbeddingBag(_Table):
     def forward(
         self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
     ) -> Tensor:
-        """Look the rows up, and join those of each bag."""
+        """Return the reduced embedding vectors of each bag."""
         return F.embedding_bag(
             input,
             self.weight,
@@ -316,6 +318,6 @@ class EmbeddingBag(_Table):
         )
 
     def extra_repr(self) -> str:
-        """Return the sizes, the mode, and the options that are not the usual ones."""
+        """Return the sizes, the mode, and the options that are not defaults."""
         padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
         return f"{self.num_embeddings}, {self.embedding_dim}{self._options()}, mode={self.mode!r}{padding}"

@@ -1,4 +1,4 @@
-"""Group norm: normalisation of each sample over groups of its channels."""
+"""Group normalization."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 
 class GroupNorm(Module):
-    """Normalises each sample over groups of its channels (Wu and He, 2018).
+    """Group normalization: normalizes each sample over groups of channels (Wu and He, 2018).
 
     Input and output ``(batch, num_channels, *)``.
 
     Parameters
     ----------
     num_groups
-        Into how many groups channels are divided; it divides their number.
+        The number of groups. It must divide `num_channels`.
     num_channels
         The number of channels.
     eps
         Added to the variance.
     affine
-        Whether a weight, from 1, and a bias, from 0, scale and shift each channel.
+        Whether a weight (initially 1) and a bias (initially 0) scale and shift each channel.
     dtype
         The dtype of the parameters; float32 for None.
     bias
@@ -82,11 +82,11 @@ class GroupNorm(Module):
             init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Normalise, scale and shift."""
+        """Normalize, scale and shift."""
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        """Return the sizes and the settings."""
+        """Return the sizes and the options."""
         return (
             f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
             f"bias={self.bias is not None}"

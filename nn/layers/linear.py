@@ -1,4 +1,4 @@
-"""Linear and bilinear maps, and changes of shape."""
+"""Linear and bilinear layers, `Identity`, `Flatten` and `Unflatten`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def new_parameter(shape: tuple[int, ...], dtype: DtypeLike | None) -> Parameter:
 
 
 def require_size(name: str, what: str, size: int) -> None:
-    """Raise ValueError unless `size` is a number of elements."""
+    """Raise ValueError unless `size` is an integer of at least 0."""
     if type(size) is not int or size < 0:
         raise InvalidArgumentError(
             f"{name}: {what} is a number of elements, an integer of at least 0, not {shown(size)}"
@@ -31,17 +31,17 @@ def require_size(name: str, what: str, size: int) -> None:
 
 
 class Linear(Module):
-    """``x @ weight.T + bias``.
+    """Linear layer: ``x @ weight.T + bias``.
 
-    Input ``(*, in_features)``, output ``(*, out_features)``. Both parameters start evenly distributed within
+    Input ``(*, in_features)``, output ``(*, out_features)``. Both parameters are initialized uniformly within
     +-1 / sqrt(in_features), as in PyTorch.
 
     Parameters
     ----------
     in_features, out_features
-        The sizes of the last dimension.
+        The sizes of the last dimension of inputs and output.
     bias
-        Whether there is a bias.
+        Whether to add a bias.
     dtype
         The dtype of the parameters; float32 for None.
 
@@ -75,14 +75,14 @@ class Linear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw both parameters again."""
+        """Initialize both parameters."""
         bound = 1 / math.sqrt(self.in_features) if self.in_features else 0.0
         init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Map the last dimension."""
+        """Return ``input @ weight.T + bias``."""
         return F.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
@@ -93,17 +93,17 @@ class Linear(Module):
 
 
 class Bilinear(Module):
-    """For each output feature ``x1 @ weight[i] @ x2 + bias[i]``.
+    """Bilinear layer: ``x1 @ weight[i] @ x2 + bias[i]`` for each output feature.
 
-    Inputs ``(*, in1_features)`` and ``(*, in2_features)``, output ``(*, out_features)``. Both parameters
-    start evenly distributed within +-1 / sqrt(in1_features), as in PyTorch.
+    Inputs ``(*, in1_features)`` and ``(*, in2_features)``, output ``(*, out_features)``. Both parameters are
+    initialized uniformly within +-1 / sqrt(in1_features), as in PyTorch.
 
     Parameters
     ----------
     in1_features, in2_features, out_features
-        The sizes of the last dimension.
+        The sizes of the last dimension of inputs and output.
     bias
-        Whether there is a bias.
+        Whether to add a bias.
     dtype
         The dtype of the parameters; float32 for None.
 
@@ -139,14 +139,14 @@ class Bilinear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw both parameters again."""
+        """Initialize both parameters."""
         bound = 1 / math.sqrt(self.in1_features) if self.in1_features else 0.0
         init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
-        """Map both."""
+        """Return the bilinear form of both inputs."""
         return F.bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self) -> str:
@@ -158,7 +158,7 @@ class Bilinear(Module):
 
 
 class Identity(Module):
-    """Returns its input; takes any arguments and ignores them.
+    """Identity layer. Its constructor ignores all arguments.
 
     Examples
     --------
@@ -177,7 +177,7 @@ class Identity(Module):
 
 
 class Flatten(Module):
-    """Joins the dimensions from `start_dim` to `end_dim` into one: a view where the layout allows it.
+    """Flattens the dimensions from `start_dim` to `end_dim`. The output is a view if the layout allows it.
 
     Examples
     --------
@@ -192,7 +192,7 @@ class Flatten(Module):
         self.end_dim = end_dim
 
     def forward(self, input: Tensor) -> Tensor:
-        """Join the dimensions."""
+        """Return the input with these dimensions flattened."""
         return input.flatten(self.start_dim, self.end_dim)
 
     def extra_repr(self) -> str:
@@ -201,7 +201,7 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """Splits dimension `dim` into the sizes `unflattened_size`; one of them may be -1.
+    """Splits dimension `dim` into the sizes `unflattened_size`. One size may be -1.
 
     Examples
     --------
@@ -218,7 +218,7 @@ class Unflatten(Module):
         self.unflattened_size: tuple[int, ...] = tuple(unflattened_size)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Split the dimension."""
+        """Return the input with this dimension split."""
         rank = len(input.shape)
         if not -rank <= self.dim < rank:
             raise IndexError(f"Unflatten: there is no dimension {self.dim} in shape {input.shape}")

@@ -1,4 +1,4 @@
-"""Losses as modules."""
+"""Loss layers."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _MADE_ONCE = (
     "loss = criterion(input, target)"
 )
 
-# The function whose docstring has the parameters of a loss too.
+# Finds the function whose docstring describes the loss's parameters.
 _FUNCTION = re.compile(r"see ``functional\.(\w+)``")
 
 
 class Loss(Module):
-    """Base of losses: the reduction, checked when the module is made.
+    """Base class of losses, with the option `reduction`.
 
-    The docstring of a loss refers to its function, whose parameters it takes over.
+    The docstring of a loss refers to its function, and copies its parameters.
     """
 
     _more_reductions: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ class Loss(Module):
 
 
 class PlainLoss(Loss):
-    """Base of losses of an input and a target that have no option but the reduction."""
+    """Base class of losses of an input and a target with the only option `reduction`."""
 
     _function: ClassVar[Callable[..., Tensor]]
 
@@ -61,7 +61,7 @@ class PlainLoss(Loss):
 
 
 class WeightedLoss(Loss):
-    """Base of losses with a weight of each element or class, which is a buffer."""
+    """Base class of losses with a weight of each element or class. The weight is a buffer."""
 
     _function: ClassVar[Callable[..., Tensor]]
 
@@ -82,7 +82,7 @@ class CrossEntropyLoss(Loss):
     Parameters
     ----------
     weight
-        What each class counts, shape ``(classes,)``; a buffer of the module, which takes the tensor itself.
+        The weight of each class, shape ``(classes,)``. It is registered as a buffer, without a copy.
 
     Examples
     --------
@@ -115,14 +115,14 @@ class CrossEntropyLoss(Loss):
 
 
 class LinearCrossEntropyLoss(Loss):
-    """A linear map and the cross entropy of its result; see ``functional.linear_cross_entropy``.
+    """Linear layer followed by cross entropy; see ``functional.linear_cross_entropy``.
 
     Parameters
     ----------
     in_features, num_classes, bias, dtype
-        As of `Linear`: how many features the input has, and how many classes the logits.
+        The number of input features, the number of classes, and the options of `Linear`.
     out_features
-        The shape of what each sample has for each class; () for one logit.
+        The shape of the logits of one sample and class; () for one logit.
 
     Examples
     --------
@@ -189,7 +189,7 @@ class NLLLoss(Loss):
     Parameters
     ----------
     weight
-        What each class counts, shape ``(classes,)``; a buffer of the module, which takes the tensor itself.
+        The weight of each class, shape ``(classes,)``. It is registered as a buffer, without a copy.
 
     Examples
     --------
@@ -213,7 +213,7 @@ class NLLLoss(Loss):
 
 
 class MSELoss(PlainLoss):
-    """Squared difference; see ``functional.mse_loss``.
+    """Mean squared error; see ``functional.mse_loss``.
 
     Examples
     --------
@@ -226,7 +226,7 @@ class MSELoss(PlainLoss):
 
 
 class L1Loss(PlainLoss):
-    """Absolute difference; see ``functional.l1_loss``.
+    """Mean absolute error; see ``functional.l1_loss``.
 
     Examples
     --------
@@ -239,7 +239,7 @@ class L1Loss(PlainLoss):
 
 
 class SmoothL1Loss(Loss):
-    """Half a parabola below `beta`, a straight line beyond; see ``functional.smooth_l1_loss``.
+    """Smooth L1 loss: squared error below `beta`, absolute error above; see ``functional.smooth_l1_loss``.
 
     Examples
     --------
@@ -258,7 +258,7 @@ class SmoothL1Loss(Loss):
 
 
 class HuberLoss(Loss):
-    """Half a parabola below `delta`, a straight line beyond; see ``functional.huber_loss``.
+    """Huber loss: squared error below `delta`, absolute error above; see ``functional.huber_loss``.
 
     Examples
     --------
@@ -278,12 +278,12 @@ class HuberLoss(Loss):
 
 
 class BCELoss(WeightedLoss):
-    """Cross entropy of probabilities of the answer yes; see ``functional.binary_cross_entropy``.
+    """Binary cross entropy of probabilities; see ``functional.binary_cross_entropy``.
 
     Parameters
     ----------
     weight
-        What each element counts; a buffer of the module, which takes the tensor itself.
+        The weight of each element. It is registered as a buffer, without a copy.
 
     Examples
     --------
@@ -296,14 +296,14 @@ class BCELoss(WeightedLoss):
 
 
 class BCEWithLogitsLoss(Loss):
-    """Cross entropy of the answer yes, from logits; see ``functional.binary_cross_entropy_with_logits``.
+    """Binary cross entropy of logits; see ``functional.binary_cross_entropy_with_logits``.
 
     Parameters
     ----------
     weight
-        What each element counts; a buffer of the module, which takes the tensor itself.
+        The weight of each element. It is registered as a buffer, without a copy.
     pos_weight
-        What the answer yes counts; a buffer too.
+        The weight of positive targets. It is a buffer too.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Normalisation of samples over their last dimensions, and over neighbouring channels."""
+"""Layer normalization, RMS normalization and local response normalization."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def _as_sizes(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
 
 
 class LayerNorm(Module):
-    """Normalises each sample over its last dimensions (Ba et al., 2016).
+    """Layer normalization: normalizes each sample over its last dimensions (Ba et al., 2016).
 
     Input and output ``(*, *normalized_shape)``.
 
     Parameters
     ----------
     normalized_shape
-        The sizes of the dimensions to normalise over.
+        The sizes of the last dimensions, over which to normalize.
     eps
         Added to the variance.
     elementwise_affine
-        Whether a weight, from 1, scales the result.
+        Whether a weight, initially 1, scales the result.
     bias
-        Whether a bias, from 0, is added too.
+        Whether a bias, initially 0, is added too.
     dtype
         The dtype of the parameters; float32 for None.
 
@@ -79,7 +79,7 @@ class LayerNorm(Module):
             init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Normalise, scale and shift."""
+        """Normalize, scale and shift."""
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
@@ -89,16 +89,16 @@ class LayerNorm(Module):
 
 
 class RMSNorm(Module):
-    """Divides each sample by the root of its mean square over its last dimensions (Zhang and Sennrich, 2019).
+    """RMS normalization: divides by the root mean square (Zhang and Sennrich, 2019).
 
     Parameters
     ----------
     normalized_shape
-        The sizes of the dimensions to normalise over.
+        The sizes of the last dimensions, over which to normalize.
     eps
         Added to the mean square; the dtype's machine epsilon for None.
     elementwise_affine
-        Whether a weight, from 1, scales the result.
+        Whether a weight, initially 1, scales the result.
     dtype
         The dtype of the weight; float32 for None.
 
@@ -134,7 +134,7 @@ class RMSNorm(Module):
             init.ones_(self.weight)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Normalise and scale."""
+        """Normalize and scale."""
         return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
@@ -144,7 +144,7 @@ class RMSNorm(Module):
 
 
 class LocalResponseNorm(Module):
-    """Divides by a power of the mean square of neighbouring channels (Krizhevsky et al., 2012).
+    """Local response normalization over neighbouring channels (Krizhevsky et al., 2012).
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ class LocalResponseNorm(Module):
         self.k: float = k
 
     def forward(self, input: Tensor) -> Tensor:
-        """Normalise."""
+        """Normalize."""
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
     def extra_repr(self) -> str:

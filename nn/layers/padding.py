@@ -1,4 +1,4 @@
-"""Layers that add elements at the edges of the dimensions of space."""
+"""Padding layers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from tensor import Tensor
 
 
-# The parameter of all of them.
+# The parameter of all classes.
 _PADDING = """
         Parameters
         ----------
         padding
-            How many elements: one integer, or one before and one after each dimension, from the last
-            dimension to the first. Negative ones remove elements.
+            The numbers of elements: one integer, or pairs of before and after for each dimension, from the
+            last dimension to the first. Negative numbers remove elements.
 """
 
 
@@ -49,7 +49,7 @@ class _Pad(Dimensional):
         self.padding = many
 
     def forward(self, input: Tensor) -> Tensor:
-        """Pad."""
+        """Return the padded input."""
         return F.pad(input, self.padding, self._mode)
 
     def extra_repr(self) -> str:
@@ -77,7 +77,7 @@ class _ConstantPad(_Pad):
         self.value = value
 
     def forward(self, input: Tensor) -> Tensor:
-        """Pad."""
+        """Return the padded input."""
         return F.pad(input, self.padding, self._mode, self.value)
 
     def extra_repr(self) -> str:
@@ -102,60 +102,60 @@ class _CircularPad(_Pad):
 
 
 class ConstantPad1d(_ConstantPad, dims=1):
-    """Adds a value at the edges of the last dimension."""
+    """Pads the last dimension with a constant value."""
 
 
 class ConstantPad2d(_ConstantPad, dims=2):
-    """Adds a value at the edges of the last two dimensions."""
+    """Pads the last two dimensions with a constant value."""
 
 
 class ConstantPad3d(_ConstantPad, dims=3):
-    """Adds a value at the edges of the last three dimensions."""
+    """Pads the last three dimensions with a constant value."""
 
 
 class ZeroPad1d(_ZeroPad, dims=1):
-    """Adds zeros at the edges of the last dimension."""
+    """Pads the last dimension with zeros."""
 
 
 class ZeroPad2d(_ZeroPad, dims=2):
-    """Adds zeros at the edges of the last two dimensions."""
+    """Pads the last two dimensions with zeros."""
 
 
 class ZeroPad3d(_ZeroPad, dims=3):
-    """Adds zeros at the edges of the last three dimensions."""
+    """Pads the last three dimensions with zeros."""
 
 
 class ReflectionPad1d(_ReflectionPad, dims=1):
-    """Adds the mirror image of the elements beside the edge, at the edges of the last dimension."""
+    """Pads the last dimension with a reflection of the input, without repeating the edge."""
 
 
 class ReflectionPad2d(_ReflectionPad, dims=2):
-    """Adds the mirror image of the elements beside the edge, at the edges of the last two dimensions."""
+    """Pads the last two dimensions with a reflection of the input, without repeating the edge."""
 
 
 class ReflectionPad3d(_ReflectionPad, dims=3):
-    """Adds the mirror image of the elements beside the edge, at the edges of the last three dimensions."""
+    """Pads the last three dimensions with a reflection of the input, without repeating the edge."""
 
 
 class ReplicationPad1d(_ReplicationPad, dims=1):
-    """Adds copies of the edge element at the edges of the last dimension."""
+    """Pads the last dimension with copies of the edge elements."""
 
 
 class ReplicationPad2d(_ReplicationPad, dims=2):
-    """Adds copies of the edge element at the edges of the last two dimensions."""
+    """Pads the last two dimensions with copies of the edge elements."""
 
 
 class ReplicationPad3d(_ReplicationPad, dims=3):
-    """Adds copies of the edge element at the edges of the last three dimensions."""
+    """Pads the last three dimensions with copies of the edge elements."""
 
 
 class CircularPad1d(_CircularPad, dims=1):
-    """Adds elements from the opposite edge at the edges of the last dimension."""
+    """Pads the last dimension with elements from the opposite edge (circular padding)."""
 
 
 class CircularPad2d(_CircularPad, dims=2):
-    """Adds elements from the opposite edge at the edges of the last two dimensions."""
+    """Pads the last two dimensions with elements from the opposite edge (circular padding)."""
 
 
 class CircularPad3d(_CircularPad, dims=3):
-    """Adds elements from the opposite edge at the edges of the last three dimensions."""
+    """Pads the last three dimensions with elements from the opposite edge (circular padding)."""

@@ -1,4 +1,4 @@
-"""Modules that hold parameters: in a list, by name."""
+"""Containers of parameters: lists and dicts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Held(Module):
         return len(self._names())
 
     def extra_repr(self) -> str:
-        """Return dtype and shape of each."""
+        """Return the dtype and shape of each parameter."""
         lines = []
         for name, x in zip(self._names(), self._parameters(), strict=True):
             what = ", disposed" if x.is_invalid else f" of {x.dtype}{list(x.shape)}"
@@ -41,7 +41,7 @@ class _Held(Module):
 
 
 class ParameterList(_Held):
-    """A list of parameters; tensors that are none become parameters.
+    """List of parameters. Other tensors are converted to parameters.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class ParameterList(_Held):
         return found
 
     def __setitem__(self, index: int, value: Tensor) -> None:
-        """Put a parameter in a place; what was there is disposed unless another module holds it."""
+        """Replace the parameter at `index`. The old one is disposed unless another module holds it."""
         self.register_parameter(self._name_at(index), _as_parameter(value))
 
     def _name_at(self, index: int) -> str:
@@ -76,7 +76,7 @@ class ParameterList(_Held):
         return names[index]
 
     def append(self, value: Tensor) -> Self:
-        """Add a parameter at the end, and return this list.
+        """Append a parameter, and return this list.
 
         Examples
         --------
@@ -88,14 +88,14 @@ class ParameterList(_Held):
         return self
 
     def extend(self, values: Iterable[Tensor]) -> Self:
-        """Add all `values` at the end, and return this list."""
+        """Append all `values`, and return this list."""
         for value in list(values):
             self.append(value)
         return self
 
 
 class ParameterDict(_Held):
-    """Parameters by name; tensors that are none become parameters.
+    """Dict of parameters by name. Other tensors are converted to parameters.
 
     Examples
     --------
@@ -117,11 +117,11 @@ class ParameterDict(_Held):
         return found
 
     def __setitem__(self, name: str, value: Tensor) -> None:
-        """Register a parameter; what had its name is disposed unless another module holds it."""
+        """Register a parameter. An old one of that name is disposed unless another module holds it."""
         self.register_parameter(name, _as_parameter(value))
 
     def __delitem__(self, name: str) -> None:
-        """Take a parameter out, without disposing it."""
+        """Remove a parameter without disposing it."""
         if name not in self:
             raise KeyError(name)
         delattr(self, name)
@@ -141,7 +141,7 @@ class ParameterDict(_Held):
         return iter(self._parameters())
 
     def items(self) -> Iterator[tuple[str, Parameter]]:
-        """Yield names with parameters."""
+        """Yield pairs of name and parameter."""
         return zip(self._names(), self._parameters(), strict=True)
 
     def update(self, values: Mapping[str, Tensor] | Iterable[tuple[str, Tensor]]) -> None:
@@ -151,7 +151,7 @@ class ParameterDict(_Held):
             self[name] = value
 
     def pop(self, name: str) -> Parameter:
-        """Take a parameter out, without disposing it, and return it.
+        """Remove a parameter without disposing it, and return it.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""Activations that are linear or constant in pieces, as modules."""
+"""Piecewise linear and constant activation layers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 class _Silent(InPlaceActivation):
     def extra_repr(self) -> str:
-        """Return nothing: PyTorch shows no option of these."""
+        """Return an empty text, because PyTorch shows no options here."""
         return ""
 
 
@@ -33,7 +33,7 @@ class _Shrink(Module):
         self.lambd = lambd
 
     def forward(self, input: Tensor) -> Tensor:
-        """Apply it to each element."""
+        """Apply the activation to each element."""
         return type(self)._function(input, self.lambd)
 
     def extra_repr(self) -> str:
@@ -42,7 +42,7 @@ class _Shrink(Module):
 
 
 class Hardtanh(Module):
-    """x, limited to the range from `min_val` to `max_val`.
+    """Hard tanh: x clamped to the range from `min_val` to `max_val`.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class Hardtanh(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """Apply it to each element."""
+        """Apply the activation to each element."""
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
     def extra_repr(self) -> str:
@@ -67,7 +67,7 @@ class Hardtanh(Module):
 
 
 class ReLU6(InPlaceActivation):
-    """min(max(x, 0), 6).
+    """ReLU with an upper limit: min(max(x, 0), 6).
 
     Examples
     --------
@@ -80,7 +80,7 @@ class ReLU6(InPlaceActivation):
 
 
 class Hardsigmoid(_Silent):
-    """x / 6 + 1 / 2, limited to the range from 0 to 1.
+    """Hard sigmoid: x / 6 + 1 / 2 clamped to the range from 0 to 1.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class Hardsigmoid(_Silent):
 
 
 class Hardswish(_Silent):
-    """``x * hardsigmoid(x)`` (Howard et al., 2019).
+    """Hard swish: ``x * hardsigmoid(x)`` (Howard et al., 2019).
 
     Examples
     --------
@@ -106,7 +106,7 @@ class Hardswish(_Silent):
 
 
 class Hardshrink(_Shrink):
-    """x where its magnitude is above `lambd`, 0 elsewhere.
+    """Hard shrinkage: x if its magnitude is above `lambd`, else 0.
 
     Examples
     --------
@@ -119,7 +119,7 @@ class Hardshrink(_Shrink):
 
 
 class Softshrink(_Shrink):
-    """x moved towards 0 by `lambd`; 0 where the magnitude of x is at most `lambd`.
+    """Soft shrinkage: x moved towards 0 by `lambd`, and 0 if its magnitude is at most `lambd`.
 
     Examples
     --------
@@ -132,7 +132,7 @@ class Softshrink(_Shrink):
 
 
 class Threshold(Module):
-    """x where it is above `threshold`, `value` elsewhere.
+    """Threshold: x if it is above `threshold`, else `value`.
 
     Examples
     --------
@@ -148,7 +148,7 @@ class Threshold(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """Apply it to each element."""
+        """Apply the activation to each element."""
         return F.threshold(input, self.threshold, self.value, self.inplace)
 
     def extra_repr(self) -> str:
@@ -157,7 +157,7 @@ class Threshold(Module):
 
 
 class RReLU(Module):
-    """x where positive, elsewhere x times a slope that is drawn for each element in training.
+    """Randomized leaky ReLU: x for positive x, else x times a slope that is random in training.
 
     Examples
     --------
@@ -173,7 +173,7 @@ class RReLU(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """Apply it to each element."""
+        """Apply the activation to each element."""
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
     def extra_repr(self) -> str:
@@ -182,7 +182,7 @@ class RReLU(Module):
 
 
 class PReLU(Module):
-    """x where positive, ``weight * x`` elsewhere, with a weight that is learnt (He et al., 2015).
+    """Parametric ReLU: x for positive x, else ``weight * x`` with a learned weight (He et al., 2015).
 
     Parameters
     ----------
@@ -221,7 +221,7 @@ class PReLU(Module):
         init.constant_(self.weight, self.init)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Apply it to each element."""
+        """Apply the activation to each element."""
         return F.prelu(input, self.weight)
 
     def extra_repr(self) -> str:

@@ -1,4 +1,4 @@
-"""Layers of pools: largest elements with their inverse, averages, norms, and pools to requested sizes."""
+"""Pooling layers: max, average, norm and adaptive pooling, and max unpooling."""
 
 from __future__ import annotations
 
@@ -52,9 +52,10 @@ class _MaxPool(Dimensional):
         self.return_indices: bool = return_indices
         self.ceil_mode: bool = ceil_mode
 
-    # A tuple of two tensors with `return_indices`, which type checkers unpack as they unpack a tensor.
+    # With `return_indices` the result is a tuple of two tensors. Type checkers unpack it as they unpack a
+    # tensor.
     def forward(self, input: Tensor) -> Tensor:
-        """Return the largest element of each window; with `return_indices`, a tuple with their indices."""
+        """Return the maximum of each window; with `return_indices`, a tuple with their indices."""
         found: Tensor = type(self)._function(
             input,
             self.kernel_size,
@@ -76,7 +77,7 @@ class _MaxUnpool(Dimensional):
         Parameters
         ----------
         kernel_size, stride, padding
-            The options of the pool.
+            The options of the pooling layer.
 
         Examples
         --------
@@ -191,7 +192,7 @@ class _AdaptiveAvgPool(Dimensional):
         Parameters
         ----------
         output_size
-            One integer, or one for each dimension of space; None keeps the size of the input.
+            One integer, or one for each spatial dimension; None keeps the size of the input.
 
         Examples
         --------
@@ -218,9 +219,9 @@ class _AdaptiveMaxPool(Dimensional):
         Parameters
         ----------
         output_size
-            One integer, or one for each dimension of space; None keeps the size of the input.
+            One integer, or one for each spatial dimension; None keeps the size of the input.
         return_indices
-            Also return the indices of the largest elements, as ``MaxPool{dims}d`` does.
+            Also return the indices of the maxima, as ``MaxPool{dims}d`` does.
 
         Examples
         --------
@@ -235,37 +236,37 @@ class _AdaptiveMaxPool(Dimensional):
         self.return_indices = return_indices
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return the largest element of each window; with `return_indices`, a tuple with their indices."""
+        """Return the maximum of each window; with `return_indices`, a tuple with their indices."""
         found: Tensor = type(self)._function(input, self.output_size, return_indices=self.return_indices)
         return found
 
 
 class MaxPool1d(_MaxPool, dims=1):
-    """The largest element of each window, over one dimension."""
+    """Max pooling over one dimension."""
 
 
 class MaxPool2d(_MaxPool, dims=2):
-    """The largest element of each window, over two dimensions."""
+    """Max pooling over two dimensions."""
 
 
 class MaxPool3d(_MaxPool, dims=3):
-    """The largest element of each window, over three dimensions."""
+    """Max pooling over three dimensions."""
 
 
 class MaxUnpool1d(_MaxUnpool, dims=1):
-    """Zeros with the elements of a ``MaxPool1d`` where they had been."""
+    """Inverse of ``MaxPool1d``: puts the maxima back at their indices, and 0 elsewhere."""
 
 
 class MaxUnpool2d(_MaxUnpool, dims=2):
-    """Zeros with the elements of a ``MaxPool2d`` where they had been."""
+    """Inverse of ``MaxPool2d``: puts the maxima back at their indices, and 0 elsewhere."""
 
 
 class MaxUnpool3d(_MaxUnpool, dims=3):
-    """Zeros with the elements of a ``MaxPool3d`` where they had been."""
+    """Inverse of ``MaxPool3d``: puts the maxima back at their indices, and 0 elsewhere."""
 
 
 class AvgPool1d(_AvgPool, dims=1):
-    """The mean of each window, over one dimension."""
+    """Average pooling over one dimension."""
 
     def __init__(
         self,
@@ -276,7 +277,7 @@ class AvgPool1d(_AvgPool, dims=1):
         count_include_pad: bool = True,
     ) -> None:
         super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad)
-        # PyTorch shows these alone as tuples.
+        # PyTorch shows these options as tuples in this layer only.
         self.kernel_size, self.stride, self.padding = (
             sizes_of("AvgPool1d", what, getattr(self, what), 1, 0)
             for what in ("kernel_size", "stride", "padding")
@@ -290,44 +291,44 @@ class AvgPool1d(_AvgPool, dims=1):
 
 
 class AvgPool2d(_AvgPool, dims=2):
-    """The mean of each window, over two dimensions."""
+    """Average pooling over two dimensions."""
 
 
 class AvgPool3d(_AvgPool, dims=3):
-    """The mean of each window, over three dimensions."""
+    """Average pooling over three dimensions."""
 
 
 class LPPool1d(_LPPool, dims=1):
-    """The norm of each window, the root of its sum of powers, over one dimension."""
+    """Power-average pooling, the norm of each window, over one dimension."""
 
 
 class LPPool2d(_LPPool, dims=2):
-    """The norm of each window, the root of its sum of powers, over two dimensions."""
+    """Power-average pooling, the norm of each window, over two dimensions."""
 
 
 class LPPool3d(_LPPool, dims=3):
-    """The norm of each window, the root of its sum of powers, over three dimensions."""
+    """Power-average pooling, the norm of each window, over three dimensions."""
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool, dims=1):
-    """The means of as many windows as requested, over one dimension."""
+    """Adaptive average pooling to a given output size, over one dimension."""
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPool, dims=2):
-    """The means of as many windows as requested, over two dimensions."""
+    """Adaptive average pooling to a given output size, over two dimensions."""
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool, dims=3):
-    """The means of as many windows as requested, over three dimensions."""
+    """Adaptive average pooling to a given output size, over three dimensions."""
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool, dims=1):
-    """The largest elements of as many windows as requested, over one dimension."""
+    """Adaptive max pooling to a given output size, over one dimension."""
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPool, dims=2):
-    """The largest elements of as many windows as requested, over two dimensions."""
+    """Adaptive max pooling to a given output size, over two dimensions."""
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPool, dims=3):
-    """The largest elements of as many windows as requested, over three dimensions."""
+    """Adaptive max pooling to a given output size, over three dimensions."""

@@ -1,4 +1,4 @@
-"""Recurrent layers: networks that carry a state from step to step of a sequence."""
+"""Recurrent layers and cells."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from nn.module.parameter import Parameter
     from tensor.lowlevel import Dtype, DtypeLike
 
-# The output is of the input's type.
+# The output has the type of the input.
 _S = TypeVar("_S", Tensor, PackedSequence)
 
 _NONLINEARITIES = ("tanh", "relu")
 
 
 def require_nonlinearity(name: str, nonlinearity: str) -> None:
-    """Raise ValueError unless `nonlinearity` is one that plain cells have."""
+    """Raise ValueError unless `nonlinearity` is ``"tanh"`` or ``"relu"``."""
     if nonlinearity not in _NONLINEARITIES:
         raise ValueError(f"{name}: nonlinearity is 'tanh' or 'relu', not {shown(nonlinearity)}")
 
 
 class RNNBase(Module):
-    """What `RNN`, `LSTM` and `GRU` share: the sizes, the parameters, and the walk through layers.
+    """Base class of `RNN`, `LSTM` and `GRU`: sizes, parameters and the loop over layers.
 
-    Parameters are called as PyTorch's: ``weight_ih_l0`` and so on, ``_reverse`` behind those of the other
-    direction. All start evenly distributed within +-1 / sqrt(hidden_size).
+    Parameters have PyTorch's names: ``weight_ih_l0`` and so on, with the suffix ``_reverse`` for the backward
+    direction. All are initialized uniformly within +-1 / sqrt(hidden_size).
     """
 
-    # How many gates a cell has.
+    # The number of gates of a cell.
     _blocks: ClassVar[int] = 1
 
     def __init__(
@@ -67,7 +67,7 @@ class RNNBase(Module):
         ):
             if type(size) is not int or size < 1:
                 raise ValueError(f"{name}: {what} is an integer of at least 1, not {shown(size)}")
-        # For example `dropout` or `nonlinearity` was passed as an earlier positional argument.
+        # A wrong position, for example of `dropout` or `nonlinearity`, passes another type.
         for what, flag in (("bias", bias), ("batch_first", batch_first)):
             if type(flag) is not bool:
                 raise TypeError(f"{name}: {what} is True or False, not {shown(flag)}")
@@ -109,7 +109,7 @@ class RNNBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all parameters again."""
+        """Initialize all parameters."""
         bound = 1 / math.sqrt(self.hidden_size)
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
@@ -120,10 +120,10 @@ class RNNBase(Module):
         return [[getattr(self, name) for name in names.values()] for names in self._names]
 
     def flatten_parameters(self) -> None:
-        """Do nothing: for programs that ask for one block of memory on other devices."""
+        """Do nothing. PyTorch moves the weights to one block of memory on other devices."""
 
     def extra_repr(self) -> str:
-        """Return the sizes, and what differs from the defaults."""
+        """Return the sizes, and the options that are not defaults."""
         told = [f"{self.input_size}, {self.hidden_size}"]
         for what, default in (
             ("proj_size", 0),
@@ -141,7 +141,7 @@ class RNNBase(Module):
     # --- The walk through layers ----------------------------------------------------------------------------
 
     def _run(self, input: Any, initial: tuple[Any, ...] | None) -> tuple[Any, ...]:
-        """Return the output, and the last states of all layers, each as the user gave the input."""
+        """Return the output and the last states of all layers, in the layout of the input."""
         if isinstance(input, PackedSequence):
             return self._run_packed(input, initial)
         name = type(self).__name__
@@ -204,7 +204,7 @@ class RNNBase(Module):
     def _initial(
         self, initial: tuple[Any, ...] | None, count: int, is_batched: bool
     ) -> tuple[Any, ...] | None:
-        """Return the initial states with a dimension for the batch."""
+        """Return the initial states, with a batch dimension."""
         if initial is None:
             return None
         name = type(self).__name__
@@ -242,7 +242,7 @@ class RNNBase(Module):
 
 
 class _OneState(RNNBase):
-    """Base of networks with one state for each layer, instead of the two of an LSTM."""
+    """Base class of networks with one state for each layer; an LSTM has two."""
 
     if TYPE_CHECKING:  # mypy can't derive it from a generic forward
 
@@ -251,36 +251,36 @@ class _OneState(RNNBase):
         ) -> tuple[_S, Tensor]: ...
 
     def forward(self, input: _S, hx: Tensor | None = None) -> tuple[_S, Tensor]:
-        """Return the output at all steps, and the last states."""
+        """Return the output at all steps and the last states."""
         output, last = self._run(input, None if hx is None else (hx,))
         return output, last
 
 
 class RNN(_OneState):
-    """A plain recurrent network: ``h = tanh(x @ W_ih.T + b_ih + h_before @ W_hh.T + b_hh)`` (Elman, 1990).
+    """Elman network: ``h = tanh(x @ W_ih.T + b_ih + h_before @ W_hh.T + b_hh)`` (Elman, 1990).
 
-    Input ``(length, batch, input_size)``, ``(batch, length, input_size)`` with `batch_first`,
-    ``(length, input_size)``, or a `PackedSequence`. Returns the output of the last layer at all steps, in the
-    same form, with ``hidden_size`` features for each direction, and the last state of each layer and
-    direction, ``(num_layers * directions, batch, hidden_size)``. The initial states ``h_0``, zeros if left
-    out, have that shape too.
+    Input ``(length, batch, input_size)``, ``(batch, length, input_size)`` with `batch_first`, ``(length,
+    input_size)``, or a `PackedSequence`. The layer returns two results. The first is the output of the last
+    layer at all steps, in the same form, with ``hidden_size`` features for each direction. The second is the
+    last state of each layer and direction, ``(num_layers * directions, batch, hidden_size)``. The initial
+    states ``h_0`` have that shape too; the default is zeros.
 
     Parameters
     ----------
     input_size, hidden_size
-        How many features an element of the input has, and the state.
+        The numbers of features of input and state.
     num_layers
-        How many layers lie above each other.
+        The number of stacked layers.
     nonlinearity
         ``"tanh"`` or ``"relu"``.
     bias
-        Whether there are biases.
+        Whether to add biases.
     batch_first
-        Whether the batch is the first dimension of input and output; not of states.
+        Whether the batch is the first dimension of input and output. It does not apply to states.
     dropout
-        The probability of a dropout between layers.
+        The probability of dropout between layers.
     bidirectional
-        Whether each layer reads the sequence from its end too, and concatenates both outputs.
+        Whether each layer also processes the sequence backward, and concatenates both outputs.
     dtype
         The dtype of the parameters; float32 for None.
 
@@ -317,17 +317,18 @@ class RNN(_OneState):
 class LSTM(RNNBase):
     """Long short-term memory (Hochreiter and Schmidhuber, 1997; with forget gates, Gers et al., 2000).
 
-    Input and output as of `RNN`; returns ``output, (h_n, c_n)``, and takes ``(h_0, c_0)``. With `proj_size`
-    states ``h`` are projected to so many features (Sak et al., 2014). Gates are in the order of PyTorch: in,
-    forget, new, out. A layer and direction is one op: one product for the inputs of all steps, and for each
-    step one with the state and one pass over the gates. What it keeps for backward goes with the graph.
+    Input and output are as in `RNN`. It returns ``output, (h_n, c_n)``, and takes initial states ``(h_0,
+    c_0)``. With `proj_size`, a projection reduces the states ``h`` to that many features (Sak et al., 2014).
+    The gates are in PyTorch's order: input, forget, cell, output. Each layer and direction is one op: one
+    matrix product for the inputs of all steps, and for each step one product with the state and one pass over
+    the gates. The graph owns the memory saved for backward.
 
     Parameters
     ----------
     input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype
-        As of `RNN`.
+        As in `RNN`.
     proj_size
-        How many features the output has; 0: as many as the state.
+        The number of output features; 0 for no projection.
 
     Examples
     --------
@@ -369,20 +370,20 @@ class LSTM(RNNBase):
         ) -> tuple[_S, tuple[Tensor, Tensor]]: ...
 
     def forward(self, input: _S, hx: tuple[Tensor, Tensor] | None = None) -> tuple[_S, tuple[Tensor, Tensor]]:
-        """Return the output at all steps, and the last states of layers and cells."""
+        """Return the output at all steps, and the last states ``(h_n, c_n)``."""
         output, h, c = self._run(input, None if hx is None else _two(hx, "LSTM"))
         return output, (h, c)
 
 
 class GRU(_OneState):
-    """A gated recurrent unit (Cho et al., 2014), with the reset gate behind the product, as in PyTorch.
+    """Gated recurrent unit (Cho et al., 2014). The reset gate applies after the product, as in PyTorch.
 
-    Input, output and states as of `RNN`. Gates are in the order reset, update, new.
+    Input, output and states are as in `RNN`. The gates are in the order reset, update, new.
 
     Parameters
     ----------
     input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype
-        As of `RNN`.
+        As in `RNN`.
 
     Examples
     --------
@@ -420,7 +421,7 @@ def _two(hx: Any, name: str) -> tuple[Any, Any]:
 
 
 class RNNCellBase(Module):
-    """What the cells share: the parameters and one step."""
+    """Base class of the cells: parameters and one step."""
 
     _blocks: ClassVar[int] = 1
 
@@ -451,13 +452,13 @@ class RNNCellBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all parameters again."""
+        """Initialize all parameters."""
         bound = 1 / math.sqrt(self.hidden_size) if self.hidden_size else 0.0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
     def extra_repr(self) -> str:
-        """Return the sizes, and what differs from the defaults."""
+        """Return the sizes, and the options that are not defaults."""
         return f"{self.input_size}, {self.hidden_size}{'' if self.bias else ', bias=False'}"
 
     def _step(self, cell: str, input: Any, states: tuple[Any, ...] | None) -> tuple[Any, ...]:
@@ -481,7 +482,7 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """One step of a plain recurrent network: see `RNN`.
+    """One step of an Elman network; see `RNN`.
 
     Input ``(batch, input_size)`` or ``(input_size,)``; state and result ``(batch, hidden_size)`` or
     ``(hidden_size,)``.
@@ -489,7 +490,7 @@ class RNNCell(RNNCellBase):
     Parameters
     ----------
     input_size, hidden_size, bias, nonlinearity, dtype
-        As of `RNN`.
+        As in `RNN`.
 
     Examples
     --------
@@ -516,7 +517,7 @@ class RNNCell(RNNCellBase):
         return self._step(self.nonlinearity, input, None if hx is None else (hx,))[0]  # type: ignore[no-any-return]
 
     def extra_repr(self) -> str:
-        """Return the sizes, and what differs from the defaults."""
+        """Return the sizes, and the options that are not defaults."""
         told = "" if self.nonlinearity == "tanh" else f", nonlinearity={self.nonlinearity}"
         return super().extra_repr() + told
 
@@ -527,7 +528,7 @@ class LSTMCell(RNNCellBase):
     Parameters
     ----------
     input_size, hidden_size, bias, dtype
-        As of `RNN`.
+        As in `RNN`.
 
     Examples
     --------
@@ -540,7 +541,7 @@ class LSTMCell(RNNCellBase):
     _blocks = 4
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
-        """Return the next state, and that of the cell."""
+        """Return the next state ``(h, c)``."""
         h, c = self._step("lstm", input, None if hx is None else _two(hx, "LSTMCell"))
         return h, c
 
@@ -551,7 +552,7 @@ class GRUCell(RNNCellBase):
     Parameters
     ----------
     input_size, hidden_size, bias, dtype
-        As of `RNN`.
+        As in `RNN`.
 
     Examples
     --------

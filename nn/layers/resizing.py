@@ -1,4 +1,4 @@
-"""Layers that change sizes, and move elements between channels and space."""
+"""Upsampling, pixel shuffle, channel shuffle, unfold and fold."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Upsample(Module):
-    """Makes signals, images and volumes larger, or smaller.
+    """Resizes signals, images or volumes by interpolation.
 
     Input ``(batch, channels, *sizes)`` with one to three sizes.
 
@@ -60,13 +60,13 @@ class Upsample(Module):
         )
 
     def extra_repr(self) -> str:
-        """Return what decides the sizes, and the mode."""
+        """Return the size or scale factor, and the mode."""
         what = f"size={self.size!r}" if self.scale_factor is None else f"scale_factor={self.scale_factor!r}"
         return f"{what}, mode={self.mode!r}"
 
 
 class UpsamplingNearest2d(Upsample):
-    """Makes images larger by their nearest pixels: ``Upsample`` by its older name.
+    """Nearest-neighbour upsampling of images: PyTorch's older name for ``Upsample``.
 
     Examples
     --------
@@ -82,7 +82,7 @@ class UpsamplingNearest2d(Upsample):
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Makes images larger by lines between pixels, with corners aligned: ``Upsample`` by its older name.
+    """Bilinear upsampling of images with aligned corners: PyTorch's older name for ``Upsample``.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class UpsamplingBilinear2d(Upsample):
 
 
 class PixelShuffle(Module):
-    """Makes images `upscale_factor` times as high and wide, out of channels (Shi et al., 2016).
+    """Pixel shuffle: moves channels to pixels of a `upscale_factor` times larger image (Shi et al., 2016).
 
     Examples
     --------
@@ -112,7 +112,7 @@ class PixelShuffle(Module):
         self.upscale_factor = upscale_factor
 
     def forward(self, input: Tensor) -> Tensor:
-        """Move the elements."""
+        """Return the rearranged input."""
         return F.pixel_shuffle(input, self.upscale_factor)
 
     def extra_repr(self) -> str:
@@ -121,7 +121,7 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """Undoes ``PixelShuffle``.
+    """Inverse of ``PixelShuffle``.
 
     Examples
     --------
@@ -135,7 +135,7 @@ class PixelUnshuffle(Module):
         self.downscale_factor = downscale_factor
 
     def forward(self, input: Tensor) -> Tensor:
-        """Move the elements."""
+        """Return the rearranged input."""
         return F.pixel_unshuffle(input, self.downscale_factor)
 
     def extra_repr(self) -> str:
@@ -144,7 +144,7 @@ class PixelUnshuffle(Module):
 
 
 class ChannelShuffle(Module):
-    """Lets the channels of `groups` groups follow each other by turns (Zhang et al., 2017).
+    """Channel shuffle: interleaves the channels of `groups` groups (Zhang et al., 2017).
 
     Examples
     --------
@@ -158,7 +158,7 @@ class ChannelShuffle(Module):
         self.groups = groups
 
     def forward(self, input: Tensor) -> Tensor:
-        """Move the channels."""
+        """Return the input with shuffled channels."""
         return F.channel_shuffle(input, self.groups)
 
     def extra_repr(self) -> str:
@@ -167,7 +167,7 @@ class ChannelShuffle(Module):
 
 
 class Unfold(Module):
-    """Patches as columns: ``(batch, channels * elements of a kernel, patches)``.
+    """Extracts patches as columns (im2col): ``(batch, channels * elements of a kernel, patches)``.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ class Unfold(Module):
         self.stride: Any = sizes_given(stride)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Take the patches."""
+        """Return the patches."""
         return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
 
     def extra_repr(self) -> str:
@@ -203,7 +203,7 @@ class Unfold(Module):
 
 
 class Fold(Module):
-    """Columns added up as patches of an output: ``(batch, channels, height, width)``.
+    """Sums columns as overlapping patches (col2im): ``(batch, channels, height, width)``.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ class Fold(Module):
         self.dilation, self.padding, self.stride = map(sizes_given, (dilation, padding, stride))
 
     def forward(self, input: Tensor) -> Tensor:
-        """Add the columns up."""
+        """Return the sum of the patches."""
         return F.fold(input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
 
     def extra_repr(self) -> str:

@@ -1,4 +1,4 @@
-"""Smooth activations and gates, as modules."""
+"""Smooth activation layers and gates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class CELU(AlphaActivation):
-    """x where positive, ``alpha * (exp(x / alpha) - 1)`` elsewhere (Barron, 2017).
+    """Smooth ELU: x for positive x, else ``alpha * (exp(x / alpha) - 1)`` (Barron, 2017).
 
     Examples
     --------
@@ -27,7 +27,7 @@ class CELU(AlphaActivation):
 
 
 class SELU(InPlaceActivation):
-    """The scaled ELU of self-normalising networks (Klambauer et al., 2017).
+    """Scaled ELU of self-normalizing networks (Klambauer et al., 2017).
 
     Examples
     --------
@@ -40,7 +40,7 @@ class SELU(InPlaceActivation):
 
 
 class Mish(InPlaceActivation):
-    """``x * tanh(softplus(x))`` (Misra, 2019).
+    """Mish: ``x * tanh(softplus(x))`` (Misra, 2019).
 
     Examples
     --------
@@ -53,7 +53,7 @@ class Mish(InPlaceActivation):
 
 
 class GLU(AlongDimension):
-    """The first half along `dim` times the sigmoid of the second (Dauphin et al., 2016).
+    """Gated linear unit: the first half along `dim` times the sigmoid of the second (Dauphin et al., 2016).
 
     Examples
     --------
@@ -69,7 +69,7 @@ class GLU(AlongDimension):
 
 
 class LogSigmoid(Activation):
-    """log(sigmoid(x)), without overflow.
+    """Logarithm of the sigmoid, without overflow.
 
     Examples
     --------
@@ -82,7 +82,7 @@ class LogSigmoid(Activation):
 
 
 class Softsign(Activation):
-    """x / (1 + abs(x)).
+    """Softsign: x / (1 + abs(x)).
 
     Examples
     --------
@@ -95,7 +95,7 @@ class Softsign(Activation):
 
 
 class Tanhshrink(Activation):
-    """x - tanh(x).
+    """Tanh shrinkage: x - tanh(x).
 
     Examples
     --------
@@ -108,7 +108,7 @@ class Tanhshrink(Activation):
 
 
 class Softmin(AlongDimension):
-    """``softmax(-x)`` along `dim`.
+    """Softmin: ``softmax(-x)`` along `dim`.
 
     Examples
     --------
@@ -121,7 +121,7 @@ class Softmin(AlongDimension):
 
 
 class Softmax2d(Module):
-    """The softmax over the channels of ``(batch, channels, height, width)``, or of that without the batch.
+    """Softmax over the channels of ``(batch, channels, height, width)``, or without the batch.
 
     Examples
     --------
@@ -131,7 +131,7 @@ class Softmax2d(Module):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Scale the channels of each place to sum 1."""
+        """Return the softmax over the channels."""
         if len(input.shape) not in (3, 4):
             raise InvalidArgumentError(
                 "Softmax2d: input has shape (batch, channels, height, width), or that without the batch, "

@@ -1,4 +1,4 @@
-"""Transformers (Vaswani et al. 2017): layers of attention and of maps of each place, in two stacks."""
+"""Transformers (Vaswani et al., 2017): encoder and decoder layers and stacks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _copies(layer: Module, count: int) -> ModuleList:
 
 
 def _is_causal(mask: Tensor | None, told: bool | None) -> bool:
-    """Tell whether `mask` hides just the later keys; as the caller says, where not None."""
+    """Return whether `mask` is causal, unless the caller has said so."""
     if told is not None or mask is None:
         return bool(told)
     rows, columns = mask.shape[-2:]
@@ -59,9 +59,9 @@ def _is_causal(mask: Tensor | None, told: bool | None) -> bool:
 
 
 class _Layer(Module):
-    """Base of layers of encoders and decoders: attention of a sequence to itself, maps of each position."""
+    """Base class of encoder and decoder layers: self-attention and feedforward network."""
 
-    # The names of the attentions.
+    # The names of the attention modules.
     _attentions: ClassVar[tuple[str, ...]]
 
     self_attn: MultiheadAttention
@@ -116,30 +116,30 @@ class _Layer(Module):
 
 
 class TransformerEncoderLayer(_Layer):
-    """Attention of a sequence to itself, then two linear maps of each place; each is added to what it reads.
+    """Encoder layer: self-attention and a feedforward network, with residual connections.
 
     Input and output: ``(length, batch, d_model)``, the batch first with `batch_first`, or without a batch.
 
     Parameters
     ----------
     d_model
-        Features of each place.
+        The number of features of input and output.
     nhead
-        Heads of the attention.
+        The number of attention heads.
     dim_feedforward
-        Features between the linear maps.
+        The number of features of the feedforward network.
     dropout
-        The probability of all dropouts.
+        The probability of each dropout.
     activation
-        What is between the linear maps: ``"relu"``, ``"gelu"``, or a function.
+        The activation of the feedforward network: ``"relu"``, ``"gelu"``, or a function.
     layer_norm_eps
         Added to variances by the layer norms.
     batch_first
         Whether the batch is the first dimension.
     norm_first
-        Normalise what is read instead of the sums.
+        Whether to normalize before each block instead of after the sum.
     bias
-        Whether linear maps and norms have biases.
+        Whether linear layers and norms have biases.
     dtype
         The dtype of the parameters; float32 for None.
 
@@ -160,7 +160,7 @@ class TransformerEncoderLayer(_Layer):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
-        """Run the layer; masks are those of `MultiheadAttention`."""
+        """Run the layer. For the masks, see `MultiheadAttention`."""
 
         def attend(x: Tensor) -> Tensor:
             found = self.self_attn(x, x, x, src_key_padding_mask, False, src_mask, is_causal=is_causal)
@@ -172,9 +172,9 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
-    """Attention of a sequence to itself, attention to an encoder's output, then maps of each place.
+    """Decoder layer: self-attention, attention to the encoder's output, and a feedforward network.
 
-    Parameters are those of `TransformerEncoderLayer`.
+    The parameters are as in `TransformerEncoderLayer`.
 
     Examples
     --------
@@ -201,7 +201,7 @@ class TransformerDecoderLayer(_Layer):
         tgt_is_causal: bool = False,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """Run the layer; masks are those of `MultiheadAttention`."""
+        """Run the layer. For the masks, see `MultiheadAttention`."""
 
         def attend(x: Tensor) -> Tensor:
             found = self.self_attn(x, x, x, tgt_key_padding_mask, False, tgt_mask, is_causal=tgt_is_causal)
@@ -221,20 +221,20 @@ class TransformerDecoderLayer(_Layer):
 
 
 class TransformerEncoder(Module):
-    """Several copies of an encoder layer, one after the other.
+    """Stack of copies of an encoder layer.
 
-    All start with the same parameters, as in PyTorch.
+    All copies have the same initial parameters, as in PyTorch.
 
     Parameters
     ----------
     encoder_layer
-        The layer that is copied; it may be disposed afterwards.
+        The layer to copy. You may dispose it afterwards.
     num_layers
-        How many copies.
+        The number of copies.
     norm
-        What the output goes through in the end.
+        A module that is applied to the output.
     enable_nested_tensor, mask_check
-        For PyTorch's programs: there are no nested tensors here, and padded places have values like others.
+        No effect, for compatibility with PyTorch. Padded positions have values like others.
 
     Examples
     --------
@@ -266,7 +266,7 @@ class TransformerEncoder(Module):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool | None = None,
     ) -> Tensor:
-        """Run all layers; with ``is_causal=None`` it is found out whether `mask` is causal."""
+        """Run all layers. With ``is_causal=None``, check whether `mask` is causal."""
         causal = _is_causal(mask, is_causal)
         for layer in self.layers:
             src = layer(src, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=causal)
@@ -274,16 +274,16 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """Several copies of a decoder layer, one after the other.
+    """Stack of copies of a decoder layer.
 
     Parameters
     ----------
     decoder_layer
-        The layer that is copied; it may be disposed afterwards.
+        The layer to copy. You may dispose it afterwards.
     num_layers
-        How many copies.
+        The number of copies.
     norm
-        What the output goes through in the end.
+        A module that is applied to the output.
 
     Examples
     --------
@@ -310,7 +310,7 @@ class TransformerDecoder(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """Run all layers; with ``tgt_is_causal=None`` it is found out whether `tgt_mask` is causal."""
+        """Run all layers. With ``tgt_is_causal=None``, check whether `tgt_mask` is causal."""
         causal = _is_causal(tgt_mask, tgt_is_causal)
         for layer in self.layers:
             tgt = layer(
@@ -327,24 +327,24 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """An encoder, and a decoder that looks its output up.
+    """Transformer: an encoder, and a decoder that attends to its output.
 
-    Input ``(source length, batch, d_model)`` and ``(target length, batch, d_model)``, the batch first with
-    `batch_first`, or both without a batch; output as the second. All matrices start by
-    `nn.init.xavier_uniform_`.
+    Inputs: ``(source length, batch, d_model)`` and ``(target length, batch, d_model)``. The batch is the
+    first dimension with `batch_first`; both inputs may also have no batch. The output has the shape of the
+    target. All matrices are initialized by `nn.init.xavier_uniform_`.
 
     Parameters
     ----------
     d_model
-        Features of each place.
+        The number of features of input and output.
     nhead
-        Heads of each attention.
+        The number of attention heads.
     num_encoder_layers, num_decoder_layers
-        How many layers of each kind.
+        The numbers of encoder and decoder layers.
     dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, dtype
         As for `TransformerEncoderLayer`.
     custom_encoder, custom_decoder
-        Modules to take instead.
+        Modules to use instead.
 
     Examples
     --------
@@ -418,7 +418,7 @@ class Transformer(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """Encode `src`, and decode `tgt` with it; masks are those of `MultiheadAttention`."""
+        """Encode `src`, and decode `tgt` with it. For the masks, see `MultiheadAttention`."""
         batch = 0 if self.batch_first else 1
         are_batched = len(src.shape) == len(tgt.shape) == 3
         if are_batched and src.shape[batch] != tgt.shape[batch]:

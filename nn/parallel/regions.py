@@ -1,8 +1,8 @@
 """Shared memory of one machine's workers.
 
-It is a file that is unlinked as soon as all workers have mapped it. So the system frees the memory with the
-last mapping, even if workers are killed. Each worker also holds a lock on one byte of the file. The system
-releases the lock when the process ends, so the other workers can detect the end.
+The memory is a file, which is unlinked as soon as all workers have mapped it. So the system frees the memory
+with the last mapping, even if workers are killed. Each worker also holds a lock on one byte of the file. The
+system releases the lock when the process ends, so the other workers can detect the end.
 """
 
 from __future__ import annotations

@@ -31,11 +31,11 @@ __all__ = [
 class PackedSequence(Compound):
     """Batch of sequences of different lengths without padding, for recurrent layers.
 
-    It is a disposable that consists of tensors: a scope owns the packed sequence, and its tensors are
-    disposed with it. To keep a tensor longer, move the whole sequence with ``scope.move_to_outer(packed)``,
-    or keep ``packed.data.clone()``. Create one with ``pack_sequence`` or ``pack_padded_sequence``. If you
-    call the class, for example with the data of a layer and the sizes of another packed sequence, it holds
-    aliases of your tensors. It unpacks into its four parts.
+    It is a disposable made of tensors: a scope owns the packed sequence, and its tensors are disposed with
+    it. To keep a tensor longer, move the whole sequence with ``scope.move_to_outer(packed)``, or keep
+    ``packed.data.clone()``. Create one with ``pack_sequence`` or ``pack_padded_sequence``. If you call the
+    class, for example with the data of a layer and the sizes of another packed sequence, it holds aliases of
+    your tensors. It unpacks into its four parts.
 
     Parameters
     ----------

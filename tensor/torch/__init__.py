@@ -1,8 +1,8 @@
-"""PyTorch's face: ``import tensor.torch as torch``, and programs written for PyTorch run.
+"""PyTorch's API: programs for PyTorch run with ``import tensor.torch as torch``.
 
-Thin: names and call forms over the tensors of `tensor` and the modules of `nn`, and no second implementation.
-``import tensor.torch.nn as nn``, ``tensor.torch.nn.functional``, ``.optim``, ``.utils.data``, ``.autograd``,
-``.distributions`` hand on what there is, under PyTorch's names.
+It is a thin layer of names and call forms on `tensor` and `nn`, without a second implementation. ``import
+tensor.torch.nn as nn``, ``tensor.torch.nn.functional``, ``.optim``, ``.utils.data``, ``.autograd``,
+``.distributions`` export the same objects under PyTorch's names.
 """
 
 from math import e, inf, nan, pi

@@ -1,4 +1,4 @@
-"""``torch.accelerator``: there is none."""
+"""``torch.accelerator``: not available."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["current_accelerator", "device_count", "is_available", "set_device_in
 
 
 def is_available() -> bool:
-    """Return False: tensors live in the processor's memory.
+    """Return False: all tensors are in CPU memory.
 
     Examples
     --------
@@ -31,10 +31,10 @@ def device_count() -> int:
 
 
 def set_device_index(device: object) -> None:
-    """Raise: there is no accelerator to choose."""
+    """Raise an error: there is no accelerator."""
     raise InvalidArgumentError(f"there is no accelerator here, and none to choose as {device!r}: use 'cpu'")
 
 
 def synchronize(device: object = None) -> None:
-    """Do nothing: no work is waited for, all is done when a call returns."""
+    """Do nothing: every call is complete when it returns."""
     del device

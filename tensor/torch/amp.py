@@ -1,4 +1,4 @@
-"""``torch.amp``: everything is computed in the dtype of its operands, as with autocast switched off."""
+"""``torch.amp``: operations keep the dtype of their operands, as with autocast off."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Return False: no device here has ops of a narrower dtype that are faster.
+    """Return False: autocast is not supported.
 
     Examples
     --------
@@ -31,7 +31,7 @@ def is_autocast_available(device_type: str) -> bool:
 
 
 class autocast(ContextDecorator):  # noqa: N801 -- PyTorch's name
-    """A block, or a decorator, that changes no dtype: results are as exact as those of the operands' dtype.
+    """Context manager and decorator without effect: operations keep the dtype of their operands.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class autocast(ContextDecorator):  # noqa: N801 -- PyTorch's name
 
 
 def custom_fwd(fwd: F | None = None, *, device_type: str = "cpu", cast_inputs: Dtype | None = None) -> Any:
-    """Return ``fwd`` itself: there is no autocast that its inputs would have to be kept from."""
+    """Return ``fwd`` itself, because there is no autocast."""
     del device_type, cast_inputs
     return (lambda function: function) if fwd is None else fwd
 
@@ -71,7 +71,7 @@ def custom_bwd(bwd: F | None = None, *, device_type: str = "cpu") -> Any:
 
 
 class GradScaler:
-    """A scaler that scales by 1, as PyTorch's does when it is not enabled: float32 needs none.
+    """Gradient scaler with scale 1, as PyTorch's scaler when disabled: float32 needs no scaling.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class GradScaler:
         del device, init_scale, growth_factor, backoff_factor, growth_interval, enabled
 
     def scale(self, outputs: T) -> T:
-        """Return `outputs`, a tensor or several, as they are."""
+        """Return `outputs`, a tensor or several, unchanged."""
         return outputs
 
     def unscale_(self, optimizer: Optimizer) -> None:

@@ -21,7 +21,7 @@ class _IsTensor(type):
 
 
 class Variable(metaclass=_IsTensor):
-    """PyTorch's older name for a tensor: called, it returns a new leaf on the memory of `data`.
+    """PyTorch's older name for a tensor. A call returns a new leaf that shares memory with `data`.
 
     Examples
     --------

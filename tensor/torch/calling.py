@@ -1,4 +1,4 @@
-"""How PyTorch calls: functions that are methods of their first argument, and sizes one by one."""
+"""PyTorch's call forms: functions from methods, ``out=``, and separate sizes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# PyTorch takes NumPy's words for these too, and one of its functions another word than its method.
+# Aliases of arguments: PyTorch accepts NumPy's names, and one function has another name than its method.
 _WORDS = {"axis": "dim", "keepdims": "keepdim", "split_size_or_sections": "split_size"}
-# What functions call that methods take one by one: torch.permute(x, dims=(1, 0)), x.permute(1, 0).
+# The argument of functions whose methods take separate values: torch.permute(x, dims=(1, 0)), x.permute(1,
+# 0).
 _SEVERAL = ("dims", "shape")
-# Whose first operand may be a number: torch.pow(2, x).
+# Functions whose first operand may be a number: torch.pow(2, x).
 _NUMBER_FIRST = frozenset({"float_power", "pow", "remainder", "xlogy"})
-# Whose result is not cast on its way to ``out=``.
+# Functions whose result is not cast for ``out=``.
 _SAME_DTYPE = frozenset({"amax", "amin", "aminmax", "gather", "multinomial"})
 _KINDS = "buifc"
 
@@ -32,14 +33,14 @@ _KINDS = "buifc"
 def function(method: Callable[P, R]) -> Callable[P, R]:
     """Return PyTorch's function for a method of tensors: ``torch.mm(x, y)`` for ``x.mm(y)``.
 
-    The tensor comes first, or is called ``input``. With ``out=`` the result is written there; without
+    The tensor is the first argument, or ``input=``. With ``out=`` the result is written there, without
     recording gradients.
     """
     return function_named(method.__name__, method)
 
 
 def function_named(name: str, method: Callable[P, R]) -> Callable[P, R]:
-    """Return ``function(method)``, which errors call `name`."""
+    """Return ``function(method)`` with `name` for error messages."""
     of_any: Callable[..., R] = method
     takes_several = any(p.kind is Parameter.VAR_POSITIONAL for p in signature(method).parameters.values())
 
@@ -72,7 +73,7 @@ def function_named(name: str, method: Callable[P, R]) -> Callable[P, R]:
 
 
 def _written(name: str, result: Any, out: Any) -> Any:
-    """Write a result, or each of several, into what ``out=`` names, and return that."""
+    """Write one or several results to ``out=``, and return that."""
     if isinstance(result, TensorCore) and isinstance(out, TensorCore):
         values: Any = result
         target: Any = out
@@ -102,7 +103,7 @@ def _rank(dtype: Dtype) -> int:
 
 
 def with_out(make: Callable[P, R]) -> Callable[P, R]:
-    """Return a function with PyTorch's ``out=``: the result is written there, without recording gradients."""
+    """Add PyTorch's ``out=`` to a function: the result is written there, without recording gradients."""
 
     @wraps(make)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -117,7 +118,7 @@ def with_out(make: Callable[P, R]) -> Callable[P, R]:
 
 
 def here(given: Any) -> dict[str, Any]:
-    """Return the options that say more than where and how: all memory is the processor's, in rows."""
+    """Return the options without ``device=``, ``layout=`` and similar ones, after checking these."""
     options = dict(given)
     require_cpu(options.pop("device", None))
     layout = options.pop("layout", None)
@@ -129,7 +130,7 @@ def here(given: Any) -> dict[str, Any]:
 
 
 def sized(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Return PyTorch's function for one that makes a tensor of a shape: ``torch.zeros(2, 3)``."""
+    """Return a creation function with separate sizes: ``torch.zeros(2, 3)``."""
     name = make.__name__
 
     @wraps(make)
@@ -151,7 +152,7 @@ def sized(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def placed(make: Callable[P, Tensor]) -> Callable[P, Tensor]:
-    """Return PyTorch's function for one that makes a tensor: with ``device=`` and the like."""
+    """Return a creation function that accepts ``device=`` and similar options."""
 
     @wraps(make)
     def call(*args: P.args, **kwargs: P.kwargs) -> Tensor:

@@ -1,4 +1,4 @@
-"""Functions of ``torch`` that are made of others: grids of indices, distances, integrals, slopes."""
+"""Functions of ``torch`` composed of other functions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = [
 
 
 def cartesian_prod(*tensors: Tensor) -> Tensor:
-    """Return all pairs, triples, ... with one element of each vector, one a row.
+    """Return the Cartesian product of vectors, one combination in each row.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
 
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """Return the choices of `r` elements of a vector, in their order, one a row.
+    """Return the combinations of `r` elements of a vector, one in each row.
 
     Examples
     --------
@@ -73,9 +73,9 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 
 
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = None) -> Tensor:
-    """Return the `p`-norms of the differences of each row of `x1` and each of `x2`.
+    """Return the `p`-norm distances between each row of `x1` and each row of `x2`.
 
-    `compute_mode` changes nothing: distances are computed from the differences.
+    `compute_mode` has no effect: distances are computed from the differences.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = Non
 def isin(
     elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False
 ) -> Tensor:
-    """Return where `elements` occur among `test_elements`.
+    """Return whether each element of `elements` is in `test_elements`.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def isin(
 
 @with_out
 def bucketize(input: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
-    """Return the number of the bucket, between sorted `boundaries`, of each element.
+    """Return the index of each element's bucket between sorted `boundaries`.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def bucketize(input: Operand, boundaries: Tensor, *, out_int32: bool = False, ri
 
 
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int = -1) -> Tensor:
-    """Return the integral of `y` along `dim` by the trapezoidal rule, at the places `x` or every `dx`.
+    """Return the integral of `y` along `dim` by the trapezoidal rule, at positions `x` or with spacing `dx`.
 
     Examples
     --------
@@ -140,7 +140,7 @@ trapz: Final = trapezoid
 
 
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int = -1) -> Tensor:
-    """Return the running integrals of `y` along `dim` by the trapezoidal rule.
+    """Return the cumulative integral of `y` along `dim` by the trapezoidal rule.
 
     Examples
     --------
@@ -165,7 +165,7 @@ def _areas(y: Tensor, x: Tensor | None, dx: Any, dim: int) -> Tensor:
 
 
 def tril_indices(row: int, col: int, offset: int = 0, **options: Any) -> Tensor:
-    """Return the indices of a matrix's lower triangle: rows, and columns.
+    """Return the row and column indices of a matrix's lower triangle.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def tril_indices(row: int, col: int, offset: int = 0, **options: Any) -> Tensor:
 
 
 def triu_indices(row: int, col: int, offset: int = 0, **options: Any) -> Tensor:
-    """Return the indices of a matrix's upper triangle: rows, and columns.
+    """Return the row and column indices of a matrix's upper triangle.
 
     Examples
     --------
@@ -199,7 +199,7 @@ def _triangle(name: str, find: Any, row: int, col: int, offset: int, options: di
 @with_out
 @composite
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
-    """Return the complex numbers of these sizes and angles.
+    """Return a complex tensor with these absolute values and angles.
 
     Examples
     --------
@@ -216,7 +216,7 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
 
 
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
-    """Return the coordinates of elements of a tensor of `shape` that are counted in one dimension.
+    """Convert flat indices of a tensor of shape `shape` to one index tensor for each dimension.
 
     Examples
     --------
@@ -238,7 +238,7 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
 
 
 def fill(input: Tensor, value: Operand) -> Tensor:
-    """Return a copy of `input` with `value` everywhere.
+    """Return a tensor like `input`, filled with `value`.
 
     Examples
     --------
@@ -252,7 +252,7 @@ def fill(input: Tensor, value: Operand) -> Tensor:
 
 
 def real(input: Tensor) -> Tensor:
-    """Return the real parts of `input`, as a view; `input` where it is real.
+    """Return the real part of `input` as a view, or `input` itself if it is real.
 
     Examples
     --------
@@ -264,7 +264,7 @@ def real(input: Tensor) -> Tensor:
 
 
 def imag(input: Tensor) -> Tensor:
-    """Return the imaginary parts of `input`, which is complex, as a view.
+    """Return the imaginary part of a complex tensor as a view.
 
     Examples
     --------
@@ -298,14 +298,14 @@ def gradient(
     dim: int | Sequence[int] | None = None,
     edge_order: int = 1,
 ) -> tuple[Tensor, ...]:
-    """Return the slopes of `input` along each `dim`, by second-order differences of neighbours.
+    """Estimate the gradient of `input` along each `dim` by second-order central differences.
 
     Parameters
     ----------
     spacing
-        The distance of neighbours, one for each dimension, or their places, a vector for each.
+        The spacing of elements, one for each dimension, or their coordinates, a vector for each.
     edge_order
-        1 or 2: the order of the differences at both ends.
+        1 or 2: the order of the differences at the boundaries.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Functions of ``torch`` that make tensors, in PyTorch's call forms: sizes one by one, ``device=``."""
+"""Creation functions of ``torch``, in PyTorch's call forms: separate sizes, ``device=``."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ normal: Final = with_out(placed(tn.normal))
 
 
 def as_tensor(data: object, dtype: DtypeLike | None = None, device: str | None = None) -> Tensor:
-    """Return `data` as a tensor: itself, or over an array's memory, else with a copy.
+    """Return `data` as a tensor. A tensor is returned itself, an array shares memory, others are copied.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def asarray(
     copy: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return `obj` as a tensor: itself, or over an array's memory, else with a copy.
+    """Return `obj` as a tensor. A tensor is returned itself, an array shares memory, others are copied.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def asarray(
 
 @with_out
 def full(size: int | Sequence[int], fill_value: Any, **options: Any) -> Tensor:
-    """Return a new tensor of `size` with `fill_value` everywhere.
+    """Return a new tensor of shape `size`, filled with `fill_value`.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def full(size: int | Sequence[int], fill_value: Any, **options: Any) -> Tensor:
 
 @with_out
 def arange(start: float = 0, end: float | None = None, step: float = 1, **options: Any) -> Tensor:
-    """Return the numbers from `start` (0 when only one is given) up to `end`, not included, by `step`.
+    """Return the numbers from `start` (default 0) to `end`, exclusive, in steps of `step`.
 
     Examples
     --------
@@ -125,14 +125,14 @@ def arange(start: float = 0, end: float | None = None, step: float = 1, **option
         raise InvalidArgumentError(f"arange: {last} is not reached from {first} by steps of {by}")
     given = here(options)
     if given.get("dtype") is not None and tn.asarray(0, dtype=given["dtype"]).dtype.kind in "iu":
-        # Of integers the numbers are cut first, and not the results.
+        # With an integer dtype, truncate the arguments, not the results.
         first, last, by = int(first), None if last is None else int(last), int(by)
     return tn.arange(first, last, by, **given)
 
 
 @with_out
 def linspace(start: float, end: float, steps: int, **options: Any) -> Tensor:
-    """Return `steps` numbers at equal distances from `start` to `end`; float32, or `dtype`.
+    """Return `steps` evenly spaced numbers from `start` to `end`, inclusive; float32 or `dtype`.
 
     Examples
     --------
@@ -149,7 +149,7 @@ def linspace(start: float, end: float, steps: int, **options: Any) -> Tensor:
 
 
 def _integers(first: int, last: int, steps: int) -> Any:
-    """Return integers, cut, at equal distances: the first half from `first`, the other from `last`."""
+    """Return evenly spaced, truncated integers: computed from `first`, in the second half from `last`."""
     step = (last - first) / (steps - 1) if steps > 1 else 0.0
     places = np.arange(steps)
     from_first, from_last = first + step * places, last - step * (steps - places - 1)
@@ -160,7 +160,7 @@ def _integers(first: int, last: int, steps: int) -> Any:
 
 @with_out
 def logspace(start: float, end: float, steps: int, base: float = 10.0, **options: Any) -> Tensor:
-    """Return `base` to the powers of ``linspace(start, end, steps)``.
+    """Return `base` to the power of ``linspace(start, end, steps)``.
 
     Examples
     --------
@@ -186,7 +186,7 @@ def randint(
     requires_grad: bool = False,
     **options: Any,
 ) -> Tensor:
-    """Return integers drawn evenly from `low` (0 when left out) to `high`, not included.
+    """Return random integers from `low` (default 0) to `high`, exclusive.
 
     Examples
     --------
@@ -203,7 +203,7 @@ def randint(
 
 
 def randint_like(input: Tensor, low: int, high: int | None = None, **options: Any) -> Tensor:
-    """Return integers drawn evenly from `low` to `high`, in the shape and dtype of `input`.
+    """Return random integers from `low` to `high`, exclusive, with the shape and dtype of `input`.
 
     Examples
     --------
@@ -217,7 +217,7 @@ def randint_like(input: Tensor, low: int, high: int | None = None, **options: An
 
 @with_out
 def complex(real: Tensor, imag: Tensor) -> Tensor:
-    """Return the complex numbers of these parts.
+    """Return a complex tensor with these real and imaginary parts.
 
     Examples
     --------

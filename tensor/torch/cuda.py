@@ -1,4 +1,4 @@
-"""``torch.cuda``: there is none."""
+"""``torch.cuda``: not available."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ def is_initialized() -> bool:
 
 
 def current_device() -> int:
-    """Raise: there is no device."""
+    """Raise an error: there is no CUDA device."""
     raise InvalidArgumentError(_NONE)
 
 
 def get_device_name(device: object = None) -> str:
-    """Raise: there is no device."""
+    """Raise an error: there is no CUDA device."""
     del device
     raise InvalidArgumentError(_NONE)
 
 
 def set_device(device: object) -> None:
-    """Raise: there is no device."""
+    """Raise an error: there is no CUDA device."""
     del device
     raise InvalidArgumentError(_NONE)
 
@@ -52,4 +52,4 @@ manual_seed_all = manual_seed
 
 
 def empty_cache() -> None:
-    """Do nothing, as PyTorch does without a device; the CPU's pool is emptied by ``tensor.memory.trim()``."""
+    """Do nothing, as PyTorch does without a device. ``tensor.memory.trim()`` empties the CPU's pool."""

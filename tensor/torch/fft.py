@@ -74,7 +74,7 @@ def _shifting(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return with_out(call)
 
 
-# A Hermitian transform is an inverse one of the conjugates, and is scaled where that one is not.
+# A Hermitian transform is the inverse transform of the conjugate, with the opposite normalization.
 _OTHER_SCALING = {None: "forward", "backward": "forward", "forward": "backward"}
 
 
@@ -112,7 +112,7 @@ ifftshift = _shifting(_ours.ifftshift)
 
 @placed
 def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """Return the frequencies of ``fft`` of `n` samples that are `d` apart.
+    """Return the frequencies of ``fft`` for `n` samples with spacing `d`.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, requires_grad: bool = 
 
 @placed
 def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """Return the frequencies of ``rfft`` of `n` samples that are `d` apart.
+    """Return the frequencies of ``rfft`` for `n` samples with spacing `d`.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Functions of ``torch`` that are methods of their first argument.
 
-A public method of a class of ops is a function under its name, unless the table below lists it:
-``torch.add`` for ``Tensor.add``. So a new op needs no line here. The types of all names are in
-``functions.pyi``, which ``.ci/write-stubs`` writes.
+Each public method of an ops class is a function with the same name, such as ``torch.add`` for ``Tensor.add``,
+unless the table below lists it. So a new op needs no line here. The types are in ``functions.pyi``, which
+``.ci/write-stubs`` writes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from inspect import isroutine
 from tensor import Tensor
 from tensor.torch.calling import function_named
 
-# Methods that PyTorch has no function for, or whose function takes other arguments and is in another module.
+# Methods without a function in PyTorch, or whose function has other arguments and is in another module.
 _NO_FUNCTIONS = """
 alias broadcast_to contiguous data_ptr dim donate element_size expand expand_as is_contiguous ndimension
 nelement new_empty new_full new_ones new_tensor new_zeros polygamma repeat reshape_as size stride
@@ -28,7 +28,7 @@ polygamma_ pow_ put_ random_ remainder_ renorm_ scatter_ scatter_add_ scatter_re
 sub_ subtract_ swapaxes_ swapdims_ t_ transpose_ tril_ triu_ true_divide_ uniform_ unsqueeze_
 """
 _METHODS_ONLY = frozenset(_NO_FUNCTIONS.split())
-# Functions with another name than their method. All tensors are dense, so that `spmm` is `mm`.
+# Functions whose name differs from their method. `spmm` is `mm`, because all tensors are dense.
 _OTHER_NAMES = {"spmm": "mm"}
 
 

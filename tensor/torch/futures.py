@@ -1,4 +1,4 @@
-"""``torch.futures``: values that come later, over `concurrent.futures`."""
+"""``torch.futures``, based on `concurrent.futures`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ S = TypeVar("S")
 
 
 class Future(Generic[T]):
-    """A value that some thread sets later.
+    """Future value, which a thread sets later.
 
     Parameters
     ----------
     devices
-        Changes nothing: there is one device.
+        No effect: the CPU is the only device.
 
     Examples
     --------
@@ -37,7 +37,7 @@ class Future(Generic[T]):
         self._inner: futures.Future[T] = futures.Future()
 
     def done(self) -> bool:
-        """Tell whether the value, or an error, is there."""
+        """Return whether a value or an error is set."""
         return self._inner.done()
 
     def wait(self) -> T:
@@ -45,7 +45,7 @@ class Future(Generic[T]):
         return self._inner.result()
 
     def value(self) -> T:
-        """Return the value, which must be there."""
+        """Return the value, which must be set."""
         if not self.done():
             raise RuntimeError("the future has no value yet: call wait(), or value() inside then(callback)")
         return self._inner.result()
@@ -58,11 +58,11 @@ class Future(Generic[T]):
             raise RuntimeError("the future has a value already, and takes one only") from None
 
     def set_exception(self, result: BaseException) -> None:
-        """Let ``wait()`` raise `result`."""
+        """Set the error that ``wait()`` raises."""
         self._inner.set_exception(result)
 
     def then(self, callback: Callable[[Future[T]], S]) -> Future[S]:
-        """Return a future of ``callback(self)``, called as soon as the value is there."""
+        """Return a future of ``callback(self)``, which runs when the value is set."""
         after: Future[S] = Future()
 
         def run(_: object) -> None:
@@ -77,12 +77,12 @@ class Future(Generic[T]):
         return after
 
     def add_done_callback(self, callback: Callable[[Future[T]], None]) -> None:
-        """Call ``callback(self)`` as soon as the value is there."""
+        """Call ``callback(self)`` when the value is set."""
         self._inner.add_done_callback(lambda _: callback(self))
 
 
 def collect_all(futures: Sequence[Future[T]]) -> Future[list[Future[T]]]:
-    """Return a future of the list of all `futures`, there once all of them have values.
+    """Return a future of the list of all `futures`, which is set when all of them have values.
 
     Examples
     --------
@@ -112,5 +112,5 @@ def _take_off(
 
 
 def wait_all(futures: Sequence[Future[T]]) -> list[T]:
-    """Return the values of all `futures`, once they are there."""
+    """Wait for all `futures`, and return their values."""
     return [future.wait() for future in futures]

@@ -1,4 +1,4 @@
-"""Functions of ``torch`` that take several tensors, or have several results."""
+"""Functions of ``torch`` with several input tensors or several results."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ __all__ = [
 
 
 def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Return `tensors` one behind the other along `dim`; empty ones of one dimension are left out.
+    """Concatenate `tensors` along `dim`. Empty one-dimensional tensors are ignored.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
     [1, 2, 3]
     """
     given = list(tensors)
-    # Programs start from torch.tensor([]) and add to it.
+    # Programs start with torch.tensor([]) and append to it.
     some = [x for x in given if getattr(x, "shape", None) != (0,)]
     return tn.concat(some or given, axis=dim, out=out)
 
@@ -62,7 +62,7 @@ concatenate: Final = cat
 
 
 def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Return `tensors`, all of one shape, along a new dimension at place `dim`.
+    """Stack `tensors` of equal shape along a new dimension `dim`.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def _at_least(rank: int, tensors: tuple[Any, ...]) -> Any:
 
 
 def atleast_1d(*tensors: Any) -> Any:
-    """Return a tensor, or each of several, with one dimension if it has none.
+    """Return each tensor with at least one dimension.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def atleast_1d(*tensors: Any) -> Any:
 
 
 def atleast_2d(*tensors: Any) -> Any:
-    """Return a tensor, or each of several, as one row if it has fewer than two dimensions.
+    """Return each tensor with at least two dimensions; a vector becomes one row.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def atleast_2d(*tensors: Any) -> Any:
 
 
 def atleast_3d(*tensors: Any) -> Any:
-    """Return a tensor, or each of several, with three dimensions if it has fewer.
+    """Return each tensor with at least three dimensions.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def atleast_3d(*tensors: Any) -> Any:
 
 @with_out
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
-    """Return `tensors` side by side, vectors as columns.
+    """Stack `tensors` horizontally; vectors become columns.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def block_diag(*tensors: Tensor) -> Tensor:
-    """Return a matrix with `tensors` as blocks on its diagonal, vectors as rows.
+    """Return a block diagonal matrix of `tensors`; vectors become rows.
 
     Examples
     --------
@@ -167,7 +167,7 @@ def block_diag(*tensors: Tensor) -> Tensor:
 
 @with_out
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Return `tensors` one behind the other along the second dimension, vectors along their only one.
+    """Concatenate `tensors` along the second dimension, or vectors along their only dimension.
 
     Examples
     --------
@@ -181,7 +181,7 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
 
 @with_out
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Return `tensors` one below the other, vectors as rows.
+    """Stack `tensors` vertically; vectors become rows.
 
     Examples
     --------
@@ -194,7 +194,7 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
 
 @with_out
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Return `tensors` one behind the other along the third dimension.
+    """Concatenate `tensors` along the third dimension.
 
     Examples
     --------
@@ -206,7 +206,7 @@ def dstack(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str = "ij") -> tuple[Tensor, ...]:
-    """Return the coordinates of a grid; dimension i runs along tensor i unless `indexing` is ``"xy"``.
+    """Return coordinate grids. Tensor i varies along dimension i unless `indexing` is ``"xy"``.
 
     Examples
     --------
@@ -220,7 +220,7 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str = "ij") -> tuple
 
 @with_out
 def where(condition: Tensor, input: Operand | None = None, other: Operand | None = None) -> Any:
-    """Return `input` where `condition` is true and `other` elsewhere; alone, the places where it is true.
+    """Return `input` where `condition` is true, else `other`; with `condition` alone, its nonzero indices.
 
     Examples
     --------
@@ -237,7 +237,7 @@ def where(condition: Tensor, input: Operand | None = None, other: Operand | None
 
 
 def einsum(equation: str, *operands: Any) -> Tensor:
-    """Return the sum of products that `equation` names: a letter for each dimension.
+    """Return the Einstein summation of `operands`, with a letter for each dimension.
 
     Examples
     --------
@@ -251,7 +251,7 @@ def einsum(equation: str, *operands: Any) -> Tensor:
 
 @with_out
 def tensordot(a: Tensor, b: Tensor, dims: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
-    """Return the sum of products over pairs of dimensions: the last of `a` with the first of `b`.
+    """Return the contraction over pairs of dimensions, by default the last of `a` and the first of `b`.
 
     Examples
     --------
@@ -263,7 +263,7 @@ def tensordot(a: Tensor, b: Tensor, dims: int | tuple[Sequence[int], Sequence[in
 
 
 def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
-    """Return a view of `input` in the shape `size`.
+    """Return a view of `input`, broadcast to the shape `size`.
 
     Examples
     --------
@@ -284,16 +284,16 @@ def searchsorted(
     side: Literal["left", "right"] | None = None,
     sorter: Tensor | None = None,
 ) -> Tensor:
-    """Return where in `sorted_sequence` each element of `input` belongs.
+    """Return the indices at which to insert the elements of `input` into `sorted_sequence`.
 
     Parameters
     ----------
     sorted_sequence
-        One dimension, for all of `input`; or several, sorted along the last one, the others those of `input`.
+        One dimension; or several, sorted along the last one, with the other sizes equal to those of `input`.
     side
-        Before (``"left"``) or behind (``"right"``, as `right` says too) elements equal to it.
+        Insert before (``"left"``) or after (``"right"``, as with `right`) equal elements.
     sorter
-        The indices that sort `sorted_sequence`, when it is not sorted.
+        The indices that sort `sorted_sequence`, if it is not sorted.
 
     Examples
     --------
@@ -312,7 +312,7 @@ def searchsorted(
 
 
 def std_mean(input: Tensor, dim: Any = None, *flags: bool, **options: Any) -> tuple[Tensor, Tensor]:
-    """Return the standard deviation over `dim`, and the mean.
+    """Return the standard deviation and the mean over `dim`.
 
     Examples
     --------
@@ -324,7 +324,7 @@ def std_mean(input: Tensor, dim: Any = None, *flags: bool, **options: Any) -> tu
 
 
 def var_mean(input: Tensor, dim: Any = None, *flags: bool, **options: Any) -> tuple[Tensor, Tensor]:
-    """Return the variance over `dim`, and the mean.
+    """Return the variance and the mean over `dim`.
 
     Examples
     --------
@@ -336,13 +336,13 @@ def var_mean(input: Tensor, dim: Any = None, *flags: bool, **options: Any) -> tu
 
 
 def _mean_over(input: Tensor, dim: Any, flags: tuple[bool, ...], options: dict[str, Any]) -> Tensor:
-    # A bool instead of `dim` is the word `unbiased`, as of `std` and `var`.
+    # A bool instead of `dim` is the argument `unbiased`, as in `std` and `var`.
     over = None if isinstance(dim, bool) else dim
     return input.mean(over, flags[1] if len(flags) > 1 else options.get("keepdim", False))
 
 
 def is_tensor(obj: object) -> bool:
-    """Tell whether `obj` is a tensor.
+    """Return whether `obj` is a tensor.
 
     Examples
     --------
@@ -354,7 +354,7 @@ def is_tensor(obj: object) -> bool:
 
 
 def is_nonzero(input: Tensor) -> bool:
-    """Tell whether the one element of `input` is not 0.
+    """Return whether the single element of `input` is not 0.
 
     Examples
     --------

@@ -69,7 +69,7 @@ slogdet: Final = with_out(_ours.slogdet)
 
 
 class LstsqResult(NamedTuple):
-    """What ``lstsq`` gives: solutions, sums of squares of what is left, ranks and singular values."""
+    """Result of ``lstsq``: solutions, sums of squared residuals, ranks and singular values."""
 
     solution: Tensor
     residuals: Tensor
@@ -79,7 +79,7 @@ class LstsqResult(NamedTuple):
 
 @with_out
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:  # noqa: N803 - PyTorch's names, as below
-    """Return the lower triangular L with ``A = L @ L.mH``, or the upper one.
+    """Return the Cholesky factor: the lower triangular L with ``A = L @ L.mH``, or the upper one.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def matrix_power(A: Tensor, n: int) -> Tensor:  # noqa: N803
 
 @with_out
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:  # noqa: N803
-    """Return the singular values of matrices, the largest first; LAPACK has one `driver` here.
+    """Return the singular values of matrices in descending order. `driver` has no effect.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def _singular(A: Tensor, hermitian: bool) -> Tensor:  # noqa: N803
 
 
 def _cut(A: Tensor, values: Tensor, atol: Any, rtol: Any) -> Tensor:  # noqa: N803
-    """Return up to which size singular values count as 0."""
+    """Return the tolerance up to which singular values count as 0."""
     if rtol is None:
         some = (atol > 0) if isinstance(atol, tn.Tensor) else bool(atol)
         default = tn.finfo(values.dtype).eps * max(A.shape[-2:])
@@ -140,14 +140,14 @@ def matrix_rank(
     atol: float | Tensor | None = None,
     rtol: float | Tensor | None = None,
 ) -> Tensor:
-    """Return how many singular values of matrices are above ``max(atol, rtol * the largest)``.
+    """Return the rank: the number of singular values above ``max(atol, rtol * the largest)``.
 
     Parameters
     ----------
     tol
         PyTorch's old name of `atol`.
     hermitian
-        Whether eigenvalues may be taken instead of singular values.
+        Whether the matrices are Hermitian, so that eigenvalues are used instead of singular values.
 
     Examples
     --------
@@ -181,7 +181,7 @@ def pinv(
     rcond
         PyTorch's old name of `rtol`.
     hermitian
-        Whether eigenvalues may be taken instead of singular values.
+        Whether the matrices are Hermitian, so that eigenvalues are used instead of singular values.
 
     Examples
     --------
@@ -206,7 +206,7 @@ def pinv(
 
 @with_out
 def cond(A: Tensor, p: float | Literal["fro", "nuc"] | None = None) -> Tensor:  # noqa: N803
-    """Return the condition numbers of matrices in the norm `p`: how much a solution magnifies errors.
+    """Return the condition numbers of matrices for the norm `p`.
 
     Examples
     --------
@@ -236,14 +236,15 @@ def lstsq(
     *,
     driver: str | None = None,
 ) -> LstsqResult:
-    """Return X with the least sum of squares of ``A @ X - B``, by the pseudo-inverse.
+    """Return the least squares solution X of ``A @ X = B``, by the pseudo-inverse.
 
     Parameters
     ----------
     rcond
-        Singular values up to this share of the largest count as 0.
+        Singular values up to this fraction of the largest count as 0.
     driver
-        ``"gels"``, ``"gelsy"``, ``"gelsd"`` or ``"gelss"``, by which ranks and singular values are given.
+        ``"gels"``, ``"gelsy"``, ``"gelsd"`` or ``"gelss"``: decides whether ranks and singular values are
+        returned.
 
     Examples
     --------
@@ -271,7 +272,7 @@ def lstsq(
 
 
 def vander(x: Tensor, N: int | None = None) -> Tensor:  # noqa: N803
-    """Return the powers 0, 1, ..., `N` - 1 of each element, in a new last dimension.
+    """Return the Vandermonde matrix: powers 0 to `N` - 1 of each element, in a new last dimension.
 
     Examples
     --------
@@ -290,7 +291,7 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:  # noqa: N803
 
 @with_out
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:  # noqa: N803
-    """Return the inverse of what ``tensordot(A, x, ind)`` does.
+    """Return the inverse of the map ``tensordot(A, x, ind)``.
 
     Examples
     --------
@@ -311,7 +312,7 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:  # noqa: N803
 
 @with_out
 def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:  # noqa: N803
-    """Return X with ``tensordot(A, X, X.ndim) = B``; `dims` of `A` are moved to its end before.
+    """Solve ``tensordot(A, X, X.ndim) = B``, after moving `dims` of `A` to the end.
 
     Examples
     --------
@@ -329,7 +330,7 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tens
 
 @with_out
 def eigh(A: Tensor, UPLO: Literal["L", "U"] = "L") -> _ours.EighResult:  # noqa: N803 - PyTorch's names
-    """Return the eigenvalues, ascending, and eigenvectors of Hermitian matrices; `UPLO`: the triangle read.
+    """Return eigenvalues (ascending) and eigenvectors of Hermitian matrices; `UPLO` selects the triangle.
 
     Examples
     --------
@@ -342,7 +343,7 @@ def eigh(A: Tensor, UPLO: Literal["L", "U"] = "L") -> _ours.EighResult:  # noqa:
 
 @with_out
 def eigvalsh(A: Tensor, UPLO: Literal["L", "U"] = "L") -> Tensor:  # noqa: N803
-    """Return the eigenvalues of Hermitian matrices in ascending order; `UPLO`: the triangle that is read.
+    """Return the eigenvalues of Hermitian matrices in ascending order; `UPLO` selects the triangle.
 
     Examples
     --------
@@ -361,7 +362,7 @@ def _is_upper(UPLO: str) -> bool:  # noqa: N803
 
 @with_out
 def qr(A: Tensor, mode: Literal["reduced", "complete"] = "reduced") -> _ours.QRResult:  # noqa: N803
-    """Return Q with orthonormal columns and upper triangular R, whose product is `A`.
+    """Return the QR decomposition: Q with orthonormal columns, and upper triangular R.
 
     Examples
     --------
@@ -374,7 +375,7 @@ def qr(A: Tensor, mode: Literal["reduced", "complete"] = "reduced") -> _ours.QRR
 
 @with_out
 def svd(A: Tensor, full_matrices: bool = True) -> _ours.SVDResult:  # noqa: N803
-    """Return U, S and Vh with ``A = U @ diag(S) @ Vh``.
+    """Return the singular value decomposition: U, S and Vh with ``A = U @ diag(S) @ Vh``.
 
     Examples
     --------
@@ -387,7 +388,7 @@ def svd(A: Tensor, full_matrices: bool = True) -> _ours.SVDResult:  # noqa: N803
 
 @with_out
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
-    """Return the cross products of vectors of 3 along `dim`.
+    """Return the cross products of 3-element vectors along `dim`.
 
     Examples
     --------
@@ -416,7 +417,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
 
 
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:  # noqa: N803
-    """Return a view of the diagonals of two dimensions.
+    """Return a view of the diagonals with respect to two dimensions.
 
     Examples
     --------
@@ -429,7 +430,7 @@ def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
 
 @with_out
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
-    """Return the product of matrices, from the first to the last; a vector may stand at either end.
+    """Return the product of several matrices. The first and the last may be vectors.
 
     Examples
     --------
@@ -486,7 +487,7 @@ def norm(
     dim: int | tuple[int, ...] | None = None,
     keepdim: bool = False,
 ) -> Tensor:
-    """Return a norm: of vectors along one `dim`, of matrices in two, of all elements without `ord` and `dim`.
+    """Return a vector norm along one `dim`, a matrix norm along two, or by default the norm of all elements.
 
     Examples
     --------

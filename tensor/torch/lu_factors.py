@@ -15,7 +15,7 @@ __all__ = ["lu_unpack"]
 
 
 class PLU(NamedTuple):
-    """The matrix of a permutation and the lower and upper factor: ``P @ L @ U`` is the matrix."""
+    """A permutation matrix, the lower and the upper factor: ``P @ L @ U`` is the original matrix."""
 
     P: Tensor
     L: Tensor
@@ -24,7 +24,7 @@ class PLU(NamedTuple):
 
 @with_out
 def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:  # noqa: N803 -- PyTorch's names, as below
-    """Return the factors of matrices in one matrix, and the pivots; see ``torch.lu_unpack``.
+    """Return the LU factors of matrices in one matrix, and the pivots; see ``torch.lu_unpack``.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:  # noqa: N803 -- Py
 
 @with_out
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> LUFactorEx:  # noqa: N803
-    """Return what ``lu_factor`` does, and for each matrix the first pivot that is 0.
+    """Return the results of ``lu_factor``, and the first zero pivot of each matrix.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
 
 @with_out
 def lu(A: Tensor, *, pivot: bool = True) -> PLU:  # noqa: N803
-    """Return the matrix of a permutation, a lower and an upper factor, whose product is `A`.
+    """Return a permutation matrix, a lower and an upper factor, whose product is `A`.
 
     Examples
     --------
@@ -77,9 +77,9 @@ def lu_solve(
     left: bool = True,
     adjoint: bool = False,
 ) -> Tensor:
-    """Return X with ``A @ X = B`` by the factors of A; with ``X @ A = B`` where `left` is False.
+    """Solve ``A @ X = B`` with the LU factors of A, or ``X @ A = B`` if `left` is False.
 
-    With `adjoint` of the conjugate transpose of A.
+    `adjoint` uses the conjugate transpose of A.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def lu_unpack(
     unpack_data: bool = True,
     unpack_pivots: bool = True,
 ) -> PLU:
-    """Return P, L and U of what ``linalg.lu_factor`` gives; empty tensors for those that are not asked for.
+    """Return P, L and U from the results of ``linalg.lu_factor``; unrequested ones are empty tensors.
 
     Examples
     --------

@@ -1,7 +1,8 @@
-"""``torch.masked``: reductions and normalizations of the elements that a mask keeps.
+"""``torch.masked``: reductions and normalizations with a mask.
 
-`mask` is true where an element counts; it broadcasts to the input. A slice without such elements gives what
-the reduction starts with: 0 for sums, 1 for products, infinities for maxima and minima, nan for means.
+`mask` is True for elements to include. It is broadcast to the input. The reduction of a slice without
+included elements is its identity: 0 for sums, 1 for products, infinities for maxima and minima, nan for
+means.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ __all__ = [
 
 
 def _kept(input: Tensor, mask: Tensor | None, fill: complex) -> Tensor:
-    """Return the input with `fill` where it is masked."""
+    """Return the input with masked elements replaced by `fill`."""
     return input if mask is None else tn.where(mask.bool(), input, fill)
 
 
@@ -72,7 +73,7 @@ def sum(
     dtype: DtypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the sum of the elements that are kept.
+    """Return the sum of the unmasked elements.
 
     Examples
     --------
@@ -92,7 +93,7 @@ def prod(
     dtype: DtypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the product of the elements that are kept.
+    """Return the product of the unmasked elements.
 
     Examples
     --------
@@ -112,7 +113,7 @@ def mean(
     dtype: DtypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the mean of the elements that are kept.
+    """Return the mean of the unmasked elements.
 
     Examples
     --------
@@ -137,7 +138,7 @@ def amax(
     dtype: DtypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the largest of the elements that are kept.
+    """Return the largest of the unmasked elements.
 
     Examples
     --------
@@ -157,7 +158,7 @@ def amin(
     dtype: DtypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the smallest of the elements that are kept.
+    """Return the smallest of the unmasked elements.
 
     Examples
     --------
@@ -177,7 +178,7 @@ def argmax(
     dtype: DtypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return where the largest of the elements that are kept is, in `dtype` or the input's.
+    """Return the index of the largest unmasked element, in `dtype` or the input's.
 
     Examples
     --------
@@ -197,7 +198,7 @@ def argmin(
     dtype: DtypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return where the smallest of the elements that are kept is, in `dtype` or the input's.
+    """Return the index of the smallest unmasked element, in `dtype` or the input's.
 
     Examples
     --------
@@ -210,7 +211,7 @@ def argmin(
 
 
 def cumsum(input: Tensor, dim: int, *, dtype: DtypeLike | None = None, mask: Tensor | None = None) -> Tensor:
-    """Return the running sums of the elements that are kept.
+    """Return the running sums of the unmasked elements.
 
     Examples
     --------
@@ -222,7 +223,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: DtypeLike | None = None, mask: Ten
 
 
 def cumprod(input: Tensor, dim: int, *, dtype: DtypeLike | None = None, mask: Tensor | None = None) -> Tensor:
-    """Return the running products of the elements that are kept.
+    """Return the running products of the unmasked elements.
 
     Examples
     --------
@@ -241,7 +242,7 @@ def logsumexp(
     dtype: DtypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the logarithm of the sum of the exponentials of the elements that are kept.
+    """Return the logarithm of the sum of the exponentials of the unmasked elements.
 
     Examples
     --------
@@ -261,7 +262,7 @@ def logaddexp(
     input_mask: Tensor | None = None,
     other_mask: Tensor | None = None,
 ) -> Tensor:
-    """Return log(exp(input) + exp(other)) of the elements that are kept of each.
+    """Return log(exp(input) + exp(other)) of the unmasked elements of both.
 
     Examples
     --------
@@ -274,7 +275,7 @@ def logaddexp(
 
 
 def softmax(input: Tensor, dim: int, *, dtype: DtypeLike | None = None, mask: Tensor | None = None) -> Tensor:
-    """Return the softmax of the elements that are kept; 0 where they are not.
+    """Return the softmax of the unmasked elements; 0 for masked ones.
 
     Examples
     --------
@@ -288,7 +289,7 @@ def softmax(input: Tensor, dim: int, *, dtype: DtypeLike | None = None, mask: Te
 def log_softmax(
     input: Tensor, dim: int, *, dtype: DtypeLike | None = None, mask: Tensor | None = None
 ) -> Tensor:
-    """Return the logarithm of ``softmax`` of the elements that are kept.
+    """Return the logarithm of ``softmax`` of the unmasked elements.
 
     Examples
     --------
@@ -300,7 +301,7 @@ def log_softmax(
 
 
 def softmin(input: Tensor, dim: int, *, dtype: DtypeLike | None = None, mask: Tensor | None = None) -> Tensor:
-    """Return the softmax of the negatives of the elements that are kept; 0 where they are not.
+    """Return the softmax of the negatives of the unmasked elements; 0 for masked ones.
 
     Examples
     --------
@@ -320,7 +321,7 @@ def norm(
     dtype: DtypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the norm of the vector of the elements that are kept.
+    """Return the norm of the vector of the unmasked elements.
 
     Examples
     --------
@@ -342,7 +343,7 @@ def normalize(
     dtype: DtypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the elements that are kept, divided by their norm, which is at least `eps`.
+    """Return the unmasked elements, divided by their norm, which is at least `eps`.
 
     Examples
     --------
@@ -366,7 +367,7 @@ def var(
     dtype: DtypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the variance of the elements that are kept.
+    """Return the variance of the unmasked elements.
 
     Examples
     --------
@@ -394,7 +395,7 @@ def std(
     dtype: DtypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the standard deviation of the elements that are kept.
+    """Return the standard deviation of the unmasked elements.
 
     Examples
     --------
@@ -414,7 +415,7 @@ def median(
     dtype: DtypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the median of the elements that are kept, the lower one of two.
+    """Return the median of the unmasked elements, the lower one of two.
 
     Examples
     --------

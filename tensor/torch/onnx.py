@@ -1,4 +1,4 @@
-"""``torch.onnx``: there is none, and asking for it says so."""
+"""``torch.onnx``: not supported."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["export"]
 
 
 def export(*args: object, **options: object) -> NoReturn:
-    """Raise: models are not exported to ONNX.
+    """Raise an error: export to ONNX is not supported.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""``torch.profiler``: a face of ``scopes.Timeline``, which records scopes, tensors and memory."""
+"""``torch.profiler``, based on ``scopes.Timeline``, which records scopes, tensors and memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class ProfilerActivity(Enum):
-    """What to profile; the processor is what there is."""
+    """What to profile; only the CPU has an effect."""
 
     CPU = 0
     CUDA = 1
@@ -34,7 +34,7 @@ class ProfilerActivity(Enum):
 
 
 class ProfilerAction(Enum):
-    """What a step of a ``schedule`` does."""
+    """The action for a step of a ``schedule``."""
 
     NONE = 0
     WARMUP = 1
@@ -45,7 +45,7 @@ class ProfilerAction(Enum):
 def schedule(
     *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0
 ) -> Callable[[int], ProfilerAction]:
-    """Return what each step of a loop does: skip, wait, warm up, record; over and over, or `repeat` times.
+    """Return a schedule of steps: skip, wait, warm up, record. It repeats for ever, or `repeat` times.
 
     Examples
     --------
@@ -84,7 +84,7 @@ class _Row:
 
 class _Averages(list[_Row]):
     def table(self, sort_by: str | None = None, row_limit: int = 100) -> str:
-        """Return the rows as text, the longest first."""
+        """Return the rows as text, longest time first."""
         del sort_by
         rows = sorted(self, key=lambda row: -row.cpu_time_total)[:row_limit]
         width = max([len("Name"), *(len(row.key) for row in rows)])
@@ -100,7 +100,7 @@ _running: list[profile] = []
 
 
 class record_function(ContextDecorator):  # noqa: N801 -- PyTorch's name
-    """A block, or a decorated function, whose time ``profile.key_averages()`` tells under `name`."""
+    """Context manager and decorator whose time is in ``profile.key_averages()`` under `name`."""
 
     def __init__(self, name: str, args: str | None = None) -> None:
         del args
@@ -118,18 +118,18 @@ class record_function(ContextDecorator):  # noqa: N801 -- PyTorch's name
 
 
 class profile:  # noqa: N801 -- PyTorch's name
-    """Record scopes, tensors and memory in the block: ``scopes.Timeline`` under PyTorch's names.
+    """Record scopes, tensors and memory in the block: PyTorch's interface of ``scopes.Timeline``.
 
-    Times of single ops are not recorded: ``key_averages()`` tells those of ``record_function`` blocks.
+    Times of single ops are not recorded: ``key_averages()`` only has ``record_function`` blocks.
 
     Parameters
     ----------
     activities, record_shapes, profile_memory, with_stack, with_flops, with_modules
-        Change nothing: memory is always recorded, shapes and stacks never are.
+        No effect: memory is always recorded, shapes and stacks never.
     schedule
-        Which steps are recorded, as ``schedule(...)`` returns it; ``step()`` ends one.
+        The schedule of recorded steps, from ``schedule(...)``. ``step()`` ends a step.
     on_trace_ready
-        Called with this at the end of each recording.
+        Function that is called with this profiler at the end of each recording.
 
     Examples
     --------
@@ -166,16 +166,16 @@ class profile:  # noqa: N801 -- PyTorch's name
         self._times[name] = count + 1, total + nanoseconds
 
     def start(self) -> None:
-        """Begin, as the ``with`` block does."""
+        """Start the profiler, as the ``with`` block does."""
         self._turn(self._action())
 
     def stop(self) -> None:
-        """End, as the ``with`` block does."""
+        """Stop the profiler, as the ``with`` block does."""
         if self._is_recording:
             self._end()
 
     def step(self) -> None:
-        """End a step of the loop: the schedule says what the next one does."""
+        """End a step. The schedule decides about the next one."""
         if self._schedule is None:
             self.step_num += 1
             return
@@ -214,13 +214,13 @@ class profile:  # noqa: N801 -- PyTorch's name
         self.stop()
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
-        """Write the timeline as a trace that https://ui.perfetto.dev opens."""
+        """Write the timeline as a trace for https://ui.perfetto.dev."""
         if self._timeline is None:
             raise RuntimeError("nothing was recorded: write `with torch.profiler.profile() as p:` around it")
         self._timeline.save(path)
 
     def key_averages(self, group_by_input_shape: bool = False) -> _Averages:
-        """Return how often each ``record_function`` block ran, and for how many microseconds."""
+        """Return the calls and times of each ``record_function`` block, in microseconds."""
         del group_by_input_shape
         return _Averages(_Row(key, count, total / 1000) for key, (count, total) in self._times.items())
 

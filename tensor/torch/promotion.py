@@ -1,4 +1,4 @@
-"""PyTorch's questions about dtypes."""
+"""PyTorch's functions for dtype promotion."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _rank(dtype: Dtype) -> int:
 
 
 def can_cast(from_: DtypeLike, to: DtypeLike) -> bool:
-    """Return whether a result of the dtype `from_` may be written to ``out=`` of the dtype `to`.
+    """Return whether a result of dtype `from_` can be written to ``out=`` of dtype `to`.
 
     A higher kind of number does not fit a lower one; how wide the dtypes are does not count.
 
@@ -30,7 +30,7 @@ def can_cast(from_: DtypeLike, to: DtypeLike) -> bool:
 
 
 def promote_types(type1: DtypeLike, type2: DtypeLike) -> Dtype:
-    """Return the dtype of a result of operands of two dtypes.
+    """Return the result dtype of an operation on two dtypes.
 
     Examples
     --------

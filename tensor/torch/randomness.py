@@ -1,4 +1,4 @@
-"""The state of the generator that draws when none is named."""
+"""The state of the default generator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def seed() -> int:
 
 
 def initial_seed() -> int:
-    """Return the seed that the default generator started at.
+    """Return the initial seed of the default generator.
 
     Examples
     --------
@@ -28,12 +28,12 @@ def initial_seed() -> int:
 
 
 def get_rng_state() -> dict[str, Any]:
-    """Return where the default generator is, for ``set_rng_state``."""
+    """Return the state of the default generator, for ``set_rng_state``."""
     return default_generator.get_state()
 
 
 def set_rng_state(new_state: dict[str, Any]) -> None:
-    """Go on from a state that ``get_rng_state`` returned.
+    """Set the state of the default generator, from ``get_rng_state``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""``torch.save`` and ``torch.load``: PyTorch's files, of data alone or of whole objects."""
+"""``torch.save`` and ``torch.load``: files in PyTorch's format, with data or whole objects."""
 
 from __future__ import annotations
 
@@ -24,24 +24,23 @@ __all__ = [
     "save",
 ]
 
-# By the names that files have for them. For the process as in PyTorch, and in addition for a context.
+# Allowed objects by their names in files: for the process, as in PyTorch, and for the current context.
 _allowed: dict[str, object] = {}
 _allowed_here: ContextVar[Mapping[str, object]] = ContextVar("_allowed_here", default={})  # noqa: B039 -- never written to
 
 
 def save(obj: object, f: str | PathLike[str] | BinaryIO) -> None:
-    """Write `obj` in PyTorch's format; state dicts and checkpoints of them are files that PyTorch loads too.
+    """Write `obj` in PyTorch's format. PyTorch can load state dicts and checkpoints too.
 
-    Of tensors, their values and whether they require grad; tensors that share memory are written once and
-    share it again. A path is replaced whole or not at all. Anything that Python can pickle may be in it:
-    whole modules and optimizers are saved by the names of their classes, and ``load`` takes them with
-    ``weights_only=False``, as in PyTorch. PyTorch does not take whole modules of this library.
+    The file contains the values of tensors and whether they require grad. Shared memory is written once, and
+    is shared again after ``load``. A file at `f` is replaced atomically. `obj` may contain anything that
+    Python can pickle. Whole modules and optimizers are saved with the names of their classes; ``load`` needs
+    ``weights_only=False`` for them, as in PyTorch. PyTorch can't load whole modules of this library.
 
     Raises
     ------
     pickle.PicklingError
-        If a class or function is not found by its name (a lambda, a class inside of a function), or an object
-        can't be pickled.
+        If an object can't be pickled, or a class or function can't be found by name, such as a lambda.
     TensorDisposedError
         If one of the tensors is empty.
     OSError
@@ -68,30 +67,29 @@ def load(
     weights_only: bool = True,
     mmap: bool | None = None,
 ) -> Any:
-    """Return what a file holds, of ``save``, of PyTorch's ``torch.save``, or of ``tensor.save``.
+    """Load a file from ``save``, PyTorch's ``torch.save`` or ``tensor.save``.
 
-    Tensors belong to the current scope, those of whole modules to their modules. If the file can't be loaded,
-    nothing of it is left behind.
+    Tensors belong to the current scope; those of whole modules belong to the modules. If loading fails, no
+    tensor is left.
 
     Parameters
     ----------
     map_location
-        The CPU, whatever the tensors were on. A function, or a table of devices, has nothing to decide.
+        The device, which must be the CPU. A function or a dict of devices has no effect.
     weights_only
-        Take tensors, parameters and plain data in containers, and what ``safe_globals`` allows; a file that
-        holds more is refused, and nothing in it is run. With False, Python's unpickler reads the file: **it
-        runs whatever code the author of the file wants**. Load so only what you trust.
+        Allow only tensors, parameters, plain data in containers, and objects of ``safe_globals``. Other files
+        are refused, and none of their code runs. With False, Python's unpickler reads the file: **it runs any
+        code that the author put into the file**. Use it only with files that you trust.
     mmap
-        Let tensors lie over the mapped file of a path, which must not be written to meanwhile, instead of
-        reading it at once.
+        Map the file into memory instead of reading it at once. It must not be changed while tensors use it.
 
     Raises
     ------
     CheckpointError
-        If the file is of another kind, broken or hostile; if it holds more than data and is not to be run; or
-        if it is a whole module of PyTorch, whose classes are others.
+        If the file has another format, or is broken or malicious; if it contains more than data and
+        `weights_only` is True; or if it is a whole module of PyTorch, whose classes differ.
     OSError
-        If there is no such file, or it can't be read.
+        If the file does not exist or can't be read.
     """
     if isinstance(map_location, str):
         require_cpu(map_location)
@@ -104,9 +102,9 @@ def _parameter(x: Tensor, requires_grad: bool) -> Parameter:
 
 
 def add_safe_globals(safe_globals: Sequence[Any]) -> None:
-    """Let ``load`` take these classes and functions, and so run them, from now on.
+    """Allow ``load`` to use, and so to run, these classes and functions.
 
-    Pairs ``(object, "module.name")`` say what a file calls it, if that is another name than its own.
+    A pair ``(object, "module.name")`` gives the name in files, if it differs from the object's own name.
 
     Examples
     --------
@@ -121,17 +119,17 @@ def add_safe_globals(safe_globals: Sequence[Any]) -> None:
 
 
 def clear_safe_globals() -> None:
-    """Take back what ``add_safe_globals`` has allowed."""
+    """Remove all objects that ``add_safe_globals`` has allowed."""
     _allowed.clear()
 
 
 def get_safe_globals() -> list[Any]:
-    """Return what ``load`` takes besides tensors and plain data."""
+    """Return the objects that ``load`` allows besides tensors and plain data."""
     return list(_all_allowed().values())
 
 
 def safe_globals(safe_globals: Sequence[Any]) -> AbstractContextManager[None]:
-    """Let ``load`` take these classes and functions within a ``with`` block, in this thread or task."""
+    """Return a context manager that allows ``load`` to use these classes and functions in this context."""
     return _allowing(_by_name(safe_globals))
 
 

@@ -1,4 +1,4 @@
-"""Names of PyTorch that choose how it works inside. Here they are known, and change nothing."""
+"""Settings of PyTorch that exist for compatibility and have no effect."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ strided: Final = "torch.strided"
 
 
 def compile(model: F | None = None, **options: Any) -> Any:
-    """Return `model`, a module or a function, as it is: there is no compiler.
+    """Return `model`, a module or a function, unchanged: there is no compiler.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def get_default_dtype() -> Dtype:
 
 
 def set_default_dtype(d: DtypeLike) -> None:
-    """Do nothing for float32, and raise for others: write ``dtype=`` where a tensor is made."""
+    """Do nothing for float32, and raise an error for other dtypes: pass ``dtype=`` to creation functions."""
     if as_dtype(d) != float32:
         raise InvalidArgumentError(
             f"the default dtype is float32 and stays so, not {as_dtype(d)}: write dtype= where a tensor is "

@@ -1,4 +1,4 @@
-"""``torch.linalg``: solutions, and inverses and factors with a report instead of an error."""
+"""``torch.linalg``: solvers, and inverses and factors that return an error code."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
 
 
 class CholeskyEx(NamedTuple):
-    """The factor, and the order of the first leading minor that is not positive, 0 where all are."""
+    """The factor, and the order of the first leading minor that is not positive; 0 if all are."""
 
     L: Tensor
     info: Tensor
 
 
 class InvEx(NamedTuple):
-    """The inverse, and the first pivot that is 0, counted from 1; 0 where none is."""
+    """The inverse, and the first zero pivot, counted from 1; 0 if none is zero."""
 
     inverse: Tensor
     info: Tensor
 
 
 class SolveEx(NamedTuple):
-    """The solution, and the first pivot that is 0, counted from 1; 0 where none is."""
+    """The solution, and the first zero pivot, counted from 1; 0 if none is zero."""
 
     result: Tensor
     info: Tensor
 
 
 def _first_minor(matrix: Any) -> int:
-    """Return the order of the first leading minor that is not positive, 0 where all are."""
+    """Return the order of the first leading minor that is not positive; 0 if all are."""
     for n in range(1, len(matrix) + 1):
         try:
             np.linalg.cholesky(matrix[:n, :n])
@@ -50,7 +50,7 @@ def _first_minor(matrix: Any) -> int:
 
 
 def _where_regular(A: Tensor, info: Tensor) -> Tensor:  # noqa: N803
-    """Return `A`, with the identity instead of the matrices that `info` reports."""
+    """Replace the matrices for which `info` is not 0 by the identity."""
     return tn.where((info == 0)[..., None, None], A, tn.eye(A.shape[-1], dtype=A.dtype))
 
 
@@ -61,7 +61,7 @@ def _require_regular(name: str, info: Tensor, check_errors: bool) -> None:
 
 @with_out
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:  # noqa: N803
-    """Return X with ``A @ X = B``, or with ``X @ A = B`` where `left` is False.
+    """Solve ``A @ X = B``, or ``X @ A = B`` if `left` is False.
 
     `B` is a vector, a batch of vectors (one dimension less than `A`), or matrices.
 
@@ -90,14 +90,14 @@ def solve_triangular(
     left: bool = True,
     unitriangular: bool = False,
 ) -> Tensor:
-    """Return X with ``A @ X = B`` for triangular `A`, or with ``X @ A = B`` where `left` is False.
+    """Solve ``A @ X = B`` for triangular `A`, or ``X @ A = B`` if `left` is False.
 
     Parameters
     ----------
     upper
-        Which triangle of `A` is read.
+        Whether to use the upper triangle of `A` instead of the lower one.
     unitriangular
-        Whether the diagonal counts as 1, and is not read.
+        Whether the diagonal is assumed to be 1.
 
     Examples
     --------
@@ -110,9 +110,9 @@ def solve_triangular(
 
 @with_out
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> CholeskyEx:  # noqa: N803
-    """Return what ``cholesky`` does, and whether each matrix is positive definite, instead of an error.
+    """Return the Cholesky factor, and an error code for each matrix instead of an exception.
 
-    The factor of a matrix that is not positive definite is that of the identity.
+    For a matrix that is not positive definite, the factor is the identity.
 
     Examples
     --------
@@ -134,9 +134,9 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
 
 @with_out
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> InvEx:  # noqa: N803
-    """Return what ``inv`` does, and for each matrix whether it is singular, instead of an error.
+    """Return the inverse, and an error code for each matrix instead of an exception.
 
-    The inverse of a singular matrix is that of the identity.
+    For a singular matrix, the inverse is the identity.
 
     Examples
     --------
@@ -151,7 +151,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> InvEx:  # noqa: N803
 
 @with_out
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> SolveEx:  # noqa: N803
-    """Return what ``solve`` does, and for each matrix whether it is singular, instead of an error.
+    """Return the solution, and an error code for each matrix instead of an exception.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""``torch.special``: PyTorch's second names of special functions, and those that it has only here."""
+"""``torch.special``: aliases of special functions, and functions that are only in this module."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ softmax: Final = _functions.softmax
 xlogy: Final = function(Tensor.xlogy)
 
 
-# Where the expansion for large x has all digits.
+# The threshold above which the asymptotic expansion is exact to rounding.
 _FAR = 20.0
 
 
@@ -90,7 +90,7 @@ def entr(input: Tensor) -> Tensor:
 
 @with_out
 def ndtr(input: Tensor) -> Tensor:
-    """Return the probability that a normal number lies below each element.
+    """Return the standard normal distribution function.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def i1e(input: Tensor) -> Tensor:
 
 @with_out
 def erfcx(input: Tensor) -> Tensor:
-    """Return exp(x * x) erfc(x), also where the first factor is too large and the second one too small.
+    """Return exp(x * x) * erfc(x), without overflow or underflow of the factors.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def erfcx(input: Tensor) -> Tensor:
     """
     x = input.double()
     near = x.clamp(max=_FAR)
-    # Beyond, the first terms of the expansion for large x.
+    # Above the threshold, use the first terms of the asymptotic expansion.
     inverse = 1 / x.clamp(min=_FAR).square()
     far = (1 - 0.5 * inverse + 0.75 * inverse.square()) * inverse.sqrt() / math.sqrt(math.pi)
     found = tn.where(x < _FAR, near.square().exp() * near.erfc(), far)
@@ -175,7 +175,7 @@ def erfcx(input: Tensor) -> Tensor:
 
 @with_out
 def log_ndtr(input: Tensor) -> Tensor:
-    """Return the logarithm of ``ndtr``, also where that is too small for its dtype.
+    """Return the logarithm of ``ndtr``, without underflow.
 
     Examples
     --------
@@ -191,7 +191,7 @@ def log_ndtr(input: Tensor) -> Tensor:
 
 @with_out
 def ndtri(input: Tensor) -> Tensor:
-    """Return x with ``ndtr(x)`` the given probabilities.
+    """Return the inverse of ``ndtr``.
 
     Examples
     --------
@@ -204,7 +204,7 @@ def ndtri(input: Tensor) -> Tensor:
         given = p.detach()
         size = tn.where(given > 0.5, 1 - given, given)
         x = (2 * size - 1).erfinv() * math.sqrt(2)
-        # Near 0 the error function's inverse has no digits left: Newton's steps for the logarithm from there.
+        # Near 0 the inverse error function loses precision, so refine it by Newton steps on the logarithm.
         tail = (size > 0) & (size < 0.02)
         safe = tn.where(tail, size, 0.01)
         y = -(-2 * safe.log()).sqrt()

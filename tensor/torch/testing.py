@@ -1,4 +1,4 @@
-"""``torch.testing``: comparisons that say what differs."""
+"""``torch.testing``: assertions that report the differences."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["assert_allclose", "assert_close", "make_tensor"]
 
-# Relative and absolute, as PyTorch has them.
+# Relative and absolute tolerances, as in PyTorch.
 _TOLERANCES = {
     "float16": (1e-3, 1e-5),
     "float32": (1.3e-6, 1e-5),
@@ -41,24 +41,24 @@ def assert_close(
     check_stride: bool = False,
     msg: str | Callable[[str], str] | None = None,
 ) -> None:
-    """Raise unless `actual` is close to `expected`: tensors, arrays, numbers, or sequences and dicts of them.
+    """Assert that `actual` is close to `expected`: tensors, arrays, numbers, or sequences and dicts.
 
     Parameters
     ----------
     rtol, atol
-        Both or none; by default they go by the dtype, as in PyTorch. Elements are close where
-        ``abs(actual - expected) <= atol + rtol * abs(expected)``.
+        The tolerances: pass both or none. By default they depend on the dtype, as in PyTorch. Elements are
+        close if ``abs(actual - expected) <= atol + rtol * abs(expected)``.
     equal_nan
-        nan is close to nan.
+        Whether nan equals nan.
     check_dtype
-        Dtypes are equal too.
+        Whether dtypes must be equal.
     msg
-        The error's message, or a function that makes it from the message that there would be.
+        The error message, or a function that converts the default message.
 
     Raises
     ------
     AssertionError
-        If they are not close. It names how many elements differ, and by how much.
+        If they are not close. The message gives the number and size of the differences.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def assert_close(
 def assert_allclose(
     actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True
 ) -> None:
-    """Do what ``assert_close`` does, without a look at dtypes: PyTorch's older name."""
+    """Assert as ``assert_close`` does, without checking dtypes: PyTorch's older function."""
     assert_close(actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=False)
 
 
@@ -94,7 +94,7 @@ def _difference(
     check_dtype: bool,
     place: str,
 ) -> str | None:
-    """Return how the two differ; None where they are close."""
+    """Return a text about the differences; None if both are close."""
     where = f"\n\nThe failure occurred for item {place}" if place else ""
     if isinstance(actual, Mapping) and isinstance(expected, Mapping):
         if actual.keys() != expected.keys():
@@ -168,7 +168,7 @@ def make_tensor(
     noncontiguous: bool = False,
     exclude_zero: bool = False,
 ) -> Tensor:
-    """Return a tensor of random values from `low` up to `high`, by default from -9 up to 9, as PyTorch's.
+    """Return a tensor of random values from `low` to `high`, by default from -9 to 9, as in PyTorch.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""``torch.FloatTensor`` and its like: PyTorch's old names for tensors of one dtype."""
+"""``torch.FloatTensor`` and so on: PyTorch's older types for tensors of one dtype."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ __all__ = [
 
 
 class TypedTensor(type):
-    """The type of such names: called they make a tensor, and ``isinstance`` asks for the dtype."""
+    """Metaclass of these types: a call creates a tensor, and ``isinstance`` checks the dtype."""
 
     dtype: Dtype
 
     def __call__(cls, *given: Any) -> Tensor:
-        """Return a tensor with a copy of the data given, or of the sizes given, its values not set."""
+        """Return a tensor with a copy of the given data, or an uninitialized one of the given sizes."""
         return legacy_tensor(given, cls.dtype)
 
     def __instancecheck__(cls, x: object) -> bool:
@@ -36,60 +36,60 @@ class TypedTensor(type):
 
 
 class FloatTensor(metaclass=TypedTensor):
-    """Tensors of float32: ``FloatTensor([1, 2])`` has these data, ``FloatTensor(2, 3)`` these sizes."""
+    """Type of float32 tensors: ``FloatTensor([1, 2])`` takes data, ``FloatTensor(2, 3)`` sizes."""
 
     dtype: Dtype = tn.float32
 
 
 class DoubleTensor(metaclass=TypedTensor):
-    """Tensors of float64, as `FloatTensor`."""
+    """Type of float64 tensors; see `FloatTensor`."""
 
     dtype: Dtype = tn.float64
 
 
 class HalfTensor(metaclass=TypedTensor):
-    """Tensors of float16, as `FloatTensor`."""
+    """Type of float16 tensors; see `FloatTensor`."""
 
     dtype: Dtype = tn.float16
 
 
 class BFloat16Tensor(metaclass=TypedTensor):
-    """Tensors of bfloat16, as `FloatTensor`."""
+    """Type of bfloat16 tensors; see `FloatTensor`."""
 
     dtype: Dtype = tn.bfloat16
 
 
 class LongTensor(metaclass=TypedTensor):
-    """Tensors of int64, as `FloatTensor`."""
+    """Type of int64 tensors; see `FloatTensor`."""
 
     dtype: Dtype = tn.int64
 
 
 class IntTensor(metaclass=TypedTensor):
-    """Tensors of int32, as `FloatTensor`."""
+    """Type of int32 tensors; see `FloatTensor`."""
 
     dtype: Dtype = tn.int32
 
 
 class ShortTensor(metaclass=TypedTensor):
-    """Tensors of int16, as `FloatTensor`."""
+    """Type of int16 tensors; see `FloatTensor`."""
 
     dtype: Dtype = tn.int16
 
 
 class CharTensor(metaclass=TypedTensor):
-    """Tensors of int8, as `FloatTensor`."""
+    """Type of int8 tensors; see `FloatTensor`."""
 
     dtype: Dtype = tn.int8
 
 
 class ByteTensor(metaclass=TypedTensor):
-    """Tensors of uint8, as `FloatTensor`."""
+    """Type of uint8 tensors; see `FloatTensor`."""
 
     dtype: Dtype = tn.uint8
 
 
 class BoolTensor(metaclass=TypedTensor):
-    """Tensors of bools, as `FloatTensor`."""
+    """Type of bool tensors; see `FloatTensor`."""
 
     dtype: Dtype = tn.bool

@@ -1,4 +1,4 @@
-"""``torch.version``: of PyTorch, whose names and call forms these are."""
+"""``torch.version``: the version of PyTorch's API."""
 
 from __future__ import annotations
 

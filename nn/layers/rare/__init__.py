@@ -1,1 +1,1 @@
-"""Layers that no known program uses: they complete PyTorch's names."""
+"""Rarely used layers of PyTorch."""

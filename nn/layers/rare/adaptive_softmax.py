@@ -1,4 +1,4 @@
-"""A softmax over very many classes, of which most are rare."""
+"""Adaptive softmax for very many classes."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ if TYPE_CHECKING:
 
 
 class ASMoutput(NamedTuple):
-    """The log-probability of each target, ``(batch,)``, and the loss, their negative mean."""
+    """The log-probability of each target, ``(batch,)``, and the loss, which is their negative mean."""
 
     output: Tensor
     loss: Tensor
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """The loss of a softmax whose rare classes share a few outputs (E. Grave et al., 2017).
+    """Adaptive softmax loss: rare classes are grouped in clusters (E. Grave et al., 2017).
 
-    Classes are sorted by how frequent they are. The first ones have outputs of their own in `head`; the
-    others lie in clusters, each with one output in `head` and a projection to a smaller size in `tail`.
+    Classes must be sorted by descending frequency. Each of the first classes has an output in `head`. The
+    others are in clusters. A cluster has one output in `head`, and a projection to a smaller size in `tail`.
 
     Parameters
     ----------
     in_features
         The size of an input.
     n_classes
-        How many classes there are.
+        The number of classes.
     cutoffs
-        Where clusters begin, ascending, from 1 to ``n_classes - 1``.
+        The first class of each cluster, ascending, from 1 to ``n_classes - 1``.
     div_value
-        By how much the size of each cluster's projection is smaller than that of the one before.
+        The factor by which the projection of each cluster is smaller than the previous one.
     head_bias
         Whether `head` has a bias.
     dtype, device
-        Of the parameters; ``device`` is ``"cpu"``.
+        The dtype and device of the parameters; ``device`` must be ``"cpu"``.
 
     Raises
     ------
     ValueError
-        If the cutoffs are no ascending integers in that range.
+        If the cutoffs are not ascending integers in that range.
 
     Examples
     --------
@@ -99,7 +99,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             )
 
     def reset_parameters(self) -> None:
-        """Draw the initial values again."""
+        """Initialize the parameters."""
         self.head.reset_parameters()
         for layers in self.tail:
             for layer in layers.children():
@@ -119,7 +119,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         Raises
         ------
         ValueError
-            If shapes do not fit, or a target is no class.
+            If shapes do not match, or a target is not a class.
         """
         x, wanted = (input, target) if input.ndim == 2 else (input.unsqueeze(0), target.reshape(-1))
         if x.ndim != 2 or wanted.shape != (x.shape[0],) or target.ndim != input.ndim - 1:
@@ -159,10 +159,10 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return tn.concat(parts, axis=1)
 
     def predict(self, input: Tensor) -> Tensor:
-        """Return the class of the largest probability, ``(batch,)``, for inputs ``(batch, in_features)``."""
+        """Return the most likely class, ``(batch,)``, for inputs ``(batch, in_features)``."""
         head = self.head(input)
         found: Tensor = head.argmax(dim=1)
         if (found < self.shortlist_size).all().item():
             return found
-        # Where the head's largest output is a class, that is taken, whatever lies in the clusters.
+        # If the head's largest output is a class, it is the most likely one: skip the clusters.
         return tn.where(found < self.shortlist_size, found, self._all(input, head).argmax(dim=1))

@@ -1,4 +1,4 @@
-"""Pools whose windows begin at random, as modules."""
+"""Fractional max pooling."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class _FractionalMaxPool(Dimensional):
         Parameters
         ----------
         kernel_size
-            The size of a window: one integer, or one for each dimension of space.
+            The size of a window: one integer, or one for each spatial dimension.
         output_size, output_ratio
-            The sizes of the result, or their share of the input's, between 0 and 1: one of both.
+            The output size, or its ratio to the input size, between 0 and 1. Pass exactly one.
         return_indices
-            Also return the indices of the largest elements, as ``MaxUnpool{dims}d`` takes them.
+            Also return the indices of the maxima, for ``MaxUnpool{dims}d``.
 
         Raises
         ------
         ValueError
-            If none or both of `output_size` and `output_ratio` are given, or a ratio is out of its range.
+            If neither or both of `output_size` and `output_ratio` are given, or a ratio is out of range.
 
         Examples
         --------
@@ -70,7 +70,7 @@ class _FractionalMaxPool(Dimensional):
         self.output_ratio = output_ratio
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return the largest element of each window; with `return_indices`, a tuple with their indices."""
+        """Return the maximum of each window; with `return_indices`, a tuple with their indices."""
         found = self._functions[self._dims](
             input,
             self.kernel_size,
@@ -83,8 +83,8 @@ class _FractionalMaxPool(Dimensional):
 
 
 class FractionalMaxPool2d(_FractionalMaxPool, dims=2):
-    """The largest elements of windows that begin at random, over two dimensions."""
+    """Fractional max pooling with random windows, over two dimensions."""
 
 
 class FractionalMaxPool3d(_FractionalMaxPool, dims=3):
-    """The largest elements of windows that begin at random, over three dimensions."""
+    """Fractional max pooling with random windows, over three dimensions."""

@@ -1,4 +1,4 @@
-"""Layers of convolutions that take the number of channels from their first input."""
+"""Convolution layers that infer `in_channels` from their first input."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class _LazyConvolution(LazyDimensional, Convolution):
             self.register_parameter("bias", UninitializedParameter(dtype=dtype))
 
     def reset_parameters(self) -> None:
-        """Draw both parameters again, if they have their shapes."""
+        """Initialize both parameters, if they have shapes."""
         if not self.has_uninitialized_params():
             super().reset_parameters()
 
     def initialize_parameters(self, input: Tensor, *_: Any) -> None:
-        """Take the number of channels of `input`, unless a state dict has given the shapes."""
+        """Set `in_channels` from `input`, unless a state dict has set the shapes."""
         space = self._dims
         if input.ndim not in (space + 1, space + 2):
             raise InvalidArgumentError(
@@ -68,7 +68,7 @@ class _LazyConv(_LazyConvolution):
         Parameters
         ----------
         out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, dtype
-            As ``Conv{dims}d`` has them.
+            As in ``Conv{dims}d``.
 
         Examples
         --------
@@ -105,7 +105,7 @@ class _LazyConvTranspose(_LazyConvolution):
         ----------
         out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation, padding_mode,
         dtype
-            As ``ConvTranspose{dims}d`` has them.
+            As in ``ConvTranspose{dims}d``.
 
         Examples
         --------
@@ -138,24 +138,24 @@ class _LazyConvTranspose(_LazyConvolution):
 
 
 class LazyConv1d(_LazyConv, Conv1d, dims=1):
-    """A ``Conv1d`` whose ``in_channels`` are those of its first input."""
+    """``Conv1d`` that infers ``in_channels`` from its first input."""
 
 
 class LazyConv2d(_LazyConv, Conv2d, dims=2):
-    """A ``Conv2d`` whose ``in_channels`` are those of its first input."""
+    """``Conv2d`` that infers ``in_channels`` from its first input."""
 
 
 class LazyConv3d(_LazyConv, Conv3d, dims=3):
-    """A ``Conv3d`` whose ``in_channels`` are those of its first input."""
+    """``Conv3d`` that infers ``in_channels`` from its first input."""
 
 
 class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d, dims=1):
-    """A ``ConvTranspose1d`` whose ``in_channels`` are those of its first input."""
+    """``ConvTranspose1d`` that infers ``in_channels`` from its first input."""
 
 
 class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d, dims=2):
-    """A ``ConvTranspose2d`` whose ``in_channels`` are those of its first input."""
+    """``ConvTranspose2d`` that infers ``in_channels`` from its first input."""
 
 
 class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d, dims=3):
-    """A ``ConvTranspose3d`` whose ``in_channels`` are those of its first input."""
+    """``ConvTranspose3d`` that infers ``in_channels`` from its first input."""

@@ -1,4 +1,4 @@
-"""A linear layer that takes the size of its inputs from the first of them."""
+"""Linear layer that infers `in_features` from its first input."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class LazyLinear(LazyModuleMixin, Linear):
-    """A ``Linear`` whose ``in_features`` is the size of the last dimension of its first input.
+    """``Linear`` that infers ``in_features`` from the last dimension of its first input.
 
     Parameters
     ----------
     out_features
         The size of an output.
     bias
-        Whether there is a bias.
+        Whether to add a bias.
     dtype
         The dtype of the parameters; float32 for None.
 
@@ -47,12 +47,12 @@ class LazyLinear(LazyModuleMixin, Linear):
             self.register_parameter("bias", UninitializedParameter(dtype=dtype))
 
     def reset_parameters(self) -> None:
-        """Draw both parameters again, if they have their shapes."""
+        """Initialize both parameters, if they have shapes."""
         if not self.has_uninitialized_params():
             super().reset_parameters()
 
     def initialize_parameters(self, input: Tensor, *_: Any) -> None:
-        """Take the size of `input`, unless a state dict has given the shapes."""
+        """Set `in_features` from `input`, unless a state dict has set the shapes."""
         self.in_features: int = input.shape[-1]
         if self.has_uninitialized_params():
             for x, shape in (

@@ -1,4 +1,4 @@
-"""Batch and instance norms that take the number of channels from their first input."""
+"""Batch and instance norms that infer `num_features` from their first input."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _LazyNorm(LazyDimensional, ChannelNorm):
         Parameters
         ----------
         eps, momentum, affine, track_running_stats, dtype, bias
-            As that layer has them.
+            As in that layer.
 
         Examples
         --------
@@ -67,12 +67,12 @@ class _LazyNorm(LazyDimensional, ChannelNorm):
         return 1 if self._shapes[input.ndim].startswith("(batch") else 0
 
     def reset_parameters(self) -> None:
-        """Set parameters and running figures to their start, if they have shapes."""
+        """Reset the parameters and running statistics, if they have shapes."""
         if not self.has_uninitialized_params():
             super().reset_parameters()
 
     def initialize_parameters(self, input: Tensor, *_: Any) -> None:
-        """Take the number of channels of `input`, unless a state dict has given the shapes."""
+        """Set `num_features` from `input`, unless a state dict has set the shapes."""
         self.num_features: int = input.shape[self._channel_dim(input)]
         if not self.has_uninitialized_params():
             return
@@ -83,24 +83,24 @@ class _LazyNorm(LazyDimensional, ChannelNorm):
 
 
 class LazyBatchNorm1d(_LazyNorm, BatchNorm1d, dims=1):
-    """A ``BatchNorm1d`` whose ``num_features`` are the channels of its first input."""
+    """``BatchNorm1d`` that infers ``num_features`` from its first input."""
 
 
 class LazyBatchNorm2d(_LazyNorm, BatchNorm2d, dims=2):
-    """A ``BatchNorm2d`` whose ``num_features`` are the channels of its first input."""
+    """``BatchNorm2d`` that infers ``num_features`` from its first input."""
 
 
 class LazyBatchNorm3d(_LazyNorm, BatchNorm3d, dims=3):
-    """A ``BatchNorm3d`` whose ``num_features`` are the channels of its first input."""
+    """``BatchNorm3d`` that infers ``num_features`` from its first input."""
 
 
 class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d, dims=1):
-    """An ``InstanceNorm1d`` whose ``num_features`` are the channels of its first input."""
+    """``InstanceNorm1d`` that infers ``num_features`` from its first input."""
 
 
 class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d, dims=2):
-    """An ``InstanceNorm2d`` whose ``num_features`` are the channels of its first input."""
+    """``InstanceNorm2d`` that infers ``num_features`` from its first input."""
 
 
 class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d, dims=3):
-    """An ``InstanceNorm3d`` whose ``num_features`` are the channels of its first input."""
+    """``InstanceNorm3d`` that infers ``num_features`` from its first input."""

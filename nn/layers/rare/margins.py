@@ -1,4 +1,4 @@
-"""Losses by how far one score or distance is from being above another by a margin, as modules."""
+"""Margin losses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _PairLoss(Loss):
 
 
 class MarginRankingLoss(_PairLoss):
-    """How far one score is from being above another; see ``functional.margin_ranking_loss``.
+    """Margin ranking loss of two scores; see ``functional.margin_ranking_loss``.
 
     Examples
     --------
@@ -41,7 +41,7 @@ class MarginRankingLoss(_PairLoss):
 
 
 class HingeEmbeddingLoss(Loss):
-    """Distances of what is alike, and nearness of all else; see ``functional.hinge_embedding_loss``.
+    """Hinge loss of distances of similar and dissimilar pairs; see ``functional.hinge_embedding_loss``.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class HingeEmbeddingLoss(Loss):
 
 
 class SoftMarginLoss(PlainLoss):
-    """The logistic loss, with targets 1 and -1; see ``functional.soft_margin_loss``.
+    """Logistic loss with targets 1 and -1; see ``functional.soft_margin_loss``.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class SoftMarginLoss(PlainLoss):
 
 
 class CosineEmbeddingLoss(_PairLoss):
-    """Angles between what is alike, and between all else; see ``functional.cosine_embedding_loss``.
+    """Cosine loss of similar and dissimilar pairs; see ``functional.cosine_embedding_loss``.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class CosineEmbeddingLoss(_PairLoss):
 
 
 class TripletMarginLoss(Loss):
-    """How far an anchor is from one vector, and how near to another; see ``functional.triplet_margin_loss``.
+    """Triplet loss of anchor, positive and negative; see ``functional.triplet_margin_loss``.
 
     Examples
     --------
@@ -127,17 +127,17 @@ class TripletMarginLoss(Loss):
 
 
 class TripletMarginWithDistanceLoss(Loss):
-    """The same with a distance of your own; see ``functional.triplet_margin_with_distance_loss``.
+    """Triplet loss with your own distance function; see ``functional.triplet_margin_with_distance_loss``.
 
     Parameters
     ----------
     distance_function
-        Returns the distance of each vector of one tensor from that of another; ``PairwiseDistance()`` by
-        default.
+        Function of two tensors that returns the distance of each pair of vectors. The default is
+        ``PairwiseDistance()``.
     margin
-        By how much, above 0.
+        The margin, above 0.
     swap
-        Take the distance between the two vectors, where that is less than the anchor's.
+        Use the distance of positive and negative if the anchor is further from the negative.
     reduction
         ``"mean"``, ``"sum"`` or ``"none"``.
 
@@ -177,12 +177,12 @@ class TripletMarginWithDistanceLoss(Loss):
 
 
 class MultiMarginLoss(Loss):
-    """How near other classes come to the target's; see ``functional.multi_margin_loss``.
+    """Multi-class margin loss; see ``functional.multi_margin_loss``.
 
     Parameters
     ----------
     weight
-        What each class counts, shape ``(classes,)``; a buffer of the module, which takes the tensor itself.
+        The weight of each class, shape ``(classes,)``. It is registered as a buffer, without a copy.
 
     Examples
     --------
@@ -214,7 +214,7 @@ class MultiMarginLoss(Loss):
 
 
 class MultiLabelMarginLoss(PlainLoss):
-    """How near other classes come to those of several targets; see ``functional.multilabel_margin_loss``.
+    """Margin loss for several target classes; see ``functional.multilabel_margin_loss``.
 
     Examples
     --------
@@ -228,12 +228,12 @@ class MultiLabelMarginLoss(PlainLoss):
 
 
 class MultiLabelSoftMarginLoss(WeightedLoss):
-    """Cross entropy of the answer yes, the mean over classes; see ``functional.multilabel_soft_margin_loss``.
+    """Binary cross entropy, averaged over classes; see ``functional.multilabel_soft_margin_loss``.
 
     Parameters
     ----------
     weight
-        What each class counts, shape ``(classes,)``; a buffer of the module, which takes the tensor itself.
+        The weight of each class, shape ``(classes,)``. It is registered as a buffer, without a copy.
 
     Examples
     --------

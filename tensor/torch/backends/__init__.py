@@ -1,4 +1,4 @@
-"""``torch.backends``: none of them is here; their switches can be set and change nothing."""
+"""``torch.backends``: not available. Their settings can be assigned and have no effect."""
 
 from tensor.torch.backends import cuda, cudnn, mps
 

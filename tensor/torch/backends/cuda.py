@@ -1,4 +1,4 @@
-"""``torch.backends.cuda``: not built."""
+"""``torch.backends.cuda``: not available."""
 
 from tensor.torch.accelerator import is_available as is_built
 
@@ -6,7 +6,7 @@ __all__ = ["is_built", "matmul"]
 
 
 class _Products:
-    """Switches of products on CUDA devices, which nothing reads."""
+    """Settings of matrix products on CUDA devices, without effect."""
 
     allow_tf32: bool = False
     allow_fp16_reduced_precision_reduction: bool = False

@@ -1,4 +1,4 @@
-"""``torch.backends.cudnn``: not built. Programs set its switches at their start, and nothing reads them."""
+"""``torch.backends.cudnn``: not available. Programs may assign its settings, which have no effect."""
 
 from tensor.torch.accelerator import is_available
 

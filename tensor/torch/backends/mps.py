@@ -1,4 +1,4 @@
-"""``torch.backends.mps``: not built."""
+"""``torch.backends.mps``: not available."""
 
 from tensor.torch.accelerator import is_available
 from tensor.torch.accelerator import is_available as is_built

@@ -1,4 +1,4 @@
-"""The distribution of 0 and 1."""
+"""The Bernoulli distribution."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Bernoulli(Distribution):
-    """1 with probability `probs`, or ``sigmoid(logits)``, else 0.
+    """Bernoulli distribution: 1 with probability `probs` or ``sigmoid(logits)``, else 0.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class Bernoulli(Distribution):
         return self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return a draw of 0 and 1, or one for each element of `sample_shape`."""
+        """Return a sample, or samples of shape `sample_shape`."""
         with no_grad():
             return self.probs.detach().expand(self._shape_of(sample_shape)).bernoulli()
 

@@ -1,4 +1,4 @@
-"""The distribution over places."""
+"""The categorical distribution."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Categorical(Distribution):
-    """A place of the last dimension, by the weights `probs` there, or by ``softmax(logits)``.
+    """Distribution over the indices of the last dimension, with weights `probs` or ``softmax(logits)``.
 
     Examples
     --------
@@ -44,19 +44,19 @@ class Categorical(Distribution):
                 "probs", logical_and(given >= 0, given.sum(-1, keepdim=True) > 0), "weights above 0"
             )
             self.probs = given / given.sum(-1, keepdim=True)
-            # Logarithms that are finite.
+            # Make the logarithms finite.
             eps = {2: 2.0**-10, 4: 2.0**-23, 8: 2.0**-52}[given.itemsize]
             self.logits = self.probs.clamp(eps, 1 - eps).log()
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return a place, or one for each element of `sample_shape`, of each row of weights."""
+        """Return an index for each row of weights, or samples of shape `sample_shape`."""
         with no_grad():
             rows = self.probs.detach().reshape(-1, self.probs.shape[-1])
             drawn = rows.multinomial(prod(sample_shape), True)
             return drawn.mT.reshape(*sample_shape, *self.batch_shape)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Return the logarithm of the probability of each place in `value`."""
+        """Return the logarithm of the probability of each index in `value`."""
         count = self.logits.shape[-1]
         self._require("value", logical_and(value >= 0, value < count), f"a place from 0 to {count - 1}")
         places = value.long().unsqueeze(-1)

@@ -1,4 +1,4 @@
-"""What all distributions have."""
+"""Base class of distributions."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 class Distribution:
-    """A distribution over numbers, or several side by side: one for each element of `batch_shape`.
+    """Base class of distributions: one for each element of `batch_shape`.
 
-    Derive, and define ``sample`` or ``rsample``, ``log_prob`` and ``entropy``.
+    Subclasses define ``sample`` or ``rsample``, ``log_prob`` and ``entropy``.
 
     Parameters
     ----------
     batch_shape
-        The shape of one draw.
+        The shape of one sample.
     validate_args
-        Whether parameters and values are looked at: an error names those that no distribution has.
+        Whether to check parameters and values, and raise an error for invalid ones.
     """
 
     has_rsample = False
@@ -34,19 +34,19 @@ class Distribution:
         self._validates = validate_args is not False
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return a draw, or one for each element of `sample_shape`, in front; without gradient history."""
+        """Return a sample, or samples with leading dimensions `sample_shape`, without gradient history."""
         with no_grad():
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return a draw through which gradients flow to the parameters, where that is possible."""
+        """Return a sample that is differentiable with respect to the parameters (reparameterized)."""
         del sample_shape
         raise NotImplementedError(
             f"{type(self).__name__} has no draws that carry gradients: use sample() and log_prob()"
         )
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Return the logarithm of the probability, or of its density, at `value`."""
+        """Return the logarithm of the probability or density at `value`."""
         raise NotImplementedError
 
     def entropy(self) -> Tensor:
@@ -57,13 +57,13 @@ class Distribution:
         return (*sample_shape, *self.batch_shape)
 
     def _require(self, name: str, holds: Tensor, what: str) -> None:
-        """Raise unless `holds` is true everywhere."""
+        """Raise an error unless all elements of `holds` are true."""
         if self._validates and not bool(holds.all().item()):
             raise InvalidArgumentError(f"{type(self).__name__}: {name} must be {what}, everywhere")
 
 
 def broadcast_parameters(*parameters: Any) -> tuple[Tensor, ...]:
-    """Return parameters, tensors and numbers, as tensors of one shape; numbers take a tensor's dtype."""
+    """Return tensors and numbers as tensors of one shape. Numbers get the dtype of the tensors."""
     tensors = [x for x in parameters if hasattr(x, "dtype")]
     like = tensors[0] if tensors else tn.tensor(0.0)
     return tuple(

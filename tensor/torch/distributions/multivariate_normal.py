@@ -1,4 +1,4 @@
-"""The normal distribution of vectors."""
+"""The multivariate normal distribution."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class MultivariateNormal(Distribution):
-    """Normal vectors of mean `loc`, ``(*, n)``, and a covariance, ``(*, n, n)``, given in one of three forms.
+    """Multivariate normal distribution with mean `loc`, ``(*, n)``, and covariance ``(*, n, n)``.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class MultivariateNormal(Distribution):
         factor = scale_tril if covariance_matrix is None else linalg.cholesky(covariance_matrix)
         if factor is None:
             raise InvalidArgumentError("MultivariateNormal needs a matrix")
-        self.loc: Tensor = loc + factor[..., 0] * 0  # in the shape of both
+        self.loc: Tensor = loc + factor[..., 0] * 0  # broadcast to both shapes
         super().__init__(self.loc.shape[:-1], validate_args)
         self.event_shape = self.loc.shape[-1:]
         self.scale_tril: Tensor = factor.expand(*self.batch_shape, *factor.shape[-2:])

@@ -17,7 +17,7 @@ _HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
 
 
 class Normal(Distribution):
-    """Normal numbers of mean `loc` and standard deviation `scale`.
+    """Normal distribution with mean `loc` and standard deviation `scale`.
 
     Examples
     --------
@@ -65,11 +65,11 @@ class Normal(Distribution):
         return 0.5 + _HALF_LOG_2_PI + self.scale.log()
 
     def cdf(self, value: Tensor) -> Tensor:
-        """Return the probability of numbers up to `value`."""
+        """Return the cumulative distribution function at `value`."""
         return 0.5 * (1 + erf((value - self.loc) / (self.scale * math.sqrt(2))))
 
     def icdf(self, value: Tensor) -> Tensor:
-        """Return the number up to which there is the probability `value`."""
+        """Return the inverse cumulative distribution function at `value`."""
         return self.loc + self.scale * erfinv(2 * value - 1) * math.sqrt(2)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""The even distribution."""
+"""The uniform distribution."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Uniform(Distribution):
-    """Numbers drawn evenly from `low` to `high`, not included.
+    """Uniform distribution from `low` to `high`, exclusive.
 
     Examples
     --------
@@ -35,7 +35,7 @@ class Uniform(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        """The middle."""
+        """The mean."""
         return (self.high + self.low) / 2
 
     @property
@@ -49,12 +49,12 @@ class Uniform(Distribution):
         return (self.high - self.low).square() / 12
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return ``low + (high - low) * even noise``."""
+        """Return ``low + (high - low) * noise`` with uniform noise."""
         noise = self.low.new_empty(self._shape_of(sample_shape)).uniform_()
         return self.low + noise * (self.high - self.low)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Return the logarithm of the density at `value`: minus infinity outside, or an error (validated)."""
+        """Return the logarithm of the density at `value`; -inf outside, or an error with validation."""
         inside = logical_and(self.low <= value, value < self.high)
         self._require("value", logical_and(self.low <= value, value <= self.high), "between low and high")
         return inside.to(self.low.dtype).log() - (self.high - self.low).log()

@@ -1,4 +1,4 @@
-"""``torch.nn.parallel`` where there is no other device: the module runs here, as in PyTorch."""
+"""``torch.nn.parallel`` without other devices: the module runs on the CPU, as in PyTorch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
 
 
 class DataParallel(Module):
-    """A module that hands its inputs on to `module`, whose names it puts ``module.`` before.
+    """Wrapper that passes its inputs to `module`. Its parameter names have the prefix ``module.``.
 
     Examples
     --------
@@ -32,24 +32,24 @@ class DataParallel(Module):
         self.module = module
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """Return what the module makes of the inputs."""
+        """Return the output of the module."""
         return self.module(*inputs, **kwargs)
 
 
 class DistributedDataParallel(Module):
-    """A replica that all workers of a job train together: ``nn.parallel.prepare`` under PyTorch's name.
+    """Replica for data-parallel training: PyTorch's name for ``nn.parallel.prepare``.
 
-    Outside of a job of ``nn.parallel.Trainer`` the module is trained alone. `module` is the replica; its
-    names have ``module.`` before them, as in PyTorch.
+    Outside of a job of ``nn.parallel.Trainer`` it trains alone. `module` is the replica. Parameter names have
+    the prefix ``module.``, as in PyTorch.
 
     Parameters
     ----------
     bucket_cap_mb
-        How many MiB of gradients are exchanged at a time.
+        The size of a bucket of gradients in MiB.
     find_unused_parameters
         As for ``nn.parallel.prepare``.
     device_ids, output_device, dim, broadcast_buffers, process_group, gradient_as_bucket_view, static_graph
-        Change nothing.
+        No effect.
 
     Examples
     --------
@@ -82,11 +82,11 @@ class DistributedDataParallel(Module):
         )
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """Return what the module makes of the inputs."""
+        """Return the output of the module."""
         return self.module(*inputs, **kwargs)
 
     def no_sync(self) -> AbstractContextManager[None]:
-        """Let gradients gather in this worker alone inside the block, for several backwards."""
+        """Return a context manager that accumulates gradients locally, for several backwards."""
         return parallel.no_sync(self.module)
 
 
@@ -98,7 +98,7 @@ def data_parallel(
     dim: int = 0,
     module_kwargs: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Return what `module` makes of `inputs`, a tuple of them or one.
+    """Return ``module(*inputs)``. A single input needs no tuple.
 
     Examples
     --------

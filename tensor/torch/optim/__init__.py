@@ -11,7 +11,7 @@ __all__ += _ours.__all__
 
 
 class SparseAdam:
-    """Raises: gradients are dense here, also those of embeddings.
+    """Not supported: constructing it raises an error, because all gradients are dense.
 
     Examples
     --------

@@ -1,7 +1,6 @@
-"""``torch.signal.windows``: weights that fade out to both sides.
+"""``torch.signal.windows``: window functions.
 
-A window of ``sym=False`` is that of one element more, without its last one: its copies, one behind the
-other, are periodic.
+``sym=False`` returns a periodic window: the window with one more element, without the last one.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ __all__ = [
 
 
 def _window(name: str, m: int, sym: bool, options: dict[str, Any], of: Callable[[Any, int], Any]) -> Tensor:
-    """Return what `of` makes of the places 0, 1, ..., and of the last one."""
+    """Return ``of(n, last)`` for the indices `n` and the last index."""
     if m < 0:
         raise InvalidArgumentError(f"{name}: the window has at least 0 elements, not {m}")
     given = here(options)
@@ -50,7 +49,7 @@ def _window(name: str, m: int, sym: bool, options: dict[str, Any], of: Callable[
 
 
 def general_cosine(M: int, *, a: Sequence[float], sym: bool = True, **options: Any) -> Tensor:  # noqa: N803
-    """Return the sum of cosines with the weights `a`, of alternating sign.
+    """Return the general cosine window: a sum of cosines with weights `a` of alternating sign.
 
     Examples
     --------
@@ -70,7 +69,7 @@ def general_cosine(M: int, *, a: Sequence[float], sym: bool = True, **options: A
 
 
 def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **options: Any) -> Tensor:  # noqa: N803
-    """Return ``alpha - (1 - alpha) * cos``.
+    """Return the general Hamming window: ``alpha - (1 - alpha) * cos``.
 
     Examples
     --------
@@ -82,7 +81,7 @@ def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **options:
 
 
 def hamming(M: int, *, sym: bool = True, **options: Any) -> Tensor:  # noqa: N803
-    """Return Hamming's window.
+    """Return the Hamming window.
 
     Examples
     --------
@@ -94,7 +93,7 @@ def hamming(M: int, *, sym: bool = True, **options: Any) -> Tensor:  # noqa: N80
 
 
 def hann(M: int, *, sym: bool = True, **options: Any) -> Tensor:  # noqa: N803
-    """Return Hann's window: half of 1 less a cosine.
+    """Return the Hann window: ``(1 - cos) / 2``.
 
     Examples
     --------
@@ -106,7 +105,7 @@ def hann(M: int, *, sym: bool = True, **options: Any) -> Tensor:  # noqa: N803
 
 
 def blackman(M: int, *, sym: bool = True, **options: Any) -> Tensor:  # noqa: N803
-    """Return Blackman's window.
+    """Return the Blackman window.
 
     Examples
     --------
@@ -118,7 +117,7 @@ def blackman(M: int, *, sym: bool = True, **options: Any) -> Tensor:  # noqa: N8
 
 
 def nuttall(M: int, *, sym: bool = True, **options: Any) -> Tensor:  # noqa: N803
-    """Return Nuttall's window, as Heinzel defines it.
+    """Return the Nuttall window in Heinzel's definition.
 
     Examples
     --------
@@ -130,7 +129,7 @@ def nuttall(M: int, *, sym: bool = True, **options: Any) -> Tensor:  # noqa: N80
 
 
 def bartlett(M: int, *, sym: bool = True, **options: Any) -> Tensor:  # noqa: N803
-    """Return Bartlett's window: a triangle.
+    """Return the Bartlett window: a triangle.
 
     Examples
     --------
@@ -142,7 +141,7 @@ def bartlett(M: int, *, sym: bool = True, **options: Any) -> Tensor:  # noqa: N8
 
 
 def cosine(M: int, *, sym: bool = True, **options: Any) -> Tensor:  # noqa: N803
-    """Return half a period of a sine.
+    """Return the cosine window: half a period of a sine.
 
     Examples
     --------
@@ -161,7 +160,7 @@ def exponential(
     sym: bool = True,
     **options: Any,
 ) -> Tensor:
-    """Return exp(-distance / tau) from the middle, or from `center`, which takes ``sym=False``.
+    """Return the exponential window: exp(-distance / tau) from the middle, or from `center` if not `sym`.
 
     Examples
     --------
@@ -183,7 +182,7 @@ def exponential(
 
 
 def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **options: Any) -> Tensor:  # noqa: N803
-    """Return the normal density's shape with the standard deviation `std`, in elements.
+    """Return the Gaussian window with standard deviation `std`, in elements.
 
     Examples
     --------
@@ -197,7 +196,7 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **options: Any) -> T
 
 
 def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **options: Any) -> Tensor:  # noqa: N803
-    """Return Kaiser's window of shape `beta`.
+    """Return the Kaiser window with shape parameter `beta`.
 
     Examples
     --------

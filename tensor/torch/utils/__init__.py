@@ -1,4 +1,4 @@
-"""``torch.utils``: data sets and checkpoints of activations."""
+"""``torch.utils``: data sets and activation checkpointing."""
 
 from tensor.torch.utils import checkpoint, data
 

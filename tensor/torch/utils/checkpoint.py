@@ -15,6 +15,6 @@ __all__ = ["checkpoint"]
 
 
 def checkpoint(function: Callable[..., R], *args: object, use_reentrant: bool = False) -> R:
-    """Return ``function(*args)``, which is run again in backward instead of keeping what it saved."""
+    """Return ``function(*args)``. Backward runs it again instead of saving intermediate tensors."""
     del use_reentrant
     return autograd.checkpoint(function, *args)
