@@ -71,7 +71,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     gain = _GAINS.get(nonlinearity)
     if gain is None:
         known = sorted([*_GAINS, "leaky_relu"])
-        raise ValueError(f"calculate_gain knows {known}, not {shown(nonlinearity)}")
+        raise ValueError(f"calculate_gain: nonlinearity must be one of {known}, not {shown(nonlinearity)}")
     return gain
 
 
@@ -175,7 +175,7 @@ def trunc_normal_(
     inside = _below((b - mean) / std) - _below((a - mean) / std) if std > 0 and a < b else 0.0
     if inside < 1e-6:
         raise ValueError(
-            f"trunc_normal_: next to nothing of a normal distribution with mean {mean} and std {std} lies "
+            f"trunc_normal_: almost no value of a normal distribution with mean {mean} and std {std} is "
             f"from {a} to {b}: widen the bounds"
         )
     numbers = numbers_of(generator)

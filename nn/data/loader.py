@@ -229,7 +229,7 @@ class DataLoader(Generic[T_co, B_co]):
             return idle
         if multiprocessing.current_process().daemon:
             raise RuntimeError(
-                "a DataLoader inside of a worker can't start workers of its own: pass num_workers=0 there"
+                "a DataLoader inside a worker can't start its own workers: pass num_workers=0 there"
             )
         context: Any = self.multiprocessing_context
         if context is None or isinstance(context, str):

@@ -174,7 +174,9 @@ class WeightedRandomSampler(Sampler[int]):
             raise InvalidArgumentError(f"num_samples is a number, at least 1, not {shown(num_samples)}")
         self.weights = np.array(weights, np.float64)
         if self.weights.ndim != 1 or not (self.weights >= 0).all() or not 0 < self.weights.sum() < np.inf:
-            raise InvalidArgumentError("weights are one for each sample, at least 0, some of them above it")
+            raise InvalidArgumentError(
+                "weights must have one number for each sample, at least 0 and not all 0"
+            )
         if not replacement and num_samples > np.count_nonzero(self.weights):
             raise InvalidArgumentError(
                 f"num_samples={num_samples}, and only {np.count_nonzero(self.weights)} samples have a weight "

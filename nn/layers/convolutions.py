@@ -240,8 +240,8 @@ class _ConvTranspose(Convolution):
             n < 0 or n >= jump for n, jump in zip(more, self.stride, strict=True)
         ):
             raise ValueError(
-                f"{type(self).__name__}: an output of sizes {wanted} was asked for; for this input they are "
-                f"from {tuple(least)} on, each by less than its stride {self.stride} more"
+                f"{type(self).__name__}: output_size is {wanted}; for this input the sizes must be at least "
+                f"{tuple(least)}, and larger by less than the stride {self.stride}"
             )
         return more
 

@@ -219,7 +219,7 @@ def _require_alike(name: str, before: Tensor, after: Tensor, unsafe: bool) -> No
     if (before.shape, before.dtype) != (after.shape, after.dtype):
         raise InvalidArgumentError(
             f"register_parametrization: {name!r} of shape {before.shape} and {before.dtype} would have shape "
-            f"{after.shape} and {after.dtype}: pass unsafe=True if the module can do with that"
+            f"{after.shape} and {after.dtype}: pass unsafe=True if the module supports that"
         )
 
 

@@ -1,1 +1,1 @@
-"""The compiled heart: what a scope may own, the scope, the current one, and what is counted."""
+"""Compiled core: disposables, scopes, the current scope, and counters."""

@@ -1,4 +1,4 @@
-"""Add to the ``TypeError`` of a wrong call how to write the call."""
+"""Add advice to the ``TypeError`` of a call with wrong arguments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _advisers: dict[str, Adviser] = {}
 
 
 def advise_calls_of(package: str, adviser: Adviser) -> None:
-    """Call `adviser` for the advice when a call does not fit the parameters of a function of `package`.
+    """Register a function that gives advice on wrong arguments for functions of `package`.
 
     The functions are those that ``clear_errors_of`` was called for.
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 class ScopeDisposedError(RuntimeError):
     """A scope was used after it had ended.
 
-    Open a new one with ``new_dispose_scope()``, or move what should live longer before the scope ends
+    Open a new scope with ``new_dispose_scope()``, or move objects out before the scope ends
     (``scope.move_to_outer(x)``, ``scope.detach(x)``).
     """
 
@@ -41,13 +41,13 @@ class ScopeLimitError(RuntimeError):
     scope_name : str or None
         The name of the scope that has the limit.
     figure : str
-        What is limited: ``"bytes"`` or ``"members"``.
+        The limited quantity: ``"bytes"`` or ``"members"``.
     limit : int
-        The most that it may own.
+        The limit.
     would_be : int
-        What it would own.
+        The amount that it would own.
     largest : tuple of str
-        Its largest members, in words. They keep nothing alive.
+        Descriptions of its largest members. They keep nothing alive.
 
     Examples
     --------
@@ -82,7 +82,7 @@ class ScopeLimitError(RuntimeError):
 
 
 def ending_by(scope: DisposeScope | None) -> str:
-    """Return how something ended that `scope` disposed at its end; None: by ``dispose()``."""
+    """Return a text on how an object ended: by the end of `scope`, or by ``dispose()`` for None."""
     if scope is None:
         return "it was disposed by dispose()"
     return f"its dispose scope{'' if scope.name is None else f' {scope.name!r}'} ended"

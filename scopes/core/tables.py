@@ -1,4 +1,4 @@
-"""Tables of figures as HTML."""
+"""Format figures as an HTML table."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ _SUSPENDABLE = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GE
 
 
 def clear_frames_of(package: str) -> None:
-    """Let scopes clear the frames of `package` (a top-level package) when an exception leaves them.
+    """Make scopes clear the frames of `package` (a top-level package) in exceptions.
 
     Examples
     --------
@@ -43,8 +43,8 @@ def _clear_traceback(traceback: TracebackType | None) -> None:
     while traceback is not None:
         frame = traceback.tb_frame
         if is_ours(frame) and not frame.f_code.co_flags & _SUSPENDABLE:
-            # Not a generator's frame: the generator may have caught the error and may continue. And not a
-            # frame that still runs, such as a library function around the scope's block: clear() raises.
+            # Skip frames of generators, which may have caught the error and may continue. A frame that still
+            # runs, such as a library function around the scope's block, makes clear() raise.
             with suppress(RuntimeError):
                 frame.clear()
         traceback = traceback.tb_next

@@ -32,7 +32,7 @@ def device_count() -> int:
 
 def set_device_index(device: object) -> None:
     """Raise an error: there is no accelerator."""
-    raise InvalidArgumentError(f"there is no accelerator here, and none to choose as {device!r}: use 'cpu'")
+    raise InvalidArgumentError(f"there is no accelerator {device!r}: use 'cpu'")
 
 
 def synchronize(device: object = None) -> None:

@@ -18,7 +18,7 @@ __all__ = [
     "synchronize",
 ]
 
-_NONE = "there is no CUDA device here: all memory is the processor's. Ask torch.cuda.is_available() first"
+_NONE = "there is no CUDA device: all tensors are in CPU memory. Check torch.cuda.is_available() first"
 
 
 def is_initialized() -> bool:

@@ -304,7 +304,9 @@ def searchsorted(
     [[1], [1]]
     """
     if right and side == "left":
-        raise InvalidArgumentError("searchsorted: right=True and side='left' say opposite things; give one")
+        raise InvalidArgumentError(
+            "searchsorted: right=True and side='left' contradict each other: pass one of them"
+        )
     found = tn.searchsorted(
         sorted_sequence, tn.asarray(input), side=side or ("right" if right else "left"), sorter=sorter
     )
