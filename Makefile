@@ -150,7 +150,7 @@ check: $(VENV)/.has-check $(VENV)/.built
 	$(BIN)/python .ci/write-stubs --check
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cython-lint $(PACKAGES)
 	$(BIN)/stubtest --mypy-config-file pyproject.toml --ignore-disjoint-bases \
-		--allowlist .ci/stubtest-allowlist --ignore-unused-allowlist $(MODULES) tensor.torch.functions
+		--allowlist .ci/stubtest-allowlist --ignore-unused-allowlist $(MODULES) tensor._tensor tensor.torch.functions
 
 docs: $(VENV)/.has-docs $(VENV)/.built
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -b html docs docs/_build/html

@@ -46,7 +46,8 @@ from tensor.creation.from_data import (
     zeros,
     zeros_like,
 )
-from tensor.creation.random import Generator, manual_seed, rand, rand_like, randn, randn_like
+from tensor.creation.generators import Generator, manual_seed
+from tensor.creation.random import rand, rand_like, randn, randn_like
 from tensor.creation.ranges import arange, eye, linspace
 from tensor.io.dlpack import from_dlpack
 from tensor.io.printing import get_printoptions, set_printoptions

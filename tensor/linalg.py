@@ -5,10 +5,6 @@ parts are named tuples.
 """
 
 from tensor.ops.factorizations import (
-    EighResult,
-    EigResult,
-    QRResult,
-    SVDResult,
     cholesky,
     eig,
     eigh,
@@ -21,6 +17,7 @@ from tensor.ops.factorizations import (
 from tensor.ops.lapack import LinAlgError
 from tensor.ops.linalg import cross, diagonal, matmul, outer, tensordot, trace, vecdot
 from tensor.ops.norms import matrix_norm, matrix_rank
+from tensor.ops.results import EighResult, EigResult, QRResult, SVDResult
 from tensor.ops.scans import vector_norm
 from tensor.ops.shapes import matrix_transpose
 from tensor.ops.solving import SlogdetResult, det, inv, matrix_power, pinv, slogdet, solve

@@ -19,8 +19,8 @@ from tensor.core.donation import composite, last_use, widening
 from tensor.core.storage import snapshot
 from tensor.core.tensor import TensorCore, wrap, wrap_snapshot, wrap_snapshot_unowned, wrap_unowned
 from tensor.core.writing import writing, writing_all
+from tensor.creation.generators import default_generator, numbers_of
 from tensor.creation.legacy import legacy_tensor
-from tensor.creation.random import default_generator, numbers_of
 from tensor.kernels.context import run_kernel
 from tensor.kernels.threads import configure_threads
 from tensor.memory.buffer import owner_of
@@ -30,8 +30,9 @@ from tensor.ops.gamma import bessel_i
 from tensor.ops.indexing import Key
 from tensor.ops.messages import Operand, explain
 from tensor.ops.rare.complex_views import view_as_complex, view_as_real
-from tensor.ops.rare.factoring import LUFactor, LUFactorEx, factor_lu, solve_lu, solve_triangular
+from tensor.ops.rare.factoring import factor_lu, solve_lu, solve_triangular
 from tensor.ops.rare.lu import plu, unpack_plu
+from tensor.ops.results import LUFactor, LUFactorEx
 from tensor.tape.hooks import HookTable, RemovableHandle
 from tensor.tape.modes import is_recording
 from tensor.tape.nodes import Leaf, become_leaf

@@ -19,7 +19,7 @@ from scopes import new_dispose_scope
 from tensor.autograd.nesting import map_nested
 from tensor.core.storage import history_group_of, join_storage, on_same_storage, snapshot_share
 from tensor.core.tensor import TensorCore, wrap_share
-from tensor.creation.random import default_generator
+from tensor.creation.generators import default_generator
 from tensor.tape.modes import (
     Recorder,
     Recording,

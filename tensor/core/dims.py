@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Sizes = int | tuple[int, ...] | list[int]
+# The dimensions of a reduction; None for all.
+Axis = int | tuple[int, ...] | None
 
 
 def dim_of(op: str, dim: int, ndim: int) -> int:

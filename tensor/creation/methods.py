@@ -13,7 +13,8 @@ from tensor._errors import InvalidArgumentError
 from tensor.core.dims import sizes_of
 from tensor.core.tensor import TensorCore
 from tensor.creation.from_data import empty, full, tensor, zeros
-from tensor.creation.random import Generator, normal_array, numbers_of, uniform_array
+from tensor.creation.generators import Generator, numbers_of
+from tensor.creation.random import normal_array, uniform_array
 from tensor.kernels.context import run_kernel
 from tensor.ops.data import as_tensor
 

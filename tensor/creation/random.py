@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, Any
-from weakref import WeakSet, ref
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tensor._dtypes import DtypeLike, as_dtype, float32, float64, is_bfloat16, is_inexact
 from tensor.core.dims import sizes_of
 from tensor.creation.from_data import finish, shape_of
+from tensor.creation.generators import numbers_of
 from tensor.kernels.context import run_kernel
 
 if TYPE_CHECKING:
@@ -18,183 +17,7 @@ if TYPE_CHECKING:
 
     from tensor._dtypes import Array, Dtype
     from tensor._tensor import Tensor
-
-
-_generators: WeakSet[Generator] = WeakSet()
-
-
-class Generator:
-    """A stream of random numbers (PCG64) that any number of threads may draw from.
-
-    Which numbers a thread gets when several draw is chance; that nobody gets the same ones is not.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> g = tensor.Generator().manual_seed(0)
-    >>> state = g.get_state()
-    >>> first = tensor.rand(3, generator=g)
-    >>> g.set_state(state)
-    >>> bool((tensor.rand(3, generator=g) == first).all())
-    True
-    """
-
-    __slots__ = ("__weakref__", "_streams")
-
-    def __init__(self) -> None:
-        # The seed and NumPy's generator, under one key. No lock: an assignment replaces both, setdefault()
-        # lets one of several threads be the first. Made at the first draw: NumPy loads its random module no
-        # earlier either.
-        self._streams: dict[str, tuple[int, np.random.Generator]] = {}
-        _generators.add(self)
-
-    def manual_seed(self, seed: int) -> Generator:
-        """Set the seed, and return the generator.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.Generator().manual_seed(7).initial_seed()
-        7
-        """
-        if not isinstance(seed, (int, np.integer)):
-            raise TypeError(f"a seed is an integer, not {type(seed).__name__}")
-        self._streams["now"] = _stream_from(int(seed))
-        return self
-
-    def seed(self) -> int:
-        """Set a seed from the operating system, and return it.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> g = tensor.Generator()
-        >>> g.seed() == g.initial_seed()
-        True
-        """
-        seed = _seed_of_the_system()
-        self.manual_seed(seed)
-        return seed
-
-    def initial_seed(self) -> int:
-        """Return the seed that the stream started at.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.Generator().manual_seed(3).initial_seed()
-        3
-        """
-        return self._started()[0]
-
-    def get_state(self) -> dict[str, Any]:
-        """Return where in the stream the generator is, for `set_state`; it can be pickled.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> sorted(tensor.Generator().get_state())
-        ['seed', 'stream']
-        """
-        seed, numbers = self._started()
-        return {"seed": seed, "stream": numbers.bit_generator.state}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from where another generator, or this one earlier, was.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> a, b = tensor.Generator(), tensor.Generator()
-        >>> b.set_state(a.get_state())
-        >>> tensor.rand(1, generator=a).item() == tensor.rand(1, generator=b).item()
-        True
-        """
-        numbers = np.random.Generator(np.random.PCG64(0))
-        try:
-            numbers.bit_generator.state = state["stream"]
-            seed = int(state["seed"])
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise ValueError(
-                f"this is no state of a generator ({error!r}): pass what get_state() returned"
-            ) from None
-        self._streams["now"] = seed, numbers
-
-    @property
-    def numbers(self) -> np.random.Generator:
-        """NumPy's generator under this one, for draws that this namespace does not have.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.Generator().manual_seed(0).numbers.permutation(4).shape
-        (4,)
-        """
-        return self._started()[1]
-
-    def _started(self) -> tuple[int, np.random.Generator]:
-        found = self._streams.get("now")
-        if found is None:
-            found = self._streams.setdefault("now", _stream_from(_seed_of_the_system()))
-        return found
-
-    def __repr__(self) -> str:
-        return f"<Generator seeded with {self.initial_seed()}>"
-
-
-def _stream_from(seed: int) -> tuple[int, np.random.Generator]:
-    # A negative seed stands for its two's complement, as in PyTorch.
-    return seed, np.random.Generator(np.random.PCG64(seed % 2**64))
-
-
-def _seed_of_the_system() -> int:
-    return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
-
-
-# Where each generator was when a fork began.
-_at_fork: list[tuple[ref[Generator], dict[str, Any]]] = []
-
-
-def _note_states() -> None:
-    global _at_fork
-    _at_fork = [(ref(x), x.get_state()) for x in list(_generators) if x._streams]
-
-
-def _go_on_in_child() -> None:
-    """Create new NumPy generators: a thread that drew at the fork may hold the lock of the old one."""
-    for weak, state in _at_fork:
-        generator = weak()
-        if generator is not None:
-            generator.set_state(state)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_note_states, after_in_child=_go_on_in_child)
-
-default_generator: Generator = Generator()
-
-
-def manual_seed(seed: int) -> Generator:
-    """Set the seed of the default generator, and return the generator.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> a = tensor.manual_seed(0) and tensor.rand(2)
-    >>> b = tensor.manual_seed(0) and tensor.rand(2)
-    >>> a.tolist() == b.tolist()
-    True
-    """
-    return default_generator.manual_seed(seed)
-
-
-def numbers_of(generator: Generator | None) -> np.random.Generator:
-    """Return NumPy's generator under `generator`, under the default one for None."""
-    if generator is None:
-        return default_generator.numbers
-    if not isinstance(generator, Generator):
-        raise TypeError(f"generator must be a tensor.Generator, not {type(generator).__name__}")
-    return generator.numbers
+    from tensor.creation.generators import Generator
 
 
 def _floating(op: str, dtype: DtypeLike | None) -> Dtype:

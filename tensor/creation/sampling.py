@@ -20,7 +20,8 @@ from tensor._dtypes import (
 from tensor.core.bfloat16 import widen
 from tensor.core.tensor import TensorCore, wrap
 from tensor.creation.from_data import shape_of
-from tensor.creation.random import Generator, normal_array, numbers_of, uniform_array
+from tensor.creation.generators import Generator, numbers_of
+from tensor.creation.random import normal_array, uniform_array
 from tensor.kernels.context import run_kernel
 from tensor.ops.data import as_tensor
 

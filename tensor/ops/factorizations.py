@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from tensor.ops.elementwise import conj
 from tensor.ops.joining import concat
 from tensor.ops.lapack import matrices_of, record_outputs, run_lapack
 from tensor.ops.linalg import matmul
+from tensor.ops.results import EighResult, EigResult, QRResult, SVDResult
 from tensor.ops.shapes import matrix_transpose
 from tensor.tape.modes import is_recording
 from tensor.tape.recording import record, wrap_recorded
@@ -20,35 +21,6 @@ from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
-
-
-class EighResult(NamedTuple):
-    """Eigenvalues in ascending order, and eigenvectors in the columns of a matrix."""
-
-    eigenvalues: Tensor
-    eigenvectors: Tensor
-
-
-class EigResult(NamedTuple):
-    """Eigenvalues in no order, and eigenvectors of length 1 in the columns of a matrix; both complex."""
-
-    eigenvalues: Tensor
-    eigenvectors: Tensor
-
-
-class QRResult(NamedTuple):
-    """A matrix with orthonormal columns, and an upper triangular one, whose product is the original."""
-
-    Q: Tensor
-    R: Tensor
-
-
-class SVDResult(NamedTuple):
-    """Left singular vectors in columns, singular values descending, right singular vectors in rows."""
-
-    U: Tensor
-    S: Tensor
-    Vh: Tensor
 
 
 _cholesky = of_any_dtype(np.linalg.cholesky)

@@ -14,8 +14,8 @@ from tensor.core.tensor import TensorCore, wrap
 from tensor.ops.data import as_data, as_tensor
 from tensor.ops.elementwise import ceil, floor, isnan, lerp, multiply, subtract, where
 from tensor.ops.elementwise import round as round_even
+from tensor.ops.results import Sorted
 from tensor.ops.selecting import take_along_axis
-from tensor.ops.sorting import Sorted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

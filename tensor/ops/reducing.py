@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import TYPE_CHECKING, overload
 
 from tensor._dtypes import as_dtype, float32, is_inexact
 from tensor._errors import InvalidArgumentError, shown
@@ -15,6 +15,7 @@ from tensor.ops.casts import astype
 from tensor.ops.data import as_tensor
 from tensor.ops.elementwise import divide, isnan, logical_not, maximum, minimum, where
 from tensor.ops.factorizations import svdvals
+from tensor.ops.results import ValuesAndIndices
 from tensor.ops.shapes import expand_dims
 
 if TYPE_CHECKING:
@@ -22,14 +23,7 @@ if TYPE_CHECKING:
 
     from tensor._dtypes import DtypeLike
     from tensor._tensor import Tensor
-    from tensor.ops.reductions import Axis
-
-
-class ValuesAndIndices(NamedTuple):
-    """What ``max``, ``min`` and ``sort`` along a dimension give: elements, and where they were."""
-
-    values: Tensor
-    indices: Tensor
+    from tensor.core.dims import Axis
 
 
 # Inside the class, neighbours have methods of such names.

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 
     from tensor._dtypes import Array, DtypeLike
     from tensor._tensor import Tensor
+    from tensor.core.dims import Axis
     from tensor.ops.messages import Operand
-
-Axis = int | tuple[int, ...] | None
 
 # Called with (array, axis, dtype, out, keepdims, initial): by place, 200 ns quicker than np.sum and its kin.
 add_reduce: Callable[..., Any] = np.add.reduce

@@ -23,8 +23,8 @@ from tensor.ops.reductions import add_reduce, maximum_reduce, minimum_reduce
 if TYPE_CHECKING:
     from tensor._dtypes import Array, DtypeLike
     from tensor._tensor import Tensor
+    from tensor.core.dims import Axis
     from tensor.ops.messages import Operand
-    from tensor.ops.reductions import Axis
 
 
 def _axis_to_run_along(name: str, x: Operand, axis: int | None) -> int:

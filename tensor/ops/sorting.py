@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from tensor.core.dims import dim_of
 from tensor.core.tensor import TensorCore, wrap
 from tensor.kernels.context import run_kernel
 from tensor.ops.data import as_data, as_tensor
+from tensor.ops.results import Sorted
 from tensor.ops.selecting import take_along_axis
 
 if TYPE_CHECKING:
@@ -20,13 +21,6 @@ if TYPE_CHECKING:
     from tensor.ops import distinct
 else:
     distinct = ModuleOnDemand("tensor.ops.distinct")
-
-
-class Sorted(NamedTuple):
-    """Values in order, and where each was."""
-
-    values: Tensor
-    indices: Tensor
 
 
 def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:

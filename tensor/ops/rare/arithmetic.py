@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,16 +15,10 @@ from tensor.kernels.context import run_kernel
 from tensor.ops import elementwise as f
 from tensor.ops.data import as_data, as_tensor
 from tensor.ops.messages import Operand
+from tensor.ops.results import Frexp
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
-
-
-class Frexp(NamedTuple):
-    """What ``frexp`` gives: fractions between 0.5 and 1, and the powers of 2 beside them."""
-
-    mantissa: Tensor
-    exponent: Tensor
 
 
 class Arithmetic(TensorCore):

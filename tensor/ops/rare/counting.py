@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,8 +17,8 @@ from tensor.ops import elementwise as f
 from tensor.ops.data import as_data, as_tensor
 from tensor.ops.joining import concat
 from tensor.ops.order_statistics import quantiles
+from tensor.ops.results import Extremes, Histogram, Sorted
 from tensor.ops.selecting import take_along_axis
-from tensor.ops.sorting import Sorted
 from tensor.tape.recording import record, wrap_recorded
 from tensor.tape.rules import RULES
 
@@ -27,20 +27,6 @@ if TYPE_CHECKING:
 
     from tensor._dtypes import Array
     from tensor._tensor import Tensor
-
-
-class Histogram(NamedTuple):
-    """What ``histogram`` gives: how many elements lie in each bin, and where the bins begin and end."""
-
-    hist: Tensor
-    bin_edges: Tensor
-
-
-class Extremes(NamedTuple):
-    """What ``aminmax`` gives."""
-
-    min: Tensor
-    max: Tensor
 
 
 class Counting(TensorCore):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tensor._tensor import Tensor
+    from tensor.ops.results import QRResult
 
 # Terms of the exponential's series: good to 1e-16 for matrices of norm 1/2.
 _TERMS = 16
@@ -58,7 +59,7 @@ class Decomposing(TensorCore):
         return factorizations.cholesky(as_tensor(self), upper=upper)
 
     @composite
-    def qr(self, some: bool = True) -> factorizations.QRResult:
+    def qr(self, some: bool = True) -> QRResult:
         """Return Q and R: `tensor.linalg.qr`; with ``some=False`` Q is square.
 
         Examples

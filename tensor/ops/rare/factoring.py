@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,40 +15,12 @@ from tensor.ops.lapack import matrices_of, run_lapack
 from tensor.ops.linalg import matmul
 from tensor.ops.moving import tril, triu
 from tensor.ops.rare import lu
+from tensor.ops.results import LUFactor, LUFactorEx, Reflectors, TriangularSolve
 from tensor.ops.shapes import matrix_transpose
 from tensor.ops.solving import solve
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
-
-
-class LUFactor(NamedTuple):
-    """Both factors in one matrix, and LAPACK's pivots."""
-
-    LU: Tensor
-    pivots: Tensor
-
-
-class LUFactorEx(NamedTuple):
-    """The same, with the first pivot that is 0, counted from 1; 0 where none is."""
-
-    LU: Tensor
-    pivots: Tensor
-    info: Tensor
-
-
-class TriangularSolve(NamedTuple):
-    """The solution, and a copy of the coefficients."""
-
-    solution: Tensor
-    cloned_coefficient: Tensor
-
-
-class Reflectors(NamedTuple):
-    """R, with the reflectors below its diagonal, and their factors."""
-
-    a: Tensor
-    tau: Tensor
 
 
 _qr = of_any_dtype(np.linalg.qr)
