@@ -39,8 +39,14 @@ cdef enum:
     _KEEPER = 32
     _ALWAYS = 64
     _FOREIGN_CODE = 128
+    _LEAF = 256  # holds nothing and never changes
     _ASK = 512
 
+
+# Instances of exactly these classes never change, and hold no object.
+cdef frozenset _LEAVES = frozenset(
+    {str, bytes, int, float, complex, bool, type(None), type(...), type(NotImplemented)}
+)
 
 cdef extern from "scopes/foreign/walk.h" namespace "scopes" nogil:
     cdef cppclass Verdicts:
@@ -48,8 +54,13 @@ cdef extern from "scopes/foreign/walk.h" namespace "scopes" nogil:
         void put(PyTypeObject* kind, int verdict)
         void forget(PyTypeObject* kind)
 
+    cdef cppclass Leaves:
+        vector[PyObject*] owned
+        void clear()
+
     cdef cppclass Root:
         PyObject* reference
+        const void* address
         int verdict
         Py_ssize_t number
 
@@ -57,7 +68,7 @@ cdef extern from "scopes/foreign/walk.h" namespace "scopes" nogil:
         PyObject* module
         PyObject* name
 
-    cdef cppclass Hit:
+    cdef cppclass Item:
         PyObject* object
         PyObject* keeper
         PyObject* first
@@ -67,14 +78,17 @@ cdef extern from "scopes/foreign/walk.h" namespace "scopes" nogil:
 
     cdef cppclass Walk:
         vector[PyObject*] unknown, released
-        vector[Hit] hits
-        Walk(Verdicts* verdicts)
+        vector[Item] hits
+        Walk(Verdicts* verdicts, Leaves* leaves)
         void begin()
         void seek(PyObject* object)
-        bint is_done()
         void look_at_part(PyObject* object)
-        void look_inside(const Root& root, bint is_part)
-        void look_at_place(const Place& place)
+        void look_at_wholes(const vector[Root]& roots, Py_ssize_t newest)
+        void look_at_keepers(
+            const vector[Root]& roots, bint of_libraries, Py_ssize_t older, Py_ssize_t newest
+        )
+        void look_at_places(const vector[Place]& places)
+        void go_on()
         void drop()
 
 
@@ -138,6 +152,7 @@ cdef class Keepers:
 
     cdef object judge, is_keeper, is_transient, places, parts
     cdef Verdicts verdicts
+    cdef Leaves leaves_met
     # By address; those of keepers in order of discovery, which the roots repeat for walks.
     cdef dict classes, keepers
     # Those among them that are modules and the like.
@@ -181,7 +196,7 @@ cdef class Keepers:
         return self.judge_class(kind) if verdict < 0 else verdict
 
     cdef int judge_class(self, kind) except -1:
-        cdef int verdict = self.judge(kind)
+        cdef int verdict = _LEAF if kind in _LEAVES else self.judge(kind)
         cdef _Class known = _Class.__new__(_Class)
         known.address = <size_t><PyObject*>kind
         known.known = self
@@ -204,6 +219,17 @@ cdef class Keepers:
     def _collecting(self, phase, _info):
         if phase == "start":
             self.register(0)
+
+    def leaves(self):
+        """Return the strings, numbers and the like that walks have met and this remembers.
+
+        These are at most 100,000, and 8 MiB.
+        """
+        return _objects_of(self.leaves_met.owned)
+
+    def forget_leaves(self):
+        """Forget all leaves that walks have met."""
+        self.leaves_met.clear()
 
     def look(self):
         """Find the keepers that are new, and return how many there have been so far; -1 before `begin`.
@@ -267,7 +293,8 @@ cdef class Keepers:
 
     cdef int add_root(self, _Keeper keeper) except -1:
         cdef Root root
-        root.reference, root.verdict, root.number = <PyObject*>keeper.reference, keeper.verdict, keeper.number
+        root.reference, root.address = <PyObject*>keeper.reference, <void*>keeper.address
+        root.verdict, root.number = keeper.verdict, keeper.number
         keeper.place = self.roots.size()
         self.roots.push_back(root)
         return 0
@@ -347,7 +374,7 @@ cdef class _Walk:
 
     def __cinit__(self, Keepers known):
         self.known = known
-        self.walk = new Walk(&known.verdicts)
+        self.walk = new Walk(&known.verdicts, &known.leaves_met)
 
     def __dealloc__(self):
         del self.walk
@@ -381,35 +408,23 @@ cdef class _Walk:
         walk.begin()
         for x in sought.values():
             walk.seek(<PyObject*>x)
-        for root in self.known.roots:
-            if root.verdict & _ALWAYS and root.verdict & _SOUGHT and root.number <= newest:
-                walk.look_inside(root, True)
+        walk.look_at_wholes(self.known.roots, newest)
         for x in parts:
             walk.look_at_part(<PyObject*>x)
+        walk.go_on()
         if not is_strict:
             # Libraries come first: what they hold is kept with a graph too.
-            self.look_at_keepers(older, True, newest)
-            for place in self.known.globals_:
-                walk.look_at_place(place)
-            self.look_at_keepers(older, False, newest)
+            walk.look_at_keepers(self.known.roots, True, older, newest)
+            walk.look_at_places(self.known.globals_)
+            walk.look_at_keepers(self.known.roots, False, older, newest)
         return walk.unknown.empty()
-
-    cdef int look_at_keepers(self, Py_ssize_t older, bint of_libraries, Py_ssize_t newest) except -1:
-        for root in self.known.roots:
-            if self.walk.is_done():
-                break
-            if root.verdict & _SOUGHT or (root.verdict & _FOREIGN_CODE != 0) != of_libraries:
-                continue
-            if root.number <= older or (root.verdict & _ALWAYS and root.number <= newest):
-                self.walk.look_inside(root, False)
-        return 0
 
     cdef dict found(self):
         """Return what the walk has found, as `Keepers.find` does."""
         cdef dict found = {}
         # By what an object was found through.
         cdef dict labels = {}
-        cdef Hit hit
+        cdef Item hit
         for i in range(self.walk.hits.size()):
             hit = self.walk.hits[i]
             x = <object>hit.object
@@ -424,7 +439,7 @@ cdef class _Walk:
             found[id(x)] = labels[key], hit.verdict & _ALWAYS != 0
         return found
 
-    cdef object label(self, Hit& hit):
+    cdef object label(self, Item& hit):
         """Return which attribute, cache or global keeps an object."""
         if hit.place.module is not NULL:
             module = (<object>hit.place.module)()
@@ -440,7 +455,7 @@ cdef class _Walk:
             return f"the generator {called}()"
         return type(owner).__name__ if called is None else f"the cache of {called}()"
 
-    cdef object name_of(self, owner, Hit& hit):
+    cdef object name_of(self, owner, Item& hit):
         held = dict_of(owner)
         if held is not None:
             wanted = hit.second if hit.first is <PyObject*>held else hit.first

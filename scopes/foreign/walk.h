@@ -15,9 +15,15 @@ namespace scopes {
 
 // As in keepers.pyx.
 enum : int {
-    SOUGHT = 1, ITEMS = 2, VALUES = 4, ATTRIBUTES = 8, REFERENTS = 16, ALWAYS = 64,
-    WALKED = ITEMS | VALUES | ATTRIBUTES | REFERENTS
+    SOUGHT = 1, ITEMS = 2, VALUES = 4, ATTRIBUTES = 8, REFERENTS = 16, KEEPER = 32, ALWAYS = 64, FOREIGN_CODE = 128,
+    LEAF = 256, WALKED = ITEMS | VALUES | ATTRIBUTES | REFERENTS
 };
+
+inline void prefetch(const void* address) {
+#ifdef __GNUC__
+    __builtin_prefetch(address);
+#endif
+}
 
 inline size_t spread(const void* address) {
     return static_cast<size_t>((static_cast<uint64_t>(reinterpret_cast<uintptr_t>(address) >> 4)
@@ -53,54 +59,142 @@ public:
     }
 };
 
-// The objects that a walk has met. A new walk forgets all of them at no cost.
-class Met {
-    struct Slot { const PyObject* object; uint32_t walk; };
-    std::vector<Slot> slots = std::vector<Slot>(4096, Slot{nullptr, 0});
+// A set of objects that are alive, by address: one bit for each place in a page where an object may begin. No two
+// objects begin within the size of an object. Objects of one kind are often neighbours, so that the set is small.
+class Objects {
+    static constexpr uintptr_t BITS = 256;
+    struct Page { uintptr_t number; uint64_t bits[BITS / 64]; uint32_t turn; };
+    std::vector<Page> pages = std::vector<Page>(256, Page{});
+    Page* last = nullptr;
     size_t count = 0;
-    uint32_t walk = 0;
+    uint32_t turn = 1;
 
-    Slot* place_of(const PyObject* object) {
-        size_t i = spread(object) & (slots.size() - 1);
-        while (slots[i].walk == walk && slots[i].object != object)
-            i = (i + 1) & (slots.size() - 1);
-        return &slots[i];
+    static uintptr_t place_of(const PyObject* object) { return reinterpret_cast<uintptr_t>(object) / sizeof(PyObject); }
+
+    // Returns the page with a number, or an empty place for it.
+    Page* find(uintptr_t number) {
+        size_t i = static_cast<size_t>((number * 0x9E3779B97F4A7C15ull) >> 32) & (pages.size() - 1);
+        while (pages[i].turn == turn && pages[i].number != number)
+            i = (i + 1) & (pages.size() - 1);
+        return &pages[i];
+    }
+    Page* page_of(uintptr_t number) {
+        if (last == nullptr || last->number != number) {
+            Page* page = find(number);
+            if (page->turn != turn)
+                return nullptr;
+            last = page;
+        }
+        return last;
+    }
+    Page* new_page(uintptr_t number) {
+        if (++count * 2 > pages.size()) {
+            std::vector<Page> old(pages.size() * 2, Page{});
+            old.swap(pages);
+            for (const Page& each : old)
+                if (each.turn == turn)
+                    *find(each.number) = each;
+        }
+        last = find(number);
+        *last = Page{number, {}, turn};
+        return last;
     }
 
 public:
     void clear() {
         count = 0;
-        if (++walk == 0) {
-            std::fill(slots.begin(), slots.end(), Slot{nullptr, 0});
-            walk = 1;
+        last = nullptr;
+        if (++turn == 0) {
+            std::fill(pages.begin(), pages.end(), Page{});
+            turn = 1;
         }
+    }
+    bool has(const PyObject* object) {
+        uintptr_t place = place_of(object);
+        const Page* page = page_of(place / BITS);
+        return page != nullptr && (page->bits[place % BITS / 64] >> (place % 64) & 1);
     }
     // Adds an object, and returns whether it is new.
     bool add(const PyObject* object) {
-        Slot* slot = place_of(object);
-        if (slot->walk == walk)
-            return false;
-        *slot = Slot{object, walk};
-        if (++count * 2 > slots.size()) {
-            std::vector<Slot> old(slots.size() * 2, Slot{nullptr, 0});
-            old.swap(slots);
-            for (const Slot& each : old)
-                if (each.walk == walk)
-                    *place_of(each.object) = each;
-        }
-        return true;
+        uintptr_t place = place_of(object);
+        Page* page = page_of(place / BITS);
+        if (page == nullptr)
+            page = new_page(place / BITS);
+        uint64_t &bits = page->bits[place % BITS / 64], bit = uint64_t(1) << (place % 64);
+        bool is_new = !(bits & bit);
+        bits |= bit;
+        return is_new;
     }
 };
 
-// A keeper: its weak reference (null when it has gone), what is known of its class, and its number.
-struct Root { PyObject* reference; int verdict; Py_ssize_t number; };
+// Leaves that walks have met: strings, numbers and the like, of exactly Python's classes. They hold nothing and never
+// change, so that a walk that meets one again does not read it. This owns them, so that no other object has the address
+// of one.
+class Leaves {
+    static constexpr size_t MOST = 100000, MOST_BYTES = size_t(8) << 20, LONGEST = 200;
+    // A full set is emptied after so many walks: what it holds may have gone elsewhere.
+    static constexpr size_t WALKS = 1000;
+    Objects known;
+    size_t bytes = 0, walks = 0;
+
+    // Returns the bytes of a leaf at most, or 0 for one that is too large.
+    static size_t size_of(PyObject* leaf) {
+        if (PyUnicode_CheckExact(leaf)) {
+            size_t length = static_cast<size_t>(PyUnicode_GET_LENGTH(leaf));
+            return length > LONGEST ? 0 : 80 + 4 * length;
+        }
+        if (PyBytes_CheckExact(leaf)) {
+            size_t length = static_cast<size_t>(PyBytes_GET_SIZE(leaf));
+            return length > LONGEST ? 0 : 48 + length;
+        }
+        if (PyLong_CheckExact(leaf)) {
+            int overflow = 0;
+            PyLong_AsLongLongAndOverflow(leaf, &overflow);
+            return overflow ? 0 : 48;
+        }
+        return 48;
+    }
+
+public:
+    std::vector<PyObject*> owned;
+
+    ~Leaves() { clear(); }
+
+    bool has(const PyObject* object) { return known.has(object); }
+    void add(PyObject* leaf) {
+        size_t size = size_of(leaf);
+        if (size == 0 || owned.size() == MOST || bytes + size > MOST_BYTES || !known.add(leaf))
+            return;
+        owned.push_back(Py_NewRef(leaf));
+        bytes += size;
+    }
+    void begin_walk() {
+        if (++walks >= WALKS) {
+            walks = 0;
+            if (owned.size() == MOST || bytes + 1024 > MOST_BYTES)
+                clear();
+        }
+    }
+    // Frees leaves, which runs no Python code.
+    void clear() {
+        known.clear();
+        bytes = 0;
+        std::vector<PyObject*> freed;
+        freed.swap(owned);
+        for (PyObject* leaf : freed)
+            Py_DECREF(leaf);
+    }
+};
+
+// A keeper: its weak reference (null when it has gone), its address, what is known of its class, and its number.
+struct Root { PyObject* reference; const void* address; int verdict; Py_ssize_t number; };
 
 // A global of a module, which is known by a weak reference.
 struct Place { PyObject* module; PyObject* name; };
 
-// How an object that is sought was found. This owns its references to objects.
+// An object, and how the walk came to it, or an object that was sought, and how it was found.
 // `first` is what the keeper holds, `second` the value if that is a dict: they tell the attribute's name.
-struct Hit {
+struct Item {
     PyObject *object, *keeper, *first, *second;
     int verdict;
     Place place;
@@ -122,123 +216,207 @@ inline PyObject* object_of(PyObject* reference) {
 #endif
 }
 
-class Walk {
-    static constexpr size_t AHEAD = 16;
+// Items on their way: each new one displaces one that came `COUNT` items earlier. The processor fetches meanwhile what
+// was asked for when an item came. Most of a walk's time is the wait for memory.
+class Pipe {
+    static constexpr size_t COUNT = 16;
+    Item items[COUNT] = {};
+    size_t next = 0, count = 0;
 
+public:
+    // Returns the item that leaves; its object is null if there is none.
+    Item put(const Item& item) {
+        count += (item.object != nullptr) - (items[next].object != nullptr);
+        Item earlier = std::exchange(items[next], item);
+        next = (next + 1) % COUNT;
+        return earlier;
+    }
+    // Returns the oldest item.
+    Item take() {
+        while (items[next].object == nullptr)
+            next = (next + 1) % COUNT;
+        return put(Item{});
+    }
+    bool is_empty() const { return count == 0; }
+};
+
+class Walk {
     Verdicts* verdicts;
+    Leaves* leaves;
     std::unordered_map<PyObject*, bool> sought;  // whether it was found
     size_t missing = 0;
-    Met met;
-    std::vector<PyObject*> stack, children;
-    PyObject* coming[AHEAD] = {};
-    size_t next = 0;
-    PyObject *keeper = nullptr, *first = nullptr, *second = nullptr;
-    int verdict = 0;
-    Place place = {nullptr, nullptr};
+    Objects met;
+    std::vector<Item> stack;
+    Pipe coming, opening;
+    // Keepers and what they hold, a group at a time.
+    std::vector<Item> group;
+    Item now = {};
 
 public:
     std::vector<PyObject*> unknown;  // classes that nobody has judged; owned
-    std::vector<Hit> hits;
+    std::vector<Item> hits;  // they own their objects
     std::vector<PyObject*> released;  // to be released when the walk is over
 
-    explicit Walk(Verdicts* known) : verdicts(known) {}
+    Walk(Verdicts* verdicts_known, Leaves* leaves_known) : verdicts(verdicts_known), leaves(leaves_known) {}
 
     void begin() {
         sought.clear();
         met.clear();
-        stack.clear();
         missing = 0;
+        leaves->begin_walk();
     }
 
     void seek(PyObject* object) { missing += sought.emplace(object, false).second; }
-    bool is_done() const { return missing == 0; }
 
     // Looks at an object that is a part of a keeper.
     void look_at_part(PyObject* object) {
-        keeper = first = second = nullptr;
-        verdict = ALWAYS;
-        place = {nullptr, nullptr};
+        now = Item{};
+        now.verdict = ALWAYS;
         enter(object);
+    }
+    // Looks at the parts of keepers that may be sought themselves, up to the number `newest`.
+    void look_at_wholes(const std::vector<Root>& roots, Py_ssize_t newest) {
+        for (const Root& root : roots)
+            if (root.verdict & ALWAYS && root.verdict & SOUGHT && root.number <= newest)
+                look_inside(root, true);
+        look_at_group();
+    }
+    // Looks at all that keepers hold which have a number up to `older`, or are always keepers and have one up to `newest`.
+    void look_at_keepers(const std::vector<Root>& roots, bool of_libraries, Py_ssize_t older, Py_ssize_t newest) {
+        constexpr size_t AHEAD = 16;
+        for (size_t i = 0; i < roots.size() && missing != 0; ++i) {
+            if (i + AHEAD < roots.size()) {
+                prefetch(roots[i + AHEAD].reference);
+                prefetch(roots[i + AHEAD].address);
+            }
+            const Root& root = roots[i];
+            if (root.verdict & SOUGHT || bool(root.verdict & FOREIGN_CODE) != of_libraries)
+                continue;
+            if (root.number <= older || (root.verdict & ALWAYS && root.number <= newest))
+                look_inside(root, false);
+        }
+        look_at_group();
         go_on();
     }
-    // Looks at all that a keeper holds; `is_part` if that is a part of the keeper.
-    void look_inside(const Root& root, bool is_part) {
-        PyObject* object = object_of(root.reference);
-        if (object == nullptr)
-            return;
-        keeper = is_part ? nullptr : object;
-        first = second = nullptr;
-        verdict = is_part ? ALWAYS : root.verdict;
-        place = {nullptr, nullptr};
-        children.clear();
-        traverse(object, gather);
-        for (PyObject* child : children) {
-            first = child;
-            second = nullptr;
-            if (PyDict_CheckExact(child)) {
-                if (PyObject_GC_IsTracked(child) && met.add(child)) {
-                    Py_ssize_t position = 0;
-                    while (PyDict_Next(child, &position, nullptr, &second)) {
-                        enter(second);
-                        go_on();
-                    }
-                }
+    void look_at_places(const std::vector<Place>& places) {
+        for (const Place& place : places) {
+            PyObject* module = object_of(place.module);
+            PyObject* value = module == nullptr ? nullptr : PyDict_GetItem(PyModule_GetDict(module), place.name);
+            if (value == nullptr)
+                continue;
+            now = Item{};
+            now.verdict = ALWAYS;
+            now.place = place;
+            enter(value);
+        }
+        go_on();
+    }
+    // Looks at all that is waiting, and at all that it leads to.
+    void go_on() {
+        for (;;) {
+            if (!stack.empty()) {
+                Item item = stack.back();
+                stack.pop_back();
+                prefetch_body(item.object);
+                look_into(opening.put(item));
+            } else if (!coming.is_empty()) {
+                look_at(coming.take());
+            } else if (!opening.is_empty()) {
+                look_into(opening.take());
             } else {
-                enter(child);
-                go_on();
+                return;
             }
         }
-    }
-    void look_at_place(const Place& known) {
-        PyObject* module = object_of(known.module);
-        PyObject* value = module == nullptr ? nullptr : PyDict_GetItem(PyModule_GetDict(module), known.name);
-        if (value == nullptr)
-            return;
-        keeper = first = second = nullptr;
-        verdict = ALWAYS;
-        place = known;
-        enter(value);
-        go_on();
     }
 
     // Hands on what it owns to be released: hits and unknown classes.
     void drop() {
         released.insert(released.end(), unknown.begin(), unknown.end());
         unknown.clear();
-        for (const Hit& each : hits)
+        for (const Item& each : hits)
             for (PyObject* object : {each.object, each.keeper, each.first, each.second})
                 if (object != nullptr)
                     released.push_back(object);
         hits.clear();
     }
+
 private:
     void traverse(PyObject* object, visitproc visit) {
         if (PyObject_GC_IsTracked(object))
             Py_TYPE(object)->tp_traverse(object, visit, this);
     }
     static int gather(PyObject* object, void* self) {
-        static_cast<Walk*>(self)->children.push_back(object);
+        Walk* walk = static_cast<Walk*>(self);
+        prefetch(object);
+        walk->now.object = walk->now.first = object;
+        walk->group.push_back(walk->now);
         return 0;
     }
     static int visit(PyObject* object, void* self) {
         static_cast<Walk*>(self)->enter(object);
         return 0;
     }
-
-    // Looks at an object when AHEAD others have come. Most of the walk's time is the wait for memory: the processor
-    // fetches an object meanwhile.
-    void enter(PyObject* object) {
-#ifdef __GNUC__
-        __builtin_prefetch(&object->ob_type);
-#endif
-        PyObject* earlier = coming[next];
-        coming[next] = object;
-        next = (next + 1) % AHEAD;
-        if (earlier != nullptr)
-            look_at(earlier);
+    static void prefetch_body(PyObject* object) {
+        const char* begin = reinterpret_cast<const char*>(object);
+        if (PyDict_Check(object)) {
+            const PyDictObject* dict = reinterpret_cast<PyDictObject*>(object);
+            const char* keys = reinterpret_cast<const char*>(dict->ma_keys);
+            prefetch(keys);
+            prefetch(keys + 64);
+            if (dict->ma_values != nullptr)
+                prefetch(dict->ma_values);
+        } else if (PyAnySet_Check(object)) {
+            const char* table = reinterpret_cast<const char*>(reinterpret_cast<PySetObject*>(object)->table);
+            prefetch(table);
+            prefetch(table + 64);
+        }
+        prefetch(begin + 64);
     }
 
-    void look_at(PyObject* object) {
+    // Looks at all that a keeper holds; `is_part` if that is a part of the keeper.
+    void look_inside(const Root& root, bool is_part) {
+        PyObject* object = object_of(root.reference);
+        if (object == nullptr)
+            return;
+        now = Item{};
+        now.keeper = is_part ? nullptr : object;
+        now.verdict = is_part ? ALWAYS : root.verdict;
+        traverse(object, gather);
+        if (group.size() >= 64)
+            look_at_group();
+    }
+    void look_at_group() {
+        for (const Item& each : group)
+            if (PyDict_CheckExact(each.object))
+                prefetch_body(each.object);
+        for (const Item& each : group) {
+            now = each;
+            if (!PyDict_CheckExact(each.object)) {
+                enter(each.object);
+            } else if (PyObject_GC_IsTracked(each.object) && met.add(each.object)) {
+                Py_ssize_t position = 0;
+                while (PyDict_Next(each.object, &position, nullptr, &now.second))
+                    enter(now.second);
+            }
+        }
+        group.clear();
+        if (stack.size() >= 64)
+            go_on();
+    }
+
+    // Looks at an object when others have come.
+    void enter(PyObject* object) {
+        if (leaves->has(object))
+            return;
+        prefetch(object);
+        now.object = object;
+        look_at(coming.put(now));
+    }
+
+    void look_at(const Item& item) {
+        PyObject* object = item.object;
+        if (object == nullptr)
+            return;
         int known = verdicts->of(Py_TYPE(object));
         if (known < 0) {
             PyObject* kind = reinterpret_cast<PyObject*>(Py_TYPE(object));
@@ -246,48 +424,39 @@ private:
                 unknown.push_back(Py_NewRef(kind));
             return;
         }
+        if (known & LEAF)
+            leaves->add(object);
         if (known & SOUGHT)
-            find(object);
+            find(item);
         // Modules and optimizers have their own turn. What the collector does not track leads to no tensor.
         if (known & (SOUGHT | ALWAYS) || !(known & WALKED) || !PyObject_GC_IsTracked(object))
             return;
         if (met.add(object))
-            stack.push_back(object);
+            stack.push_back(item);
     }
 
-    void find(PyObject* object) {
-        auto found = sought.find(object);
+    void find(const Item& item) {
+        auto found = sought.find(item.object);
         if (found == sought.end() || found->second)
             return;
         found->second = true;
         --missing;
-        for (PyObject* owned : {object, keeper, first, second})
+        for (PyObject* owned : {item.object, item.keeper, item.first, item.second})
             Py_XINCREF(owned);
-        hits.push_back(Hit{object, keeper, first, second, verdict, place});
+        hits.push_back(item);
     }
 
-    // Looks at all that is waiting, and at all that it leads to.
-    void go_on() {
-        for (size_t idle = 0; idle < AHEAD || !stack.empty();) {
-            if (stack.empty()) {
-                PyObject* object = std::exchange(coming[next], nullptr);
-                next = (next + 1) % AHEAD;
-                ++idle;
-                if (object != nullptr)
-                    look_at(object);
-                continue;
-            }
-            idle = 0;
-            PyObject* object = stack.back();
-            stack.pop_back();
-            if (PyDict_CheckExact(object)) {
-                Py_ssize_t position = 0;
-                PyObject* value;
-                while (PyDict_Next(object, &position, nullptr, &value))
-                    enter(value);
-            } else {
-                traverse(object, visit);
-            }
+    void look_into(const Item& item) {
+        if (item.object == nullptr)
+            return;
+        now = item;
+        if (PyDict_CheckExact(item.object)) {
+            Py_ssize_t position = 0;
+            PyObject* value;
+            while (PyDict_Next(item.object, &position, nullptr, &value))
+                enter(value);
+        } else {
+            traverse(item.object, visit);
         }
     }
 };

@@ -11,11 +11,17 @@ state that was detached. What has a graph there belongs to one step, and ends wi
 from __future__ import annotations
 
 import functools
+import itertools
+import os
+import re
+import site
 import sys
 import sysconfig
 import weakref
 from collections import deque
 from enum import Enum
+from importlib.metadata import distributions
+from pathlib import Path
 from types import FunctionType, GeneratorType, MethodType, ModuleType
 from typing import Any
 
@@ -49,7 +55,17 @@ _PARTS = {
 _WHOLE = (torch.Tensor, torch.nn.Parameter)
 _WRAPPER = keepers.SOUGHT | keepers.ATTRIBUTES | keepers.ALWAYS | keepers.FOREIGN_CODE
 _Cache = type(functools.lru_cache(abs))
-_INSTALLED = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib")})
+# Where this Python has its libraries.
+_INSTALLED = tuple(
+    folder + os.sep
+    for folder in {
+        *(sysconfig.get_path(name) for name in ("purelib", "platlib")),
+        *site.getsitepackages(),
+        site.getusersitepackages(),
+    }
+)
+# What else counts as a library, by the names of packages: what an editable install or a plain folder has.
+_NAMED = frozenset(filter(None, re.split(r"[\s,]+", os.environ.get("DISPOSESCOPE_TORCH_LIBRARIES", ""))))
 _CONTAINERS = {"collections", "types", "weakref"}
 _PLAIN = {
     *(FunctionType, MethodType, torch.library.Library, torch.autograd.grad_mode.no_grad),
@@ -83,10 +99,36 @@ def _has_torch(package: str) -> bool:
     )
 
 
+def _is_installed(name: str) -> bool:
+    """Tell whether a module is a library's: an installer put it there, or the user names its package."""
+    package = name.partition(".")[0]
+    file = getattr(sys.modules.get(name), "__file__", None)
+    if file is None:
+        return False
+    return file.startswith(_INSTALLED) or package in _NAMED or package in _packages_in(_folder_of(name, file))
+
+
+def _folder_of(name: str, file: str) -> str:
+    """Return the folder that the package of a module is in: the one that is on the path."""
+    path = Path(file)
+    above = name.count(".") + path.name.startswith("__init__.")
+    return str(path.parents[: above + 1][-1])
+
+
+@functools.cache
+def _packages_in(folder: str) -> frozenset[str]:
+    """Return the packages that an installer has put into a folder: those in a list of files of its own.
+
+    So `pip install --target` is known, if a `.pth` file or `PYTHONPATH` leads to the folder. An editable
+    install has its list elsewhere.
+    """
+    records = [each.read_text("RECORD") for each in distributions(path=[folder])]
+    lines = itertools.chain.from_iterable(record.splitlines() for record in records if record)
+    return frozenset(re.split("[/.,]", line, maxsplit=1)[0] for line in lines)
+
+
 def _is_library(name: str) -> bool:
-    module = sys.modules.get(name)
-    file = getattr(module, "__file__", None)
-    return file is not None and file.startswith(_INSTALLED) and _uses_torch(name.partition(".")[0])
+    return _is_installed(name) and _uses_torch(name.partition(".")[0])
 
 
 def _is_keeping(name: str) -> bool:
@@ -133,8 +175,7 @@ def _is_keeper(x: Any) -> bool:
         frame = x.gi_frame  # None at once when another thread ends the generator
         return frame is not None and _is_keeping(str(frame.f_globals.get("__name__")))
     name = str(getattr(x, "__module__", None))
-    file = getattr(sys.modules.get(name), "__file__", None) or ""
-    is_users = name.partition(".")[0] not in sys.stdlib_module_names and not file.startswith(_INSTALLED)
+    is_users = name.partition(".")[0] not in sys.stdlib_module_names and not _is_installed(name)
     return is_users or _is_keeping(name)
 
 

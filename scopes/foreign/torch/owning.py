@@ -269,6 +269,7 @@ def disable() -> None:
     """End what ``enable()`` began; inside of ``with owning():``, only after it."""
     while _enabled:
         _enabled.pop().__exit__(None, None, None)
+        KEEPERS.forget_leaves()
 
 
 @contextmanager

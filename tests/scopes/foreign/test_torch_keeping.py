@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import gc
 import importlib
+import os
+import subprocess
 import sys
 import types
 import weakref
@@ -45,6 +47,11 @@ class Layer:
         self.keys = keys
 
 
+class Name(str):
+    # It can hold more than its letters.
+    pass
+
+
 class Names:
     # It has many names, and places for tensors among them.
 
@@ -81,7 +88,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder: Path = tmp_path_factory.mktemp("installed")
     (folder / "keeping_library.py").write_text(LIBRARY)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(keeping, "_INSTALLED", (*keeping._INSTALLED, str(folder)))
+        patched.setattr(keeping, "_INSTALLED", (*keeping._INSTALLED, f"{folder}{os.sep}"))
         patched.syspath_prepend(folder)
         yield importlib.import_module("keeping_library")
         sys.modules.pop("keeping_library", None)
@@ -307,6 +314,81 @@ def test_a_cache_of_a_function_with_many_results_keeps_new_ones() -> None:
     assert table(200).tolist() == table(201).tolist() == [0, 1, 2]
 
 
+def test_a_tensor_among_strings_and_numbers_that_earlier_walks_met_is_kept(library: Any) -> None:
+    holder = library.Cache()
+    names = {f"part {n}" for n in range(2000)}
+    holder.layers = [names, frozenset({"a", "b"}), ("c", 1.5, None), [2**40, b"d", 1j], {"key": ["e", ...]}]
+    with scopes.torch.owning():
+        for _ in range(3):
+            with new_dispose_scope():
+                x = torch.ones(1)
+        assert names <= set(keeping.KEEPERS.leaves())
+        with new_dispose_scope():
+            names.remove("part 7")
+            names.add(torch.full((1,), 1.0))
+            holder.layers[1] = frozenset({"a", torch.full((1,), 2.0)})
+            holder.layers[2] = ("c", torch.full((1,), 3.0), None)
+            holder.layers[3][0] = torch.full((1,), 4.0)
+            holder.layers[4]["key"][1] = torch.full((1,), 5.0)
+            inside = library.Name("part")
+            inside.table = torch.full((1,), 6.0)
+            holder.layers[4]["name"] = inside
+    assert is_disposed(x)
+    (first,) = (each for each in names if type(each) is torch.Tensor)
+    (second,) = holder.layers[1] - {"a"}
+    kept = [first, second, holder.layers[2][1], holder.layers[3][0], holder.layers[4]["key"][1], inside.table]
+    assert [x.item() for x in kept] == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+
+
+def test_walks_remember_only_small_objects_of_pythons_own_classes(library: Any) -> None:
+    class Count(int):
+        pass
+
+    holder = library.Cache()
+    name, count, long = library.Name("a name"), Count(7), "a long text " * 100
+    holder.layers = [name, count, long, 10**100, b"bytes " * 100, ["a short name"]]
+    with scopes.torch.owning(), new_dispose_scope():
+        x = torch.ones(1)
+    leaves = keeping.KEEPERS.leaves()
+    assert {type(each) for each in leaves} <= {
+        str,
+        bytes,
+        int,
+        float,
+        complex,
+        bool,
+        type(None),
+        type(...),
+    } | {type(NotImplemented)}
+    assert "a short name" in leaves
+    assert not {long, 10**100, b"bytes " * 100} & set(leaves)
+    assert is_disposed(x)
+    gone = weakref.ref(name)
+    del name, leaves
+    holder.layers.clear()
+    assert gone() is None
+
+
+def test_walks_remember_a_bounded_number_of_objects_and_forget_them_in_time() -> None:
+    data = Caching()
+    data.items = [f"file {n}" for n in range(120_000)]
+    with scopes.torch.owning():
+        with new_dispose_scope():
+            x = torch.ones(1)
+        leaves = keeping.KEEPERS.leaves()
+        assert 50_000 < len(leaves) <= 100_000
+        assert sum(map(sys.getsizeof, leaves)) <= 8 << 20
+        del leaves
+        data.items = []
+        for _ in range(1001):
+            with new_dispose_scope():
+                x = torch.ones(1)
+        assert len(keeping.KEEPERS.leaves()) < 50_000
+    assert is_disposed(x)
+    keeping.KEEPERS.forget_leaves()
+    assert keeping.KEEPERS.leaves() == []
+
+
 def test_what_an_object_keeps_ends_with_the_scope_that_is_older_than_the_object(library: Any) -> None:
     with scopes.torch.owning(), new_dispose_scope() as outer:
         cache = library.Cache()
@@ -419,3 +501,59 @@ def test_a_library_that_loads_its_use_of_pytorch_later_keeps_from_then_on(monkey
     inner.torch = torch
     monkeypatch.setitem(sys.modules, "lazy_library.cache", inner)
     assert keeping._uses_torch("lazy_library")
+
+
+USES_A_LIBRARY = """
+import torch
+
+import keeping_library
+import scopes.torch
+from scopes import new_dispose_scope
+
+cache = keeping_library.Cache()
+with scopes.torch.owning(), new_dispose_scope():
+    cache.update(torch.ones(1))
+print("kept" if type(cache.layers[0].keys) is torch.Tensor else "disposed")
+"""
+
+
+@pytest.mark.parametrize(
+    ("way", "result"),
+    [
+        ("a folder on PYTHONPATH that an installer has filled", "kept"),
+        ("such a folder that a .pth file leads to", "kept"),
+        ("an editable install", "disposed"),
+        ("a plain folder", "disposed"),
+        ("a plain folder, named as a library", "kept"),
+    ],
+)
+def test_a_library_is_what_an_installer_put_on_the_path_or_what_the_user_names(
+    tmp_path: Path, way: str, result: str
+) -> None:
+    folder, apart = tmp_path / "folder", tmp_path / "apart"
+    for each in (folder, apart):
+        each.mkdir()
+    (folder / "keeping_library.py").write_text(LIBRARY)
+    path, environment = [folder], {}
+    metadata = (apart if "editable" in way else folder) / "keeping_library-1.0.dist-info"
+    if "plain" not in way:
+        metadata.mkdir()
+        (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: keeping-library\nVersion: 1.0\n")
+        installed = "editable.pth,," if "editable" in way else "keeping_library.py,,"
+        (metadata / "RECORD").write_text(f"{installed}\nkeeping_library-1.0.dist-info/METADATA,,\n")
+    program = USES_A_LIBRARY
+    if ".pth" in way or "editable" in way:
+        (apart / "editable.pth").write_text(f"{folder}\n")
+        path = []
+        program = f"import site; site.addsitedir({str(apart)!r})\n{program}"
+    if "named" in way:
+        environment["DISPOSESCOPE_TORCH_LIBRARIES"] = "another, keeping_library"
+    environment["PYTHONPATH"] = os.pathsep.join([*map(str, path), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout.strip(), done.returncode) == (result, 0), done.stderr
