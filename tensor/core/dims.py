@@ -1,4 +1,4 @@
-"""Checks of dimensions and sizes. Negative dimensions are counted from the end."""
+"""Checks of dimensions and sizes. Negative dimensions count from the end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Axis = int | tuple[int, ...] | None
 
 
 def dim_of(op: str, dim: int, ndim: int) -> int:
-    """Return `dim` counted from the front, or raise the IndexError that names it."""
+    """Return `dim` counted from the front. Raise an IndexError if it is out of range."""
     if type(dim) is int and -ndim <= dim < ndim:
         return dim if dim >= 0 else dim + ndim
     try:
@@ -37,7 +37,7 @@ def dim_of(op: str, dim: int, ndim: int) -> int:
 
 
 def dims_of(op: str, dims: int | Sequence[int], ndim: int) -> tuple[int, ...]:
-    """Return each of `dims` counted from the front; naming one twice is a ValueError."""
+    """Return each of `dims` counted from the front. Raise a ValueError if one occurs twice."""
     if isinstance(dims, int):
         return (dim_of(op, dims, ndim),)
     places = tuple([dim_of(op, dim, ndim) for dim in dims])
@@ -47,7 +47,7 @@ def dims_of(op: str, dims: int | Sequence[int], ndim: int) -> tuple[int, ...]:
 
 
 def sizes_of(op: str, sizes: Sequence[object]) -> tuple[int, ...]:
-    """Return the integers of ``f(2, 3)`` and of ``f((2, 3))``."""
+    """Return the integers of ``f(2, 3)`` or ``f((2, 3))``."""
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
         sizes = sizes[0]
     for n in sizes:
@@ -55,7 +55,7 @@ def sizes_of(op: str, sizes: Sequence[object]) -> tuple[int, ...]:
             break
     else:
         return tuple(sizes)  # type: ignore[arg-type]  # all are integers
-    # A look at the type: isinstance(n, SupportsIndex) costs 1.5 us a size.
+    # Check the type first: isinstance(n, SupportsIndex) costs 1.5 us for each size.
     return tuple([n if type(n) is int else _size(op, sizes, n) for n in sizes])
 
 
@@ -71,7 +71,7 @@ def _size(op: str, sizes: Sequence[object], n: object) -> int:
 
 
 def fill_in(op: str, sizes: tuple[int, ...], count: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return `sizes` with their one -1 replaced, so that they hold the `count` elements of `shape`."""
+    """Return `sizes` with -1 replaced by the size that fits the `count` elements of `shape`."""
     unknown = [i for i, n in enumerate(sizes) if n == -1]
     if len(unknown) > 1 or any(n < -1 for n in sizes):
         raise InvalidArgumentError(
@@ -93,18 +93,18 @@ def fill_in(op: str, sizes: tuple[int, ...], count: int, shape: tuple[int, ...])
     return sizes
 
 
-# A cache of some hundred answers: 100 ns instead of 1,000. It takes plain integers: others would stay alive,
-# and a tensor among them may change.
+# The cache takes 100 ns instead of 1,000. Arguments must be plain integers: the cache would keep other
+# objects alive, and the value of a tensor may change.
 @lru_cache(512)
 def order_of(ndim: int, axes: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Return all dimensions counted from the front, or None if some are missing."""
+    """Return `axes` counted from the front, or None if some are missing."""
     order = dims_of("permute", axes, ndim)
     return order if len(order) == ndim else None
 
 
 @lru_cache(512)
 def exchange(ndim: int, first: int, second: int) -> tuple[int, ...]:
-    """Return the order of dimensions with two of them exchanged."""
+    """Return the order of dimensions with `first` and `second` swapped."""
     order = list(range(ndim))
     order[first], order[second] = second, first
     return tuple(order)
@@ -114,7 +114,7 @@ def exchange(ndim: int, first: int, second: int) -> tuple[int, ...]:
 def expanded(
     shape: tuple[int, ...], strides: tuple[int, ...], sizes: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return larger `sizes`, in which -1 keeps one, and the strides by which an array takes them."""
+    """Return the expanded `sizes`, where -1 keeps a size, and the strides of an array broadcast to them."""
     added = len(sizes) - len(shape)
     if -1 in sizes[: max(added, 0)]:
         raise InvalidArgumentError(

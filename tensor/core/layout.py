@@ -1,4 +1,4 @@
-"""The number, the size and the place in memory of the elements of a tensor."""
+"""Methods for the shape, strides and address of a tensor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tensor.core.tensor import TensorCore
 
 
 class Layout(TensorCore):
-    """Sizes, strides, addresses."""
+    """Base class of tensors with methods for sizes, strides and addresses."""
 
     __slots__ = ()
 
@@ -64,11 +64,11 @@ class Layout(TensorCore):
 
     @property
     def itemsize(self) -> int:
-        """The bytes of one element."""
+        """The size of one element in bytes."""
         return self._whole().itemsize
 
     def element_size(self) -> int:
-        """Return the bytes of one element.
+        """Return the size of one element in bytes.
 
         Examples
         --------
@@ -80,17 +80,17 @@ class Layout(TensorCore):
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all elements; views and clones may share them."""
+        """The size of all elements in bytes. Views and clones may share this memory."""
         return self._whole().nbytes
 
     @property
     def device(self) -> Device:
-        """Where the memory is: ``"cpu"``, with PyTorch's ``device.type``."""
+        """The device of the memory: ``"cpu"``, with PyTorch's ``device.type``."""
         self._raise_if_disposed()
         return CPU
 
     def data_ptr(self) -> int:
-        """Return the address of the first element; a write may move it.
+        """Return the address of the first element. A write may move the memory.
 
         Examples
         --------
@@ -107,7 +107,7 @@ class Layout(TensorCore):
     @overload
     def stride(self, dim: int) -> int: ...
     def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
-        """Return how many elements lie between neighbours along each dimension, or along `dim`.
+        """Return the strides in elements, or the stride of dimension `dim`.
 
         Examples
         --------
@@ -120,7 +120,7 @@ class Layout(TensorCore):
         return strides if dim is None else strides[dim_of("stride", dim, array.ndim)]
 
     def is_contiguous(self) -> bool:
-        """Tell whether the elements lie in memory in their order, without gaps.
+        """Return whether the elements are contiguous in memory, in C order.
 
         Examples
         --------
@@ -131,7 +131,7 @@ class Layout(TensorCore):
         return self._whole().flags.c_contiguous
 
     def is_floating_point(self) -> bool:
-        """Tell whether the elements are floating numbers.
+        """Return whether the dtype is a floating point dtype.
 
         Examples
         --------
@@ -142,7 +142,7 @@ class Layout(TensorCore):
         return is_floating(self._whole().dtype)
 
     def is_complex(self) -> bool:
-        """Tell whether the elements are complex numbers.
+        """Return whether the dtype is complex.
 
         Examples
         --------
