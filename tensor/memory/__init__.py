@@ -1,9 +1,9 @@
-"""What the memory of tensors is doing, its limits, and the pool behind it.
+"""Memory statistics and limits, and the memory pool.
 
-All figures are of the whole process, over all threads, and exact: `bytes_live` counts the memory under
-tensors and under the graph, each block once however many tensors share it, in the bytes that were asked for.
-What only NumPy arrays and other outsiders still see is `bytes_pinned`, what the pool keeps for the next
-tensors `bytes_cached`, what was borrowed from others `bytes_external`.
+All figures are exact, and cover the whole process and all threads. `bytes_live` counts the memory of tensors
+and of the autograd graph, in requested bytes. Each block counts once, even if several tensors share it.
+Memory that only NumPy arrays and other code outside the library still use is `bytes_pinned`. Free blocks of
+the pool are `bytes_cached`. External memory is `bytes_external`.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Functions that take the memory of their arguments: ``@memory.donating``."""
+"""Functions that take over the memory of their arguments: ``@memory.donating``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _R = TypeVar("_R")
 
 
 class _Donatable(Protocol):
-    """What this needs of a tensor; the class itself stands above this folder."""
+    """The methods of a tensor that this module uses; it can't import the class."""
 
     @property
     def is_invalid(self) -> bool: ...
@@ -26,29 +26,29 @@ class _Donatable(Protocol):
 
 
 def donating(*names: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    """Let a function have the memory of the tensors in the arguments `names`: it may write to it.
+    """Decorate a function so that it takes over the memory of the tensors in the arguments `names`.
 
-    When the function begins, these tensors become empty, and it gets new ones with all that they had. So it
-    may write in place, dispose them early, or give their memory to a single operation (``x.donate()``), and
-    its caller sees none of that. Where others look at the memory (a view, an alias, a NumPy array), the
-    function gets a copy, and they keep what they see. Afterwards ``memory.statistics()`` counts for each one
-    whether an output lies in its memory: ``donation_reuse_count``, or ``donation_miss_count``.
+    When the function is called, these tensors become empty, and it gets new tensors with their memory,
+    gradients and history. So it may write in place, dispose them early, or donate their memory to a single op
+    (``x.donate()``), and the caller does not see this. If a view, an alias or a NumPy array shares the
+    memory, the function gets a copy. Afterwards ``memory.statistics()`` counts for each donated tensor
+    whether an output uses its memory (``donation_reuse_count``) or not (``donation_miss_count``).
 
-    JAX has the same in ``jit(donate_argnums=)``. Tensors are found in lists, tuples and dicts, which the
-    function gets as new ones.
+    JAX has the same feature as ``jit(donate_argnums=)``. Tensors may be in lists, tuples and dicts. The
+    function gets copies of these containers.
 
     Parameters
     ----------
     *names
-        Of the function's parameters.
+        The names of parameters of the function.
 
     Raises
     ------
     TypeError
-        When the function has no parameter of that name, when it is a generator or ``async``, and in a call
-        when such an argument holds a ``Parameter``, or one tensor twice. Then no tensor is empty.
+        If the function has no parameter of that name, or is a generator or ``async``. At a call, if such an
+        argument holds a ``Parameter``, or the same tensor twice. Then no tensor is emptied.
     TensorDisposedError
-        In a call, when such a tensor is empty. The others are as before.
+        At a call, if such a tensor is empty. The other tensors are unchanged.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def _tensors_in(x: Any) -> Iterator[_Donatable]:
 
 
 def _found_in(given: dict[str, Any], title: str) -> list[tuple[_Donatable, str]]:
-    """Return the tensors to donate with the names of their arguments; all of them can be, or an error."""
+    """Return the tensors to donate with their argument names. Raise an error if one can't be donated."""
     found: list[tuple[_Donatable, str]] = []
     seen: set[int] = set()
     for name, argument in given.items():
@@ -145,7 +145,7 @@ def _found_in(given: dict[str, Any], title: str) -> list[tuple[_Donatable, str]]
 
 
 def _exchanged(x: Any, taken: dict[int, _Donatable]) -> Any:
-    """Return `x` with the new tensors; containers that hold some are new ones too."""
+    """Return `x` with the new tensors, in copies of its containers."""
     if id(x) in taken:
         return taken[id(x)]
     if isinstance(x, dict):
@@ -160,7 +160,7 @@ def _exchanged(x: Any, taken: dict[int, _Donatable]) -> Any:
 
 
 def _count(result: Any, addresses: list[tuple[_Donatable, int]]) -> None:
-    """Count for each donated tensor whether an output lies in its memory."""
+    """Count for each donated tensor whether an output uses its memory."""
     outputs = {x.data_ptr() for x in _tensors_in(result) if not x.is_invalid}
     for _, address in addresses:
         count_donation(address in outputs)

@@ -1,4 +1,4 @@
-"""Who holds memory: the large buffers that are live or pinned, by kind, and the classes that hold them."""
+"""Holders of memory: the large buffers that are live or pinned, by kind, and the classes that hold them."""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -6,22 +6,22 @@ from typing import NamedTuple
 from scopes.lowlevel import format_bytes
 from tensor.memory import allocator
 
-# No `annotations` of the future here: as texts each would be compiled for the named tuples.
+# Without `from __future__ import annotations`, which would make annotations of named tuples slow to compile.
 
 
 class Held(NamedTuple):
-    """One buffer that is live or pinned."""
+    """A buffer that is live or pinned."""
 
     dtype: str
     shape: tuple[int, ...]
     nbytes: int
     is_pinned: bool = False
-    #: Names of what holds it: ``"Tensor"``, ``"the graph"``.
+    #: The names of its holders: ``"Tensor"``, ``"the graph"``.
     by: tuple[str, ...] = ()
 
 
 class Holding(NamedTuple):
-    """Buffers of one shape and dtype."""
+    """A group of buffers with the same shape and dtype."""
 
     buffer_count: int
     kind: str
@@ -37,18 +37,18 @@ _listings: list[Callable[[], Iterable[Held]]] = []
 
 
 def list_holders_by(function: Callable[[], Iterable[Held]]) -> None:
-    """Register `function`, which lists the buffers it knows when a report or an error asks who holds memory.
+    """Register `function`, which yields the buffers that it knows, for reports and errors.
 
-    It lists each of its buffers once, and none of anybody else's. It is called where memory may be short, so
-    it should go through buffers that are listed already.
+    It must yield each of its buffers once, and no other buffers. It is called when memory may be short, so it
+    should iterate over an existing list.
     """
     _listings.append(function)
 
 
 def holdings() -> tuple[list[Holding], int, int]:
-    """Return the buffers that have a name, largest first; of the others their number and their bytes.
+    """Return groups of listed buffers, largest first, and the number and bytes of other buffers.
 
-    Borrowed memory is left out. The result keeps nothing alive.
+    External memory is not included. The result keeps no buffer alive.
     """
     groups: dict[str, list[int]] = {}
     holders: dict[str, set[str]] = {}
@@ -64,5 +64,5 @@ def holdings() -> tuple[list[Holding], int, int]:
         Holding(len(sizes), kind, sum(sizes), tuple(sorted(holders[kind]))) for kind, sizes in groups.items()
     ]
     found.sort(key=lambda holding: -holding.nbytes)
-    # Other threads may have made or freed some meanwhile.
+    # Other threads may have created or freed buffers meanwhile.
     return found, max(count, 0), max(nbytes, 0)

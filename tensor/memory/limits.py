@@ -1,4 +1,4 @@
-"""The error for memory that was refused, which says who holds it."""
+"""The error for a refused allocation, with the largest holders of memory."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
 
 
 class OutOfMemoryError(MemoryError):
-    """More memory was asked for than the limit allows, or than the system has. Nothing has changed.
+    """An allocation would exceed the limit, or the system refused it. Nothing has changed.
 
-    The pool was trimmed and garbage collected before.
+    Before raising it, the pool was trimmed and the garbage collector ran.
 
     Attributes
     ----------
     asked : int
-        The bytes that were asked for; 0 when it was not the pool that was asked, and nobody knows how many.
+        The requested bytes; 0 if the allocation was not the pool's, so that the size is unknown.
     live : int
-        The bytes that were live, pinned ones included.
+        The live bytes, including pinned ones.
     cached : int
-        The bytes that were in the pool.
+        The bytes cached by the pool.
     limit : int or None
-        The limit in bytes; None when it was the system that refused.
+        The limit in bytes; None if the system refused.
     holders : tuple of str
-        The largest holders of memory, in words. They keep nothing alive.
+        Descriptions of the largest holders of memory. They keep nothing alive.
     """
 
     def __init__(self, asked: int, live: int, cached: int, limit: int | None) -> None:
@@ -67,7 +67,7 @@ class OutOfMemoryError(MemoryError):
 
 
 class _Failure(local):
-    """Why a budget could not free memory for this thread, until the error for that is raised."""
+    """The error that prevented a budget from freeing memory for this thread, until it is raised."""
 
     error: BaseException | None = None
 
@@ -76,22 +76,22 @@ _failure = _Failure()
 
 
 def note_failure(error: BaseException) -> None:
-    """Let ``out_of_memory`` on this thread return `error`."""
+    """Make the next ``out_of_memory()`` on this thread return `error`."""
     _failure.error = error
 
 
 def forget_failure() -> None:
-    """Let it return its own."""
+    """Undo ``note_failure``."""
     _failure.error = None
 
 
 def out_of_memory(asked: int = 0) -> BaseException:
-    """Return the error for what this thread was refused last; if the allocator knows of nothing, for `asked`.
+    """Return the error for this thread's last refused allocation, or for `asked` bytes if there is none.
 
-    In a budget that failed to free memory, such as on a full disk, the error that says so.
+    If a budget failed to free memory, for example because the disk is full, return that error.
 
-    To be raised where a kernel raised ``MemoryError`` or ``count_small`` said no: ``raise out_of_memory()
-    from None``, for what NumPy says of it is no help.
+    Call it after a kernel raised ``MemoryError``, or after ``count_small`` returned False, with ``from
+    None``, because NumPy's message does not help the user.
     """
     refusal = allocator.take_refusal()
     failure, _failure.error = _failure.error, None

@@ -1,4 +1,4 @@
-"""What a block or a function does with memory: ``measure``; and how much it may take: ``limit``."""
+"""``measure``: measure the memory of a block or function; ``limit``: limit it."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _R = TypeVar("_R")
 
 
 class measure:  # noqa: N801  # it is called like a function
-    """Measure the memory of a block, or of each call of a function that it decorates.
+    """Measure the memory of a ``with`` block, or of each call of a decorated function.
 
-    The figures can be read inside the block and after it. They are of the whole process: what other threads
-    allocate meanwhile counts too. Measures nest and overlap in any way. Of a function that
-    it decorates, the figures are those of the call that ended last.
+    The figures can be read inside the block and after it. They cover the whole process, including allocations
+    of other threads. Measures can nest and overlap. For a decorated function, the figures are those of the
+    last call that ended.
 
     Raises
     ------
     RuntimeError
-        When the figures are read before the block began, or the same measure is entered twice at once.
+        If the figures are read before the block starts, or the same object is entered twice at once.
 
     Examples
     --------
@@ -41,7 +41,8 @@ class measure:  # noqa: N801  # it is called like a function
     __slots__ = ("_allocated", "_live", "_results", "_watch")
 
     def __init__(self) -> None:
-        # While it runs, the peak and where the figures began; afterwards (peak, its change, allocated, live).
+        # While running: the peak, and the figures at the start. Afterwards: (peak, its change, allocated,
+        # live).
         self._watch: Watch | None = None
         self._live = 0
         self._allocated = 0
@@ -65,7 +66,7 @@ class measure:  # noqa: N801  # it is called like a function
             watch.stop()
 
     def __call__(self, function: Callable[_P, _R]) -> Callable[_P, _R]:
-        """Return `function`, measured at each call; an ``async def`` until it ends."""
+        """Return `function`, measured at each call. An ``async def`` is measured until it ends."""
 
         def around() -> _Reporting:
             return _Reporting(self)
@@ -74,22 +75,22 @@ class measure:  # noqa: N801  # it is called like a function
 
     @property
     def peak_bytes(self) -> int:
-        """The highest `bytes_live` of the process since the block began."""
+        """The highest `bytes_live` of the process since the start of the block."""
         return self._figures()[0]
 
     @property
     def peak_bytes_change(self) -> int:
-        """How far that was above what was live when the block began."""
+        """The difference of the peak and the live bytes at the start of the block."""
         return self._figures()[1]
 
     @property
     def allocated_bytes(self) -> int:
-        """All bytes that were allocated in the block, those in memory of the pool too."""
+        """The bytes of all allocations in the block, including those from the pool."""
         return self._figures()[2]
 
     @property
     def live_bytes_change(self) -> int:
-        """How much more is live than when the block began; negative when it is less."""
+        """The change of the live bytes since the start of the block; negative if memory was freed."""
         return self._figures()[3]
 
     def _figures(self) -> tuple[int, int, int, int]:
@@ -113,7 +114,7 @@ class measure:  # noqa: N801  # it is called like a function
 
 
 class _Reporting(measure):
-    """The measure of one call, which tells its figures to the one that decorates."""
+    """The measure of one call, which passes its figures to the decorator's measure."""
 
     __slots__ = ("_to",)
 
@@ -131,7 +132,7 @@ _IS_COROUTINE = 0x80
 
 
 def _decorated(function: Callable[_P, _R], around: Callable[[], Any]) -> Callable[_P, _R]:
-    """Return `function`, each call of it inside a new ``around()``."""
+    """Return `function` with each call inside a new ``around()``."""
     flags = getattr(getattr(function, "__code__", None), "co_flags", 0)
     if flags & _IS_GENERATOR:
         raise TypeError(
@@ -156,12 +157,13 @@ def _decorated(function: Callable[_P, _R], around: Callable[[], Any]) -> Callabl
 
 
 class limit:  # noqa: N801  # it is called like a function
-    """Limit the memory of the process while a block runs, or each call of a function that it decorates.
+    """Limit the memory of the process in a ``with`` block, or in each call of a decorated function.
 
-    Live, pinned and cached bytes count. An allocation that would go over the limit first lets the pool give
-    memory back, then garbage is collected; then it raises ``OutOfMemoryError``. Of nested limits the smallest
-    counts, and that of ``configure`` is one of them. What is live already stays. Finalizers that the
-    collection calls see no scope and no setting of their caller's, as on a new thread.
+    The limit applies to live, pinned and cached bytes together. If an allocation would exceed it, the pool is
+    trimmed, then the garbage collector runs. If that is not enough, the allocation raises
+    ``OutOfMemoryError``. Of nested limits, including the one of ``configure``, the smallest applies. Memory
+    that is already live stays. Finalizers that the garbage collector runs do not see the caller's scope and
+    settings, as on a new thread.
 
     Parameters
     ----------
@@ -171,7 +173,7 @@ class limit:  # noqa: N801  # it is called like a function
     Raises
     ------
     ValueError
-        When `nbytes` says no size.
+        If `nbytes` is not a size.
 
     Examples
     --------
@@ -196,7 +198,7 @@ class limit:  # noqa: N801  # it is called like a function
         self._entered.pop().lift()
 
     def __call__(self, function: Callable[_P, _R]) -> Callable[_P, _R]:
-        """Return `function`, limited at each call; an ``async def`` until it ends."""
+        """Return `function`, limited at each call. An ``async def`` is limited until it ends."""
         nbytes = self.nbytes
 
         def around() -> limit:

@@ -1,4 +1,4 @@
-"""Where the arrays of a plan lie in one block, so that those alive at once do not overlap.
+"""Placement of the arrays of a plan in one block. Arrays that are alive at the same time do not overlap.
 
 Greedy by size with the best-fitting gap, from Y. Pisarchyk and J. Lee, "Efficient Memory Management for Deep
 Neural Net Inference" (2020): the largest array first, each in the smallest gap that is free for its life.
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """When an array is alive: from its first event up to its last, and in the next round up to another.
+    """The lifetime of an array: from event `begin` to event `end`, and in the next iteration until `until`.
 
-    What one round of a loop leaves alive goes in the next, at event `until` of that; 0: it does not.
+    If an iteration of a loop leaves the array alive, the next iteration frees it at event `until`; else 0.
     """
 
     nbytes: int
@@ -33,7 +33,7 @@ class Life:
 
 
 def most_alive(lives: Sequence[Life], sizes: Sequence[int], events: int) -> int:
-    """Return the most bytes that are alive at once: no block holds the arrays in less."""
+    """Return the most bytes alive at the same time, a lower bound for the size of a block with all arrays."""
     change = np.zeros(events + 2, np.int64)
     for life, size in zip(lives, sizes, strict=True):
         change[life.begin] += size
@@ -45,12 +45,12 @@ def most_alive(lives: Sequence[Life], sizes: Sequence[int], events: int) -> int:
 
 
 def place(lives: Sequence[Life], sizes: Sequence[int]) -> tuple[list[int], int]:
-    """Return the offset of each array, and the bytes that all of them take."""
+    """Return the offset of each array, and the total size."""
     if not lives:
         return [], 0
     size = np.array(sizes, np.int64)
     length = np.array([life.end - life.begin + life.until for life in lives], np.int64)
-    # The paper's order, and two that are better for networks in which many arrays have one size.
+    # The order of the paper, and two that are better for networks with many arrays of one size.
     orders = (-size, -size * length, -length)
     found = [_placed(lives, size, np.lexsort((-length, order))) for order in orders]
     return min(found, key=lambda placed: placed[1])
@@ -75,7 +75,7 @@ def _placed(lives: Sequence[Life], size: _Integers, order: NDArray[np.intp]) -> 
 
 
 def _best_gap(offsets: _Integers, sizes: _Integers, wanted: int) -> int:
-    """Return where the smallest gap of `wanted` bytes between parts begins, or the end of them all."""
+    """Return the start of the smallest gap of at least `wanted` bytes, or the end of the last part."""
     if not len(offsets):
         return 0
     by_offset = np.argsort(offsets, kind="stable")

@@ -1,4 +1,4 @@
-"""Plans: what a function allocates and when, and one block ahead for all of it."""
+"""Plans: the allocations of a function, and one reserved block for all of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from scopes import Site
 
-    # Of matplotlib, which need not be there.
+    # A class of matplotlib, an optional dependency.
     Figure = Any
 
 _NO_MATPLOTLIB = (
@@ -30,21 +30,21 @@ _MOST_LINES = 8
 
 
 class Plan:
-    """What a function allocates in large blocks, when, and where all of it finds place in one block.
+    """The allocations of large blocks by a function, in order, and their places in one block.
 
-    ``memory.plan(function, *arguments)`` makes one.
+    Create it with ``memory.plan(function, *arguments)``.
 
     Attributes
     ----------
     peak_bytes : int
-        The most bytes that were live at once while the function ran, as in ``memory.measure()``: all that was
-        live before counts too.
+        The peak of live bytes while the function ran, as in ``memory.measure()``, including memory that was
+        live before.
     lower_bound_bytes : int
-        The most bytes of the function's own large arrays that were alive at once.
+        The peak of bytes of the function's own large arrays.
     arena_bytes : int
-        The size of the block that holds them all.
+        The size of a block with places for all of them.
     allocation_count : int
-        How many arrays the plan places.
+        The number of arrays with a place in the plan.
     """
 
     def __init__(
@@ -66,30 +66,31 @@ class Plan:
 
     @property
     def allocation_count(self) -> int:
-        """How many arrays the plan places."""
+        """The number of arrays with a place in the plan."""
         return len(self._places)
 
     @property
     def served_count(self) -> int:
-        """How many allocations the blocks of ``reserved()`` served that have ended."""
+        """The number of allocations that ended blocks of ``reserved()`` served."""
         return self._served
 
     @property
     def missed_count(self) -> int:
-        """How many allocations in these blocks came from the pool: not planned, or their place was taken."""
+        """The number of allocations in these blocks from the pool: not planned, or with a place in use."""
         return self._missed
 
     @contextmanager
     def reserved(self) -> Iterator[Self]:
-        """Take one block ahead, and let this thread's allocations find their places in it.
+        """Reserve one block, and give this thread's allocations their places in it.
 
-        The function may run once or many times in the block. An array that is not in the plan comes from
-        the pool, and counts in ``missed_count``. An array that lives on keeps the whole block.
+        The function may run several times in the ``with`` block. An array that is not in the plan comes from
+        the pool, and counts in ``missed_count``. An array that is still alive at the end keeps the whole
+        block alive.
 
         Raises
         ------
         OutOfMemoryError
-            Before anything runs: when the limit or the system has no room for ``arena_bytes``.
+            At the start, if the limit or the system refuses ``arena_bytes``.
         """
         if not self._places:
             yield self
@@ -105,7 +106,7 @@ class Plan:
             arena.close()
 
     def by_line(self) -> Mapping[str, tuple[int, int]]:
-        """Return for each line how many large arrays it made, and their bytes; most bytes first."""
+        """Return the number and bytes of large arrays for each source line; most bytes first."""
         found: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         for line, life in zip(self._lines, self._lives, strict=True):
             found[line][0] += 1
@@ -114,7 +115,7 @@ class Plan:
         return {line: (count, nbytes) for line, (count, nbytes) in ordered}
 
     def table(self) -> str:
-        """Return a table of the lines that allocate most."""
+        """Return a table of the source lines that allocate most."""
         rows = [("arrays", "bytes", "line")]
         found = list(self.by_line().items())
         rows += [(f"{count:,}", format_bytes(nbytes), line) for line, (count, nbytes) in found[:_MOST_LINES]]
@@ -139,12 +140,12 @@ class Plan:
         )
 
     def plot(self) -> Figure:
-        """Return a picture of bytes over time, a colour for each line; matplotlib draws it.
+        """Return a matplotlib figure of bytes over time, with a colour for each source line.
 
         Raises
         ------
         ModuleNotFoundError
-            When matplotlib is not installed.
+            If matplotlib is not installed.
         """
         try:
             from matplotlib.figure import Figure
@@ -168,14 +169,16 @@ class Plan:
 
 
 def plan(function: Callable[..., object], /, *arguments: Any, **options: Any) -> Plan:
-    """Run ``function(*arguments, **options)`` once, and return the plan of what it allocates.
+    """Run ``function(*arguments, **options)`` once, and return the plan of its allocations.
 
-    Only large arrays of this thread are planned, those that come from the pool (``min_pooled_bytes``). Run a
-    training step once before: a first step makes an optimizer's state and gradients, which later ones find.
+    A plan has the large arrays that this thread allocates from the pool (``min_pooled_bytes``). Run a
+    training step once before, because the first step creates the optimizer's state and gradients, which later
+    steps use again.
 
     Raises
     ------
     RuntimeError
+        If another plan is being recorded.
         When another plan is being recorded.
 
     Examples
@@ -205,14 +208,14 @@ def plan(function: Callable[..., object], /, *arguments: Any, **options: Any) ->
 
 
 class Reservation:
-    """Memory that ``memory.reserve`` has taken for the pool, until ``release()`` or the end of a block."""
+    """Memory that ``memory.reserve`` took for the pool, until ``release()`` or the end of a block."""
 
     def __init__(self, arena: Arena, nbytes: int) -> None:
         self._arena: Arena | None = arena
         self.nbytes: int = nbytes
 
     def release(self) -> None:
-        """Give it back: at once, or as soon as the last array in it has gone. A second call does nothing."""
+        """Release the memory: at once, or when the last array in it is freed. A second call does nothing."""
         arena, self._arena = self._arena, None
         if arena is not None:
             arena.close()
@@ -228,15 +231,15 @@ class Reservation:
         return f"<Reservation: {format_bytes(self.nbytes)}{'' if self._arena else ', released'}>"
 
 
-# Those that were not released: a reservation needs no name to last.
+# All reservations that are not released. They stay even if the user keeps no reference.
 _reservations: set[Reservation] = set()
 
 
 def reserve(size: int | str) -> Reservation:
-    """Take memory from the system ahead, from which the pool takes its blocks.
+    """Reserve memory from the system, from which the pool takes its blocks.
 
-    Its pages are there when this returns, so later allocations wait for nothing. It lasts until
-    ``release()``; as a context manager, for a block. What waits in it counts as cached.
+    All its pages are available when this returns, so later allocations do not wait for the system. It lasts
+    until ``release()``, or the end of a ``with`` block. Free memory in it counts as cached.
 
     Parameters
     ----------
@@ -246,7 +249,7 @@ def reserve(size: int | str) -> Reservation:
     Raises
     ------
     OutOfMemoryError
-        When the limit or the system has no room for it.
+        If the limit or the system refuses it.
 
     Examples
     --------
@@ -271,11 +274,12 @@ def _taken_ahead(nbytes: int, places: list[tuple[int, int, int]]) -> Arena:
 
 
 def _lives_in(events: Sequence[tuple[int, int, bool, int]]) -> list[Life]:
-    """Return the life of each array that was allocated, in the order of allocation."""
+    """Return the lifetime of each allocated array, in the order of allocation."""
     count = len(events)
     begins: list[tuple[int, int]] = []
     ends: dict[int, int] = {}
-    # When a block from before was freed, by its size: in a loop, what the last round left.
+    # The events that freed a block from before the start, by size: in a loop, blocks of the previous
+    # iteration.
     freed: dict[int, list[int]] = defaultdict(list)
     for at, (number, nbytes, is_free, _) in enumerate(events):
         if not is_free:

@@ -1,4 +1,4 @@
-"""What users read and set: the figures of memory, the pool's settings, and a report of who holds what."""
+"""The public functions for memory statistics, settings of the pool, and reports of memory holders."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tensor.memory.holders import Holding, holdings
 
 
 class MemoryStatistics(NamedTuple):
-    """The figures at one moment. Two subtract.
+    """Memory statistics at one moment. Two of them can be subtracted.
 
     Examples
     --------
@@ -21,32 +21,32 @@ class MemoryStatistics(NamedTuple):
     0
     """
 
-    #: Under tensors and under the graph.
+    #: Memory of tensors and of the autograd graph.
     bytes_live: int
-    #: The most that was live at once since the start, or since ``reset_peak()``.
+    #: The peak of live bytes since the start, or since ``reset_peak()``.
     bytes_peak: int
-    #: All that ever was live.
+    #: The total of all bytes that were ever live.
     bytes_allocated: int
-    #: All that is neither live nor pinned any more.
+    #: The total of all bytes that are no longer live or pinned.
     bytes_freed: int
-    #: Kept by the pool for the next tensors, in the memory that this really takes.
+    #: Free blocks of the pool, as the memory that they really take.
     bytes_cached: int
-    #: Borrowed from others, a file that is mapped for example.
+    #: External memory, for example a mapped file.
     bytes_external: int
-    #: No tensor's any more, but still seen from outside, by an array of ``x.numpy()`` for example.
+    #: Memory that no tensor uses, but code outside the library, for example an array of ``x.numpy()``.
     bytes_pinned: int
-    #: How many blocks were allocated.
+    #: The number of allocated blocks.
     allocation_count: int
-    #: How many of those the pool had.
+    #: The number of allocations that reused a block of the pool.
     reuse_count: int
-    #: How many of those were large enough for the pool and yet needed fresh memory.
+    #: The number of allocations from the pool that needed new memory.
     reuse_miss_count: int
-    #: How many operations put their result into the memory of a donated tensor.
+    #: The number of ops that wrote their result to the memory of a donated tensor.
     donation_reuse_count: int
-    #: How many could not.
+    #: The number of donations that no op could use.
     donation_miss_count: int
-    #: What is taken beside: by the objects themselves (tensors, buffers, the graph's nodes), and by blocks of
-    #: the pool beyond what was asked for.
+    #: Memory of the objects themselves (tensors, buffers, nodes of the graph), and of the pool's blocks
+    #: beyond the requested size.
     bytes_overhead: int = 0
 
     def __sub__(self, other: MemoryStatistics) -> MemoryStatistics:
@@ -66,7 +66,7 @@ class MemoryStatistics(NamedTuple):
 
 
 def statistics() -> MemoryStatistics:
-    """Return the figures of this moment, frozen.
+    """Return the memory statistics of this moment.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def statistics() -> MemoryStatistics:
 
 
 def reset_peak() -> None:
-    """Let `bytes_peak` start again at what is live now. Running measures go on as before.
+    """Reset `bytes_peak` to the bytes that are live now. Running measures are not affected.
 
     Examples
     --------
@@ -104,7 +104,7 @@ class Configuration(NamedTuple):
 
 
 class _Given:
-    """What is not given does not change."""
+    """The type of the default of settings that do not change."""
 
     def __repr__(self) -> str:
         return "as it is"
@@ -114,7 +114,7 @@ _AS_IT_IS = _Given()
 
 
 def configuration() -> Configuration:
-    """Return the settings, frozen. Limits of ``memory.limit`` are not among them.
+    """Return the current settings. Limits of ``memory.limit`` are not included.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def configuration() -> Configuration:
     return Configuration(max_cached, min_pooled, _bound.nbytes if _bound is not None else None, fill)
 
 
-# The limit that ``configure`` has set.
+# The limit set by ``configure``.
 _bound: watches.Bound | None = None
 
 
@@ -137,25 +137,25 @@ def configure(
     limit_bytes: int | str | _Given | None = _AS_IT_IS,
     fill: int | _Given | None = _AS_IT_IS,
 ) -> None:
-    """Change settings of the process; those that are not given stay. Sizes are bytes or ``"512 MiB"``.
+    """Change settings of the process. Other settings do not change. Sizes are bytes or ``"512 MiB"``.
 
     Parameters
     ----------
     max_cached_bytes
-        How much the pool keeps at most; 1 GiB at the start. What is too much goes at once.
+        The most bytes that the pool caches, by default 1 GiB. Bytes beyond it are released at once.
     min_pooled_bytes
-        From which size on blocks come from the pool; 4 KiB at the start, for below the C library's own cache
-        is as quick. Zero pools everything.
+        The size from which on blocks come from the pool, by default 4 KiB, because for smaller blocks the C
+        library is as fast. Zero uses the pool for all blocks.
     limit_bytes
-        How much may be live, pinned and cached together; None, as at the start, for no limit.
+        The limit for live, pinned and cached bytes together; by default None, for no limit.
     fill
-        A byte, 0 to 255, that uninitialised memory is filled with, so that reading what was never written
-        shows; None, as at the start, leaves it as it is.
+        A byte, 0 to 255, to fill uninitialised memory with, which makes reads of it visible. By default None,
+        for no fill.
 
     Raises
     ------
     ValueError
-        When a value says no size, or no byte. No setting has changed then.
+        If a value is not a size, or not a byte. Then no setting changes.
 
     Examples
     --------
@@ -190,23 +190,23 @@ def _set_bound(nbytes: int | None) -> None:
     new = None if nbytes is None else watches.Bound(nbytes)
     if new is not None:
         new.set()
-    # The one before is lifted when it goes.
+    # Assigning a new limit frees the old one, which lifts it.
     _bound = new
 
 
 def trim(to_bytes: int | str = 0) -> int:
-    """Give the pool's memory back to the system until at most `to_bytes` are cached.
+    """Return the pool's free blocks to the system until at most `to_bytes` are cached.
 
-    Those go first that nobody has used for the longest time. The C library gives back what it can spare, too.
+    Blocks that were unused for the longest time go first. The C library also releases its free heap memory.
 
     Returns
     -------
-    The bytes that were given back.
+    The bytes that were released.
 
     Raises
     ------
     ValueError
-        When `to_bytes` says no size.
+        If `to_bytes` is not a size.
 
     Examples
     --------
@@ -219,9 +219,9 @@ def trim(to_bytes: int | str = 0) -> int:
 
 
 class MemoryReport(str):
-    """What the memory is doing, in words; a notebook shows it as a table."""
+    """A report of memory as text, shown as a table in notebooks."""
 
-    # What, its bytes, how many, and of what kind.
+    # Title, bytes, number of buffers (or None), and kind.
     _rows: list[tuple[str, int, int | None, str]]
 
     def _repr_html_(self) -> str:
@@ -245,13 +245,13 @@ _COLUMNS = (("memory", "left"), ("bytes", "right"), ("buffers", "right"), ("kind
 
 
 def _cell(text: str, side: str) -> str:
-    from html import escape  # here: `import tensor` is 1% quicker without
+    from html import escape  # imported here, because it makes `import tensor` 1% slower
 
     return f"<td style='text-align: {side}'>{escape(text)}</td>"
 
 
 def report() -> MemoryReport:
-    """Return what the memory is doing, to be printed: the totals, and what is live, largest first.
+    """Return a memory report to print: the totals, and the live memory by kind, largest first.
 
     A notebook shows it as a table.
 
