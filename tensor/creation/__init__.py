@@ -1,1 +1,1 @@
-"""New tensors: from data, from ranges, random ones, and over the memory of others."""
+"""Creation of tensors: from data, ranges, random numbers and external memory."""

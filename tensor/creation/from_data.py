@@ -1,4 +1,4 @@
-"""New tensors from data and from shapes."""
+"""Creation of tensors from data and shapes."""
 
 from __future__ import annotations
 
@@ -30,19 +30,20 @@ def tensor(data: object, *, dtype: DtypeLike | None = None, requires_grad: bool 
     Parameters
     ----------
     data
-        A number, nested lists of numbers, an array, or a tensor. Python floats give float32, integers
-        int64; arrays keep their dtype.
+        A number, nested lists of numbers, an array, or a tensor. Python floats become float32, integers
+        int64. Arrays keep their dtype.
     dtype
-        The dtype of the result, instead of the one found.
+        The dtype of the result. None: the dtype of `data`.
     requires_grad
-        Whether operations on the result are recorded for ``backward``.
+        Whether to record ops on the result for ``backward``.
 
     Raises
     ------
     ValueError
-        If nested lists are ragged, or a number does not fit `dtype`.
+        If nested lists are ragged, or a number does not fit into `dtype`.
     TypeError
-        If `data` holds what no tensor can hold, or a dtype that carries no gradients shall require them.
+        If `data` has elements that tensors do not support, or if a dtype without gradients should require
+        them.
 
     Examples
     --------
@@ -56,7 +57,7 @@ def tensor(data: object, *, dtype: DtypeLike | None = None, requires_grad: bool 
 
 
 def finish(array: Array, requires_grad: bool) -> Tensor:
-    """Return the tensor over a new `array`, a leaf where gradients are wanted."""
+    """Return a tensor over the new `array`, a leaf if `requires_grad`."""
     if requires_grad and not is_inexact(array.dtype):
         raise TypeError(
             f"a tensor of {array.dtype} can't require gradients: only floating and complex ones can. Pass "
@@ -77,12 +78,13 @@ def asarray(
     copy: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return `obj` as a tensor: itself when it is one, over an array's own memory, else with a copy.
+    """Return `obj` as a tensor: a tensor itself, an array without a copy, other objects with a copy.
 
     Parameters
     ----------
     copy
-        None: only where it must. True: always (of a tensor, a `clone`). False: an error where it must.
+        None: copy only if necessary. True: always copy (a tensor is cloned). False: raise an error if a copy
+        is necessary.
     device
         None or ``"cpu"``.
 
@@ -100,8 +102,8 @@ def asarray(
     wanted = None if dtype is None else as_dtype(dtype)
     if isinstance(obj, TensorCore):
         x = as_tensor(obj)
-        # Not by `in`: NumPy's double equals None.
-        held = x.dtype  # an error of a disposed tensor, whatever is asked for
+        # Compare with None explicitly: `np.dtype("float64") == None` is True.
+        held = x.dtype  # raises an error for a disposed tensor, for any argument
         if wanted is None or wanted == held:
             x = x.clone() if copy else x
             return x.requires_grad_() if requires_grad and not x.requires_grad else x
@@ -119,15 +121,15 @@ def asarray(
             "without a copy: leave copy=False out"
         )
     if isinstance(obj, TensorCore):
-        # Another dtype: recorded, as x.to(dtype) is.
+        # A different dtype: record the cast, as x.to(dtype) does.
         return as_tensor(obj).to(x.dtype if wanted is None else wanted)
     return tensor(obj, dtype=wanted, requires_grad=requires_grad)
 
 
 def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
-    """Return a tensor over the memory of `array`, without a copy: both see each other's writes.
+    """Return a tensor over the memory of `array`, without a copy. Both see each other's writes.
 
-    The tensor holds `array`. Over a read-only array the first write makes a private copy.
+    The tensor keeps `array` alive. If the array is read-only, the first write makes a private copy.
 
     Examples
     --------
@@ -152,7 +154,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
 
 
 def over_memory_of(array: np.ndarray[Any, Any]) -> Tensor:
-    """Return a tensor over the memory of somebody else's `array`."""
+    """Return a tensor over the memory of an `array` that other code owns."""
     borrowed = External(array, array.nbytes).over(array)
     return wrap_borrowed(borrowed)
 
@@ -163,15 +165,15 @@ def from_slice(buffer: object, *, dtype: DtypeLike | None = None, requires_grad:
     Parameters
     ----------
     buffer
-        Anything with the buffer protocol.
+        An object with the buffer protocol.
     dtype
-        What its bytes are read as, in one dimension. None: the buffer's own format and shape (bytes are
-        uint8).
+        The dtype to read the bytes as, in one dimension. None: the buffer's own format and shape (uint8 for
+        bytes).
 
     Raises
     ------
     ValueError
-        If the bytes are no whole number of elements.
+        If the number of bytes is not a multiple of the element size.
 
     Examples
     --------
@@ -182,14 +184,14 @@ def from_slice(buffer: object, *, dtype: DtypeLike | None = None, requires_grad:
     [1, 2]
     """
     try:
-        view = memoryview(buffer)  # type: ignore[arg-type]  # what has no buffer raises
+        view = memoryview(buffer)  # type: ignore[arg-type]  # raises TypeError for other objects
     except TypeError:
         raise TypeError(
             f"from_slice() takes a buffer (bytes, array.array, memoryview), not {type(buffer).__name__}: "
             "write tensor.tensor(data) for lists and numbers"
         ) from None
     with view:
-        # Between colons are names of fields.
+        # Names of fields are between colons.
         if "O" in re.sub(":[^:]*:", "", view.format):
             raise TypeError(
                 "from_slice() reads numbers, and this buffer holds references to Python objects: write "
@@ -214,7 +216,7 @@ def from_slice(buffer: object, *, dtype: DtypeLike | None = None, requires_grad:
 
 
 def shape_of(shape: Sizes) -> tuple[int, ...]:
-    """Return a shape given as one size, or as a tuple or list of sizes."""
+    """Return the shape for one size, or for a tuple or list of sizes."""
     if type(shape) is tuple:
         for n in shape:
             if type(n) is not int or n < 0:
@@ -261,7 +263,7 @@ def _dtype_like(x: object, dtype: DtypeLike | None) -> tuple[tuple[int, ...], Dt
 def empty(
     shape: Sizes, *, dtype: DtypeLike | None = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return a new tensor of `shape`, whatever values the memory held; float32 unless `dtype` says otherwise.
+    """Return an uninitialised tensor of `shape`. The default dtype is float32.
 
     Examples
     --------
@@ -277,7 +279,7 @@ def empty(
 def zeros(
     shape: Sizes, *, dtype: DtypeLike | None = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return a new tensor of `shape`, each element 0; float32 unless `dtype` says otherwise.
+    """Return a tensor of zeros with `shape`. The default dtype is float32.
 
     Examples
     --------
@@ -293,7 +295,7 @@ def zeros(
 def ones(
     shape: Sizes, *, dtype: DtypeLike | None = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return a new tensor of `shape`, each element 1; float32 unless `dtype` says otherwise.
+    """Return a tensor of ones with `shape`. The default dtype is float32.
 
     Examples
     --------
@@ -314,7 +316,7 @@ def full(
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return a new tensor of `shape`, each element `fill_value`, whose kind decides the dtype.
+    """Return a tensor of `shape` filled with `fill_value`, which determines the default dtype.
 
     Examples
     --------
@@ -332,7 +334,7 @@ def full(
 def empty_like(
     x: Tensor, /, *, dtype: DtypeLike | None = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return a new tensor in the shape and dtype of `x`, with whatever values the memory held.
+    """Return an uninitialised tensor with the shape and dtype of `x`.
 
     Examples
     --------
@@ -348,7 +350,7 @@ def empty_like(
 def zeros_like(
     x: Tensor, /, *, dtype: DtypeLike | None = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return a new tensor in the shape and dtype of `x`, each element 0.
+    """Return a tensor of zeros with the shape and dtype of `x`.
 
     Examples
     --------
@@ -364,7 +366,7 @@ def zeros_like(
 def ones_like(
     x: Tensor, /, *, dtype: DtypeLike | None = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return a new tensor in the shape and dtype of `x`, each element 1.
+    """Return a tensor of ones with the shape and dtype of `x`.
 
     Examples
     --------
@@ -386,7 +388,7 @@ def full_like(
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return a new tensor in the shape and dtype of `x`, each element `fill_value`.
+    """Return a tensor with the shape and dtype of `x`, filled with `fill_value`.
 
     Examples
     --------

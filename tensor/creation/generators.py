@@ -12,9 +12,9 @@ _generators: WeakSet[Generator] = WeakSet()
 
 
 class Generator:
-    """A stream of random numbers (PCG64) that any number of threads may draw from.
+    """A generator of random numbers (PCG64), which several threads may use.
 
-    Which numbers a thread gets when several draw is chance; that nobody gets the same ones is not.
+    If several threads draw, the order is not defined, but no two draws get the same numbers.
 
     Examples
     --------
@@ -30,9 +30,9 @@ class Generator:
     __slots__ = ("__weakref__", "_streams")
 
     def __init__(self) -> None:
-        # The seed and NumPy's generator, under one key. No lock: an assignment replaces both, setdefault()
-        # lets one of several threads be the first. Made at the first draw: NumPy loads its random module no
-        # earlier either.
+        # The seed and NumPy's generator, under one key. This needs no lock: an assignment replaces both, and
+        # setdefault() lets one of several threads be the first. Created at the first draw, because NumPy
+        # loads its random module only then.
         self._streams: dict[str, tuple[int, np.random.Generator]] = {}
         _generators.add(self)
 
@@ -65,7 +65,7 @@ class Generator:
         return seed
 
     def initial_seed(self) -> int:
-        """Return the seed that the stream started at.
+        """Return the seed that the generator started with.
 
         Examples
         --------
@@ -76,7 +76,7 @@ class Generator:
         return self._started()[0]
 
     def get_state(self) -> dict[str, Any]:
-        """Return where in the stream the generator is, for `set_state`; it can be pickled.
+        """Return the state of the generator, for `set_state`. It can be pickled.
 
         Examples
         --------
@@ -88,7 +88,7 @@ class Generator:
         return {"seed": seed, "stream": numbers.bit_generator.state}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from where another generator, or this one earlier, was.
+        """Set the state of the generator to a state from `get_state`.
 
         Examples
         --------
@@ -110,7 +110,7 @@ class Generator:
 
     @property
     def numbers(self) -> np.random.Generator:
-        """NumPy's generator under this one, for draws that this namespace does not have.
+        """The underlying NumPy generator, for distributions that this namespace does not have.
 
         Examples
         --------
@@ -131,7 +131,7 @@ class Generator:
 
 
 def _stream_from(seed: int) -> tuple[int, np.random.Generator]:
-    # A negative seed stands for its two's complement, as in PyTorch.
+    # A negative seed is its two's complement, as in PyTorch.
     return seed, np.random.Generator(np.random.PCG64(seed % 2**64))
 
 
@@ -139,7 +139,7 @@ def _seed_of_the_system() -> int:
     return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
 
 
-# Where each generator was when a fork began.
+# The state of each generator at the last fork.
 _at_fork: list[tuple[ref[Generator], dict[str, Any]]] = []
 
 
@@ -177,7 +177,7 @@ def manual_seed(seed: int) -> Generator:
 
 
 def numbers_of(generator: Generator | None) -> np.random.Generator:
-    """Return NumPy's generator under `generator`, under the default one for None."""
+    """Return the NumPy generator of `generator`, or of the default one for None."""
     if generator is None:
         return default_generator.numbers
     if not isinstance(generator, Generator):

@@ -1,4 +1,4 @@
-"""What PyTorch's classes of tensors make when they are called."""
+"""Calls of PyTorch's tensor classes, such as ``torch.FloatTensor(2, 3)``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def legacy_tensor(given: tuple[object, ...], dtype: Dtype) -> Tensor:
-    """Return what ``torch.Tensor(*given)`` is: of integers, of these sizes; of else, with these data."""
+    """Return the result of ``torch.Tensor(*given)``: integers are sizes, other arguments are data."""
     sizes = [n for n in given if isinstance(n, int) and not isinstance(n, bool)]
     if len(sizes) == len(given):
         return empty(tuple(sizes) or (0,), dtype=dtype)

@@ -1,4 +1,4 @@
-"""Methods that make new tensors like this one, and those that fill it with random numbers."""
+"""Methods that create tensors like this one, and that fill it with random numbers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ T = TypeVar("T", bound=TensorCore)
 
 
 class Creating(TensorCore):
-    """``new_*``: the tensor's dtype unless another is given; and fillings, in place, with random numbers."""
+    """Base class of tensors with the methods ``new_*``, and in-place random methods."""
 
     __slots__ = ()
 
@@ -45,7 +45,7 @@ class Creating(TensorCore):
         device: str | None = None,
         requires_grad: bool = False,
     ) -> Tensor:
-        """Return a new tensor with a copy of `data`, of this tensor's dtype unless `dtype` says otherwise.
+        """Return a new tensor with a copy of `data`. The default dtype is that of this tensor.
 
         Examples
         --------
@@ -63,7 +63,7 @@ class Creating(TensorCore):
         device: str | None = None,
         requires_grad: bool = False,
     ) -> Tensor:
-        """Return a new tensor of zeros, of this tensor's dtype unless `dtype` says otherwise.
+        """Return a new tensor of zeros. The default dtype is that of this tensor.
 
         Examples
         --------
@@ -81,7 +81,7 @@ class Creating(TensorCore):
         device: str | None = None,
         requires_grad: bool = False,
     ) -> Tensor:
-        """Return a new tensor of ones, of this tensor's dtype unless `dtype` says otherwise.
+        """Return a new tensor of ones. The default dtype is that of this tensor.
 
         Examples
         --------
@@ -100,7 +100,7 @@ class Creating(TensorCore):
         device: str | None = None,
         requires_grad: bool = False,
     ) -> Tensor:
-        """Return a new tensor of whatever values the memory held, of this tensor's dtype.
+        """Return a new uninitialised tensor. The default dtype is that of this tensor.
 
         Examples
         --------
@@ -120,7 +120,7 @@ class Creating(TensorCore):
         device: str | None = None,
         requires_grad: bool = False,
     ) -> Tensor:
-        """Return a new tensor with `fill_value` everywhere, of this tensor's dtype.
+        """Return a new tensor filled with `fill_value`. The default dtype is that of this tensor.
 
         Examples
         --------
@@ -133,7 +133,7 @@ class Creating(TensorCore):
         return full(sizes, fill_value, dtype=_dtype_of(self, dtype), requires_grad=requires_grad)
 
     def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Self:
-        """Fill with normal numbers of the given mean and standard deviation.
+        """Fill with numbers from the normal distribution with the given mean and standard deviation.
 
         Examples
         --------
@@ -146,7 +146,7 @@ class Creating(TensorCore):
         return _filled("normal_", self, lambda x: normal_array(x.shape, x.dtype, generator) * std + mean)
 
     def uniform_(self, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None) -> Self:
-        """Fill with numbers drawn evenly from `a` to `b`.
+        """Fill with numbers from the uniform distribution from `a` to `b`.
 
         Examples
         --------
@@ -160,7 +160,7 @@ class Creating(TensorCore):
         return _filled("uniform_", self, lambda x: uniform_array(x.shape, x.dtype, generator) * (b - a) + a)
 
     def exponential_(self, lambd: float = 1.0, *, generator: Generator | None = None) -> Self:
-        """Fill with numbers of the exponential distribution of rate `lambd`.
+        """Fill with numbers from the exponential distribution with rate `lambd`.
 
         Examples
         --------
@@ -175,7 +175,7 @@ class Creating(TensorCore):
         )
 
     def cauchy_(self, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Self:
-        """Fill with numbers of the Cauchy distribution of this median and half width.
+        """Fill with numbers from the Cauchy distribution with this median and scale.
 
         Examples
         --------
@@ -190,7 +190,7 @@ class Creating(TensorCore):
         )
 
     def geometric_(self, p: float, *, generator: Generator | None = None) -> Self:
-        """Fill with how many trials it takes until one succeeds, each with probability `p`.
+        """Fill with numbers from the geometric distribution: trials until a success of probability `p`.
 
         Examples
         --------
@@ -203,7 +203,7 @@ class Creating(TensorCore):
         return _filled("geometric_", self, lambda x: numbers_of(generator).geometric(p, x.shape))
 
     def log_normal_(self, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Self:
-        """Fill with numbers whose logarithms are normal, of this mean and standard deviation.
+        """Fill with numbers from the log-normal distribution: `mean` and `std` are those of the logarithms.
 
         Examples
         --------
@@ -216,9 +216,9 @@ class Creating(TensorCore):
         return _filled("log_normal_", self, lambda x: numbers_of(generator).lognormal(mean, std, x.shape))
 
     def random_(self, from_: int = 0, to: int | None = None, *, generator: Generator | None = None) -> Self:
-        """Fill with integers drawn evenly: below `from_`, or from `from_` to `to`, not included.
+        """Fill with uniform random integers below `from_`, or from `from_` to `to` (excluded).
 
-        Without either, of all integers from 0 on that the dtype holds exactly.
+        By default, from 0 to the largest integer up to which the dtype represents all integers exactly.
 
         Examples
         --------
@@ -238,7 +238,7 @@ class Creating(TensorCore):
         )
 
     def bernoulli(self, *, generator: Generator | None = None) -> Tensor:
-        """Return 1 with the probability that each element gives, else 0.
+        """Return 1 or 0 for each element, which is the probability of 1.
 
         Examples
         --------
@@ -249,7 +249,7 @@ class Creating(TensorCore):
         return sampling.bernoulli(as_tensor(self), generator=generator)
 
     def bernoulli_(self, p: float = 0.5, *, generator: Generator | None = None) -> Self:
-        """Fill with 1 with probability `p`, else with 0.
+        """Fill with 1 with probability `p`, else 0.
 
         Examples
         --------
@@ -266,7 +266,7 @@ class Creating(TensorCore):
     def multinomial(
         self, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
     ) -> Tensor:
-        """Return the places of `num_samples` draws, each place of a row by its weight.
+        """Return the indices of `num_samples` draws from each row, in proportion to the weights in the row.
 
         Examples
         --------
@@ -282,14 +282,14 @@ def _dtype_of(x: TensorCore, dtype: DtypeLike | None) -> DtypeLike:
 
 
 def _first_not_exact(dtype: np.dtype[Any]) -> int:
-    """Return the end of the integers from 0 on that `dtype` holds exactly."""
+    """Return the upper bound (excluded) of the integers that `dtype` represents exactly."""
     if is_floating(dtype):
         return int(2 / _limits.finfo(dtype).eps) + 1
     return 2 if dtype.kind == "b" else int(np.iinfo(dtype).max)
 
 
 def _filled(name: str, x: T, draw: Callable[[Tensor], Array], *, floating: bool = True) -> T:
-    """Write what `draw` makes for the tensor `x` over it, and return it."""
+    """Write the result of ``draw(x)`` to the tensor `x`, and return `x`."""
     target = as_tensor(x)
     if target.dtype.kind == "c" or (floating and not is_floating(target.dtype)):
         raise TypeError(f"{name} fills floating tensors, not {target.dtype}: convert it with x.float()")

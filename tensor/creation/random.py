@@ -1,4 +1,4 @@
-"""Random tensors, in PyTorch's dialect, from NumPy's generators."""
+"""Random tensors, with PyTorch's interface, from NumPy's generators."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _floating(op: str, dtype: DtypeLike | None) -> Dtype:
 
 
 def uniform_array(sizes: tuple[int, ...], dtype: Dtype, generator: Generator | None) -> Array:
-    """Return numbers from 0 to 1 (excluded) as an array; both parts of a complex one are drawn."""
+    """Return an array of uniform numbers from 0 to 1 (excluded). For complex dtypes, draw both parts."""
     return run_kernel(_uniform, numbers_of(generator), sizes, dtype)
 
 
@@ -41,14 +41,14 @@ def _uniform(numbers: np.random.Generator, sizes: tuple[int, ...], dtype: Dtype)
         numbers.random(sizes) if dtype == float64 else numbers.random(sizes, np.float32)
     )
     if dtype.itemsize == 2:
-        # Cut to the digits that the dtype has: rounding would make some of them 1.
+        # Truncate to the precision of the dtype: rounding would turn some values into 1.
         steps = 2.0 ** (8 if is_bfloat16(dtype) else 11)
         drawn = np.floor(drawn * steps) / steps
     return np.asarray(drawn).astype(dtype, copy=False)
 
 
 def normal_array(sizes: tuple[int, ...], dtype: Dtype, generator: Generator | None) -> Array:
-    """Return normal numbers of mean 0 and variance 1 as an array; complex parts share the variance."""
+    """Return an array of normal numbers with mean 0 and variance 1. Complex parts share the variance."""
     return run_kernel(_normal, numbers_of(generator), sizes, dtype)
 
 
@@ -69,7 +69,7 @@ def rand(
     dtype: DtypeLike | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return numbers drawn evenly from 0 (included) to 1 (excluded).
+    """Return numbers from the uniform distribution from 0 to 1 (excluded).
 
     Examples
     --------
@@ -87,7 +87,7 @@ def randn(
     dtype: DtypeLike | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return numbers drawn from the normal distribution with mean 0 and variance 1.
+    """Return numbers from the normal distribution with mean 0 and variance 1.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def randn(
 
 
 def rand_like(x: Tensor, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
-    """Return numbers drawn evenly from 0 to 1 (excluded), in the shape and dtype of `x`.
+    """Return uniform numbers from 0 to 1 (excluded), with the shape and dtype of `x`.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def rand_like(x: Tensor, *, dtype: DtypeLike | None = None, requires_grad: bool 
 
 
 def randn_like(x: Tensor, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
-    """Return normal numbers of mean 0 and variance 1, in the shape and dtype of `x`.
+    """Return normal numbers with mean 0 and variance 1, with the shape and dtype of `x`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""New tensors from rules: ranges and the identity."""
+"""Creation of tensors from rules: ranges and the identity matrix."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def arange(
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return the numbers from `start` (0 when only one is given) up to `stop`, not included, by `step`.
+    """Return the numbers from `start` to `stop` (excluded) in steps of `step`. With one argument, start at 0.
 
-    Integers give int64, floats float32.
+    The default dtype is int64 for integers and float32 for floats.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def linspace(
     endpoint: bool = True,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return `num` numbers at equal distances from `start` to `stop`, which is the last one if `endpoint`.
+    """Return `num` evenly spaced numbers from `start` to `stop`. Include `stop` if `endpoint`.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def eye(
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return a matrix with 1 on the diagonal `k` and 0 elsewhere.
+    """Return a matrix with ones on diagonal `k` and zeros elsewhere.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def eye(
 
 
 def _as(make: Callable[..., Array], arguments: tuple[Any, ...], dtype: DtypeLike | None) -> Array:
-    """Return numbers that `make` computes in double precision as `dtype`, or as Python's numbers become."""
+    """Return the result of `make`, computed in double precision, as `dtype` or in the default dtype."""
     array = make(*arguments)
     if dtype is not None:
         return cast(array, as_dtype(dtype))

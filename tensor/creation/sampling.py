@@ -1,4 +1,4 @@
-"""Random integers, permutations, normal numbers and choices, by the generators of `random.py`."""
+"""Random integers, permutations, normal numbers and choices, with the generators of `random.py`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def randint(
     generator: Generator | None = None,
     dtype: DtypeLike | None = None,
 ) -> Tensor:
-    """Return random integers from `low` (by default 0) to `high`, not included, all equally likely.
+    """Return uniform random integers from `low` (by default 0) to `high` (excluded).
 
     Examples
     --------
@@ -76,7 +76,7 @@ def _integers(
 
 
 def randperm(n: int, *, generator: Generator | None = None, dtype: DtypeLike | None = None) -> Tensor:
-    """Return the integers from 0 to `n`, not included, in random order.
+    """Return the integers from 0 to `n` (excluded) in random order.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def normal(
     generator: Generator | None = None,
     dtype: DtypeLike | None = None,
 ) -> Tensor:
-    """Return normal numbers of a mean and a standard deviation, or of tensors with one for each element.
+    """Return normal numbers with the given mean and standard deviation, which may be tensors.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def _floating_of(dtype: Dtype) -> Dtype:
 
 
 def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor:
-    """Return 1 with the probability that each element of `input` gives, else 0, in its dtype.
+    """Return 1 or 0 for each element of `input`, which is the probability of 1. The dtype is that of `input`.
 
     Examples
     --------
@@ -165,7 +165,7 @@ def multinomial(
     Parameters
     ----------
     input
-        Weights of at least 0, of shape ``(indices,)`` or ``(rows, indices)``. They need not sum to 1.
+        Weights of at least 0, with shape ``(indices,)`` or ``(rows, indices)``. They need not sum to 1.
     replacement
         Whether an index can be drawn again.
 
@@ -203,7 +203,7 @@ def _indices(numbers: np.random.Generator, rows: Array, count: int, replacement:
         drawn = numbers.random((len(rows), count)) * ends[:, -1:]
         found = [np.searchsorted(end, value, "right") for end, value in zip(ends, drawn, strict=True)]
         return np.stack(found).astype(np.int64, copy=False)
-    # Draws without replacement: give each index an exponential time whose rate is its weight, and take the
+    # To draw without replacement, give each index an exponential time whose rate is its weight, and take the
     # smallest times (Efraimidis and Spirakis 2006, https://doi.org/10.1016/j.ipl.2005.11.003).
     times = numbers.standard_exponential(rows.shape) / rows
     return np.argsort(times, -1)[:, :count].astype(np.int64)
