@@ -1,1 +1,1 @@
-"""Tensors and the outside: NumPy, DLPack, files in the safetensors format, pickles, text."""
+"""Conversion of tensors: NumPy, DLPack, safetensors and other files, pickle, text."""

@@ -1,8 +1,8 @@
-"""Checkpoints: tensors in dicts and lists with numbers and texts among them, saved and loaded whole.
+"""Checkpoints: save and load tensors in nested dicts and lists, together with numbers and strings.
 
-A file is in the safetensors format. Its header carries the tree of containers as JSON, under a name of its
-own; a flat dict of tensors needs none, and its file is one that any reader of the format takes. What PyTorch
-wrote is read too (`torch_files`). Nothing in a file is ever run.
+A file is in the safetensors format. Its header has a metadata entry with the tree of containers as JSON. A
+flat dict of tensors needs no such entry, so any reader of the format can load it. `load` also reads files of
+PyTorch (`torch_files`). It never runs code from a file.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tensor._tensor import Tensor
     from tensor.io.safetensors import Entry
 
-# Of texts in the header: the containers, and the names of tensors of complex128, which are pairs in the file.
+# Keys in the header's metadata: the tree of containers, and the names of complex128 tensors, stored as pairs.
 _TREE, _PAIRS = "tensor.tree", "tensor.complex128"
 _PLAIN = (str, int, float, bool, type(None))
 
@@ -49,24 +49,23 @@ _PLAIN = (str, int, float, bool, type(None))
 def save(obj: object, f: PathLike | BinaryIO) -> None:
     """Write a checkpoint: a tensor, or dicts, lists, tuples and sets of tensors, arrays and plain data.
 
-    A path is replaced whole or not at all, as by ``save_file``. The values of tensors and whether they
-    require grad are kept, no gradients and no history. Tensors that are the same view of one storage (tied
-    weights) are written once, and share memory when they are loaded. The file is in the safetensors format,
-    and a flat dict of tensors is one that other readers of it take as it is.
+    As with ``save_file``, a path is replaced completely or not at all. A checkpoint has the values of tensors
+    and whether they require grad, but no gradients and no history. Tensors that are the same view of one
+    storage (tied weights) are written once, and share memory after loading. The file is in the safetensors
+    format. Other readers of the format can read a flat dict of tensors.
 
     Parameters
     ----------
     obj
-        Tensors of any dtype; NumPy arrays and numbers; int, float, complex, str, bytes, bool, None; in any
-        dicts, lists, tuples and sets. Of dicts of other kinds the items are kept, and they are dicts when
-        they are loaded.
+        Tensors of any dtype; NumPy arrays and numbers; int, float, complex, str, bytes, bool, None; all of
+        them in dicts, lists, tuples and sets. Other mappings are loaded as dicts.
     f
-        The path to write or to replace, or a file that is open for writing in binary mode.
+        The path to write or replace, or a file opened for writing in binary mode.
 
     Raises
     ------
     TypeError
-        If there is anything else in it, such as a module: save its ``state_dict()``.
+        If `obj` contains anything else, such as a module: save its ``state_dict()``.
     ValueError
         If containers contain themselves, or are nested hundreds of levels deep.
     TensorDisposedError
@@ -83,7 +82,7 @@ def save(obj: object, f: PathLike | BinaryIO) -> None:
     >>> found["epoch"], found["losses"], found["model"]["weight"].shape
     (3, [0.5, 0.25], (1, 2))
     """
-    import json  # here, as below: `import tensor` is quicker without
+    import json  # imported here and below, because it makes `import tensor` slower
 
     trunk = _Trunk()
     try:
@@ -105,26 +104,26 @@ def save(obj: object, f: PathLike | BinaryIO) -> None:
 
 
 def load(f: PathLike | BinaryIO) -> Any:
-    """Return what a checkpoint holds; also of those that ``torch.save`` wrote, without PyTorch.
+    """Return the contents of a checkpoint. Files of ``torch.save`` are supported too, without PyTorch.
 
-    Tensors of a path lie over the mapped file, as with ``load_file``: nothing is copied before it is written
-    to. They belong to the current scope. Nothing in the file is run: of PyTorch's files, tensors, parameters
-    (as leaves that require grad) and plain data in containers are read. bfloat16 becomes float32 where
-    ml_dtypes is not installed; devices become their names, and all tensors are on the CPU.
+    As with ``load_file``, tensors from a path use the mapped file. The first write to a tensor copies it. The
+    tensors belong to the current scope. No code from the file runs: from files of PyTorch, it reads tensors,
+    parameters (as leaves that require grad) and plain data in containers. Without ml_dtypes, bfloat16 becomes
+    float32. Devices become their names, and all tensors are on the CPU.
 
     Parameters
     ----------
     f
-        The path of a file, or a file that is open for reading in binary mode. That is read from its start.
+        The path of a file, or a file opened for reading in binary mode, which is read from its start.
 
     Raises
     ------
     CheckpointError
-        If the file is of another kind, broken or hostile, or if loading it would run code.
+        If the file has another format, is broken or malicious, or if loading it would run code.
     SafetensorsError
-        If it is a safetensors file whose header is broken, or that holds a dtype that tensors have not.
+        If the header of a safetensors file is broken, or if tensors do not support one of its dtypes.
     OSError
-        If there is no such file, or it can't be read.
+        If the file does not exist or can't be read.
 
     Examples
     --------
@@ -140,9 +139,9 @@ def load(f: PathLike | BinaryIO) -> Any:
 
 
 def load_with(f: PathLike | BinaryIO, reading: Reading = Reading(), *, is_mapped: bool = True) -> Any:  # noqa: B008 -- immutable
-    """Do what `load` does; files of ``torch.save`` are read as `reading` says.
+    """Load a checkpoint like `load`, with options `reading` for files of ``torch.save``.
 
-    Without `is_mapped`, the file of a path is read at once, and may be written to afterwards.
+    With `is_mapped` false, read the file of a path at once, so that it may be written to afterwards.
     """
     if isinstance(f, (str, os.PathLike)):
         place = as_path(f)
@@ -163,7 +162,8 @@ def _loaded(file: BinaryIO, memory: mmap.mmap | bytes, size: int, label: str, re
         start = memory[:9]
         if start.startswith(SIGNATURE):
             return read_torch_file(np.frombuffer(memory, np.uint8), file, reading)
-        # The length of a header may begin with this byte too; its upper half is zero, and a brace follows.
+        # The length of a header may begin with this byte too. Then its upper half is zero, and a brace
+        # follows.
         if start.startswith(b"\x80") and start[4:] != b"\0\0\0\0{":
             _fail(
                 "is a plain pickle, which may run code when it is loaded. If it is of torch.save before "
@@ -188,27 +188,27 @@ def _loaded(file: BinaryIO, memory: mmap.mmap | bytes, size: int, label: str, re
 
 
 def _is_flat(obj: object, tree: Any) -> bool:
-    """Tell whether the names of the tensors say all: a dict of tensors, each of them under its key."""
+    """Return whether the tree is a flat dict with each tensor under its own name."""
     return type(obj) is dict and all(
         type(key) is str and value == {"tensor": key} and key != METADATA for key, value in tree["dict"]
     )
 
 
-# --- To a tree of JSON: plain data as such, all else as an object with one tag ------------------------------
+# --- Conversion to a tree of JSON: plain data as is, other objects as a JSON object with one tag ------------
 
 
 class _Trunk:
-    """What is to be saved: the arrays by name, and how the tree speaks of them."""
+    """The arrays to save, by name, and the conversion of objects to the tree."""
 
     def __init__(self) -> None:
         self.arrays: dict[str, Array] = {}
-        # The names of those of complex128.
+        # The names of complex128 tensors.
         self.pairs: list[str] = []
-        # The names of tensors by their ids; the caller holds them, so that these stay theirs.
+        # The names of tensors by id. The caller keeps the tensors alive, so that the ids stay valid.
         self._names: dict[int, str] = {}
 
     def described(self, x: object, path: str) -> Any:
-        """Return `x`, which stands at `path`, in terms of JSON."""
+        """Return the JSON value for `x`, whose path in the tree is `path`."""
         if type(x) in _PLAIN:
             return x
         if isinstance(x, TensorCore):
@@ -248,12 +248,12 @@ class _Trunk:
         return {tag: known} if x._node is None else {tag: known, "requires_grad": True}
 
     def _named(self, x: TensorCore | Array, path: str) -> str:
-        """Return the name under which `x` will be written: its path, if no other has that."""
+        """Return the name to write `x` under: its path, made unique."""
         name = path or "value"
         while name in self.arrays or name == METADATA:
             name += "'"
         array = x if isinstance(x, np.ndarray) else values_of(x)
-        if array.dtype == np.complex128:  # which the format has not: as pairs of numbers
+        if array.dtype == np.complex128:  # not in the format: store pairs of numbers
             array = np.ascontiguousarray(array.reshape(*array.shape, 1)).view(np.float64)
             self.pairs.append(name)
         self.arrays[name] = array_to_write("save", name, array)
@@ -280,11 +280,11 @@ def _key(key: object, path: str) -> Any:
     )
 
 
-# --- And back -----------------------------------------------------------------------------------------------
+# --- Conversion back ----------------------------------------------------------------------------------------
 
 
 class _Tensors:
-    """The tensors of a file by name, made when they are asked for."""
+    """The tensors of a file by name, created when they are first needed."""
 
     def __init__(self, memory: mmap.mmap | bytes, entries: Mapping[str, Entry]) -> None:
         self._memory, self._entries = memory, entries
@@ -294,7 +294,7 @@ class _Tensors:
         return {name: self._tensor(name) for name in self._entries}
 
     def restored(self, node: object) -> Any:
-        """Return what a node of the tree describes."""
+        """Return the object that a node of the tree describes."""
         match node:
             case str() | int() | float() | None:
                 return node

@@ -1,4 +1,4 @@
-"""A tensor's values as Python numbers, lists and arrays."""
+"""Conversion of a tensor's values to Python numbers, lists and arrays."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from tensor.core.tensor import TensorCore
 
 
 class Conversion(TensorCore):
-    """Methods that turn a tensor into something else."""
+    """Base class of tensors with methods for conversion."""
 
     __slots__ = ()
 
     def item(self) -> Any:
-        """Return the one element as a Python number.
+        """Return the only element as a Python number.
 
         Raises
         ------
         ValueError
-            If the tensor has more elements, or none.
+            If the tensor does not have exactly one element.
 
         Examples
         --------
@@ -36,7 +36,7 @@ class Conversion(TensorCore):
         return array.item()
 
     def tolist(self) -> Any:
-        """Return the elements as nested lists of Python numbers; a number when there are no dimensions.
+        """Return the elements as nested lists of Python numbers. Without dimensions, return a number.
 
         Examples
         --------
@@ -50,20 +50,20 @@ class Conversion(TensorCore):
         return array.tolist()
 
     def numpy(self, *, force: bool = False) -> Array:
-        """Return an array over the tensor's memory, without a copy: both see each other's writes.
+        """Return an array over the tensor's memory, without a copy. Both see each other's writes.
 
-        The array stays valid after the tensor is disposed. A clone of the tensor never sees a write made
-        through it.
+        The array stays valid after the tensor is disposed. A clone of the tensor never sees a write through
+        the array.
 
         Parameters
         ----------
         force
-            Whether a tensor that requires grad gives an array too.
+            Whether to allow a tensor that requires grad.
 
         Raises
         ------
         RuntimeError
-            If the tensor requires grad: a write through the array would be missing in its history.
+            If the tensor requires grad: the history would not include writes through the array.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""Memory exchanged with other libraries: DLPack in both directions, and Python's buffer protocol."""
+"""Memory shared with other libraries: DLPack in both directions, and Python's buffer protocol."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from tensor._tensor import Tensor
 
-# DLPack's numbers for memory that this process reads and writes: plain, pinned (CUDA, ROCm), managed.
+# DLPack's codes for memory that this process can read and write: plain, pinned (CUDA, ROCm), managed.
 _CPU = 1
 _HOST_DEVICES = frozenset({_CPU, 3, 11, 13})
 
 
 class Exchange(TensorCore):
-    """What other libraries ask of a tensor to share its memory."""
+    """Base class of tensors with the protocols for sharing memory with other libraries."""
 
     __slots__ = ()
 
@@ -37,28 +37,30 @@ class Exchange(TensorCore):
     ) -> CapsuleType:
         """Return a DLPack capsule over the tensor's memory, for ``from_dlpack`` of another library.
 
-        Both see each other's writes, and either may go first. A clone never sees a write through it.
+        Both see each other's writes, and either may be freed first. A clone never sees a write through the
+        capsule.
 
-        Memory that is read-only (a loaded file, ``bytes``) is marked so. PyTorch 2.13 does not heed the mark:
-        writing there to a mapped file ends the process. Ask for a copy: ``torch.from_dlpack(x, copy=True)``.
+        Read-only memory (a loaded file, ``bytes``) is marked as read-only. PyTorch 2.13 ignores the mark:
+        writing to a mapped file there crashes the process. Ask for a copy: ``torch.from_dlpack(x,
+        copy=True)``.
 
         Parameters
         ----------
         stream
-            None: there are no streams on a CPU.
+            Must be None, because a CPU has no streams.
         max_version
-            The newest version that the consumer knows. None is a consumer from before version 1, which
-            can't be told that memory is read-only.
+            The newest version that the consumer supports. None means a version before 1, which can't mark
+            memory as read-only.
         dl_device
-            Where the consumer wants it: None or ``(1, 0)``, the CPU.
+            The device that the consumer wants: None or ``(1, 0)``, the CPU.
         copy
-            True: a copy. None or False: never one.
+            True: copy. None or False: never copy.
 
         Raises
         ------
         BufferError
-            If the tensor requires grad, if a dimension of it runs backwards (``x[::-1]``; its copy has none),
-            or if it can't be given as asked.
+            If the tensor requires grad, if it has a negative stride (``x[::-1]``; a copy has none), or if an
+            argument is not supported.
 
         Examples
         --------
@@ -79,30 +81,30 @@ class Exchange(TensorCore):
                 f"{shown(dl_device)}. Take it there with the other library"
             )
         if copy:
-            # What is copied at once is not lent: clones stay lazy.
+            # A copy made here is not an export, so clones stay lazy.
             return capsule_of(self._live_array(), max_version, copy=True)
         self._require_no_backward_strides()
         return capsule_of(export(self), max_version, copy=copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Return DLPack's name of the device: ``(1, 0)``, the CPU."""
+        """Return the DLPack device: ``(1, 0)``, the CPU."""
         self._raise_if_disposed()
         return _CPU, 0
 
     def __buffer__(self, flags: int, /) -> memoryview:
-        """Return a memoryview over the tensor's memory: ``memoryview(x)``, from Python 3.12 on.
+        """Return a memoryview over the tensor's memory, for ``memoryview(x)`` in Python 3.12 and later.
 
-        Python 3.11 does not ask for it: write ``memoryview(numpy.asarray(x))`` there. The tensor and the
-        memoryview see each other's writes, and either may be disposed first.
+        In Python 3.11, write ``memoryview(numpy.asarray(x))``. The tensor and the memoryview see each other's
+        writes, and either may be freed first.
 
-        Python keeps the object that a buffer came from as long as the buffer: from 3.12 on a tensor without
-        other references lives on, until it is disposed, under ``memoryview(x)`` and ``numpy.asarray(x)``,
-        which asks for a buffer too. ``x.numpy()`` keeps the memory alone, on every version.
+        A buffer keeps its exporter alive. So in Python 3.12 and later, ``memoryview(x)`` and
+        ``numpy.asarray(x)``, which uses the buffer protocol too, keep a tensor without other references alive
+        until it is disposed. ``x.numpy()`` only keeps the memory alive, in all versions.
 
         Raises
         ------
         BufferError
-            If the tensor requires grad; if a writable buffer is asked for and the memory is read-only.
+            If the tensor requires grad, or if a writable buffer is requested and the memory is read-only.
 
         Examples
         --------
@@ -113,7 +115,7 @@ class Exchange(TensorCore):
         >>> x.tolist()
         [5.0, 0.0]
         """
-        del flags  # Python holds what we return against them
+        del flags  # Python checks the result against the flags
         self._require_no_history_for("the buffer protocol")
         if is_bfloat16(self._live_array().dtype):
             raise BufferError(
@@ -124,7 +126,7 @@ class Exchange(TensorCore):
     def _require_no_backward_strides(self) -> None:
         array = self._live_array()
         if array.size and any(s < 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
-            # PyTorch 2.13 ends the process over one instead of raising.
+            # PyTorch 2.13 crashes on negative strides instead of raising an error.
             steps = tuple(s // array.itemsize for s in array.strides)
             raise BufferError(
                 f"DLPack: a dimension of this tensor runs backwards (strides {steps}), which not every "
@@ -143,26 +145,26 @@ class Exchange(TensorCore):
 def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
     """Return a tensor over the memory of `x`, an array or tensor of another library, by DLPack.
 
-    Without a copy: both see each other's writes, and either may go first. Over memory that the producer
-    calls read-only the first write makes a private copy; so it does when the producer speaks only DLPack
-    before version 1, which can't tell.
+    Without a copy, both see each other's writes, and either may be freed first. If the producer marks the
+    memory as read-only, or only supports DLPack before version 1, which has no such mark, the first write
+    makes a private copy.
 
     Parameters
     ----------
     x
-        Anything with ``__dlpack__`` and ``__dlpack_device__``.
+        An object with ``__dlpack__`` and ``__dlpack_device__``.
     device
-        None: wherever `x` is, which must be memory of the CPU. ``"cpu"``: the producer is asked to bring
-        it there.
+        None: the device of `x`, which must be in CPU memory. ``"cpu"``: ask the producer to move it there.
     copy
-        None: only where it must. True: always. False: the producer's error where it must.
+        None: copy only if necessary. True: always copy. False: if a copy is necessary, raise the producer's
+        error.
 
     Raises
     ------
     TypeError
-        If `x` does not speak DLPack, or has a dtype that tensors can't hold.
+        If `x` does not support DLPack, or tensors do not support its dtype.
     BufferError
-        If `x` is on another device, or its library does not give it away (PyTorch: if it requires grad).
+        If `x` is on another device, or its library refuses to export it (PyTorch: if it requires grad).
 
     Examples
     --------
@@ -187,12 +189,12 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
             f"from_dlpack(): {type(x).__name__} is on DLPack's device ({int(kind)}, {number}), not on the "
             "CPU. Bring it there with its own library, or write from_dlpack(x, device='cpu')"
         )
-    # A copy is ours to make: producers before version 1 know none.
+    # Make the copy here, because producers before version 1 do not support copies.
     wanted = None if copy else copy
     try:
         array = array_of(producer, "cpu" if device else None, wanted)
     except RuntimeError as error:
-        # NumPy's word for a dtype or a number of dimensions that arrays don't have.
+        # NumPy's error for a dtype or number of dimensions that arrays do not support.
         dtype = getattr(x, "dtype", "unknown dtype")
         raise TypeError(
             f"from_dlpack(): {type(x).__name__} of {dtype} can't become a tensor: {error} Convert it first, "

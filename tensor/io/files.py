@@ -1,4 +1,4 @@
-"""Tensors in files, in the safetensors format: mapped when loaded, replaced whole when saved."""
+"""Tensors in safetensors files: mapped when loaded, replaced atomically when saved."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ if TYPE_CHECKING:
 
     from tensor._tensor import Tensor
 
-# Copied at a time, where an array's elements lie apart.
+# The size of a piece to copy at once, for arrays that are not contiguous.
 _PIECE_BYTES = 1 << 20
 
 PathLike = str | os.PathLike[str]
 
 
 def load_file(path: PathLike) -> dict[str, Tensor]:
-    """Return the tensors of a safetensors file by name, over the mapped file: nothing is copied or read yet.
+    """Return the tensors of a safetensors file by name, over the mapped file. Nothing is copied or read yet.
 
-    The tensors belong to the current scope. The file stays mapped until the last tensor (and NumPy array)
-    over it has gone, and is let go at that moment; until then, don't shorten it or write into it by other
-    means. ``save_file`` to the same path is safe: it makes a new file (Windows refuses while the old one is
-    mapped: end the scope first). The first write to a loaded tensor makes a copy for that tensor, and
-    arrays from ``numpy()`` are read-only before it; the file never changes.
+    The tensors belong to the current scope. The file is unmapped when the last tensor (or NumPy array) over
+    it is freed. Until then, don't shorten the file or write to it. ``save_file`` to the same path is safe,
+    because it creates a new file. (On Windows this raises an error while the old one is mapped: end the scope
+    first.) The first write to a loaded tensor copies that tensor; arrays from ``numpy()`` are read-only
+    before that. The file never changes.
 
     Parameters
     ----------
     path
-        A file with dtypes BOOL, U8 to U64, I8 to I64, F16, BF16, F32, F64 and C64. Without ml_dtypes BF16
-        becomes float32, with the same values and in memory of its own.
+        A file with dtypes BOOL, U8 to U64, I8 to I64, F16, BF16, F32, F64 and C64. Without ml_dtypes, BF16
+        becomes float32, with the same values and its own memory.
 
     Raises
     ------
     SafetensorsError
-        If the file is cut off, broken or hostile, or holds a dtype that tensors have not (F8): before
-        any tensor is made.
+        If the file is truncated, broken or malicious, or if tensors do not support a dtype (F8). This is
+        raised before any tensor is created.
     OSError
-        If there is no such file, or it can't be read.
+        If the file does not exist or can't be read.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def load_file(path: PathLike) -> dict[str, Tensor]:
     with place.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         entries, _ = read_header(file, size, str(place))
-        # A list: an interrupt while a generator is being closed would be lost.
+        # Use a list: an interrupt would be lost while a generator is being closed.
         if max([entry.end - entry.begin for entry in entries.values()], default=0) == 0:
             return {name: wrap(np.empty(entry.shape, entry.dtype)) for name, entry in entries.items()}
         mapping = map_file(file)
@@ -79,23 +79,23 @@ def load_file(path: PathLike) -> dict[str, Tensor]:
 
 
 def map_file(file: BinaryIO) -> mmap.mmap:
-    """Return the bytes of an open file, which has some, as memory."""
-    # Read-only: a private writable mapping would be charged against the machine's memory at once.
+    """Return the bytes of an open file, which must not be empty, as mapped memory."""
+    # Read-only, because a private writable mapping counts as committed memory at once.
     return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def tensor_over(memory: mmap.mmap | bytes, entry: Entry) -> Tensor:
-    """Return the tensor of a safetensors file that lies in `memory`, without a copy unless it is widened."""
+    """Return the tensor at `entry` in `memory`, without a copy unless BF16 becomes float32."""
     if entry.is_widened:
         halves = np.frombuffer(memory, "<u2", (entry.end - entry.begin) // 2, entry.begin)
         return wrap((halves.astype(np.uint32) << 16).view(np.float32).reshape(entry.shape))
     nbytes = entry.end - entry.begin
     dtype = entry.dtype if sys.byteorder == "little" else entry.dtype.newbyteorder("<")
-    # Its base is a memoryview of its own, so that nobody can close the mapping underneath.
+    # The array's base is its own memoryview, so that no code can close the mapping.
     array = np.frombuffer(memory, dtype, nbytes // dtype.itemsize, entry.begin)
     if dtype is not entry.dtype:
         return wrap(array.astype(entry.dtype).reshape(entry.shape))
-    # Nobody writes here, so clones and the tape may share the values without a copy.
+    # The memory never changes, so clones and the tape may share the values without a copy.
     mapped = External(array, nbytes).over(array)
     return wrap_mapped(mapped.reshape(entry.shape))
 
@@ -105,33 +105,34 @@ def save_file(
     path: PathLike,
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Write `tensors` to a safetensors file at `path`, whole or not at all.
+    """Write `tensors` to a safetensors file at `path`, completely or not at all.
 
-    The bytes go to a temporary file in the same folder, which takes the place of `path` once it is whole on
-    the disk: an error or a crash leaves the old file as it was. (A process that is killed leaves its
-    temporary file, ``.<random>.tmp``, behind.) They are streamed, so that no copy of a tensor is made in
-    memory; views and transposed tensors are written row by row. Values alone are written: no gradients, no
-    history. Tensors that share memory are each written in full.
+    The bytes are written to a temporary file in the same folder. When it is complete on disk, it replaces
+    `path`. So an error or a crash does not change the old file. (A killed process leaves its temporary file
+    ``.<random>.tmp``.) Tensors are streamed, without a copy in memory; views and transposed tensors are
+    written row by row. Only values are written, no gradients and no history. Tensors that share memory are
+    each written in full.
 
     Parameters
     ----------
     tensors
-        Tensors or arrays by name, of any dtype but complex128, such as ``module.state_dict()``.
+        Tensors or arrays by name, such as ``module.state_dict()``, of any dtype but complex128.
     path
-        The file to write or to replace; it keeps its permissions, and a link stays a link.
+        The file to write or replace. It keeps its permissions, and a symbolic link stays a link.
     metadata
-        Texts by name, for the header.
+        Strings by name, for the header.
 
     Raises
     ------
     TypeError
-        If a name or a metadata text is no string, or a value no tensor or of a dtype that the format has
-        not.
+        If a name or metadata value is not a string, or a value is not a tensor or has a dtype that the format
+        does not support.
     ValueError
-        If a name can't be written (``"__metadata__"`` is the format's own).
+        If a name can't be written (``"__metadata__"`` is reserved).
     TensorDisposedError
         If one of the tensors is empty.
     OSError
+        If the file can't be written.
         If the file can't be written.
 
     Examples
@@ -151,7 +152,7 @@ def save_file(
 
 
 def replace_file(path: PathLike, write: Callable[[BinaryIO], None]) -> None:
-    """Put the file that `write` writes in the place of `path` once it is whole on the disk."""
+    """Replace `path` by the file that `write` writes, once that is complete on disk."""
     target = as_path(path).resolve()
     partial = target.with_name(f".{os.urandom(16).hex()}.tmp")
     try:
@@ -163,12 +164,12 @@ def replace_file(path: PathLike, write: Callable[[BinaryIO], None]) -> None:
             os.fsync(file.fileno())
         partial.replace(target)
     finally:
-        # Gone already when it took the place of the target.
+        # Does nothing if the file has replaced the target.
         partial.unlink(missing_ok=True)
 
 
 def write_to(file: BinaryIO, head: bytes, arrays: Sequence[Array]) -> None:
-    """Write `head` and then the bytes of the `arrays`."""
+    """Write `head`, then the bytes of `arrays`."""
     file.write(head)
     for array in arrays:
         _write(file, array)
@@ -180,7 +181,7 @@ def _write(file: BinaryIO, array: Array) -> None:
 
 
 def require_file(f: object, method: str) -> None:
-    """Raise unless `f` is an open file that can "read" or "write"."""
+    """Raise an error unless `f` is an open file with the method "read" or "write"."""
     if not hasattr(f, method):
         verb = "save" if method == "write" else "load"
         raise TypeError(f"{verb}: a path or a file in binary mode is needed, not {type(f).__name__}")
@@ -188,15 +189,15 @@ def require_file(f: object, method: str) -> None:
 
 def as_path(path: PathLike) -> Path:
     """Return `path` as a ``pathlib.Path``."""
-    from pathlib import Path  # here, since it takes 3 ms of every import of `tensor`
+    from pathlib import Path  # imported here, because it takes 3 ms of `import tensor`
 
     return Path(path)
 
 
 def _chunks(array: Array) -> Iterator[Array]:
-    """Yield the elements of `array` row by row, little-endian, in packed arrays of one dimension.
+    """Yield the elements of `array` in C order, little-endian, as contiguous arrays of one dimension.
 
-    What is packed already comes whole and without a copy, the rest in pieces.
+    An array that is contiguous already is yielded as a whole, without a copy; others in pieces.
     """
     wanted = array.dtype.newbyteorder("<")
     if array.flags.c_contiguous and array.dtype == wanted:
@@ -229,7 +230,7 @@ def _arrays(tensors: object) -> dict[str, Array]:
 
 
 def array_to_write(function: str, name: str, x: object) -> Array:
-    """Return the array of `x`, which the format has a dtype for; errors speak of the user's `function`."""
+    """Return the array of `x`. Raise an error of the user's `function` if the format does not support it."""
     if isinstance(x, TensorCore):
         array = values_of(x)
     elif isinstance(x, np.ndarray):
@@ -248,12 +249,12 @@ def array_to_write(function: str, name: str, x: object) -> Array:
 
 
 def values_of(x: TensorCore) -> Array:
-    """Return an array that who writes to `x` meanwhile, in another thread, does not change."""
+    """Return an array of the current values, which writes to `x` on other threads do not change."""
     array = x._array
     if array is None:
         x._raise_disposed()
     buffer = x._buffer
-    # At what outsiders look they may write whenever they like; a snapshot would be a copy.
+    # Exported memory may change at any time anyway, and a snapshot would copy it.
     return array if buffer.is_borrowed or buffer.exports else snapshot(x)
 
 

@@ -1,4 +1,4 @@
-"""Tensors in NumPy's own files, ``.npy`` and ``.npz``."""
+"""Tensors in NumPy's ``.npy`` and ``.npz`` files."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 def load_npy(path: PathLike) -> Tensor:
-    """Return the tensor in a ``.npy`` file. Nothing in the file runs as code.
+    """Return the tensor in a ``.npy`` file. No code from the file runs.
 
     Raises
     ------
     ValueError
-        If the file is no ``.npy`` file, or holds Python objects.
+        If the file is not a ``.npy`` file, or contains Python objects.
     TypeError
-        If its dtype is none that tensors hold.
+        If tensors do not support its dtype.
     OSError
-        If there is no such file, or it can't be read.
+        If the file does not exist or can't be read.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def load_npy(path: PathLike) -> Tensor:
 
 
 def save_npy(x: Tensor | Array, path: PathLike) -> None:
-    """Write a tensor to a ``.npy`` file at `path`, whole or not at all; ``numpy.load`` reads it.
+    """Write a tensor to a ``.npy`` file at `path`, completely or not at all. ``numpy.load`` reads it.
 
     Raises
     ------
@@ -60,16 +60,16 @@ def save_npy(x: Tensor | Array, path: PathLike) -> None:
 
 
 def load_npz(path: PathLike) -> dict[str, Tensor]:
-    """Return the tensors in a ``.npz`` file by their names. Nothing in the file runs as code.
+    """Return the tensors in a ``.npz`` file by name. No code from the file runs.
 
     Raises
     ------
     ValueError
-        If the file is no ``.npz`` file, or holds Python objects.
+        If the file is not a ``.npz`` file, or contains Python objects.
     TypeError
-        If it holds a dtype that tensors do not.
+        If tensors do not support one of its dtypes.
     OSError
-        If there is no such file, or it can't be read.
+        If the file does not exist or can't be read.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def load_npz(path: PathLike) -> dict[str, Tensor]:
 
 
 def save_npz(tensors: Mapping[str, Tensor | Array], path: PathLike, *, compressed: bool = False) -> None:
-    """Write `tensors`, by name, to a ``.npz`` file at `path`, whole or not at all; ``numpy.load`` reads it.
+    """Write `tensors` by name to a ``.npz`` file at `path`, completely or not at all, for ``numpy.load``.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def save_npz(tensors: Mapping[str, Tensor | Array], path: PathLike, *, compresse
     Raises
     ------
     TypeError
-        If `tensors` is no dict, or a value neither a tensor nor an array.
+        If `tensors` is not a dict, or a value is neither a tensor nor an array.
     OSError
         If the file can't be written.
     """

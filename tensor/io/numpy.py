@@ -1,4 +1,4 @@
-"""NumPy beside tensors: arrays from tensors, and NumPy's ufuncs and functions on them."""
+"""NumPy interoperability: arrays from tensors, and NumPy's ufuncs and functions on tensors."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ NO_HISTORY = (
 
 
 class Interop(TensorCore):
-    """What NumPy asks an object of another library."""
+    """Base class of tensors with NumPy's protocols for objects of other libraries."""
 
     __slots__ = ()
 
-    # Operators with an array or NumPy scalar on the left are ours.
+    # Use the tensor's operators if the left operand is an array or NumPy scalar.
     __array_priority__ = 1000
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        """Return an array over the tensor's memory; a copy only when `dtype` or `copy` ask for one."""
+        """Return an array over the tensor's memory. Copy only if `dtype` or `copy` requires it."""
         self._raise_if_disposed()
         if self._node is not None:
             raise RuntimeError(
@@ -54,7 +54,7 @@ class Interop(TensorCore):
         return array.copy() if copy else export(self)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """Run our own function for `ufunc` where there is one; other ufuncs run on the values alone."""
+        """Run the op of this library for `ufunc` if there is one. Run other ufuncs on the values."""
         ours = function_of.get(ufunc)
         if ours is not None and method == "__call__" and not kwargs:
             result = ours(*[_as_operand(x) for x in inputs])
@@ -86,7 +86,7 @@ class Interop(TensorCore):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """Run NumPy's function on the values; it returns what it returns for arrays.
+        """Run NumPy's function on the values, and return its result.
 
         Examples
         --------
@@ -106,7 +106,7 @@ def _values(x: Any) -> Any:
 
 
 def _plain_arguments(x: Any) -> Any:
-    """Return `x` with arrays instead of tensors, in nested lists, tuples and dicts too."""
+    """Return `x` with tensors replaced by arrays, also in nested lists, tuples and dicts."""
     if isinstance(x, TensorCore):
         return np.asarray(x)
     if isinstance(x, (list, tuple)):
@@ -127,7 +127,7 @@ def _require_no_history(what: str, arguments: list[Any]) -> None:
 def _wrapped(result: Any) -> Any:
     array = as_array(result)
     require_supported(array.dtype)
-    # A ufunc of the user's own may return anything, such as one of its operands.
+    # A user-defined ufunc may return any object, such as one of its operands.
     return wrap(array if owner_of(array) is array and array.flags.owndata else array.copy())
 
 

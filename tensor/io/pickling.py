@@ -1,10 +1,11 @@
-"""Copies by Python's own means: copy, deepcopy, pickle.
+"""Support for copy, deepcopy and pickle.
 
-A pickle holds values, dtype and ``requires_grad``, as PyTorch's does: no gradients, no history. Tensors on
-one storage that are pickled together share it again; each brings the whole storage. Unpickled tensors
-register with the current scope, and have memory of their own: it is counted, and limits hold. Shapes, strides
-and sizes of a pickle are checked before memory is taken: a broken one raises ``pickle.UnpicklingError``. But
-like any pickle it may call any function: load only what you trust, or use `save_file`.
+As in PyTorch, a pickle holds values, dtype and ``requires_grad``, but no gradients and no history. Tensors
+that share a storage and are pickled together share it again when loaded. Each of them saves the whole
+storage. Unpickled tensors register with the current scope. They have their own memory, which is counted and
+limited. Shapes, strides and sizes of a pickle are checked before memory is allocated: a broken pickle raises
+``pickle.UnpicklingError``. But like any pickle, it can call any function: only load pickles that you trust,
+or use `save_file`.
 """
 
 from __future__ import annotations
@@ -31,21 +32,21 @@ if TYPE_CHECKING:
 
 
 class Pickling(TensorCore):
-    """What `copy` and `pickle` ask."""
+    """Base class of tensors with the methods for `copy` and `pickle`."""
 
     __slots__ = ()
 
     def __copy__(self) -> Self:
-        """Return another tensor on the same storage: an `alias`; of a leaf that requires grad, a leaf."""
+        """Return another tensor on the same storage: an `alias`, or for a leaf with gradient a leaf."""
         self._raise_if_disposed()
         if isinstance(self._node, Leaf):
             return self.detach().requires_grad_()  # type: ignore[attr-defined,no-any-return]  # every core is a Tensor
         return self.alias()  # type: ignore[attr-defined,no-any-return]  # every core is a Tensor
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Return a leaf with the same values, memory of its own, and a copy of the gradient.
+        """Return a leaf with the same values in its own memory, and a copy of the gradient.
 
-        Views that share memory do not share it in the copy. A recorded op's result can't be copied so.
+        Copies of views that share memory do not share it. The result of a recorded op can't be copied.
         """
         known = memo.get(id(self))
         if known is not None:
@@ -63,7 +64,7 @@ class Pickling(TensorCore):
             gradient = self._grad
             if gradient is not None and not gradient.is_invalid:
                 copied._grad = wrap_snapshot_unowned(gradient)
-        return copied  # type: ignore[return-value]  # subclasses bring their own
+        return copied  # type: ignore[return-value]  # subclasses define their own
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         array, requires_grad = self._array, self._node is not None
@@ -73,7 +74,7 @@ class Pickling(TensorCore):
         if len(on_same_storage(self)) == 1 or not buffer.root.flags.forc:
             return _rebuilt, (snapshot(self), requires_grad)
         offset = _address(array) - _address(buffer.root)
-        # One block object in a pickle, whose memo finds it again: what shared memory shares it afterwards.
+        # The pickle's memo finds the same block object again, so that tensors share memory after loading.
         block = _block_of(self)
         return _rebuilt_view, (block, array.dtype, array.shape, array.strides, offset, requires_grad)
 
@@ -84,29 +85,29 @@ def _address(array: Array) -> int:
 
 
 class Block:
-    """The memory that several tensors share, in a pickle and on its way into one and out of it."""
+    """The memory that several tensors share, during pickling and unpickling."""
 
     def __init__(self, memory: Array | None, tensor: TensorCore | None) -> None:
-        # On the way out of a pickle: the bytes, and the tensors over them so far.
+        # When unpickling: the bytes, and the tensors created over them so far.
         self.memory = memory
         self.tensors: list[ref[TensorCore]] = []
-        # On the way into one: a tensor over it, held so that its id stays its own.
+        # When pickling: a tensor over the block, kept alive so that its id stays valid.
         self.tensor = tensor
 
     def __reduce__(self) -> tuple[Callable[..., Block], tuple[Array]]:
-        # As bytes in the order of memory, in which strides and offsets stay what they are.
+        # As bytes in memory order, so that strides and offsets stay valid.
         memory = self.memory if self.tensor is None else snapshot_block(self.tensor)
         if memory is None:
             raise ValueError("a block without memory can't be pickled")
         return _block, (memory.ravel(order="K").view(np.uint8),)
 
 
-# Those on their way into a pickle, by the ids of the tensors that they hold.
+# The blocks being pickled, by the ids of their tensors.
 _blocks: WeakValueDictionary[int, Block] = WeakValueDictionary()
 
 
 def _block_of(x: TensorCore) -> Block:
-    """Return the block of the storage of `x`: the same one as long as a pickle's memo holds it."""
+    """Return the block of the storage of `x`. It is the same object while a pickle's memo holds it."""
     for other in on_same_storage(x):
         block = _blocks.get(id(other))
         if block is not None and block.tensor is other:
@@ -170,6 +171,6 @@ def _broken(what: str) -> UnpicklingError:
 
 
 def _block(memory: object) -> Block:
-    # A copy, which is counted: of a buffer out of band (protocol 5) others may write to the original.
+    # A counted copy, because other code may write to the original of an out-of-band buffer (protocol 5).
     given = _require_array(memory).reshape(-1).view(np.uint8)
     return Block(copy(given), None)

@@ -1,4 +1,4 @@
-"""Tensors as text, in PyTorch's form."""
+"""Tensors as strings, in PyTorch's format."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
     from tensor._dtypes import Array
 
-# Dtypes that the text does not name: what Python's own numbers become.
+# Dtypes that are not printed, because Python's numbers have them by default.
 _PLAIN = (bool_, int64, float32, complex64)
 
 
 class PrintOptions(NamedTuple):
-    """How tensors are printed; see `set_printoptions`."""
+    """Options for printing tensors; see `set_printoptions`."""
 
     precision: int = 4
     threshold: float = 1000
@@ -49,22 +49,22 @@ def set_printoptions(
     profile: str | None = None,
     sci_mode: bool | None = None,
 ) -> None:
-    """Set how tensors are printed, for the whole process; what is not given stays.
+    """Set options for printing tensors, for the whole process. Options that are not given do not change.
 
     Parameters
     ----------
     precision
-        Digits after the point (4).
+        The number of digits after the decimal point (4).
     threshold
-        The number of elements over which a tensor is summarised (1000).
+        The number of elements from which on a tensor is summarised (1000).
     edgeitems
-        How many items a summary shows at each end of each dimension (3).
+        The number of items that a summary shows at each end of each dimension (3).
     linewidth
-        Characters in a line (80).
+        The number of characters in a line (80).
     profile
-        ``"default"``, ``"short"`` or ``"full"``: what the others start from.
+        The defaults for the other options: ``"default"``, ``"short"`` or ``"full"``.
     sci_mode
-        Whether numbers are in scientific notation; None, and a profile, let the values decide.
+        Whether to use scientific notation. None, or a profile: choose by the values.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def set_printoptions(
 
 
 def get_printoptions() -> dict[str, Any]:
-    """Return how tensors are printed, as `set_printoptions` takes it.
+    """Return the options for printing tensors, as arguments of `set_printoptions`.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def get_printoptions() -> dict[str, Any]:
 
 
 class Printing(TensorCore):
-    """The text of a tensor."""
+    """Base class of tensors with their string representation."""
 
     __slots__ = ()
 
@@ -124,7 +124,7 @@ class Printing(TensorCore):
         return _with_suffixes(prefix + text, suffixes, len(prefix), options.linewidth)
 
     def __str__(self) -> str:
-        # One integer is its number, as in f-strings: a label in another library's table.
+        # Print a single integer as a number, as in f-strings: libraries use it as a label in tables.
         array = self._array
         is_label = array is not None and array.ndim == 0 and array.dtype.kind in "biu"
         return str(array.item()) if array is not None and is_label else repr(self)
@@ -162,7 +162,7 @@ def _with_suffixes(text: str, suffixes: list[str], indent: int, linewidth: int) 
 
 
 def text_of(array: Array, indent: int, options: PrintOptions) -> str:
-    """Return the elements of `array` in brackets, lines after the first `indent` characters in."""
+    """Return the elements of `array` in brackets. Lines after the first are indented by `indent`."""
     is_summary = array.size > options.threshold
     shown = _edges(array, options.edgeitems) if is_summary else array
     if array.dtype.kind == "c":
@@ -180,7 +180,7 @@ def text_of(array: Array, indent: int, options: PrintOptions) -> str:
 
 
 def _edges(array: Array, edgeitems: int) -> Array:
-    """Return what a summary of `array` shows."""
+    """Return the elements that a summary of `array` shows."""
     kept = [
         [*range(edgeitems), *range(n - edgeitems, n)] if n > 2 * edgeitems else range(n) for n in array.shape
     ]
@@ -188,7 +188,7 @@ def _edges(array: Array, edgeitems: int) -> Array:
 
 
 class _Column:
-    """The form that all numbers of one tensor share."""
+    """The number format of all elements of a tensor."""
 
     def __init__(self, array: Array, options: PrintOptions) -> None:
         self.width = 1

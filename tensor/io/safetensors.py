@@ -1,7 +1,7 @@
-"""The safetensors format: its header, composed and taken apart, each claim of a file checked before use.
+"""The safetensors format: writing and parsing headers. All values in a file are checked before use.
 
-A file is the length of the header (8 bytes, little-endian), the header (JSON, padded with spaces), and the
-tensors' bytes without gaps. The format and the order in which tensors are written are those of
+A file consists of the length of the header (8 bytes, little-endian), the header (JSON, padded with spaces),
+and the bytes of the tensors without gaps. The format and the order of tensors follow
 https://github.com/huggingface/safetensors.
 """
 
@@ -26,7 +26,8 @@ LENGTH_BYTES = 8
 MAX_HEADER_BYTES = 100_000_000
 MAX_DIMENSIONS = 64
 
-# In the order in which the tensors of a file are written: with the widest first, each is aligned.
+# In the order in which a file stores tensors: from the widest dtype to the narrowest, so that each is
+# aligned.
 DTYPES: dict[str, Dtype] = {
     "U64": dtypes.uint64,
     "I64": dtypes.int64,
@@ -42,11 +43,11 @@ DTYPES: dict[str, Dtype] = {
     "U8": dtypes.uint8,
     "BOOL": dtypes.bool_,
 }
-# A dtype of ml_dtypes. Where that is not installed it becomes float32, of which it is the upper half.
+# A dtype of ml_dtypes. If that is not installed, it becomes float32, whose upper half it is.
 BFLOAT16 = "BF16"
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 _RANKS = {name: rank for rank, name in enumerate(DTYPES)} | {BFLOAT16: list(DTYPES).index("F16") - 0.5}
-# What else the format has and tensors have not.
+# Dtypes of the format that tensors do not support.
 _FOREIGN = (
     *("F8", "F8_E4M3", "F8_E4M3FNUZ", "F8_E5M2", "F8_E5M2FNUZ", "F8_E8M0"),
     *("F6_E2M3", "F6_E3M2", "F4"),
@@ -62,9 +63,9 @@ _place = attrgetter("begin", "end")
 
 
 class SafetensorsError(ValueError):
-    """A file is no valid safetensors file, or holds what tensors can't hold.
+    """A file is not a valid safetensors file, or has data that tensors do not support.
 
-    The message names the file and the tensor, what was expected and what was found.
+    The message has the name of the file and the tensor, the expected value, and the value found.
 
     Examples
     --------
@@ -82,24 +83,24 @@ class SafetensorsError(ValueError):
 
 
 def name_of(dtype: Dtype) -> str | None:
-    """Return the format's name of a dtype; None where it has none."""
+    """Return the format's name of a dtype, or None."""
     return BFLOAT16 if dtype.name == "bfloat16" else _NAMES.get(dtype.newbyteorder("="))
 
 
 class Entry(NamedTuple):
-    """Where a tensor lies in its file, in bytes from the file's start, and what it is."""
+    """The position of a tensor in its file, in bytes from the start, with its dtype and shape."""
 
     dtype: Dtype
     shape: tuple[int, ...]
     begin: int
     end: int
-    # Stored as the upper halves of float32, which they become.
+    # Whether the file stores the upper halves of float32 values.
     is_widened: bool = False
 
 
 def compose(arrays: Mapping[str, Array], metadata: Mapping[str, str] | None) -> tuple[bytes, list[str]]:
-    """Return a file's bytes up to the first tensor, and the names in the order in which they follow."""
-    import json  # here, as below: `import tensor` is 1% quicker without
+    """Return the bytes of a file before the first tensor, and the names in the order of the tensors."""
+    import json  # imported here and below, because it makes `import tensor` 1% slower
 
     codes = {name: name_of(array.dtype) or "" for name, array in arrays.items()}
     names = sorted(arrays, key=lambda name: (_RANKS[codes[name]], name))
@@ -127,14 +128,14 @@ def compose(arrays: Mapping[str, Array], metadata: Mapping[str, str] | None) -> 
 
 
 class Header(NamedTuple):
-    """What stands before the tensors of a file: where each of them is, and texts by name."""
+    """The parsed header of a file: the entries of tensors by name, and the metadata."""
 
     entries: dict[str, Entry]
     metadata: dict[str, str]
 
 
 def read_header(file: BinaryIO, size: int, label: str) -> Header:
-    """Return the header of a `file` of `size` bytes, which errors call `label`; nothing behind it is read."""
+    """Return the header of a `file` of `size` bytes, without reading the data. Errors call it `label`."""
     try:
         return _header_of(file, size)
     except SafetensorsError as error:
@@ -157,7 +158,7 @@ def _header_of(file: BinaryIO, size: int) -> Header:
             f"the header's length is {length:,}, expected at most {size - LENGTH_BYTES:,}: the file ends "
             "there. It was cut off, or is of another format"
         )
-    # By itself, so that a header of nothing but zeros takes no memory.
+    # Read one byte first, so that a file full of zeros takes no memory.
     first = file.read(min(length, 1))
     if first != b"{":
         _fail(f"expected a header that starts with '{{', found {first!r}")
@@ -171,12 +172,13 @@ def _header_of(file: BinaryIO, size: int) -> Header:
             return _checked(header, start, size)
     except (ValueError, RecursionError):
         pass
-    # What is wrong or unusual is read again with a look at each number and object: 2.7 times as long.
+    # Parse a broken or unusual header again with checks of each number and object, which takes 2.7 times as
+    # long.
     return _checked(_parse(raw), start, size)
 
 
 def _has_each_key_once(header: dict[str, object], raw: bytes) -> bool:
-    """Tell whether that is sure: another colon would stand in a text, or behind a key that comes twice."""
+    """Return whether no key is repeated, if that is certain: a repeated key, or a text, may add a colon."""
     metadata = header.get(METADATA)
     more = len(metadata) - len(_FIELDS) if isinstance(metadata, dict) else 0
     return raw.count(b":") == (1 + len(_FIELDS)) * len(header) + more
@@ -262,7 +264,7 @@ def _entry(name: str, value: object, start: int, size: int) -> Entry:
     if len(shape) > MAX_DIMENSIONS:
         _fail_at(name, f": expected at most {MAX_DIMENSIONS} dimensions, found {len(shape)}")
     nbytes = math.prod(shape) * dtype.itemsize
-    # Zeros left out: NumPy must be able to count the other dimensions of an empty tensor too.
+    # For an empty tensor, check the product of the other sizes, because NumPy computes it.
     if (nbytes or math.prod([n for n in shape if n]) * dtype.itemsize) > sys.maxsize:
         _fail_at(name, f": expected a shape whose bytes can be counted in 64 bits, found {_shown(shape)}")
     if not _are_sizes(offsets) or len(offsets) != 2:
@@ -290,12 +292,12 @@ def _fail_at(name: str, what: str) -> NoReturn:
 
 
 def _has_utf8(text: str) -> bool:
-    # An escape in JSON can give half of a character.
+    # JSON escapes can encode a lone surrogate.
     return text.isprintable() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _are_sizes(value: object) -> bool:
-    # A bool is an int to isinstance.
+    # Compare types, because a bool is an instance of int.
     return isinstance(value, list) and not [n for n in value if type(n) is not int or n < 0]
 
 

@@ -1,4 +1,4 @@
-"""Which bytes a layout reaches: asked of what files and pickles say, before NumPy sees it."""
+"""A check of the byte range of a layout from a file or pickle, before NumPy uses it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ if TYPE_CHECKING:
 
 
 def is_within(nbytes: int, itemsize: int, shape: Sequence[int], strides: Sequence[int], offset: int) -> bool:
-    """Tell whether elements of `itemsize` bytes at `strides` from byte `offset` on all lie in `nbytes`.
+    """Return whether all elements with `strides`, from byte `offset` on, are within `nbytes` bytes.
 
-    In Python's integers, which don't overflow. Sizes of no elements must be countable too.
+    Computed in Python integers, which don't overflow. For empty shapes, the product of the other sizes must
+    fit too.
     """
     if len(shape) != len(strides) or min(shape, default=0) < 0:
         return False

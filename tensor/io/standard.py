@@ -1,4 +1,4 @@
-"""What the array API standard asks of a namespace and of its arrays, beside functions."""
+"""Attributes that the array API standard requires of a namespace and its arrays, besides functions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tensor._tensor import Tensor
 
 __array_api_version__ = "2024.12"
-# Those whose functions and behaviour are all here.
+# The versions of the standard that are fully supported.
 _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
 e: float = math.e
@@ -29,10 +29,10 @@ newaxis: None = None
 
 
 class _Inspection:
-    """What all versions of the standard ask alike."""
+    """The part of the inspection API that is equal in all versions."""
 
     def capabilities(self) -> dict[str, Any]:
-        """Return what may be asked of arrays: masks as indices, shapes that depend on values, dimensions.
+        """Return the capabilities of arrays: boolean indexing, data-dependent shapes, maximum dimensions.
 
         Examples
         --------
@@ -54,7 +54,7 @@ class _Inspection:
         return CPU
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, Dtype]:
-        """Return the dtypes of new tensors that are not told which.
+        """Return the default dtypes of new tensors.
 
         Examples
         --------
@@ -73,14 +73,14 @@ class _Inspection:
     def dtypes(
         self, *, device: str | None = None, kind: str | tuple[str, ...] | None = None
     ) -> dict[str, Dtype]:
-        """Return the standard's dtypes by their names, all or those of a `kind`, or of several.
+        """Return the dtypes of the standard by name: all, or those of one or several kinds.
 
-        float16 and bfloat16, which the standard does not know, are not among them.
+        float16 and bfloat16 are not included, because they are not in the standard.
 
         Raises
         ------
         ValueError
-            If there is no such kind.
+            If `kind` is unknown.
 
         Examples
         --------
@@ -102,7 +102,7 @@ class _Inspection:
 
 
 class NamespaceInfo(_Inspection):
-    """What the namespace `tensor` can do, in the words of the array API standard.
+    """The inspection API of the namespace `tensor`, as the array API standard defines it.
 
     Examples
     --------
@@ -124,7 +124,7 @@ class NamespaceInfo(_Inspection):
 
 
 def __array_namespace_info__() -> NamespaceInfo:  # noqa: N807 - the standard's name
-    """Return what the namespace `tensor` can do: devices, dtypes, capabilities.
+    """Return the inspection API of the namespace `tensor`: devices, dtypes, capabilities.
 
     Examples
     --------
@@ -141,7 +141,7 @@ class _NamespaceInfo2025(_Inspection):
 
 
 class _Namespace2025(ModuleType):
-    """The namespace `tensor` by version 2025.12: tuples where the versions before it have lists."""
+    """The namespace `tensor` for version 2025.12, with tuples where earlier versions have lists."""
 
     __array_api_version__ = "2025.12"
 
@@ -164,25 +164,26 @@ class _Namespace2025(ModuleType):
         return tuple(meshgrid(*arrays, indexing=indexing))
 
 
-# One object, as a module is: libraries compare the namespaces of their arguments.
+# A single object, because libraries compare the namespaces of their arguments.
 _NAMESPACE_2025 = _Namespace2025("tensor")
 
 
 class Standard(TensorCore):
-    """What libraries that compute on any array ask of a tensor."""
+    """Base class of tensors with the methods of the array API standard."""
 
     __slots__ = ()
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
-        """Return the namespace whose functions take this tensor: the module `tensor`, which follows 2024.12.
+        """Return the namespace for this tensor: the module `tensor`, which follows version 2024.12.
 
-        By version 2025.12 `meshgrid`, `broadcast_arrays` and `devices` of `__array_namespace_info__()` return
-        tuples instead of lists. Then the namespace differs from `tensor` in these functions.
+        In version 2025.12 `meshgrid`, `broadcast_arrays` and `devices` of `__array_namespace_info__()` return
+        tuples instead of lists. For that version, the result is a namespace that differs from `tensor` in
+        these functions.
 
         Raises
         ------
         ValueError
-            If another version of the standard is asked for than one of those that it follows.
+            If `api_version` is not supported.
 
         Examples
         --------
@@ -198,18 +199,18 @@ class Standard(TensorCore):
                 f"version {shown(api_version)} of the array API standard is none of those that tensors "
                 f"follow: {', '.join(_VERSIONS)}"
             )
-        self._raise_if_disposed()  # a library that is given a disposed tensor learns it here
+        self._raise_if_disposed()  # so that a library which gets a disposed tensor fails here
         if api_version == _NAMESPACE_2025.__array_api_version__:
             return _NAMESPACE_2025
         return sys.modules["tensor"]
 
     def to_device(self, device: str, /, *, stream: object = None) -> Self:
-        """Return the tensor itself: all memory is the processor's.
+        """Return the tensor itself, because all tensors are on the CPU.
 
         Raises
         ------
         ValueError
-            If `device` is another one, or a `stream` is given, which the processor has none of.
+            If `device` is not the CPU, or `stream` is not None.
 
         Examples
         --------

@@ -1,6 +1,6 @@
-"""The archive of ``torch.save``: a zip file of one pickle, and of the bytes of each storage as they are.
+"""The archives of ``torch.save``: a zip file with a pickle, and the uncompressed bytes of each storage.
 
-Its layout is that of `torch.serialization` (PyTorch 1.6 and later): ``<name>/data.pkl``,
+The layout is that of `torch.serialization` (PyTorch 1.6 and later): ``<name>/data.pkl``,
 ``<name>/data/<key>`` for each storage, ``<name>/byteorder`` and ``<name>/version``.
 """
 
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 SIGNATURE = b"PK\x03\x04"
-# Of a member in a zip archive: the sizes of its name and of what comes between that and its bytes.
+# The local header of a zip member: signature, and the sizes of the name and of the extra field.
 _LOCAL = struct.Struct("<4s22xHH")
-# How a member of an archive is compressed: not at all.
+# The compression method "none".
 _STORED = 0
-# What Python's reader raises for archives that are cut off, or made to harm.
+# Exceptions of Python's reader for truncated or malicious archives.
 _BROKEN_ARCHIVE = (NotImplementedError, ValueError, OSError, EOFError, struct.error)
-# Where the bytes of each storage begin, so that they can be mapped: at multiples of so many bytes.
+# The alignment of the bytes of each storage, so that they can be mapped.
 _ALIGNMENT = 64
-# Of PyTorch's padding: a field of its own, as zip archives have them, of a name and a size.
+# The header of PyTorch's padding, an extra field of the zip member: identifier and size.
 _PADDING = struct.Struct("<2sH")
-# What Python puts before it for members whose size needs more than 32 bits.
+# The size of the field that Python adds before it for members whose size needs more than 32 bits.
 _ZIP64_FIELD, _ZIP64_FROM = 20, 1 << 31
 
 
 class Archive:
-    """The members of a zip archive, as parts of the memory that the file is in."""
+    """The members of a zip archive, as views of the memory of the file."""
 
     def __init__(self, memory: Array, file: BinaryIO) -> None:
-        import zipfile  # here, as below: `import tensor` is a tenth quicker without
+        import zipfile  # imported here and below, because it makes `import tensor` a tenth slower
 
         self._memory = memory
         try:
@@ -63,7 +63,7 @@ class Archive:
         self.is_swapped = order.decode() != sys.byteorder
 
     def member(self, name: str) -> Array:
-        """Return the bytes of a member; nothing is copied or read."""
+        """Return the bytes of a member, without reading or copying them."""
         found = self._members.get(self._folder + name)
         if found is None:
             _fail(f"its archive has no {shown(name)}: it was cut off, or not written by torch.save")
@@ -84,7 +84,7 @@ class Archive:
 
 
 def write_archive(file: BinaryIO, pickle: bytes, storages: Sequence[Array]) -> None:
-    """Write an archive whose storages have the keys "0", "1", ...; their bytes are in the machine's order."""
+    """Write an archive. The storages get the keys "0", "1", ..., in native byte order."""
     import zipfile
 
     with zipfile.ZipFile(file, "w") as archive:
@@ -98,7 +98,7 @@ def write_archive(file: BinaryIO, pickle: bytes, storages: Sequence[Array]) -> N
 def _write(archive: zipfile.ZipFile, file: BinaryIO, name: str, array: Array) -> None:
     import zipfile
 
-    # Of no particular time: the same checkpoint is the same file.
+    # Without a time stamp, so that equal checkpoints give equal files.
     member = zipfile.ZipInfo(f"archive/{name}")
     member.file_size = array.nbytes
     fields = _PADDING.size + (_ZIP64_FIELD if array.nbytes * 1.05 > _ZIP64_FROM else 0)

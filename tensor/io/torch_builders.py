@@ -1,4 +1,4 @@
-"""What pickles of ``torch.save`` call to build tensors and plain data, and what those calls are here."""
+"""The functions that pickles of ``torch.save`` call to build tensors and plain data."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _NAMES = (
     *("float16", "float32", "float64", "complex64", "complex128"),
 )
 DTYPES = {name: dtypes.as_dtype(name) for name in _NAMES}
-# The class of arrays, of which a pickle speaks and which it does not call.
+# The class of arrays. Pickles refer to it, but do not call it.
 NUMPY_ARRAY = "numpy.ndarray"
 _NUMBER = re.compile(r"\?|b1|[iu][1248]|f[248]|c(8|16)")
 
 
 def dtype_named(name: str) -> Dtype | None:
-    """Return the dtype that ``torch.name`` is in a file; None where it is none."""
+    """Return the dtype for ``torch.name`` in a file, or None."""
     if name == "bfloat16":
         return dtypes.find_bfloat16() or dtypes.float32
     return DTYPES.get(name)
@@ -59,7 +59,7 @@ def rebuild_tensor_of_dtype(
     shape: object,
     stride: object,
     requires_grad: object,
-    hooks: object,  # noqa: ARG001 -- PyTorch writes none
+    hooks: object,  # noqa: ARG001 -- always empty in PyTorch's files
     dtype: object,
     *rest: object,
 ) -> Tensor:
@@ -125,7 +125,7 @@ def _set(values: object = ()) -> set[Any]:
 
 
 def _bytes(text: object = "", encoding: object = "latin1") -> bytes:
-    # How protocol 2 writes bytes.
+    # The encoding of bytes in protocol 2.
     if not isinstance(text, str) or encoding != "latin1":
         _fail("bytes in it are encoded otherwise than PyTorch does")
     return text.encode("latin1")
@@ -152,12 +152,12 @@ def _numpy_scalar(dtype: object, data: object) -> object:
 def _numpy_array(kind: object, shape: object, code: object) -> Array:
     if kind != NUMPY_ARRAY or shape != (0,) or code not in (b"b", "b"):
         _fail("a NumPy array in it is broken")
-    # Its state, which comes later in the pickle, brings all else.
+    # The array's state, later in the pickle, sets all attributes.
     return np.empty(0, np.int8)
 
 
 def set_array_state(x: Array, state: object) -> None:
-    """Give an array that `_numpy_array` has made its values."""
+    """Set the values of an array that `_numpy_array` created."""
     match state:
         case (1, tuple() as shape, np.dtype() as dtype, bool() as is_fortran, bytes() as data):
             pass
@@ -166,7 +166,7 @@ def set_array_state(x: Array, state: object) -> None:
     sizes = _sizes(shape)
     if dtype.hasobject or prod(sizes) * dtype.itemsize != len(data) or len(sizes) > MAX_DIMENSIONS:
         _fail(f"a NumPy array in it has {len(data):,} bytes, for {shown(sizes)} of {dtype}")
-    x.__setstate__((1, sizes, dtype, is_fortran, data))  # type: ignore[arg-type]  # as pickle calls it
+    x.__setstate__((1, sizes, dtype, is_fortran, data))  # type: ignore[arg-type]  # the form that pickle uses
 
 
 _CALLS: dict[tuple[str, ...], Callable[..., object]] = {

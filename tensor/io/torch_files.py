@@ -1,4 +1,4 @@
-"""Files of ``torch.save``, read without PyTorch: tensors and plain data, and whole objects if asked to."""
+"""Reading files of ``torch.save`` without PyTorch: tensors and plain data, and whole objects on request."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 
 class Reading(NamedTuple):
-    """How a file is read.
+    """Options for reading a file.
 
-    `is_trusted`: by Python's unpickler, which runs what the file says. `allowed`: classes and functions by
-    the names that files have for them, which a file that is not trusted may call. `parameter` makes a
-    parameter of a tensor; without it, parameters in files become leaves.
+    `is_trusted` uses Python's unpickler, which runs code from the file. `allowed` has classes and functions
+    that an untrusted file may call, by their names in files. `parameter` converts a tensor to a parameter;
+    without it, parameters in files become leaves.
     """
 
     is_trusted: bool = False
@@ -46,19 +46,19 @@ class Reading(NamedTuple):
     parameter: Callable[[Any, bool], TensorCore] | None = None
 
 
-# Classes in our modules' data that run no code of a file when they are loaded.
+# Classes in the data of this library's modules that run no code from a file.
 _HARMLESS: dict[str, object] = {"tensor.tape.hooks.HookTable": HookTable}
 
 
 class _TorchNames:
-    """What the names in a file of ``torch.save`` mean here, and what has been made of them."""
+    """Resolves the names in a file of ``torch.save``, and stores the objects created."""
 
     def __init__(self, archive: Archive, reading: Reading) -> None:
         self._archive, self._reading = archive, reading
         self._allowed = {**_HARMLESS, **reading.allowed}
         self._callable = {id(x) for x in self._allowed.values()}
         self._storages: dict[str, Storage] = {}
-        # Each tensor made, and by its id where it lies; the list keeps those ids theirs.
+        # The tensors created, and their storages by the tensors' ids. The list keeps the ids valid.
         self._made: list[TensorCore] = []
         self._storage_of: dict[int, Storage] = {}
         self._builders: dict[str, Builder] = {
@@ -71,7 +71,7 @@ class _TorchNames:
 
     @contextmanager
     def nothing_left_behind(self) -> Iterator[None]:
-        """Dispose what has been made if an error comes, the parameters of half-made modules too."""
+        """Dispose all created tensors after an error, including parameters of incomplete modules."""
         try:
             yield
         except BaseException:
@@ -141,7 +141,7 @@ class _TorchNames:
             return function.__new__(function, *arguments) if is_new else function(*arguments)
 
     def set_state(self, x: Any, state: Any) -> None:
-        # PyTorch's state dicts carry the versions of their modules so.
+        # PyTorch stores the versions of modules in the state of the state dict.
         if isinstance(x, OrderedDict) and isinstance(state, dict):
             return
         if isinstance(x, np.dtype) and isinstance(state, tuple) and state[1:2] in (("<",), ("|",), ("=",)):
@@ -180,7 +180,7 @@ class _TorchNames:
 
 
 class _TrustingUnpickler(pickle.Unpickler):
-    """Python's own unpickler, which runs what the pickle says, with tensors and storages of the archive."""
+    """Python's unpickler, which runs code from the pickle, with tensors and storages of the archive."""
 
     def __init__(self, data: bytes, names: _TorchNames) -> None:
         super().__init__(io.BytesIO(data))
@@ -190,7 +190,7 @@ class _TrustingUnpickler(pickle.Unpickler):
         return self._names.persistent(pid)
 
     def find_class(self, module: str, name: str) -> Any:
-        # Nothing of PyTorch is imported, if it is there: its classes hold its own tensors.
+        # Do not import PyTorch even if it is installed: its classes hold PyTorch's tensors.
         if module.partition(".")[0] == "torch":
             found = self._names.named(f"{module}.{name}")
             return found.build if isinstance(found, Builder) else found
@@ -205,12 +205,12 @@ class _TrustingUnpickler(pickle.Unpickler):
 
 
 def read_torch_file(memory: Array, file: BinaryIO, reading: Reading = Reading()) -> object:  # noqa: B008 -- immutable
-    """Return what a file of ``torch.save`` holds: tensors over `memory`, the bytes of the whole `file`.
+    """Return the contents of a file of ``torch.save``. Tensors use `memory`, the bytes of the whole `file`.
 
     Raises
     ------
     CheckpointError
-        If the file is broken or hostile, or holds more than tensors and plain data and is not trusted.
+        If the file is broken or malicious, or is not trusted and has more than tensors and plain data.
     """
     try:
         archive = Archive(memory, file)
@@ -233,7 +233,7 @@ def _trusting(code: bytes, names: _TorchNames) -> object:
 
 @contextmanager
 def _as_one_error(kind: type) -> Iterator[None]:
-    """Tell whatever goes wrong in an allowed class as the fault of the file."""
+    """Convert any error of an allowed class to a CheckpointError."""
     try:
         yield
     except Exception as error:

@@ -1,6 +1,6 @@
-"""Storages of PyTorch's files: the kinds that there are, and the bytes of one, with the tensors over them.
+"""Storages in PyTorch's files: their kinds, and their bytes with the tensors over them.
 
-Kinds are classes because pickles name them so: `FloatStorage` here is ``torch.FloatStorage`` in a file.
+Kinds are classes, because pickles refer to classes: `FloatStorage` here is ``torch.FloatStorage`` in a file.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ MAX_DIMENSIONS = 64
 
 
 class StorageKind:
-    """The dtype of a storage in a file, and the bytes of one of its elements."""
+    """The dtype of a storage in a file, and its element size in bytes."""
 
-    # None for bytes: there each tensor says of what dtype it is.
+    # None for bytes: each tensor over the storage has its own dtype.
     dtype: ClassVar[Dtype | None] = None
     itemsize: ClassVar[int] = 1
 
     @classmethod
     def held(cls) -> Dtype | None:
-        """Return the dtype that tensors over such a storage have here; None for bytes."""
+        """Return the dtype of tensors over such a storage; None for bytes."""
         return cls.dtype
 
 
 class UntypedStorage(StorageKind):
-    """Bytes; PyTorch puts tensors into them whose dtype has no storage of its own."""
+    """Bytes. PyTorch uses it for dtypes that have no storage class."""
 
 
 class BFloat16Storage(StorageKind):
-    """Where ml_dtypes is not installed, bfloat16 becomes float32, whose upper half it is."""
+    """bfloat16. If ml_dtypes is not installed, it becomes float32, whose upper half it is."""
 
     dtype, itemsize = dtypes.float32, 2
 
@@ -107,12 +107,12 @@ _KINDS: dict[Dtype, type[StorageKind]] = {kind.dtype: kind for kind in _TYPED[1:
 
 
 def kind_of(dtype: Dtype) -> type[StorageKind] | None:
-    """Return in which kind of storage a tensor of a dtype is written; None for bytes."""
+    """Return the kind of storage for a dtype; None for dtypes stored as bytes."""
     return BFloat16Storage if dtypes.is_bfloat16(dtype) else _KINDS.get(dtype)
 
 
 class UInt16:
-    """``torch.uint16`` in a file: tensors of dtypes that have no storage of their own lie in untyped ones."""
+    """``torch.uint16`` in a file. Dtypes without a storage class are stored in untyped storages."""
 
 
 class UInt32:
@@ -127,16 +127,16 @@ NAME_OF: dict[Dtype, type] = {dtypes.uint16: UInt16, dtypes.uint32: UInt32, dtyp
 
 
 class Storage:
-    """The bytes of one storage, and a tensor over them once there is one."""
+    """The bytes of one storage, and the tensors over them."""
 
     def __init__(self, kind: type[StorageKind], memory: Array, is_swapped: bool) -> None:
         self.kind, self._memory, self._is_swapped = kind, memory, is_swapped
-        # By dtype: the first tensor, and the memory it lies in.
+        # By dtype: the first tensor, and its memory.
         self._tensors: dict[Dtype, TensorCore] = {}
         self._converted: dict[Dtype, Array] = {}
 
     def tensor(self, dtype: Dtype, offset: int, shape: tuple[int, ...], stride: tuple[int, ...]) -> Tensor:
-        """Return a tensor over the storage; those of one storage share memory."""
+        """Return a tensor over the storage. Tensors over one storage share memory."""
         size = self.kind.itemsize if self.kind.dtype is not None else dtype.itemsize
         count = self._memory.nbytes // size
         if len(shape) > MAX_DIMENSIONS or not is_within(count, 1, shape, stride, offset):
@@ -156,13 +156,13 @@ class Storage:
         return made
 
     def replace(self, x: TensorCore, successor: TensorCore) -> None:
-        """Let further tensors share memory with `successor`, which has taken over the handle of `x`."""
+        """Let further tensors share memory with `successor`, which took over the handle of `x`."""
         for dtype, first in self._tensors.items():
             if first is x:
                 self._tensors[dtype] = successor
 
     def _converted_to(self, dtype: Dtype, count: int) -> Array:
-        """Return memory of our own with the values as `dtype`, bytes in the machine's order."""
+        """Return new memory with the values as `dtype`, in native byte order."""
         known = self._converted.get(dtype)
         if known is None:
             native = np.dtype(np.uint16) if self.kind is BFloat16Storage else dtype
@@ -170,7 +170,7 @@ class Storage:
             if self._is_swapped:
                 given = given.view(native.newbyteorder()).astype(native)
             if self.kind is BFloat16Storage:
-                is_widened = dtype == dtypes.float32  # of which it is the upper half
+                is_widened = dtype == dtypes.float32  # bfloat16 is its upper half
                 given = (given.astype(np.uint32) << 16 if is_widened else given).view(dtype)
             known = self._converted[dtype] = copy(given)
         return known

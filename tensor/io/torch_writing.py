@@ -1,7 +1,8 @@
-"""Files in the format of ``torch.save``, written without PyTorch.
+"""Writing files in the format of ``torch.save``, without PyTorch.
 
-Python's pickler writes the pickle, with the names of our classes and functions, such as `rebuild_tensor`.
-Afterwards these names are replaced by PyTorch's, and names of inner modules by public names.
+Python's pickler writes the pickle, with the names of this library's classes and functions, such as
+`rebuild_tensor`. Then these names are replaced by PyTorch's names, and names of internal modules by public
+names.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ if TYPE_CHECKING:
 
     from tensor._dtypes import Array, Dtype
 
-# The protocol that PyTorch writes. It names what is global in one opcode, which is what `_renamed` looks for.
+# PyTorch's protocol. It has global names in a single opcode, which `_renamed` looks for.
 _PROTOCOL = 2
 _OWN = {"tensor", "nn", "scopes"}
 
 
 class _Place(NamedTuple):
-    """Where the values of a tensor lie, in elements."""
+    """The position of a tensor's values in a storage, in elements."""
 
     key: int
     size: int
@@ -43,7 +44,7 @@ class _Place(NamedTuple):
 
 
 class _StorageReference(NamedTuple):
-    """What the pickler writes as a persistent id."""
+    """A persistent id for the pickler."""
 
     kind: type[StorageKind]
     key: str
@@ -51,20 +52,20 @@ class _StorageReference(NamedTuple):
 
 
 class _Values(NamedTuple):
-    """A parameter's tensor, as PyTorch has it inside."""
+    """A parameter's tensor, which PyTorch stores inside the parameter."""
 
     parameter: TensorCore
 
 
 def write_torch_file(obj: object, f: PathLike | BinaryIO, parameter: type[TensorCore] | None = None) -> None:
-    """Write `obj`, whatever can be pickled, as PyTorch does; tensors of the class `parameter` as parameters.
+    """Write `obj` as ``torch.save`` does. Tensors of the class `parameter` become parameters.
 
-    A path is replaced whole or not at all.
+    `obj` may be any object that can be pickled. A path is replaced completely or not at all.
 
     Raises
     ------
     pickle.PicklingError
-        If a class or function in it is not found by its name, or an object can't be pickled.
+        If a class or function is not found by its name, or an object can't be pickled.
     TensorDisposedError
         If one of the tensors is empty.
     """
@@ -86,14 +87,14 @@ def write_torch_file(obj: object, f: PathLike | BinaryIO, parameter: type[Tensor
 
 
 class _Pickler(pickle.Pickler):
-    """Python's pickler, which writes tensors as PyTorch does and collects their storages."""
+    """Python's pickler, which writes tensors like PyTorch, and collects their storages."""
 
     def __init__(self, code: io.BytesIO, parameter: type[TensorCore] | None) -> None:
         super().__init__(code, _PROTOCOL)
         self._parameter = parameter
-        # The bytes of the storages, by their keys.
+        # The bytes of the storages; their indices are the keys.
         self.arrays: list[Array] = []
-        # The keys by the ids of tensors, which are held so that these stay theirs.
+        # The keys by id of the tensors. The list keeps the ids valid.
         self._keys: dict[tuple[int, Dtype], int] = {}
         self._held: list[TensorCore] = []
 
@@ -103,7 +104,7 @@ class _Pickler(pickle.Pickler):
         return None
 
     def reducer_override(self, obj: Any) -> Any:
-        # A parameter without a shape is saved by its class: it has no values.
+        # A parameter without a shape is pickled as an ordinary object, because it has no values.
         if isinstance(obj, TensorCore) and not hasattr(obj, "materialize"):
             requires_grad = obj._node is not None
             if self._parameter is not None and isinstance(obj, self._parameter):
@@ -119,7 +120,7 @@ class _Pickler(pickle.Pickler):
             x._raise_disposed()
         place = self._place(x, array)
         dtype = array.dtype
-        # PyTorch writes its hooks here, of which files have none.
+        # PyTorch writes hooks here, which are always empty in files.
         hooks: OrderedDict[str, Any] = OrderedDict()
         layout = (place.offset, place.shape, place.strides, requires_grad, hooks)
         kind = kind_of(dtype)
@@ -129,13 +130,13 @@ class _Pickler(pickle.Pickler):
         return rebuild_tensor_of_dtype, (storage, *layout, NAME_OF[dtype])
 
     def _place(self, x: TensorCore, array: Array) -> _Place:
-        """Return where `x` lies in a storage: its own, or one that it shares with views and aliases."""
+        """Return the position of `x` in a storage: its own, or one that it shares with views and aliases."""
         dtype, itemsize = array.dtype, array.dtype.itemsize
         on_it = on_same_storage(x)
         root = x._buffer.root
         offset = _address(array) - _address(root)
         steps = [step for step, size in zip(array.strides, array.shape, strict=True) if size > 1]
-        # Strides of PyTorch are counted in elements, from zero on.
+        # PyTorch counts strides in elements, and they must not be negative.
         counted = all(step >= 0 and step % itemsize == 0 for step in steps)
         alone = len(on_it) == 1 and array.nbytes < root.nbytes
         if alone or not counted or offset % itemsize or root.nbytes % itemsize or not root.flags.forc:
@@ -160,7 +161,7 @@ def _address(array: Array) -> int:
 
 
 def global_name(obj: Any) -> str:
-    """Return the name of a class or function in files: for ours the shortest name that imports it."""
+    """Return the name of a class or function in files: here, the shortest name that imports it."""
     module, name = str(obj.__module__), str(obj.__qualname__)
     return f"{_public(module, name)}.{name}"
 
@@ -181,7 +182,7 @@ def _own(obj: Any) -> tuple[str, str]:
     return obj.__module__, obj.__qualname__
 
 
-# PyTorch's names for what the pickler has named as ours.
+# PyTorch's names for names of this library.
 _NAMES = {
     _own(rebuild_tensor): "torch._utils _rebuild_tensor_v2",
     _own(rebuild_tensor_of_dtype): "torch._utils _rebuild_tensor_v3",
@@ -192,8 +193,8 @@ _NAMES = {
 
 
 def _renamed(code: bytes) -> bytes:
-    """Return the pickle `code` with the names that files have."""
-    import pickletools  # here: `import tensor` is quicker without
+    """Return the pickle `code` with the names used in files."""
+    import pickletools  # imported here, because it makes `import tensor` slower
 
     pieces, begin = [], 0
     for opcode, argument, place in pickletools.genops(code):
@@ -203,6 +204,6 @@ def _renamed(code: bytes) -> bytes:
         written = _NAMES.get((module, name)) or f"{_public(module, name)} {name}"
         if written != argument:
             pieces += [code[begin:place], b"c", written.replace(" ", "\n").encode(), b"\n"]
-            # The opcode, and both names with the ends of their lines.
+            # The length of the opcode, and of both names with their line ends.
             begin = place + len(argument.encode()) + 2
     return b"".join([*pieces, code[begin:]])

@@ -1,8 +1,8 @@
-"""A pickle read without running it: plain data, and what a table of allowed names builds.
+"""A safe unpickler: it builds plain data, and calls only functions of a table.
 
-Python's own unpickler calls whatever a pickle names, and may be made to take memory without bound by a few
-bytes. This one steps through the opcodes (`pickletools.genops`), builds plain containers, and calls nothing
-that is not in the table it is given. Time and memory grow with the size of the pickle alone.
+Python's unpickler calls anything that a pickle names, and a few bytes can make it allocate unlimited memory.
+This one iterates over the opcodes (`pickletools.genops`), builds plain containers, and calls only functions
+in the given table. Time and memory are limited by the size of the pickle.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ T = TypeVar("T")
 
 
 class CheckpointError(ValueError):
-    """A file is no checkpoint, is broken, or would run code if it were loaded.
+    """A file is not a checkpoint, is broken, or would run code if it were loaded.
 
-    The message names the file, what was expected and what was found.
+    The message has the name of the file, the expected value, and the value found.
 
     Examples
     --------
@@ -33,36 +33,36 @@ class CheckpointError(ValueError):
 
 
 class Builder(NamedTuple):
-    """A function that a pickle may call, with the arguments that stand in the pickle."""
+    """A function that a pickle may call, with arguments from the pickle."""
 
     build: Callable[..., object]
 
 
 class Vocabulary(Protocol):
-    """What a reader of a pickle supplies: the meaning of its names, persistent ids and states."""
+    """The interface for the names, persistent ids and states in a pickle."""
 
     def named(self, name: str) -> object:
-        """Return what ``"module.name"`` stands for: a constant, or a `Builder`; else raise an error."""
+        """Return the object for ``"module.name"``: a constant or a `Builder`. Raise an error for others."""
 
     def persistent(self, given: object) -> object:
-        """Return the object of a persistent id."""
+        """Return the object for a persistent id."""
 
     def call(self, function: object, arguments: tuple[object, ...], is_new: bool) -> object:
-        """Return what `function`, which is no `Builder`, makes; `is_new`: by ``__new__`` of a class."""
+        """Call `function`, which is not a `Builder`. With `is_new`, call ``__new__`` of the class."""
 
     def set_state(self, x: object, state: object) -> None:
-        """Take the state that the pickle has for `x`, which it has just built."""
+        """Set the state of `x`, which the pickle has just built."""
 
 
 def unpickle(data: bytes, vocabulary: Vocabulary) -> object:
-    """Return what the pickle `data`, of any protocol, holds.
+    """Return the object in the pickle `data`, which may have any protocol.
 
     Raises
     ------
     CheckpointError
-        If the pickle is cut off or broken, or names what is not in the `vocabulary`.
+        If the pickle is truncated or broken, or uses names that are not in the `vocabulary`.
     """
-    import pickletools  # here: `import tensor` is quicker without
+    import pickletools  # imported here, because it makes `import tensor` slower
 
     machine = _Machine(vocabulary)
     try:
@@ -71,7 +71,7 @@ def unpickle(data: bytes, vocabulary: Vocabulary) -> object:
     except CheckpointError:
         raise
     except (ValueError, TypeError, IndexError, KeyError, OverflowError) as error:
-        # Cut off, opcodes that don't fit what is on the stack, arguments that no builder takes.
+        # Truncated data, opcodes that do not match the stack, or arguments that a builder does not accept.
         _fail(f"the pickle in it is broken: {type(error).__name__}, {shown(str(error))}")
     return machine.result()
 
@@ -81,19 +81,19 @@ _CONSTANTS = {
     *("STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"),
     *("UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
 }
-# What may be a key, or in a set: the hash of tuples in tuples can take forever, and that of a long tuple or
-# integer is computed again each time the pickle uses it.
+# The types of dict keys and set members. Hashing nested tuples can take exponential time, and a long tuple or
+# integer is hashed again each time the pickle uses it.
 _HASHED = (str, bytes, int, float, complex, bool, type(None))
 _MOST_PARTS, _MOST_BITS = 256, 16_384
 
 
 class _Machine:
-    """The stack that a pickle's opcodes work on."""
+    """The stack machine that runs a pickle's opcodes."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
         self._stack: list[Any] = []
-        # The stacks below the marks.
+        # The stacks below each mark.
         self._below: list[list[Any]] = []
         self._memo: dict[int, object] = {}
 
@@ -103,7 +103,7 @@ class _Machine:
         return self._stack[0]
 
     def step(self, opcode: str, argument: Any) -> None:
-        """Do what one opcode says; the names are those of `pickletools`."""
+        """Run one opcode, named as in `pickletools`."""
         stack = self._stack
         match opcode:
             case "PROTO" | "FRAME" | "STOP":
@@ -211,7 +211,7 @@ def _set_items(target: object, values: Sequence[Any]) -> None:
 
 
 def keys_of(values: Iterable[object]) -> list[Any]:
-    """Return `values`, which are to be keys or members of a set: plain constants, or tuples of them."""
+    """Return `values` as keys or members of a set. Raise an error unless they are constants or tuples."""
     found = list(values)
     for x in found:
         parts = x if type(x) is tuple else (x,)
