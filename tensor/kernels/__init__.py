@@ -1,9 +1,9 @@
-"""For kernels of one's own: NumPy's functions, whose large results lie in the memory pool.
+"""Support for custom kernels: NumPy functions with results from the memory pool.
 
-Inside ``run_kernel(kernel, *arrays)`` NumPy's own functions take large results from the pool, and say nothing
-of overflow or division by zero. ``empty``, ``zeros`` and ``copy`` do the first everywhere. ``xp`` is NumPy as
-derivatives see it. The other names are what `nn` is made of: most of these compiled functions trust their
-arguments, and shapes or dtypes other than they say may end the process.
+Inside ``run_kernel(kernel, *arrays)``, NumPy allocates large results from the pool, and warnings for overflow
+and division by zero are off. ``empty``, ``zeros`` and ``copy`` use the pool everywhere. ``xp`` is the NumPy
+namespace for derivatives. The other names are kernels for `nn`. Most of these compiled functions do not check
+their arguments: unsupported shapes or dtypes may crash the process.
 """
 
 from typing import TYPE_CHECKING
@@ -87,7 +87,7 @@ __all__ = [
     "zeros",
 ]
 
-# Only networks need these.
+# Only `nn` needs these.
 _OF_NETWORKS = {
     "AxisMatrix": "tensor.kernels.axis_matrices",
     "Geometry": "tensor.kernels.convolution",

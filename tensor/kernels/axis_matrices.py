@@ -25,17 +25,17 @@ class AxisMatrix:
     Attributes
     ----------
     starts
-        int64, one more than there are rows.
+        int64, with one element more than rows.
     columns
-        int64, the element of the input that each entry multiplies.
+        int64, the index into the input for each entry.
     weights
         The factor of each entry.
     length
-        How many elements the input has.
+        The size of the input.
     """
 
     def __init__(self, starts: Array, columns: Array, weights: Array, length: int) -> None:
-        # As the kernel reads them.
+        # The kernel reads contiguous arrays of these dtypes.
         self.starts = np.ascontiguousarray(starts, np.int64)
         self.columns = np.ascontiguousarray(columns, np.int64)
         self.weights, self.length = weights, length
@@ -46,19 +46,19 @@ class AxisMatrix:
 
     @classmethod
     def of_rows(cls, places: Array, weights: Array, length: int) -> Self:
-        """Return a matrix from arrays of shape ``(rows, entries)``, without the entries of weight 0."""
+        """Return a matrix from arrays of shape ``(rows, entries)``, without entries of weight 0."""
         kept = weights != 0
         starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
         return cls(starts, places[kept], weights[kept].astype(np.float64), length)
 
     @property
     def count(self) -> int:
-        """How many elements the output has."""
+        """The size of the output."""
         return self.starts.size - 1
 
     @cached_property
     def transposed(self) -> AxisMatrix:
-        """The transpose: from the elements of the output to those of the input."""
+        """The transposed matrix, from the output to the input."""
         order = np.argsort(self.columns, kind="stable")
         rows = np.repeat(np.arange(self.count), np.diff(self.starts))
         starts = np.zeros(self.length + 1, np.int64)
@@ -66,16 +66,17 @@ class AxisMatrix:
         return AxisMatrix(starts, rows[order], self.weights[order], self.count)
 
     def __call__(self, x: Array, axis: int) -> Array:
-        """Return `x`, float32 or float64, multiplied along `axis`."""
+        """Return `x` (float32 or float64) multiplied along `axis`."""
         weights = np.ascontiguousarray(self.weights, x.dtype)
         return sparse_product(np.ascontiguousarray(x), axis, self.starts, self.columns, weights)
 
 
 def multiply_axes(x: Array, maps: Sequence[tuple[int, AxisMatrix]]) -> Array:
-    """Return `x` multiplied along several axes; float16 is computed in float32."""
+    """Return `x` multiplied along several axes. Compute float16 in float32."""
     dtype = np.result_type(x.dtype, np.float32)
     found = x.astype(dtype, order="C", copy=False)
-    # First the matrices that make the array smaller; those that enlarge it last, from the last axis on.
+    # First the matrices that make the array smaller. Those that make it larger come last, from the last axis
+    # on.
     for axis, along in sorted(maps, key=_growth):
         found = along(found, axis)
     return found.astype(x.dtype, copy=found is x)

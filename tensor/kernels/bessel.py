@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
     from tensor._dtypes import Array
 
-# Up to here a polynomial in x, beyond one in 1 / x.
+# Use a polynomial in x up to here, and one in 1 / x beyond.
 _BEND = 8.0
-# Terms of the integral; it converges faster than any power of their number.
+# The number of points of the integral. It converges faster than any power of this number.
 _POINTS = 512
 
 
 def _by_integral(x: Array, order: int) -> Any:
-    """Return exp(-x) I(x) for x >= 0: the mean of exp(x (cos t - 1)) cos(order t) over half a turn."""
+    """Return exp(-x) I(x) for x >= 0: the mean of exp(x (cos t - 1)) cos(order t) for t from 0 to pi."""
     t = (np.arange(_POINTS) + 0.5) * (math.pi / _POINTS)
     return np.mean(np.exp(np.multiply.outer(x, np.cos(t) - 1)) * np.cos(order * t), axis=-1)
 
 
 class _Polynomial:
-    """A function on an interval from 0, by its Chebyshev polynomials."""
+    """The Chebyshev approximation of a function on an interval from 0."""
 
     def __init__(self, function: Callable[[Array], Any], degree: int, end: float) -> None:
         self.end = end
@@ -45,10 +45,10 @@ class _Polynomial:
 
 @cache
 def _polynomials(order: int) -> tuple[_Polynomial, _Polynomial]:
-    """Return polynomials: exp(-x) I(x) / x**order up to the bend, sqrt(x) exp(-x) I(x) in 1 / x beyond."""
+    """Return polynomials: exp(-x) I(x) / x**order up to _BEND, sqrt(x) exp(-x) I(x) in 1 / x beyond."""
 
     def beyond(inverse: Array) -> Any:
-        # Few terms of the integral are not enough far out: there the function is 1 / sqrt(2 pi x).
+        # For very large x the integral would need more points. There the result is close to 1 / sqrt(2 pi).
         x = 1 / np.maximum(inverse, 2e-4)
         return np.where(inverse < 2e-4, _far(inverse, order), np.sqrt(x) * _by_integral(x, order))
 
@@ -67,7 +67,7 @@ def _far(inverse: Array, order: int) -> Any:
 
 
 def bessel_i(order: int, is_scaled: bool, x: Array) -> Any:
-    """Return I of order 0 or 1 at `x`, times exp(-abs(x)) where it `is_scaled`."""
+    """Return I(x) of order 0 or 1, times exp(-abs(x)) if `is_scaled`."""
     size = np.abs(np.asarray(x, np.float64))
     near, far = _polynomials(order)
     inner = near(np.minimum(size, _BEND)) * size**order

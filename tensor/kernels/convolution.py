@@ -1,13 +1,13 @@
-"""Convolutions, their transposes and their gradients, and patches as columns of a matrix.
+"""Convolutions, transposed convolutions and their gradients, and patches as columns of a matrix.
 
-Convolutions are direct (``direct_convolution.h``): a piece of the input is copied with its padding, and sums
-of products are taken of the copy, so that memory is bounded whatever the batch. The three functions are each
-other's derivatives, so that they are enough for all orders:
+Convolutions are direct (``direct_convolution.h``): they copy a piece of the input with its padding, and sum
+products over the copy. So memory is bounded for any batch size. The three functions are derivatives of each
+other, so they are sufficient for derivatives of all orders:
 
-- ``convolve(x, weight)`` gives y,
-- ``convolve_transposed(y, weight)``, its transpose as a map of x, gives the gradient of x, and is what
-  transposed convolutions compute,
-- ``convolve_for_weight(x, y)`` gives the gradient of the weight.
+- ``convolve(x, weight)`` returns y.
+- ``convolve_transposed(y, weight)``, the transpose of this linear map of x, returns the gradient of x. It is
+  also the transposed convolution.
+- ``convolve_for_weight(x, y)`` returns the gradient of the weight.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ if TYPE_CHECKING:
 
     from tensor._dtypes import Array
 
-# Bytes of a piece, and least places of the kernel in it: a piece stays in the processor's caches while it is
-# worked on, but of a few places most of the time goes to the weight.
+# The bytes of a piece, such that it stays in the cache, and the least number of places of the kernel in it,
+# because with few places most time goes to the weight.
 _PIECE_BYTES = 1 << 21
 _LEAST_PLACES = 256
-# Half of what a signed integer of 64 bits counts to.
+# Half of the largest signed 64-bit integer.
 _MOST_BYTES = 1 << 62
 
 
 class Geometry(NamedTuple):
-    """How patches lie in the input; of each tuple one entry for each dimension of space.
+    """The geometry of patches in the input. Each tuple has one entry for each dimension of space.
 
     Attributes
     ----------
     kernel
         The sizes of a patch, in elements of the kernel.
     stride
-        How far patches lie apart.
+        The distance of adjacent patches.
     padding
-        How many zeros are thought before and after the input.
+        The number of implicit zeros before and after the input.
     dilation
-        How far the elements of a patch lie apart.
+        The distance of adjacent elements of a patch.
     groups
-        Into how many groups channels are divided, each a convolution of its own.
+        The number of groups of channels. Each group is a separate convolution.
     """
 
     kernel: tuple[int, ...]
@@ -59,7 +59,7 @@ class Geometry(NamedTuple):
     groups: int
 
     def spans(self) -> tuple[int, ...]:
-        """Return how many elements of the input a patch spans."""
+        """Return the number of elements of the input that a patch spans."""
         return tuple([step * (size - 1) + 1 for size, step in zip(self.kernel, self.dilation, strict=True)])
 
     def padded(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
@@ -67,7 +67,7 @@ class Geometry(NamedTuple):
         return tuple([size + sum(pad) for size, pad in zip(sizes, self.padding, strict=True)])
 
     def outputs(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
-        """Return how many patches an input of these `sizes` has; below 1 where none fits."""
+        """Return the number of patches in an input of these `sizes`; below 1 if none fits."""
         return tuple(
             [
                 (size - span) // step + 1
@@ -77,7 +77,7 @@ class Geometry(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """Some samples, and some rows of the places of the kernel: those along the first dimension of space."""
+    """Some samples, and some rows of places of the kernel along the first dimension of space."""
 
     samples: slice
     rows: slice
@@ -88,7 +88,7 @@ class _Piece(NamedTuple):
 
 
 def _pieces(batch: int, outs: tuple[int, ...], nbytes: int) -> Iterator[_Piece]:
-    """Yield pieces of all places, of which there are some, and one takes `nbytes`."""
+    """Yield the pieces for all places. A place takes `nbytes`."""
     places = max(_PIECE_BYTES // max(nbytes, 1), _LEAST_PLACES)
     rows = min(max(places // prod(outs[1:]), 1), outs[0])
     samples = min(max(places // prod(outs), 1), batch) if rows == outs[0] else 1
@@ -102,7 +102,7 @@ def _is_pointwise(geometry: Geometry) -> bool:
 
 
 def _bilinear(function: Callable[[Array, Array], Array], a: Array, b: Array) -> Array:
-    """Return what `function`, which is bilinear, gives for arrays that may be complex, from real ones."""
+    """Apply the bilinear `function`, defined for real arrays, to arrays that may be complex."""
     if a.dtype.kind != "c":
         return function(np.ascontiguousarray(a), np.ascontiguousarray(b))
     (a_real, a_imag), (b_real, b_imag) = [
@@ -120,16 +120,16 @@ def _bilinear(function: Callable[[Array, Array], Array], a: Array, b: Array) -> 
 def _copied(
     x: Array, geometry: Geometry, outs: tuple[int, ...], more_bytes: int = 0
 ) -> Iterator[PaddedInput]:
-    """Yield the input of a convolution, copied with its padding, a piece after the other.
+    """Yield padded copies of the input of a convolution, one piece after another.
 
-    For each place there will be `more_bytes` of other memory.
+    The caller needs `more_bytes` of other memory for each place.
     """
-    # About as many as there are of each channel for each place.
+    # The approximate number of copied elements for each channel and place.
     elements = prod(map(min, geometry.stride, geometry.spans()))
     copy = None
     for piece in _pieces(x.shape[0], outs, x.shape[1] * elements * x.dtype.itemsize + more_bytes):
         samples, rows = piece.shape
-        if copy is None:  # no other piece is larger
+        if copy is None:  # the first piece is the largest
             _require_countable(x, geometry, (rows, *outs[1:]), samples)
             copy = PaddedInput(x, geometry, outs, samples, rows)
         copy.fill(piece.samples.start, samples, piece.rows.start, rows)
@@ -137,7 +137,7 @@ def _copied(
 
 
 def _require_countable(x: Array, geometry: Geometry, outs: tuple[int, ...], samples: int) -> None:
-    """Raise ValueError where the copy of a piece would have more bytes than compiled code can count."""
+    """Raise ValueError if the copy of a piece has more bytes than compiled code can count."""
     sizes = [
         (out + (span - 1) // step) * min(step, span)
         for out, step, span in zip(outs, geometry.stride, geometry.spans(), strict=True)
@@ -148,14 +148,14 @@ def _require_countable(x: Array, geometry: Geometry, outs: tuple[int, ...], samp
 
 
 def _with_bias(out: Array, bias: Array | None) -> Array:
-    """Return `out`, which is new, with a bias for each channel."""
+    """Add the bias of each channel to the new array `out`, and return it."""
     if bias is not None:
         out += bias.reshape(-1, *[1] * (out.ndim - 2))
     return out
 
 
 def _is_tiny(geometry: Geometry, batch: int, outs: tuple[int, ...]) -> bool:
-    """Tell whether the places of one sample are too few to fill registers, but those of all samples do."""
+    """Return whether the places of one sample do not fill a register, but those of all samples do."""
     return prod(outs) <= 20 and batch >= 16 and geometry.stride[-1] == 1
 
 
@@ -168,14 +168,14 @@ def _samples_last(
     bias: Array | None,
     channels: int,
 ) -> Array:
-    """Return what `function` does of tiny samples, from one sample with many of them side by side.
+    """Apply `function` to tiny samples by interleaving many of them into one sample.
 
-    That is a convolution too: along the last dimension elements of a sample lie as far apart as there are
-    samples.
+    This is a convolution too: along the last dimension, adjacent elements of a sample have a distance equal
+    to the number of samples.
     """
     out = empty((len(x), channels, *outs), x.dtype)
     before, behind = geometry.padding[-1]
-    # Four chunks at a time, since each call lays the weight out again.
+    # Four chunks at a time, because each call packs the weight again.
     at_once = max(4 * _PIECE_BYTES * len(x) // max(x.nbytes, 1), 16)
     for start in range(0, len(x), at_once):
         some = x[start : start + at_once]
@@ -195,10 +195,10 @@ def _samples_last(
 def convolve(
     x: Array, weight: Array, geometry: Geometry, outs: tuple[int, ...], bias: Array | None = None
 ) -> Array:
-    """Return the sums over the first `outs` patches: ``(batch, out_channels, *outs)``.
+    """Return the convolution at the first `outs` places: ``(batch, out_channels, *outs)``.
 
     `x` has shape ``(batch, in_channels, *sizes)`` and `weight` ``(out_channels, in_channels / groups,
-    *kernel)``. `bias` is one for each channel.
+    *kernel)``. `bias` has one value for each channel.
     """
     if _is_pointwise(geometry) and x.size and weight.size:
         groups, batch, channels = geometry.groups, x.shape[0], weight.shape[0]
@@ -233,10 +233,10 @@ def _convolve(
 def convolve_transposed(
     y: Array, weight: Array, geometry: Geometry, sizes: tuple[int, ...], bias: Array | None = None
 ) -> Array:
-    """Return what each element of an input of these `sizes` has a share in: ``(batch, in_channels, *sizes)``.
+    """Return the transposed convolution, for an input of these `sizes`: ``(batch, in_channels, *sizes)``.
 
-    `y` has the shape of what ``convolve`` returns for such an input, and `weight` that of its weight. `bias`
-    is one for each channel.
+    `y` has the shape of the result of ``convolve``, and `weight` that of its weight. `bias` has one value for
+    each channel.
     """
     if _is_pointwise(geometry) and y.size and weight.size:
         groups, batch, channels = geometry.groups, y.shape[0], weight.shape[1] * geometry.groups
@@ -253,10 +253,10 @@ def convolve_transposed(
 def _transposed(
     y: Array, weight: Array, geometry: Geometry, sizes: tuple[int, ...], bias: Array | None
 ) -> Array:
-    # Where patches lie apart, or much of a padded `y` would be padding, most products would be by zeros.
+    # With a stride, or if most of a padded `y` would be padding, most products would be with zeros.
     if set(geometry.stride) != {1} or prod(sizes) * 2 > prod(y.shape[2:]) * 3:
         return _scattered(y, weight, geometry, sizes, bias)
-    # A convolution with the weight turned round.
+    # A convolution with the flipped weight.
     groups, axes = geometry.groups, range(3, weight.ndim + 1)
     rows, channels = weight.shape[0] // groups, weight.shape[1]
     turned = np.flip(weight.reshape(groups, rows, *weight.shape[1:]).swapaxes(1, 2), tuple(axes))
@@ -270,7 +270,7 @@ def _transposed(
 def _scattered(
     y: Array, weight: Array, geometry: Geometry, sizes: tuple[int, ...], bias: Array | None
 ) -> Array:
-    """Return what ``_transposed`` does: all shares are computed, and then added where they belong."""
+    """Return the result of ``_transposed``: compute all products, then scatter-add them."""
     groups, outs, batch = geometry.groups, y.shape[2:], y.shape[0]
     matrix = weight.reshape(groups, weight.shape[0] // groups, prod(weight.shape[1:])).swapaxes(1, 2)
     y = y.reshape(batch, groups, matrix.shape[2], prod(outs))
@@ -287,9 +287,10 @@ def _scattered(
 
 
 def convolve_for_weight(x: Array, y: Array, geometry: Geometry) -> Array:
-    """Return the sums of products over batch and patches: ``(out_channels, in_channels / groups, *kernel)``.
+    """Return the gradient of the weight: ``(out_channels, in_channels / groups, *kernel)``.
 
-    `x` and `y` have the shapes of what ``convolve`` takes and returns.
+    It is the sum of products over batch and patches. `x` and `y` have the shapes of the input and result of
+    ``convolve``.
     """
     return _bilinear(lambda x, y: _for_weight(x, y, geometry), x, y)
 
@@ -307,7 +308,7 @@ def _for_weight(x: Array, y: Array, geometry: Geometry) -> Array:
 
 
 def _gather(x: Array, columns: Array, geometry: Geometry, top: int, outs: tuple[int, ...]) -> None:
-    """Write the patches of `x`, those along the first dimension of space from `top` on, to `columns`."""
+    """Write the patches of `x`, from number `top` on along the first dimension of space, to `columns`."""
     if x.dtype.kind != "c":
         gather_patches(x, columns, geometry, top, outs)
         return
@@ -318,7 +319,7 @@ def _gather(x: Array, columns: Array, geometry: Geometry, top: int, outs: tuple[
 
 
 def _scatter(x: Array, columns: Array, geometry: Geometry, top: int, outs: tuple[int, ...]) -> None:
-    """Add to each element of `x` the shares of all patches that it is in."""
+    """Add the columns of all patches to the elements of `x` that they were read from."""
     if x.dtype.kind != "c":
         scatter_patches(x, columns, geometry, top, outs)
         return
@@ -331,7 +332,7 @@ def _scatter(x: Array, columns: Array, geometry: Geometry, top: int, outs: tuple
 def columns_of_patches(x: Array, geometry: Geometry) -> Array:
     """Return all patches of `x`, ``(batch, channels, *sizes)``, as columns.
 
-    Of shape ``(batch, channels * elements of a kernel, patches)``.
+    The shape is ``(batch, channels * elements of a kernel, patches)``.
     """
     outs = geometry.outputs(x.shape[2:])
     out = empty((x.shape[0], x.shape[1] * prod(geometry.kernel), prod(outs)), x.dtype)
@@ -341,7 +342,7 @@ def columns_of_patches(x: Array, geometry: Geometry) -> Array:
 
 
 def patches_of_columns(columns: Array, geometry: Geometry, sizes: tuple[int, ...]) -> Array:
-    """Return the sums of all columns, as patches of what has these `sizes`: ``(batch, channels, *sizes)``."""
+    """Return the sum of all columns as patches in an array of ``(batch, channels, *sizes)``."""
     batch, height = columns.shape[:2]
     out = zeros((batch, height // prod(geometry.kernel), *sizes), columns.dtype)
     for sample, shares in zip(out, np.ascontiguousarray(columns), strict=True):

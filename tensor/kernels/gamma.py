@@ -1,7 +1,7 @@
-"""The gamma function's logarithm and its derivatives, for arrays of real numbers.
+"""The logarithm of the gamma function and its derivatives, for real arrays.
 
-Stirling's series and that of Euler and Maclaurin, for arguments of at least 15; smaller ones are moved there
-by the recurrences (NIST Digital Library of Mathematical Functions, 5.11, 5.15 and 25.11).
+They use Stirling's series and the Euler-Maclaurin series for arguments of at least 15. Recurrences shift
+smaller arguments (NIST Digital Library of Mathematical Functions, 5.11, 5.15 and 25.11).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def _real64(x: Any) -> tuple[Array, Any]:
 
 
 def lgamma(x: Array) -> Any:
-    """Return the logarithm of the absolute value of the gamma function; infinite at 0, -1, -2, ..."""
+    """Return the logarithm of the absolute value of the gamma function. It is infinite at 0, -1, -2, ..."""
     y, dtype = _real64(x)
     with np.errstate(all="ignore"):
-        right = np.where(y < 0.5, 1 - y, y)  # by reflection
+        right = np.where(y < 0.5, 1 - y, y)  # by the reflection formula
         shift, moved = np.ones_like(right), right.copy()
         for _ in range(_FAR):
             small = moved < _FAR
@@ -40,7 +40,7 @@ def lgamma(x: Array) -> Any:
             moved = np.where(small, moved + 1, moved)
         series = sum(b / (2 * k * (2 * k - 1) * moved ** (2 * k - 1)) for k, b in enumerate(_BERNOULLI, 1))
         out = (moved - 0.5) * np.log(moved) - moved + 0.5 * math.log(2 * math.pi) + series - np.log(shift)
-        # Exact at its zeros, and infinite at infinity, where the series has no value.
+        # Set exact zeros, and infinity at infinity, where the series is not defined.
         out = np.where((right == 1) | (right == 2), 0.0, np.where(np.isinf(right), np.inf, out))
         sine = np.abs(np.sin(math.pi * np.remainder(y, 1.0)))
         reflected = math.log(math.pi) - np.log(sine) - out
@@ -50,7 +50,7 @@ def lgamma(x: Array) -> Any:
 
 
 def digamma(x: Array) -> Any:
-    """Return the derivative of the logarithm of the gamma function; not a number at -1, -2, ..."""
+    """Return the derivative of the logarithm of the gamma function. It is nan at -1, -2, ..."""
     y, dtype = _real64(x)
     with np.errstate(all="ignore"):
         right = np.where(y < 0, 1 - y, y)
@@ -74,7 +74,7 @@ def polygamma(n: int, x: Array) -> Any:
     y, dtype = _real64(x)
     s = n + 1
     with np.errstate(all="ignore"):
-        # The sum over all integers has period 1: what is below 0 is that sum less the part on the left.
+        # The sum over all integers has period 1. For negative arguments, subtract the terms on the left.
         fraction = np.where(y < 0, y - np.floor(y), 0.5)
         sign = (-1.0) ** s
         whole = _sum_of_powers(s, fraction) + sign * _sum_of_powers(s, 1 - fraction)
@@ -85,7 +85,7 @@ def polygamma(n: int, x: Array) -> Any:
 
 
 def _sum_of_powers(s: int, y: Array) -> Array:
-    """Return the sum of (y + k)**-s over k = 0, 1, ...: Hurwitz's zeta function, for `y` of at least 0."""
+    """Return the sum of (y + k)**-s over k = 0, 1, ..., the Hurwitz zeta function, for `y` of at least 0."""
     near, moved = np.zeros_like(y), y.copy()
     for _ in range(_FAR):
         small = moved < _FAR

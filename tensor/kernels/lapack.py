@@ -1,4 +1,4 @@
-"""NumPy's linear algebra for all dtypes of tensors: LAPACK knows no half precision, and no integers."""
+"""NumPy's linear algebra for all dtypes of tensors. LAPACK does not support half precision and integers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def of_any_dtype(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `kernel` for float16, in which its results are too, and for integers, whose results are float32.
+    """Return `kernel` with support for float16, with float16 results, and integers, with float32 results.
 
-    Several results come as a tuple.
+    Several results are returned as a tuple.
     """
 
     @wraps(kernel)
@@ -48,8 +48,8 @@ def as_complex(array: Array) -> Array:
 def lu(array: Array) -> tuple[Array, Array, Array]:
     """Return both factors of P^T @ array = L @ U in one array, the pivots, and the order of the rows.
 
-    By Gaussian elimination with partial pivoting, for all matrices of a batch at once. As LAPACK's, pivots
-    are the rows, from 1, that each step exchanges its row with. NumPy has no LU factorization to call.
+    It runs Gaussian elimination with partial pivoting on all matrices of a batch at once, because NumPy has
+    no LU factorization. As in LAPACK, pivots are the rows, counted from 1, that each step swaps with its row.
     """
     factors = np.array(array, order="C").reshape(math.prod(array.shape[:-2]), *array.shape[-2:])
     count, rows, columns = factors.shape

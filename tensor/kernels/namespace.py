@@ -1,4 +1,4 @@
-"""NumPy as derivatives see it: ``xp`` while gradients are plain arrays."""
+"""``xp``: the NumPy namespace that derivatives use with plain arrays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from tensor.kernels.elementwise import SlopeKernel
 
-# In one pass, for float32 and float64: the gradient times a slope that one array tells.
+# Kernels that compute a gradient times a slope in one pass, for float32 and float64. The slope depends on one
+# array.
 _SLOPES: dict[str, SlopeKernel] = {
     "cube": powers.cube_slope,
     "erf": gaussian.erf_slope,
@@ -34,12 +35,12 @@ _SLOPES: dict[str, SlopeKernel] = {
 
 
 class Namespace:
-    """NumPy's functions, and some of our own under other names.
+    """NumPy's functions, and some functions of this library.
 
-    Its counterpart for recorded gradients is `tensor.autograd.recorded_functions`.
+    `tensor.autograd.recorded_functions` is its counterpart for recorded gradients.
     """
 
-    # What the counterpart computes may be derived again.
+    # True in the counterpart, whose results can be differentiated again.
     is_recorded = False
 
     def __getattr__(self, name: str) -> Any:
@@ -72,30 +73,30 @@ class Namespace:
     where_nonzero: Callable[[Any, Any], Any] = staticmethod(where_nonzero)
 
     def slope(self, name: str, g: Any, x: Any, formula: Callable[..., Any]) -> Any:
-        """Return the gradient times the slope called `name`: ``formula(xp, g, x)``, in one pass if it can."""
+        """Return ``formula(xp, g, x)``, the gradient times the slope `name`, in one pass if possible."""
         found = _SLOPES[name](g, x)
         return formula(self, g, x) if found is None else found
 
     def scaled_product(self, g: Any, number: Any, x: Any) -> Any:
-        """Return g * (number * x), the conjugate of the second where it is complex."""
+        """Return g * (number * x), with the conjugate of the second factor if it is complex."""
         found = powers.product_with_number(g, x, number) if type(number) in (int, float) else None
         return g * np.conj(number * x) if found is None else found
 
 
 class Overwriting(Namespace):
-    """The same, for functions whose first argument, a gradient, nobody will need any more."""
+    """The same namespace, but functions may overwrite their first argument, a gradient."""
 
     divide = arithmetic.divide.over
     multiply = arithmetic.multiply.over
     where_nonzero = staticmethod(overwrite_where_nonzero)
 
     def slope(self, name: str, g: Any, x: Any, formula: Callable[..., Any]) -> Any:
-        """Return what ``Namespace.slope`` does, written over `g`."""
+        """Return the result of ``Namespace.slope``, written over `g`."""
         found = _SLOPES[name].over(g, x)
         return formula(self, g, x) if found is None else found
 
     def scaled_product(self, g: Any, number: Any, x: Any) -> Any:
-        """Return what ``Namespace.scaled_product`` does, written over `g`."""
+        """Return the result of ``Namespace.scaled_product``, written over `g`."""
         found = powers.product_with_number.over(g, x, number) if type(number) in (int, float) else None
         return g * np.conj(number * x) if found is None else found
 

@@ -1,4 +1,4 @@
-"""The transpose of reading at a key: values are added up where they were read."""
+"""Scatter-add: add values at the positions of an index."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tensor.memory.allocator import zeros
 if TYPE_CHECKING:
     from tensor._dtypes import Array
 
-# So many elements at a time: NumPy copies 36 bytes for each.
+# The elements to add at a time, because NumPy copies 36 bytes for each.
 _AT_A_TIME = 2048
 
 
 def scatter_add(values: Array, key: tuple[Any, ...], shape: tuple[int, ...]) -> Array:
-    """Return zeros of `shape` with `values` added at `key`, which may name an element more than once."""
+    """Return zeros of `shape` with `values` added at `key`, which may contain an index twice."""
     whole = zeros(shape, values.dtype)
     if not any(part.dtype.kind != "b" for part in key if hasattr(part, "dtype")):
         whole[key] = values
@@ -29,7 +29,7 @@ def scatter_add(values: Array, key: tuple[Any, ...], shape: tuple[int, ...]) -> 
 
 
 def _add_rows(whole: Array, rows: Array, values: Array) -> None:
-    """Add whole rows, as of an embedding: by the flat places of elements, in a fifth of the time."""
+    """Add whole rows, as for an embedding, by flat indices of elements, in a fifth of the time."""
     width = prod(whole.shape[1:])
     if not width:
         return

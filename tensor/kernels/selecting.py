@@ -1,4 +1,4 @@
-"""Choosing between values by a condition."""
+"""Elementwise choice between values by a condition."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tensor.kernels.choices import choose, keep_nonzero
 if TYPE_CHECKING:
     from tensor._dtypes import Array
 
-# Elements from which on the compiled kernel pays.
+# From this number of elements on, the compiled kernel is faster.
 _FEW = 1 << 12
 
 
@@ -26,12 +26,12 @@ def where(condition: Any, x1: Any, x2: Any) -> Any:
     return np.where(condition, x1, x2) if found is None else found
 
 
-# The kinds of elements that have zeros to keep others by: see `tensor.kernels.masks`.
+# The dtypes that `tensor.kernels.masks` supports.
 _FLOATING = "efdFD"
 
 
 def keep_where(x: Any, mask: Any) -> Any:
-    """Return `x` where `mask` is true, else 0, also where `x` is infinite or nan there."""
+    """Return `x` where `mask` is true, else 0, even if `x` is infinite or nan there."""
     if type(x) is np.ndarray and type(mask) is np.ndarray and x.dtype.char in _FLOATING:
         found = choose(mask, x, np.zeros((), x.dtype)) if x.size >= _FEW else None
         return np.asarray(masks.keep_true(x, mask)) if found is None else found
@@ -44,5 +44,5 @@ def where_nonzero(x: Any, by: Any) -> Any:
 
 
 def overwrite_where_nonzero(x: Array, by: Any) -> Any:
-    """Return what `where_nonzero` does, in the memory of `x`."""
+    """Return the result of `where_nonzero`, in the memory of `x`."""
     return np.asarray(keep_nonzero(x, by, out=x)) if x.dtype == by.dtype else keep_where(x, by != 0)

@@ -1,7 +1,7 @@
-"""Functions that NumPy lacks: erf and its kin, sigmoid, softplus and others, without overflow and warnings.
+"""Functions that NumPy lacks: erf, sigmoid, softplus and others, without overflow and warnings.
 
-They take arrays of any dtype. Those of float32 and float64 go to the compiled kernels, also where they are
-not contiguous; half precision and integers are computed in a float dtype that holds them.
+They support arrays of any dtype. float32 and float64 arrays use the compiled kernels, even if they are not
+contiguous. Half precision and integers are computed in a larger float dtype.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from tensor.kernels.elementwise import UnaryKernel
 
 # M. J. Wichura, "Algorithm AS 241: The Percentage Points of the Normal Distribution", Applied Statistics 37
-# (1988): quotients of polynomials, good to 1e-16, of 0.180625 - (x/2)**2 where that is at least 0, else of
-# r - 1.6 with r = sqrt(-log((1 - |x|) / 2)), and of r - 5 where that is larger than 0. Highest power first.
+# (1988). Quotients of polynomials, with errors of 1e-16. The argument is 0.180625 - (x/2)**2 if that is at
+# least 0, else r - 1.6 with r = sqrt(-log((1 - |x|) / 2)), or r - 5 if that is positive. The highest power
+# comes first.
 _CENTRE_P = (
     2.5090809287301226727e3,
     3.3430575583588128105e4,
@@ -83,7 +84,7 @@ _ROOT_HALF = 0.70710678118654752440
 
 
 def floating(x: Any) -> Any:
-    """Return `x` where it is inexact, integers and bools as float32, the default dtype."""
+    """Return `x` if it is inexact. Convert integers and bools to float32, the default dtype."""
     array: Any = x if type(x) is np.ndarray else np.asarray(x)
     return array if array.dtype.kind in "fc" else array.astype(np.float32)
 
@@ -96,10 +97,10 @@ def _real(name: str, x: Any) -> Any:
 
 
 def _applied(kernel: UnaryKernel, x: Array) -> Any:
-    """Return what `kernel` makes of real floats."""
+    """Return the result of `kernel` for real floats."""
     dtype = x.dtype
     wanted = np.float64 if dtype.itemsize > 4 else np.float32
-    # In memory of its own, one element after the other, in native order: what the kernel is for.
+    # The kernel supports contiguous, aligned arrays in native byte order.
     if dtype != wanted or not dtype.isnative or not (x.flags.forc and x.flags.aligned):
         x = np.array(x, wanted, order="C")
     out = kernel(x)
@@ -112,12 +113,12 @@ def erf(x: Array) -> Any:
 
 
 def erfc(x: Array) -> Any:
-    """Return 1 - erf(x), with its digits for large `x`."""
+    """Return 1 - erf(x), precise for large `x`."""
     return _applied(gaussian.erfc, _real("the error function", x))
 
 
 def erfinv(x: Array) -> Any:
-    """Return y with erf(y) = `x`; infinite at -1 and 1, not a number beyond."""
+    """Return y with erf(y) = `x`. It is infinite at -1 and 1, and nan beyond."""
     x = _real("the error function", x)
     out: Array = _erfinv64(np.atleast_1d(x).astype(np.float64)).astype(x.dtype)
     return out.reshape(x.shape)
@@ -127,7 +128,7 @@ def _erfinv64(x: Array) -> Any:
     y = np.abs(x)
     centre = 0.180625 - 0.25 * np.square(np.minimum(y, 0.85))
     inner = (0.5 * _ROOT_HALF) * y * (_polynomial(centre, _CENTRE_P) / _polynomial(centre, _CENTRE_Q))
-    # 40 is beyond all numbers below 1; where `x` is 1, the polynomials would make inf / inf.
+    # 40 is more than r of any number below 1. If `x` is 1, the polynomials would give inf / inf.
     r = np.minimum(np.sqrt(-np.log(0.5 * (1 - y))), 40.0)
     near = _polynomial(r - 1.6, _NEAR_P) / _polynomial(r - 1.6, _NEAR_Q)
     far = _polynomial(r - 5, _FAR_P) / _polynomial(r - 5, _FAR_Q)
@@ -145,12 +146,12 @@ def _polynomial(x: Array, coefficients: tuple[float, ...]) -> Array:
 
 
 def gelu(x: Array) -> Any:
-    """Return x times the normal distribution's function at `x`."""
+    """Return x times the normal distribution function at `x`."""
     return _applied(gaussian.gelu, _real("gelu", x))
 
 
 def gelu_by_tanh(x: Array) -> Any:
-    """Return the approximation of `gelu` by a hyperbolic tangent."""
+    """Return the approximation of `gelu` with tanh."""
     return _applied(gaussian.gelu_by_tanh, _real("gelu", x))
 
 
@@ -178,5 +179,5 @@ def logsigmoid(x: Array) -> Any:
 
 
 def relu_of(x: Any, out: Array | None = None) -> Any:
-    """Return the larger of `x`, an array, and 0; written to `out` if that is given."""
+    """Return the maximum of the array `x` and 0. Write it to `out` if given."""
     return arithmetic.relu(x, out)

@@ -1,4 +1,4 @@
-"""Which compiled kernel computes what a ufunc, or a function of `tensor.kernels.special`, does."""
+"""The compiled kernels for ufuncs and for functions of `tensor.kernels.special`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tensor._dtypes import Array
 
-# Each leaves to NumPy what it is not for.
+# Each kernel uses NumPy for arrays that it does not support.
 COMPILED: dict[Callable[..., Any], Callable[..., Any]] = {
     np.add: arithmetic.add,
     np.subtract: arithmetic.subtract,
@@ -48,9 +48,9 @@ COMPILED: dict[Callable[..., Any], Callable[..., Any]] = {
 }
 
 
-# Functions that take `out`, and the ufunc whose shapes and dtypes theirs are.
+# Functions with a parameter `out`, and the ufunc with the same shapes and dtypes.
 _LIKE: dict[Any, np.ufunc] = {power: np.power, special_cases.floor_divide: np.floor_divide}
-# What does the same for real floats, and takes `out`.
+# Functions that do the same for real floats, and have a parameter `out`.
 _OF_REALS: dict[Any, np.ufunc] = {
     np.round: np.rint,
     special_cases.conjugate: np.positive,
@@ -59,9 +59,9 @@ _OF_REALS: dict[Any, np.ufunc] = {
 
 
 def into_of(kernel: Any, operands: Sequence[Any]) -> tuple[Any, np.dtype[Any] | None]:
-    """Return what ``compute_into`` takes to do what `kernel` does, and the dtype of its result.
+    """Return the function with which ``compute_into`` does the same as `kernel`, and the dtype of its result.
 
-    Returns two times None for what can't write its result over an operand.
+    Return (None, None) if it can't write its result over an operand.
     """
     first = operands[0]
     if isinstance(kernel, np.ufunc):
@@ -86,30 +86,31 @@ def compute_into(ufunc: Any, operands: Sequence[Any], out: Array) -> Array:
     return COMPILED.get(ufunc, ufunc)(*operands, out=out)  # type: ignore[no-any-return]
 
 
-# By ufunc and the dtypes, or types of numbers, of its operands: the result's; None where NumPy is asked.
+# The result dtype by ufunc and the dtypes (or types of numbers) of its operands; None means to let NumPy
+# decide.
 _dtypes: dict[tuple[Any, ...], np.dtype[Any] | None] = {}
 
 
 def dtype_of(ufunc: np.ufunc, *operands: Any) -> np.dtype[Any] | None:
-    """Return the dtype of the result of `ufunc` on arrays and Python's numbers; None for several."""
+    """Return the dtype of the result of `ufunc` on arrays and Python numbers; None for several results."""
     kinds = [x.dtype if isinstance(x, (np.ndarray, np.generic)) else type(x) for x in operands]
     key = (ufunc, *kinds)
     if key not in _dtypes:
         found = None
         if ufunc.nout == 1 and ufunc.nin == len(kinds):
             given = [np.dtype(np.bool_) if kind is bool else kind for kind in kinds]
-            with suppress(TypeError):  # which the call says better
+            with suppress(TypeError):  # the call itself raises a better error
                 found = ufunc.resolve_dtypes((*given, None))[-1]
         _dtypes[key] = found
     return _dtypes[key]
 
 
 def is_place_of(ufunc: np.ufunc, x1: Any, x2: Any, out: Array | None) -> bool:
-    """Tell whether `out` has the shape and dtype of ``ufunc(x1, x2)``; the shapes must broadcast."""
+    """Return whether `out` has the shape and dtype of ``ufunc(x1, x2)``. The shapes must broadcast."""
     if out is None or dtype_of(ufunc, x1, x2) != out.dtype:
         return False
     first, second = np.shape(x1), np.shape(x2)
     if first == out.shape and second in ((), first):
-        return True  # without the 2 us of `broadcast_shapes`
+        return True  # saves the 2 us of `broadcast_shapes`
     shape = np.broadcast_shapes(first, second)
     return bool(shape == out.shape)
