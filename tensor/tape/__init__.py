@@ -1,1 +1,1 @@
-"""The tape: nodes, modes of recording, hooks, what a graph keeps, and the rules of derivatives."""
+"""The tape: nodes, recording modes, hooks, statistics of graphs, and the derivative rules."""

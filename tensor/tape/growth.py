@@ -1,9 +1,9 @@
 """The warning about growing graphs: forward passes that accumulate without a backward.
 
-Each recorded op counts in `ticks`; now and then ``look_closer`` asks whether the graph has grown
-since, and only then walks through it. What tells growth from depth is one parameter that the same graph has
-used again and again, and memory that nothing but the graph holds. A line of the user's is looked at again
-when so many more nodes are alive that its graph may have got there, and warns once.
+Each recorded op counts in `ticks`. From time to time ``look_closer`` checks whether the graph has grown, and
+only then walks through it. A growing graph, unlike a deep one, has used one parameter several times, and has
+memory that nothing else holds. A user's line is checked again when enough new nodes are alive for its graph
+to reach the limit. Each line warns once.
 """
 
 from __future__ import annotations
@@ -34,17 +34,15 @@ _LONG = 1 << 30
 
 
 class GraphGrowthWarning(UserWarning):
-    """Forward passes accumulate: one graph has used a parameter again and again without a backward.
+    """Forward passes accumulate: one graph has used a parameter several times without a backward.
 
-    Each pass fed its output into the next, or a running sum keeps the graphs of all. Memory grows with
-    every pass.
-
-    Attributes
+    Each pass uses the output of the former one, or a running sum keeps the graphs of all passes. Memory grows
+    with every pass. Attributes
     ----------
     steps : int
-        How often the graph has used the parameter.
+        The number of times that the graph has used the parameter.
     statistics : GraphStatistics
-        The figures of the graph at that moment. They keep nothing alive.
+        The statistics of the graph at that moment. They keep nothing alive.
     parameter : str
         The parameter's dtype and shape.
     """
@@ -114,7 +112,7 @@ class _Watch:
         self.searched = 0
 
     def wind_up(self) -> None:
-        """Set the time of the next check."""
+        """Schedule the next check."""
         if self.steps is None:
             ticks.left = _LONG
         elif self.one_by_one > 0:
@@ -125,7 +123,7 @@ class _Watch:
             ticks.left = min(_PERIOD, self.steps)
 
     def look_through_a_pass(self, nodes: int) -> None:
-        """Check the next ops one by one: somewhat more than the ops of a pass that adds so many nodes."""
+        """Check the next ops one by one, for somewhat more ops than a pass that adds `nodes` nodes."""
         self.one_by_one = 2 * nodes + 64
         ticks.left = 0
 
@@ -135,25 +133,25 @@ _watch.wind_up()
 
 
 def warn_on_graph_growth(steps: int | None = _STEPS, *, held_bytes: int | str = _HELD_BYTES) -> None:
-    """Warn when one graph has used a parameter `steps` times without a backward, and holds so many bytes.
+    """Warn when a graph has used a parameter `steps` times without a backward, and holds `held_bytes` alone.
 
-    The warning is a `GraphGrowthWarning`. Each loop of the program gives one, until this is called again;
-    the setting is the whole process's. It costs next to nothing: every 250 recorded ops or so the graph is
-    looked at, if it can have got so large. A graph may well be meant to use a parameter often and to hold
-    much, as that of a recurrent network over 1,000 time steps: ask for more then.
+    The warning is a `GraphGrowthWarning`. Each loop of the program warns once, until this function is called
+    again. The setting applies to the whole process. The check takes almost no time: about every 250 recorded
+    ops it examines the graph, if it can be large enough. Some graphs use a parameter often and hold much
+    memory on purpose, for example of a recurrent network over 1,000 time steps. Then set higher limits.
 
     Parameters
     ----------
     steps : int, optional
-        At least 2; from the start it is 200. None: never warn.
+        At least 2; by default 200. None: never warn.
     held_bytes : int or str, optional
-        How much the graph holds that nothing else does, in bytes or as "16 MiB", which it is from the start.
-        A graph that holds less than a byte for each use of the parameter is never warned of.
+        The memory that only the graph holds, in bytes or as "16 MiB", the default. There is no warning for a
+        graph that holds less than a byte for each use of the parameter.
 
     Raises
     ------
     TypeError, ValueError
-        If one of them is no such number. The setting is as before.
+        If an argument is invalid. Then the setting does not change.
 
     Examples
     --------
@@ -178,10 +176,10 @@ def warn_on_graph_growth(steps: int | None = _STEPS, *, held_bytes: int | str = 
 
 
 def look_closer(node: Node) -> None:
-    """Look whether the graph that ends in the new `node` is one of many passes, and warn of it once.
+    """Check whether the graph of the new `node` contains many passes, and warn once.
 
-    For those that record ops, when `ticks` has run out, at a point where it may raise: a filter may have
-    turned the warning into an error.
+    Recording calls it when `ticks` has run out, at a point where it may raise: a filter may turn the warning
+    into an error.
     """
     watch = _watch
     watch.wind_up()
@@ -207,8 +205,8 @@ def look_closer(node: Node) -> None:
     found = _examine(node, watch, steps, place, alive)
     if found is not None:
         variables = frame.f_globals
-        # Not by a stacklevel: the line is found already, however many of our frames lie in between. And no
-        # name for the warning: as an error it holds this frame, which must not hold it.
+        # Do not use a stacklevel: the line is already known. Do not assign the warning to a variable: as an
+        # error it refers to this frame, so the frame must not refer to it.
         warnings.warn_explicit(
             GraphGrowthWarning(*found),
             GraphGrowthWarning,
@@ -236,8 +234,8 @@ def _examine(
     figures = statistics.statistics_of(nodes) if used >= steps else None
     held = figures.bytes_held_alone if figures is not None else 0
     if figures is None or held < max(watch.held_bytes, used):
-        # So many more as are wanting, and as that all walks together cost little. Of memory later passes may
-        # hold more: no later than when the graph has doubled.
+        # Wait for the missing nodes, and long enough that all walks together take little time. Later passes
+        # may hold more memory, so wait at most until the graph has doubled.
         wanting = size * steps // used - size if used else size
         if figures is not None:
             wanting = min(size * watch.held_bytes // held - size, size) if held >= used else size
@@ -246,7 +244,7 @@ def _examine(
         if used > 1 and size >= alive // 2:
             watch.due = threshold, size // used
         elif size < alive // 2 and not watch.searched // 4 < alive < watch.searched * 5 // 4:
-            # Other code keeps some: the graph may be a sum over all of them, on another line.
+            # Other code holds some of the nodes: the graph may be a sum over all of them, on another line.
             watch.searched = alive
             watch.look_through_a_pass(alive // steps)
         return None
@@ -259,20 +257,20 @@ def _examine(
     # The other lines of this loop do not warn, neither now nor when it runs again.
     watch.silent_thread = get_ident()
     watch.look_through_a_pass(size // used)
-    # Said here alone: NumPy keeps the texts of many such, here and there in memory that else could go.
+    # Format it only here: NumPy caches the strings of many dtypes, spread over memory that could be freed.
     parameter = "" if leaf is None else f"{leaf.dtype}{list(leaf.shape)}"
     return used, figures, parameter
 
 
 def _inner(node: Node) -> set[Node]:
-    """Return the nodes of ops that `node` follows."""
+    """Return the op nodes that are inputs of `node`."""
     return {after for after in node.next if after is not None and not isinstance(after, Leaf)}
 
 
 def _most_used(nodes: list[Node]) -> tuple[list[Node], Leaf | None]:
-    """Return those of `nodes` that use the leaf which most of them use, and that leaf."""
-    # And the op: recorded derivatives use the parameters of the forward pass again. Nodes whose values
-    # backward has freed do not count.
+    """Return the leaf that most of `nodes` use, and the nodes that use it."""
+    # Count by op too, because recorded derivatives use the parameters of the forward pass again. Nodes whose
+    # values backward has freed do not count.
     users: dict[tuple[Leaf, str], list[Node]] = {}
     for node in nodes:
         if node.saved:
@@ -281,6 +279,6 @@ def _most_used(nodes: list[Node]) -> tuple[list[Node], Leaf | None]:
                     users.setdefault((after, node.name()), []).append(node)
     if not users:
         return [], None
-    # Of a layer's weight and bias the weight.
+    # Of a layer's weight and bias, choose the weight.
     (leaf, _), most = max(users.items(), key=lambda item: (len(item[1]), prod(item[0][0].shape)))
     return most, leaf

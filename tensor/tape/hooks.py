@@ -20,7 +20,7 @@ _keys = count()
 
 
 class HookTable(dict[int, "Callable[..., Any]"]):
-    """Hooks in the order of their calls, each under the number that removes it."""
+    """Hooks in the order of their calls, each with the key that removes it."""
 
     __slots__ = ("__weakref__",)
 
@@ -113,12 +113,12 @@ class Hooks(TensorCore):
     __slots__ = ()
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
-        """Call ``hook(grad)`` in each backward with this tensor's whole gradient.
+        """Call ``hook(grad)`` in each backward with this tensor's complete gradient.
 
-        What the hook returns, unless None, goes on in its place. Hooks are called in the order of their
-        registration, on a leaf before the gradient is added to ``grad``. They belong to the graph and go with
-        it: a hook that refers to its own tensor makes a cycle. The current scope owns `grad`: move it out to
-        keep it longer.
+        If the hook returns a tensor, that replaces the gradient. Hooks are called in the order of their
+        registration; on a leaf, before the gradient is added to ``grad``. They belong to the graph, and are
+        freed with it. A hook that refers to its own tensor makes a reference cycle. The current scope owns
+        `grad`: move it out to keep it longer.
 
         Raises
         ------
@@ -139,13 +139,14 @@ class Hooks(TensorCore):
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
         """Call ``hook(x)`` with this leaf in each backward, after its gradient was added to ``grad``.
 
-        An update that is made here, and frees the gradient, never needs memory for all gradients at once: a
-        leaf with such a hook has its gradient as soon as it is known, also when backward fails later on.
+        If the hook updates the leaf and frees the gradient, the gradients of all leaves are never in memory
+        at once. A leaf with such a hook gets its gradient as soon as it is complete, even if backward fails
+        later.
 
         Raises
         ------
         RuntimeError
-            If the tensor is no leaf that requires grad.
+            If the tensor is not a leaf that requires grad.
 
         Examples
         --------
@@ -171,8 +172,8 @@ class Hooks(TensorCore):
     def retain_grad(self) -> None:
         """Keep the gradient of this computed tensor in ``grad`` after backward, as leaves do.
 
-        It is the gradient of the last backward, after all hooks, by the values that the tensor has in the
-        end, should it be written to. On a leaf it does nothing.
+        It is the gradient of the last backward, after all hooks, with respect to the tensor's final values if
+        it was written to. On a leaf it does nothing.
 
         Raises
         ------
@@ -202,7 +203,7 @@ class Hooks(TensorCore):
 
 
 def continue_with(x: TensorCore, node: Node) -> None:
-    """Make `node`, a write to `x`, the history of `x`; a retained gradient stays retained."""
+    """Set the history of `x` to `node`, a write to `x`. A retained gradient stays retained."""
     hooks = None if x._node is None else x._node.hooks
     x._node = node
     if hooks is not None and hooks.keeper is not None and hooks.keeper() is x:

@@ -1,7 +1,7 @@
 """Modes of recording: whether ops are recorded, and what else happens to recorded ops.
 
-Each thread and each asyncio task has its own answer. It is False, True, or a `Recorder`, which counts as True
-and is shown each new node: for anomaly detection, for checkpoints.
+Each thread and each asyncio task has its own mode: False, True, or a `Recorder`, which counts as True and
+receives each new node, for anomaly detection and checkpoints.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ R = TypeVar("R")
 class Block(blocks.Block):
     """A mode for a ``with`` block, or for each call of a decorated function.
 
-    A generator or coroutine that is decorated has it while it runs, and not while others do. One block may
-    be entered again within itself, and by several threads and tasks at once.
+    A decorated generator or coroutine has the mode while it runs, but not while other code runs. A block may
+    be entered again inside itself, and by several threads and tasks at once.
     """
 
     __slots__ = ()
@@ -172,11 +172,12 @@ class SetGradEnabled(GradMode):
 
     def __init__(self, enabled: bool) -> None:
         super().__init__(enabled)
-        # What a first block goes back to; one that is entered again, to what was so then.
+        # The former modes, to restore at the end of a first block. A block that is entered again restores its
+        # own.
         self._before: Answers | None = turn_to(self._inside())
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        # A decorator is no statement: it changes nothing but the calls of the function.
+        # Used as a decorator, it only affects calls of the function.
         self._take_back()
         return super().__call__(function)
 
@@ -187,7 +188,7 @@ class SetGradEnabled(GradMode):
 
 
 class Inference(Block):
-    """Switches recording off, whatever ``enable_grad`` says inside: ``inference_mode``."""
+    """Switches recording off, even inside ``enable_grad``: ``inference_mode``."""
 
     __slots__ = ("_enabled",)
 
@@ -200,7 +201,7 @@ class Inference(Block):
 
 
 class Recording(Block):
-    """Shows a recorder all nodes that are recorded in the block."""
+    """Shows all nodes recorded in the block to a recorder."""
 
     __slots__ = ("_recorder",)
 
@@ -214,7 +215,7 @@ class Recording(Block):
 
 
 def no_grad() -> GradMode:
-    """Record nothing inside the block, or inside the decorated function.
+    """Turn recording off inside a block or a decorated function.
 
     Examples
     --------
@@ -229,7 +230,7 @@ def no_grad() -> GradMode:
 
 
 def enable_grad() -> GradMode:
-    """Record inside the block, or inside the decorated function, also within ``no_grad``.
+    """Turn recording on inside a block or a decorated function, even within ``no_grad``.
 
     Examples
     --------
@@ -244,10 +245,10 @@ def enable_grad() -> GradMode:
 
 
 def set_grad_enabled(mode: bool) -> GradMode:
-    """Record from here on, or record nothing, as `mode` says.
+    """Turn recording on or off, as `mode` says.
 
-    As a statement it holds until it is set again, in this thread or task; as a ``with`` block until the end
-    of the block, as a decorator within the function. ``inference_mode`` still records nothing.
+    As a statement, it holds in this thread or task until the next change. As a ``with`` block, it holds until
+    the end of the block; as a decorator, within the function. It has no effect inside ``inference_mode``.
 
     Examples
     --------
@@ -264,15 +265,15 @@ def set_grad_enabled(mode: bool) -> GradMode:
 
 
 def inference_mode(mode: bool = True) -> Inference:
-    """Record nothing inside the block, or inside the decorated function, even under ``enable_grad``.
+    """Turn recording off inside a block or a decorated function, even under ``enable_grad``.
 
-    For code that must never keep a graph, whatever it calls. Tensors made inside are ordinary ones, as are
-    those of ``no_grad``: unlike PyTorch's, they may be used later where gradients are recorded.
+    Use it for code that must never keep a graph. Tensors created inside are ordinary tensors, as with
+    ``no_grad``. Unlike PyTorch's inference tensors, they may be used later where gradients are recorded.
 
     Parameters
     ----------
     mode
-        False: record inside, also within another inference mode.
+        False: turn recording on inside, even within another inference mode.
 
     Examples
     --------
@@ -293,7 +294,7 @@ def _answer(name: str, mode: object, decorator: str) -> bool:
 
 
 def is_inference_mode_enabled() -> bool:
-    """Tell whether the caller is inside ``inference_mode``.
+    """Return whether the caller is inside ``inference_mode``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What the graph keeps: its nodes, the buffers that they save, and which of those nobody else holds."""
+"""Statistics of graphs: their nodes, and the buffers that only they hold."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ if TYPE_CHECKING:
 
 
 class OpStatistics(NamedTuple):
-    """What the nodes of one op keep. A buffer that several ops save counts for each of them."""
+    """Statistics of the nodes of one op. A buffer that several ops save counts for each of them."""
 
-    #: As in ``MultiplyBackward``.
+    #: The name, as in ``MultiplyBackward``.
     name: str
-    #: How often it is recorded.
+    #: The number of its nodes.
     node_count: int
-    #: Of all buffers that its nodes save, each once.
+    #: The bytes of all buffers that its nodes save, each counted once.
     bytes_saved: int
-    #: Those of them that nothing but the graph holds.
+    #: The bytes of those buffers that only the graph holds.
     bytes_held_alone: int
 
 
 class GraphStatistics(NamedTuple):
-    """The figures of a graph at one moment. They keep nothing alive.
+    """Statistics of a graph at one moment. They keep nothing alive.
 
-    Printed, they are a table with one line for each op.
+    ``str()`` gives a table with one line for each op.
     """
 
-    #: How many ops are recorded; leaves are none.
+    #: The number of recorded ops, without leaves.
     node_count: int
-    #: Of all buffers that the nodes save for backward, each once, held by others too or not: parameters too.
+    #: The bytes of all buffers that the nodes save for backward, including parameters, each counted once.
     bytes_saved: int
-    #: Those of them that nothing but these nodes holds: what comes back when backward frees them.
+    #: The bytes of those buffers that only these nodes hold, which backward frees.
     bytes_held_alone: int
-    #: The same for each op, the most bytes first.
+    #: The same for each op, in decreasing order of bytes.
     ops: tuple[OpStatistics, ...]
 
     def __str__(self) -> str:
