@@ -1,4 +1,4 @@
-"""Gradients as values, graphs as memory, and the switches of recording."""
+"""Gradients, backward, statistics of graphs, and switches for recording."""
 
 from typing import TYPE_CHECKING
 
@@ -48,7 +48,7 @@ __all__ = [
     "warn_on_graph_growth",
 ]
 
-# Most programs need none of these.
+# Loaded on first use, because most programs need none of these.
 _ON_DEMAND = {
     "Function": "tensor.autograd.function",
     "FunctionCtx": "tensor.autograd.function_context",

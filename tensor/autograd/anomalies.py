@@ -1,4 +1,4 @@
-"""Anomaly detection: which line of the forward pass has a gradient that is not a number."""
+"""Anomaly detection: find the line of the forward pass whose gradient has nan."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DEPTH = 8
 
 
 class Anomalies(Recorder):
-    """Notes for each op by which of the user's lines it was recorded, and looks at gradients."""
+    """Records the user's lines for each op, and checks gradients."""
 
     __slots__ = ("check_nan",)
 
@@ -40,19 +40,19 @@ class Anomalies(Recorder):
         self.check_nan: bool = check_nan
 
     def show(self, node: Node) -> None:
-        """Note the lines."""
+        """Record the user's lines."""
         node.site = _lines()
         super().show(node)
 
     def look(self, g: Any, node: Node, i: int) -> None:
-        """Raise when `g`, the gradient of the input `i` of an op, has elements that are not a number."""
+        """Raise an error if `g`, the gradient of input `i` of an op, has nan elements."""
         array = g if isinstance(g, np.ndarray) else g._array
         if self.check_nan and bool(np.isnan(array).any()):
             raise RuntimeError(f"{node.name()} has a gradient of nan for its input {i}. {recorded_at(node)}")
 
 
 def anomalies() -> Anomalies | None:
-    """Return what looks for anomalies here, if anything does."""
+    """Return the active anomaly detector, or None."""
     recorder = innermost_recorder()
     while recorder is not None and not isinstance(recorder, Anomalies):
         recorder = recorder.outer
@@ -60,7 +60,7 @@ def anomalies() -> Anomalies | None:
 
 
 def recorded_at(node: Node) -> str:
-    """Say by which lines the op of `node` was recorded."""
+    """Return a sentence with the lines that recorded the op of `node`."""
     site = getattr(node, "site", None)
     if site is None:
         return "For the line that recorded it run the forward pass in `with autograd.detect_anomaly():` too"
@@ -68,7 +68,7 @@ def recorded_at(node: Node) -> str:
 
 
 def _lines() -> str:
-    """Return the innermost of the user's lines that led here, the outermost first."""
+    """Return the innermost of the user's lines on the stack, the outermost first."""
     found: list[str] = []
     for frame in callers(_DEPTH):
         code, number = frame.f_code, frame.f_lineno
@@ -78,7 +78,7 @@ def _lines() -> str:
 
 
 class Detection(Block):
-    """Looks for anomalies in a block or a function: ``detect_anomaly``."""
+    """Detects anomalies in a block or function: ``detect_anomaly``."""
 
     __slots__ = ("_check_nan",)
 
@@ -90,16 +90,16 @@ class Detection(Block):
 
 
 def detect_anomaly(check_nan: bool = True) -> Detection:
-    """Find the line of the forward pass whose gradient goes wrong, in the block or the decorated function.
+    """Find the line of the forward pass whose gradient is wrong, in a block or a decorated function.
 
-    Each op that is recorded notes the user's lines that led to it, and backward raises at the first gradient
-    that holds nan, naming the op and these lines; to other errors in backward they are added as a note. Run
-    both passes inside. For finding errors only: an op costs ten times as much.
+    Each recorded op stores the user's lines that led to it. Backward raises an error at the first gradient
+    with nan, which names the op and these lines. Other errors in backward get the lines as a note. Run both
+    passes inside. Use it only to find errors, because an op takes ten times as long.
 
     Parameters
     ----------
     check_nan
-        False: only errors are looked for, not nan.
+        False: only add notes to errors, do not check for nan.
 
     Raises
     ------
@@ -123,18 +123,19 @@ def detect_anomaly(check_nan: bool = True) -> Detection:
 
 
 class SetDetection(Detection):
-    """Switches detection on or off when it is made; as a block it goes back to what was so before that."""
+    """Turns detection on or off when it is created; a block restores the former state at its end."""
 
     __slots__ = ("_before", "_mode")
 
     def __init__(self, mode: bool, check_nan: bool) -> None:
         super().__init__(check_nan)
         self._mode = mode
-        # What a first block goes back to; one that is entered again, to what was so then.
+        # The former modes, to restore at the end of a first block. A block that is entered again restores its
+        # own.
         self._before: Answers | None = turn_to(self._inside())
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        # A decorator is no statement: it changes nothing but the calls of the function.
+        # Used as a decorator, it only affects calls of the function.
         self._take_back()
         return super().__call__(function)
 
@@ -157,10 +158,10 @@ def _without_detection(answer: bool | Recorder) -> bool | Recorder:
 
 
 def set_detect_anomaly(mode: bool, check_nan: bool = True) -> SetDetection:
-    """Switch ``detect_anomaly`` on or off from here on, as `mode` says.
+    """Turn ``detect_anomaly`` on or off, as `mode` says.
 
-    As a statement it holds until it is set again, in this thread or task; as a ``with`` block until the end
-    of the block, as a decorator within the function.
+    As a statement, it holds in this thread or task until the next change. As a ``with`` block, it holds until
+    the end of the block; as a decorator, within the function.
 
     Parameters
     ----------
@@ -180,11 +181,11 @@ def set_detect_anomaly(mode: bool, check_nan: bool = True) -> SetDetection:
 
 
 def is_anomaly_enabled() -> bool:
-    """Tell whether anomalies are looked for here."""
+    """Return whether anomaly detection is on."""
     return anomalies() is not None
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """Tell whether backward looks for nan here."""
+    """Return whether backward checks for nan."""
     found = anomalies()
     return found is not None and found.check_nan

@@ -1,12 +1,12 @@
-"""Checkpoints: what a part of the forward pass would save is computed again when backward comes there.
+"""Checkpoints: free the saved values of a part of the forward pass, and compute them again in backward.
 
-The part's nodes are recorded as ever, so gradients, hooks and errors are those of any graph; but instead of
-saved values each has the `Segment`, which keeps the part's inputs. Run again, the function records the same
-ops in the same order: their saved values go to the nodes that wait for them.
+The nodes of the part are recorded as usual, so gradients, hooks and errors do not change. But instead of its
+saved values, each node has a `Segment`, which keeps the inputs of the part. When the function runs again, it
+records the same ops in the same order, and their saved values are moved to the waiting nodes.
 
-A checkpoint inside a checkpoint does nothing in the outer one's first run, whose nodes belong to the outer
-one; in the second run it is a checkpoint of its own. So of nested ones just the innermost that backward is in
-has saved values.
+A checkpoint inside a checkpoint does nothing in the first run, when its nodes belong to the outer one. In the
+second run it is a normal checkpoint. So of nested checkpoints, only the innermost one that backward has
+reached has saved values.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ R = TypeVar("R")
 
 
 def checkpoint(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-    """Return ``function(*args, **kwargs)``; what its ops save is freed, and computed again by backward.
+    """Return ``function(*args, **kwargs)``. Free the saved values of its ops; backward computes them again.
 
-    Memory for time: of the whole call only the tensors among its arguments are kept (shared, copied when
-    they are written to), and backward runs `function` once more, with random numbers as the first time. The
-    gradients are the same to the last bit.
+    This saves memory, but takes more time: only the tensors among the arguments are kept (shared, and copied
+    if they are written to), and backward runs `function` again, with the same random numbers. The gradients
+    have the same bits.
 
     Parameters
     ----------
     function
-        Runs twice: it must do the same the second time. Tensors that it does not get as arguments, as a
-        module's parameters, must be as they were. Running figures of ``batch_norm`` move once.
+        It runs twice, and must do the same the second time. Other tensors that it uses, such as a module's
+        parameters, must not change between. The running statistics of ``batch_norm`` are updated once.
     *args, **kwargs
-        For `function`; tensors may stand in lists, tuples and dicts. PyTorch's ``use_reentrant`` is taken and
-        makes no difference: there is one kind of checkpoint.
+        The arguments of `function`. Tensors may be in lists, tuples and dicts. PyTorch's ``use_reentrant`` is
+        accepted and ignored, because there is only one kind of checkpoint.
 
     Raises
     ------
     RuntimeError
-        By backward, if `function` records other ops the second time. Errors that it raises itself then leave
+        In backward, if `function` records different ops the second time. Errors of `function` itself leave
         backward too, with a note.
 
     Examples
@@ -84,7 +84,7 @@ def checkpoint(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -
 
 
 class Segment(Deferred):
-    """A part of the forward pass that can be run again: the function, its inputs, the random state."""
+    """A part of the forward pass that can run again: its function, inputs and random state."""
 
     __slots__ = ("function", "inputs", "is_complete", "nodes", "random_end", "random_state", "rules")
 
@@ -94,17 +94,17 @@ class Segment(Deferred):
         self.random_state: dict[str, Any] = default_generator.get_state()
         self.nodes: list[ref[Node]] = []
         self.rules: list[Any] = []
-        # False while the function runs for the first time, and perhaps derives something itself.
+        # False during the first run of the function.
         self.is_complete = False
         self.random_end: dict[str, Any] = {}
 
     def end(self) -> None:
-        """Take note that the first run has come to its end."""
+        """Record the end of the first run."""
         self.random_end = default_generator.get_state()
         self.is_complete = True
 
     def add(self, node: Node) -> None:
-        """Let `node` wait for its values."""
+        """Make `node` wait for its values."""
         node.saved = self
         node.holds = ()
         node.plan = node.plan.bare()
@@ -112,8 +112,8 @@ class Segment(Deferred):
         self.rules.append(node.rule)
 
     def restore(self, node: Node) -> None:
-        """Run the function again, and give all nodes that wait their values."""
-        # In a context of its own: what is switched there ends with it, whatever interrupts it.
+        """Run the function again, and set the saved values of all waiting nodes."""
+        # In a new context, so that modes which the function sets end with it, even after an interrupt.
         made = copy_context().run(self._run_again)
         rules = [each.rule for each in made]
         if rules[: None if self.is_complete else len(self.rules)] != self.rules:
@@ -132,7 +132,7 @@ class Segment(Deferred):
             inner._wait_in(given)
 
     def _run_again(self) -> list[Node]:
-        """Return the nodes that the function records when it runs as it did the first time."""
+        """Return the nodes that the function records in its second run."""
         stream = default_generator.get_state()
         try:
             recomputing.set(recomputing.get() + 1)
@@ -155,7 +155,7 @@ class Segment(Deferred):
             default_generator.set_state(stream)
 
     def _require_the_same_draws(self, random_end: dict[str, Any]) -> None:
-        """Raise when the second run has drawn random numbers, and come out elsewhere than the first."""
+        """Raise an error if the second run drew different random numbers."""
         if self.is_complete and random_end not in (self.random_state, self.random_end):
             raise RuntimeError(
                 "the function of this checkpoint has drawn other random numbers than in the forward pass: it "
@@ -164,7 +164,7 @@ class Segment(Deferred):
             )
 
     def _wait_in(self, others: dict[Node, ref[Node]]) -> None:
-        """Let others wait for the values instead of those nodes that they are given for."""
+        """Replace waiting nodes by the nodes given for them."""
         nodes = [waiting() for waiting in self.nodes]
         self.nodes = [
             waiting if node is None else others.get(node, waiting)
@@ -172,7 +172,7 @@ class Segment(Deferred):
         ]
 
     def shares(self) -> list[Share]:
-        """Return the shares of the arrays that are kept for the second run."""
+        """Return the shares of the arrays kept for the second run."""
         return [kept.share for kept in _all_kept(self.inputs)]
 
 
@@ -184,14 +184,14 @@ def _difference(before: list[Any], now: list[Any]) -> str:
 
 
 class _Forgetful(Recorder):
-    """Gives each node that is recorded to a segment, which takes its saved values away."""
+    """Adds each recorded node to a segment, and drops its saved values."""
 
     __slots__ = ("depth", "segment")
 
     def __init__(self, segment: Segment) -> None:
         super().__init__()
         self.segment = segment
-        # In a second run that the segment's own function asks for, nothing is the segment's.
+        # The depth, because nodes of a nested second run do not belong to this segment.
         self.depth = recomputing.get()
 
     def show(self, node: Node) -> None:
@@ -201,7 +201,7 @@ class _Forgetful(Recorder):
 
 
 class _Collecting(Recorder):
-    """Keeps the nodes that are recorded."""
+    """Collects the recorded nodes."""
 
     __slots__ = ("depth", "nodes")
 
@@ -217,7 +217,7 @@ class _Collecting(Recorder):
 
 
 def _is_in_first_run() -> bool:
-    """Tell whether the nodes that are recorded here belong to a checkpoint already."""
+    """Return whether recorded nodes belong to a checkpoint already."""
     depth, recorder = recomputing.get(), innermost_recorder()
     while recorder is not None:
         if isinstance(recorder, _Forgetful) and recorder.depth == depth:
@@ -227,12 +227,12 @@ def _is_in_first_run() -> bool:
 
 
 def is_recomputing() -> bool:
-    """Tell whether the function of a checkpoint is running for the second time: effects have been had."""
+    """Return whether a checkpoint's function runs for the second time. Side effects must not repeat then."""
     return recomputing.get() > 0
 
 
 class _Kept:
-    """The values of a tensor argument, whatever is written to it later."""
+    """The values of a tensor argument, protected from later writes."""
 
     __slots__ = ("history_group", "is_leaf", "requires_grad", "share", "storage")
 
@@ -240,20 +240,20 @@ class _Kept:
         self.share = snapshot_share(x)
         self.requires_grad = x._node is not None
         self.is_leaf = isinstance(x._node, Leaf)
-        # The first of the arguments on its storage, if it is another one.
+        # The first of the arguments on the same storage, if that is another one.
         self.storage = storage
         self.history_group = history_group_of(x)
 
     def tensor(self, first: TensorCore | None) -> TensorCore:
-        """Return a tensor with the values, by which is recorded what was recorded by the argument.
+        """Return a tensor with the values and the history of the argument.
 
-        `first` is the tensor for the first of the arguments on its storage.
+        `first` is the new tensor for the first of the arguments on its storage.
         """
         x = wrap_share(self.share)
-        # The values of memory that outsiders may write to were copied, for each argument by itself.
+        # Each argument has its own copy of memory that other code may write to.
         if self.storage is not None and first is not None and first._buffer is self.share.buffer:
             is_related = self.history_group == self.storage.history_group
-            # Groups have numbers from 0 on.
+            # Numbers of groups are not negative, so ~ gives a different group.
             join_storage(x, first, history_group_of(first) if is_related else ~self.history_group)
         if self.requires_grad:
             become_leaf(x)
@@ -263,7 +263,7 @@ class _Kept:
 
 
 def _computed(leaf: Leaf) -> Node:
-    """Return a node for what stands for a computed tensor, which may be written to in place."""
+    """Return a node that replaces the history of a computed tensor, which may be written to in place."""
     node = Node()
     node.rule = RULES["clone"]
     node.plan = node.rule.plan((True,))
@@ -273,12 +273,12 @@ def _computed(leaf: Leaf) -> Node:
     return node
 
 
-# For errors.
+# For error messages.
 _ARGUMENTS = "checkpoint: its arguments"
 
 
 def _kept(x: Any) -> Any:
-    """Return `x` with its tensors kept: each once, however often it stands there."""
+    """Return `x` with each tensor replaced by a `_Kept`. A tensor that occurs twice is kept once."""
     known: dict[int, _Kept] = {}
 
     def keep(item: Any) -> Any:
@@ -293,7 +293,7 @@ def _kept(x: Any) -> Any:
 
 
 def _given(x: Any) -> Any:
-    """Return what ``_kept`` was given, with other tensors, which share what those shared."""
+    """Return the argument of ``_kept`` with new tensors, which share memory as the originals did."""
     made: dict[_Kept, TensorCore] = {}
 
     def give(item: Any) -> Any:

@@ -1,8 +1,9 @@
-"""Gradients by backward and by central differences, compared number by number.
+"""Comparison of gradients from backward with central differences, number by number.
 
-A complex output counts as two real ones. The gradient of a real number by a complex one is its slope along
-the real axis plus 1j times its slope along the imaginary axis (the conjugate Wirtinger derivative, as in
-PyTorch). Backward gives that of the real part for a weight of 1, and that of the imaginary part for 1j.
+A complex output counts as two real ones. The gradient of a real output with respect to a complex input is its
+slope along the real axis plus 1j times its slope along the imaginary axis (the conjugate Wirtinger
+derivative, as in PyTorch). Backward with weight 1 gives the gradient of the real part, and with weight 1j
+that of the imaginary part.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ if TYPE_CHECKING:
 
 
 class GradcheckError(RuntimeError):
-    """A gradient is not what differences say; the text names output, input, element and both values."""
+    """A gradient does not match the differences. The message has output, input, element and both values."""
 
 
 class _Row(NamedTuple):
-    """One real number among the outputs: an element, or for `unit` 1j the imaginary part of one."""
+    """A real number among the outputs: an element, or its imaginary part if `unit` is 1j."""
 
     output: int
     place: tuple[int, ...]
@@ -40,10 +41,10 @@ class _Row(NamedTuple):
 
 
 class Comparison:
-    """The derivatives of `func` by those `arguments` that require grad, and their central differences.
+    """Compares the derivatives of `func` with central differences, for `arguments` that require grad.
 
-    `names` are those of the arguments, `results` those of the outputs. Outputs are gone before an input is
-    moved: nothing shares its values then.
+    `names` are those of the arguments, `results` those of the outputs. Outputs are freed before an input is
+    changed, so that they share no memory.
     """
 
     def __init__(
@@ -66,11 +67,11 @@ class Comparison:
         self.results = results
         named = zip(names, arguments, strict=True)
         self.tensors: list[tuple[str, Tensor]] = [(name, x) for name, x in named if is_tensor(x)]
-        # What is derived by.
+        # The inputs to differentiate with respect to.
         self.by: list[tuple[str, Tensor]] = [(name, x) for name, x in self.tensors if x.requires_grad]
 
     def run(self) -> None:
-        """Raise unless all derivatives are what differences say; inputs are as before whatever happens."""
+        """Raise an error unless all derivatives match the differences. Restore the inputs in any case."""
         self._require_inputs()
         self._require_the_same_twice()
         outputs = self._outputs()
@@ -89,7 +90,7 @@ class Comparison:
                     f"{self.name}: elements of {name} share memory: none can be moved alone. Pass its clone()"
                 )
             with writing(x):
-                pass  # what it shared with clones is its own now
+                pass  # copies memory shared with clones
         for (first, x), (second, y) in combinations(self.tensors, 2):
             if x is y or not (x.requires_grad or y.requires_grad):
                 continue
@@ -116,7 +117,7 @@ class Comparison:
         return [np.zeros(x.shape) if g is None else snapshot(g) for x, g in zip(by, found, strict=True)]
 
     def _by_backward(self, outputs: list[Tensor], rows: list[_Row]) -> list[Array]:
-        """Return for each input its gradients, shape ``(rows, elements)``."""
+        """Return the gradients from backward for each input, with shape ``(rows, elements)``."""
         found = [np.zeros((len(rows), x.numel()), _double(snapshot(x))) for _, x in self.by]
         for r, (k, place, unit, has_history) in enumerate(rows):
             if has_history:
@@ -128,7 +129,7 @@ class Comparison:
         return found
 
     def _by_differences(self, x: Tensor, count: int) -> Array:
-        """Return for one input what `_by_backward` does."""
+        """Return the gradients from differences for one input, as `_by_backward` does."""
         before = snapshot(x).copy()
         columns: Array = np.zeros((before.size, count), _double(before))
         for column, place in zip(columns, np.ndindex(before.shape), strict=True):
@@ -184,7 +185,7 @@ class Comparison:
     ) -> None:
         with np.errstate(all="ignore"):
             excess = np.abs(analytic - numeric) / (self.atol + self.rtol * np.abs(numeric))
-        # An infinity equals itself; nan equals nothing.
+        # Equal infinities match; nan never matches.
         excess = np.where(analytic == numeric, 0, np.nan_to_num(excess, nan=np.inf))
         if not (excess > 1).any():
             return
@@ -208,7 +209,7 @@ class Comparison:
 
 
 def is_tensor(x: object) -> TypeGuard[Tensor]:
-    """Tell whether `x` is a tensor: every core is a Tensor."""
+    """Return whether `x` is a tensor."""
     return isinstance(x, TensorCore)
 
 
@@ -218,7 +219,7 @@ def _write(x: Tensor, place: tuple[int, ...], value: Any) -> None:
 
 
 def as_tuple(inputs: object) -> tuple[Any, ...]:
-    """Return the inputs of a function, which may be given alone, as a tuple."""
+    """Return the inputs of a function as a tuple; a single input may be given alone."""
     return tuple(inputs) if isinstance(inputs, (list, tuple)) else (inputs,)
 
 
@@ -227,7 +228,7 @@ def _at(name: str, place: tuple[int, ...]) -> str:
 
 
 def floating(name: str, returned: object) -> list[Tensor]:
-    """Return those outputs that can have gradients."""
+    """Return the outputs that can have gradients."""
     outputs = as_tuple(returned)
     for k, x in enumerate(outputs):
         if not is_tensor(x):

@@ -1,4 +1,4 @@
-"""``autograd.Function``: the user's own ops, with their own derivatives."""
+"""``autograd.Function``: user-defined ops with user-defined derivatives."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 
 
 class Function:
-    """An op of your own: a class with the static methods ``forward`` and ``backward``, called by ``apply``.
+    """A user-defined op: a class with the static methods ``forward`` and ``backward``, called by ``apply``.
 
-    ``forward(ctx, *args)`` returns a tensor, or a tuple in which are tensors. It gets the caller's own
-    tensors, and nothing in it is recorded. ``backward(ctx, *grads)`` gets the gradient of each output, zeros
-    where there is none, and returns one for each argument: a tensor, or None. Gradients may have a shape
-    to which the argument's broadcasts; they are summed. With ``create_graph=True`` backward is recorded, so
-    that what it does with tensors can be derived again.
+    ``forward(ctx, *args)`` returns a tensor, or a tuple with tensors. It gets the caller's tensors, and its
+    ops are not recorded. ``backward(ctx, *grads)`` gets the gradient of each output, or zeros, and returns a
+    gradient for each argument: a tensor or None. A gradient may have a shape to which the argument's shape
+    broadcasts; it is summed. With ``create_graph=True`` backward is recorded, so that its tensor ops can be
+    differentiated again.
 
-    Alternatively ``forward(*args)`` gets no `ctx`, and ``setup_context(ctx, inputs, output)`` fills it.
+    Alternatively, ``forward(*args)`` gets no `ctx`, and ``setup_context(ctx, inputs, output)`` fills it.
 
-    Tensors in lists and other containers are not seen, neither as arguments nor as results. An argument that
-    is returned as it is comes out as an ``alias()``. `ctx` is a `FunctionCtx`: see there how to save values,
-    write to arguments, and mark outputs that have no gradient.
+    Tensors in lists and other containers are ignored, as arguments and as results. If an argument is returned
+    unchanged, the result is its ``alias()``. `ctx` is a `FunctionCtx`, which describes how to save values,
+    write to arguments, and mark outputs without gradients.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class Function:
     [1.0, 1.0]
     """
 
-    # By it a checkpoint knows the function again when it runs a second time.
+    # A checkpoint identifies the function by it in the second run.
     __rule = Rule("Function", {})
 
     def __new__(cls, *_args: Any, **_kwargs: Any) -> Self:
@@ -81,7 +81,7 @@ class Function:
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """Compute the outputs: ``forward(ctx, *args)``, or ``forward(*args)`` beside ``setup_context``."""
+        """Compute the outputs: ``forward(ctx, *args)``, or ``forward(*args)`` with ``setup_context``."""
         raise NotImplementedError(
             "this autograd.Function has no forward: give the class a static method forward(ctx, *args)"
         )
@@ -101,14 +101,14 @@ class Function:
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Return what ``forward`` returns for `args`, with ``backward`` for its history.
+        """Return the result of ``forward`` for `args`, with ``backward`` as its history.
 
         Raises
         ------
         TypeError
-            For keyword arguments, which have no place in the order of gradients.
+            For keyword arguments, because gradients are returned in the order of positional arguments.
         RuntimeError
-            If an argument that was written to is not returned, or must not be written to.
+            If an argument was written to but not returned, or must not be written to.
 
         Examples
         --------
@@ -211,7 +211,7 @@ def _is_differentiable(call: Call, x: object) -> bool:
 
 
 def _output(call: Call, found: Sequence[Any], place: int) -> Any:
-    """Return what the caller gets for one of the things that forward has returned."""
+    """Return the tensor or object that the caller gets for one result of forward."""
     x = found[place]
     if not isinstance(x, TensorCore):
         return x
@@ -220,13 +220,13 @@ def _output(call: Call, found: Sequence[Any], place: int) -> Any:
         return x
     if is_first and x._node is None and not holds(call.inputs, x):
         return x
-    # It has a history that stays its own: others that have this tensor see no change.
+    # The tensor keeps its own history, so that code which holds it sees no change.
     same: Any = x
     return same.alias()
 
 
 def _source(call: Call, saved: Saved | None, found: Sequence[object]) -> int | Node | None:
-    """Return where the history of a saved value is: the place of the output that it is, or a node."""
+    """Return the history of a saved value: the index of the output that it is, or a node."""
     if saved is None:
         return None
     if not holds(call.inputs, saved.x) or holds(call.dirty, saved.x):
@@ -237,7 +237,7 @@ def _source(call: Call, saved: Saved | None, found: Sequence[object]) -> int | N
 
 
 def _connect(call: Call, applied: Applied, found: Sequence[object], outputs: Sequence[Any]) -> None:
-    """Give the outputs their history, all of them or on an error none."""
+    """Set the history of all outputs; of none after an error."""
     written = [x for x in call.dirty if _is_differentiable(call, x)]
     seen = [[other for other in relatives(x) if not holds(outputs, other)] for x in written]
     for x, others in zip(written, seen, strict=True):
@@ -254,10 +254,10 @@ def _connect(call: Call, applied: Applied, found: Sequence[object], outputs: Seq
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a ``backward`` that can't be derived itself: one that leaves tensors, as for NumPy.
+    """Mark a ``backward`` that can't be differentiated itself, for example because it uses NumPy.
 
-    Nothing in it is recorded, and the gradients that it gets have no history. With ``create_graph=True`` its
-    results say so when they are derived again, where PyTorch may take them for constants. It stands below
+    Its ops are not recorded, and its gradients have no history. With ``create_graph=True``, differentiating
+    its results again raises an error, where PyTorch may treat them as constants. Write it below
     ``@staticmethod``.
 
     Examples
@@ -304,7 +304,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _refusing(applied: Applied, after: tuple[Node | None, ...], x: Any) -> Any:
-    """Return the values of `x` with a history that says that there is none."""
+    """Return the values of `x` with a history that raises an error in backward."""
     if not isinstance(x, TensorCore) or x.is_invalid:
         return x
     y = wrap_snapshot(x)

@@ -1,4 +1,4 @@
-"""What a user's own op says while it runs: ``ctx``."""
+"""``ctx``: the context of a user-defined op."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 
 
 class Saved(NamedTuple):
-    """A tensor that is saved, with the values and the history that it had when it was."""
+    """A saved tensor, with its values and history at the time of saving."""
 
     x: TensorCore
     share: Share
     node: Node | None
 
     def is_current(self) -> bool:
-        """Tell whether the tensor still has these values: it was not written to since."""
+        """Return whether the tensor still has these values."""
         array = self.x._array
         if array is None:
             return False
-        # Values that an array outside may change are copied at once.
+        # If code outside may change the values, they were copied at once.
         return array is self.share.array or np.array_equal(array, self.share.array, equal_nan=True)
 
 
 class Call:
-    """One call of a function: who calls, with what; and what its forward pass says, until it ends."""
+    """One call of a function: its arguments, and the calls of `ctx` in its forward pass."""
 
     __slots__ = (
         "dirty",
@@ -61,11 +61,11 @@ class Call:
         self.non_differentiable: list[TensorCore] = []
         self.saved: list[Saved | None] = []
         self.materialize: bool = True
-        # Weakly, for the node holds the context.
+        # A weak reference, because the node holds the context.
         self.node: ref[Applied] | None = None
 
     def end_forward(self) -> None:
-        """Hold no tensor any more."""
+        """Drop all references to tensors."""
         self.is_running = False
         self.inputs = []
         self.dirty = []
@@ -73,7 +73,7 @@ class Call:
         self.saved = []
 
     def applied(self) -> Applied:
-        """Return the recorded op."""
+        """Return the recorded node."""
         node = None if self.node is None else self.node()
         if node is None:
             why = "its graph is gone" if self.node is not None else "it is not recorded"
@@ -84,15 +84,15 @@ class Call:
         return node
 
     def require_writable(self, x: TensorCore, others: Sequence[Any]) -> None:
-        """Raise if recording this write to `x` in place would make the history of another tensor wrong."""
+        """Raise an error if this in-place write to `x` would make another tensor's history wrong."""
         array = x._array
         if self.is_recorded and array is not None and is_inexact(array.dtype):
             require_writable_history(f"{self.name}: mark_dirty", x, others)
 
 
 def holds(tensors: Sequence[object], x: object) -> bool:
-    """Tell whether `x` itself is one of `tensors`."""
-    # No generator: an interrupt while it is being closed would be lost.
+    """Return whether `x` itself is one of `tensors`."""
+    # Without a generator, because an interrupt would be lost while it is being closed.
     for one in tensors:  # noqa: SIM110
         if one is x:
             return True

@@ -1,4 +1,4 @@
-"""The nodes of a user's own op: one for the call, and one for each of its outputs."""
+"""The nodes of a user-defined op: one for the call, and one for each output."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from tensor.autograd.function_context import FunctionCtx, Saved
     from tensor.autograd.pending_gradients import PendingGradient
 
-# No rule saves anything here, and none derives.
+# A plan without saved values and derivatives.
 _PLAN = Rule("function", {}).plan(())
 
 
 class Slot(NamedTuple):
-    """What the gradient of one output looks like."""
+    """The shape and dtype of the gradient of one output."""
 
     shape: tuple[int, ...]
     dtype: Dtype
@@ -39,9 +39,9 @@ def _slot_for(x: Any) -> Slot:
 
 
 class Applied(Node):
-    """One call of a function. What arrives here is a list: the gradient of each output, None for some.
+    """The node of a call. Its pending gradient is a list with the gradient of each output, or None.
 
-    It has neither shape nor dtype, which are those of its outputs.
+    It has no shape and dtype; its outputs have.
     """
 
     __slots__ = ("are_tensors", "ctx", "function", "outputs", "slots", "sources")
@@ -59,13 +59,13 @@ class Applied(Node):
         self.plan = _PLAN
         self.ctx: FunctionCtx = ctx
         self.are_tensors: list[bool] = [isinstance(x, TensorCore) for x in inputs]
-        # None for what is no tensor.
+        # None for outputs that are not tensors.
         self.slots: list[Slot | None] = [_slot_for(x) if isinstance(x, TensorCore) else None for x in outputs]
-        # Their nodes, weakly: those refer to this one.
+        # Weak references to the nodes of outputs, because those refer to this node.
         self.outputs: list[ref[Output] | None] = [None] * len(self.slots)
 
     def save(self, tensors: Sequence[Saved | None], sources: Sequence[int | Node | None]) -> None:
-        """Keep the values of `tensors`; `sources` are the nodes or places of outputs that they come from."""
+        """Save the values of `tensors`. `sources` are their nodes, or the indices of outputs."""
         self.saved = tuple([None if x is None else x.share.array for x in tensors])
         self.holds = tuple([None if x is None else x.share for x in tensors])
         self.sources: Sequence[int | Node | None] = sources
@@ -75,7 +75,7 @@ class Applied(Node):
         return f"{self.function.__name__}Backward"
 
     def output(self, place: int) -> Output:
-        """Return the node of one output."""
+        """Return the node of the output at `place`."""
         known = self.outputs[place]
         node = None if known is None else known()
         if node is None:
@@ -84,8 +84,8 @@ class Applied(Node):
         return node
 
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """Return new tensors over what is saved, with its history."""
-        saved_by(self)  # or an error that says that they are freed
+        """Return new tensors with the saved values and their history."""
+        saved_by(self)  # raises an error if they are freed
         found: list[Tensor | None] = []
         for share, source in zip(self.holds, self.sources, strict=True):
             x = None if share is None else wrap_share(share)
@@ -95,14 +95,14 @@ class Applied(Node):
         return tuple(found)
 
     def step(self, pending: PendingGradient, walk: Backward) -> None:
-        """Pass on what the user's backward makes of the gradients of the outputs, and free what is saved."""
+        """Call the user's backward, pass its gradients on, and free the saved values."""
         given: list[Tensor | None] = []
         for place, arrived in enumerate(pending.value):
             given.append(self._given(walk, place, arrived))
         results = self._results(self.function.backward(self.ctx, *given))
         del given
         for i, after in enumerate(self.next):
-            # Each is let go of before the next one.
+            # Release each gradient before the next one.
             x, results[i] = results[i], None
             if x is not None and after is not None:
                 walk.add(after, fit_tensor(x, after) if walk.is_recorded else x, self, i)
@@ -120,7 +120,7 @@ class Applied(Node):
         return wrap(zeros(slot.shape, slot.dtype))
 
     def _results(self, returned: object) -> list[Any]:
-        """Return what backward has returned, one for each argument; errors say what is wrong with it."""
+        """Return the results of backward as a list, one for each argument. Raise errors for invalid ones."""
         results = list(returned) if isinstance(returned, (tuple, list)) else [returned]
         count = len(self.next)
         if all(x is None for x in results[count:]):
@@ -160,7 +160,7 @@ class Applied(Node):
             )
 
     def _gradient_of(self, i: int) -> str:
-        # In the form with setup_context forward takes no ctx.
+        # With setup_context, forward takes no ctx.
         names = list(inspect.signature(self.function.forward).parameters)
         names = names[-len(self.next) :] if len(names) in (len(self.next), len(self.next) + 1) else []
         named = f" ({names[i]!r})" if names else ""
@@ -172,7 +172,7 @@ def _counted(what: str, count: int) -> str:
 
 
 class Output(Node):
-    """One output of a call: the history of the tensor, and where its gradient comes in."""
+    """The node of one output of a call: the history of the tensor."""
 
     __slots__ = ("applied", "place")
 
@@ -196,12 +196,12 @@ class Output(Node):
         return self.applied.name()
 
     def step(self, pending: PendingGradient, walk: Backward) -> None:
-        """Put the gradient in its place among those of the call's outputs."""
+        """Store the gradient among those of the call's outputs."""
         walk.put(self.applied, self.place, len(self.applied.slots), pending)
 
 
 class Refusal(Node):
-    """The history of a gradient that must not be derived again; it leads to all that it depends on."""
+    """The history of a gradient that can't be differentiated again. It leads to all its inputs."""
 
     __slots__ = ("of",)
 
@@ -216,11 +216,11 @@ class Refusal(Node):
         self.dtype = dtype
 
     def name(self) -> str:
-        """Return the name of what was derived once."""
+        """Return the name of the op that can only be differentiated once."""
         return f"{self.of}BackwardBackward"
 
     def step(self, _pending: PendingGradient, _walk: Backward) -> None:
-        """Raise."""
+        """Raise an error."""
         raise RuntimeError(
             f"{self.of}.backward is marked @once_differentiable, so a gradient that it has computed can't be "
             "derived. Leave create_graph=True away, or write backward in tensor functions alone and take the "

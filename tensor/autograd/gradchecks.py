@@ -1,4 +1,4 @@
-"""``gradcheck`` and ``gradgradcheck``: first and second derivatives held against differences."""
+"""``gradcheck`` and ``gradgradcheck``: compare first and second derivatives with finite differences."""
 
 from __future__ import annotations
 
@@ -32,41 +32,41 @@ def gradcheck(
     rtol: float = 1e-3,
     raise_exception: bool = True,
 ) -> bool:
-    """Hold the gradients of `func` against central differences, each output element by each input element.
+    """Compare the gradients of `func` with central differences, for each output and input element.
 
-    Backward must also give the same twice, and zeros for a gradient of zeros. The inputs are what `func` is
-    called with: they are changed in place by `eps`, one element at a time, and are as before in the end, so
-    that `func` may reach them in other ways too (``lambda x, *_: model(x)`` with the model's parameters as
-    further inputs). Their ``grad`` does not change.
+    Also check that backward gives the same result twice, and zeros for a gradient of zeros. The inputs are
+    changed in place by `eps`, one element at a time, and restored at the end. So `func` may also use them in
+    other ways (``lambda x, *_: model(x)`` with the model's parameters as further inputs). Their ``grad`` does
+    not change.
 
     Parameters
     ----------
     func
-        Takes `inputs` and returns a tensor or several in a tuple, the same whenever it is called. Outputs of
-        integers and bools are passed over. One without gradient history is a constant: its derivative is 0.
+        Takes `inputs` and returns a tensor or a tuple of tensors. It must be deterministic. Outputs of
+        integers and bools are ignored. An output without gradient history is a constant, with derivative 0.
     inputs
-        A tensor, or a tuple of arguments. Derived is by the tensors that require grad, which should be of
-        double precision; all else is constant.
+        A tensor, or a tuple of arguments. The tensors that require grad are checked; they should have double
+        precision. All other arguments are constants.
     eps
-        How far an element is moved to either side.
+        The change of an element in both directions.
     atol, rtol
-        A gradient may differ from the differences by ``atol + rtol * abs(differences)``.
+        The tolerance is ``atol + rtol * abs(differences)``.
     raise_exception
-        Without it False is returned instead of a `GradcheckError`.
+        If false, return False instead of raising a `GradcheckError`.
 
     Raises
     ------
     GradcheckError
-        If a gradient is not what differences say.
+        If a gradient does not match the differences.
     ValueError
-        If no input requires grad, or if elements of inputs share memory: one could not be moved alone.
+        If no input requires grad, or if elements of inputs share memory, so that one can't be changed alone.
     TypeError
-        If `func` returns something else than tensors.
+        If `func` returns other objects than tensors.
 
     Warns
     -----
     UserWarning
-        If an input that requires grad is of less than double precision, in which differences tell little.
+        If an input that requires grad has less than double precision, which makes differences inaccurate.
 
     Examples
     --------
@@ -91,23 +91,23 @@ def gradgradcheck(
     rtol: float = 1e-3,
     raise_exception: bool = True,
 ) -> bool:
-    """Hold the second derivatives of `func` against differences of the first ones.
+    """Compare the second derivatives of `func` with differences of the first ones.
 
-    It is ``gradcheck`` of the function that takes `inputs` and `grad_outputs` and returns the gradients by
-    the inputs, made by ``autograd.grad(..., create_graph=True)``.
+    It is ``gradcheck`` of the function of `inputs` and `grad_outputs` that returns the gradients of the
+    inputs, computed by ``autograd.grad(..., create_graph=True)``.
 
     Parameters
     ----------
     func, inputs, eps, atol, rtol, raise_exception
         As in ``gradcheck``.
     grad_outputs
-        The gradient of each floating or complex output, in its shape and dtype; derived is by those that
-        require grad. Left out, they are random numbers from -1 to 1, the same in each call, and require it.
+        The gradient of each floating or complex output, in its shape and dtype. Those that require grad are
+        checked too. By default, random numbers from -1 to 1, the same in each call, that require grad.
 
     Raises
     ------
     GradcheckError, ValueError, TypeError
-        As in ``gradcheck``. `ValueError` also if no output of `func` has gradient history.
+        As in ``gradcheck``. Also a `ValueError` if no output of `func` has gradient history.
 
     Examples
     --------
@@ -173,7 +173,7 @@ def _named(what: str, arguments: tuple[object, ...]) -> list[str]:
 
 
 def _wanted(name: str, inputs: tuple[object, ...]) -> list[int]:
-    """Return the places of the inputs that are derived by."""
+    """Return the indices of the inputs to differentiate with respect to."""
     wanted = [i for i, x in enumerate(inputs) if is_tensor(x) and x.requires_grad]
     if not wanted:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""What a tensor says about gradients, and backward."""
+"""Gradient attributes of tensors, ``backward`` and ``grad``."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from tensor.autograd import tensor_gradients
     from tensor.memory.buffer import Share
 
-    # Where backward starts: a node and its gradient, an array with what keeps it, or a tensor.
+    # A start of backward: a node, its gradient (an array or a tensor), and the share that keeps the array.
     Root = tuple[Node, Any, "Share | None"]
 else:
-    # Derivatives of derivatives, which bring factorizations and Fourier transforms along.
+    # Higher derivatives, which need factorizations and Fourier transforms.
     tensor_gradients = ModuleOnDemand("tensor.autograd.tensor_gradients")
 
 
 class Gradients(Hooks):
-    """Gradient attributes and ``backward``."""
+    """Base class of tensors with gradient attributes and ``backward``."""
 
     __slots__ = ()
 
     def _keeps(self, seen: set[int]) -> Iterable[tuple[int, int | None]]:
-        """Yield ``_footprint`` of the tensor, and of what its graph keeps beside leaves; None for ops."""
+        """Yield ``_footprint`` of the tensor, and of memory that its graph keeps, without leaves."""
         yield self._footprint()
         nodes: list[Node] = []
         stack = [self._node]
@@ -58,12 +58,12 @@ class Gradients(Hooks):
                 yield id(share.buffer), share.buffer.nbytes
 
     def _last_op(self) -> object:
-        """Return the node of the operation that made the tensor, None for a leaf."""
+        """Return the node of the op that computed the tensor, or None for a leaf."""
         return None if isinstance(self._node, Leaf) else self._node
 
     @property
     def requires_grad(self) -> bool:
-        """Whether operations on this tensor are recorded."""
+        """Whether ops on this tensor are recorded."""
         self._raise_if_disposed()
         return self._node is not None
 
@@ -72,7 +72,7 @@ class Gradients(Hooks):
         self.requires_grad_(wanted)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Switch recording for this leaf on or off, and return it.
+        """Turn recording for this leaf on or off, and return it.
 
         Examples
         --------
@@ -100,21 +100,21 @@ class Gradients(Hooks):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether the tensor was made by the user rather than recorded as an op's result."""
+        """Whether the user created the tensor, so that it is not the result of a recorded op."""
         self._raise_if_disposed()
         return self._node is None or isinstance(self._node, Leaf)
 
     @property
     def grad_fn(self) -> Node | None:
-        """The recorded op that made this tensor; None for a leaf."""
+        """The recorded op that computed this tensor, or None for a leaf."""
         self._raise_if_disposed()
         return None if isinstance(self._node, Leaf) else self._node
 
     @property
     def grad(self) -> Tensor | None:
-        """The gradient gathered by ``backward``: owned by this tensor, by no scope; None before.
+        """The gradient accumulated by ``backward``, or None. This tensor owns it, not a scope.
 
-        Of a tensor that was computed, only after ``retain_grad``.
+        A computed tensor only has one after ``retain_grad``.
         """
         self._raise_if_disposed()
         return self._grad
@@ -147,27 +147,27 @@ class Gradients(Hooks):
         create_graph: bool = False,
         inputs: Tensor | Iterable[Tensor] | None = None,
     ) -> None:
-        """Add to the ``grad`` of each leaf the derivative of this tensor by that leaf.
+        """Compute the derivative of this tensor with respect to each leaf, and add it to the leaf's ``grad``.
 
-        When it fails, each ``grad`` is as it was.
+        After an error, each ``grad`` is unchanged.
 
         Parameters
         ----------
         gradient
-            The derivative of what is wanted by this tensor, in its shape; 1 for a tensor of one element.
+            The gradient with respect to this tensor, in its shape; 1 for a tensor of one element.
         retain_graph
-            Keep the saved values for a second backward. Without it they are freed as they are used. None is
-            what `create_graph` is.
+            Keep the saved values for a second backward. By default they are freed after use. None: the value
+            of `create_graph`.
         create_graph
-            Record backward itself: the gradients can be derived again.
+            Record backward itself, so that the gradients can be differentiated again.
         inputs
-            The leaves that shall have gradients, and no others. None: all.
+            The leaves that get gradients. None: all leaves.
 
         Raises
         ------
         RuntimeError
             If the tensor does not require grad, if it has more than one element and `gradient` is missing,
-            or if the graph's values are freed already.
+            or if the saved values of the graph are already freed.
 
         Examples
         --------
@@ -182,19 +182,19 @@ class Gradients(Hooks):
                 _add_gradients([self], [gradient], retain_graph, create_graph, inputs)
             elif create_graph:
                 backward_from([self], [gradient], retain_graph, create_graph)
-            else:  # what that does, in 0.4 us less
+            else:  # the same, 0.4 us faster
                 Backward(bool(retain_graph)).run([root_of(self, gradient)])
         except BaseException as error:
             clear_library_frames(error)
-            del self, gradient, inputs  # a stored error holds no graph
+            del self, gradient, inputs  # so that a stored error keeps no graph alive
             raise
 
     @property
     def data(self) -> Tensor:
-        """The same memory without gradient history; assigned to, the values of another tensor.
+        """The same memory without gradient history. Assigning a tensor replaces the values.
 
-        A tensor assigned shares its memory with this one until one of them is written to. A leaf stays a
-        leaf, and keeps its gradient where shape and dtype stay.
+        An assigned tensor shares its memory with this one until one of them is written to. A leaf stays a
+        leaf, and keeps its gradient if shape and dtype do not change.
 
         Examples
         --------
@@ -223,9 +223,9 @@ class Gradients(Hooks):
 
 
 def take_values(x: TensorCore, values: TensorCore) -> None:
-    """Give `x` the values of another tensor, shared until a write; a leaf stays one.
+    """Give `x` the values of another tensor, shared until a write. A leaf stays a leaf.
 
-    Its gradient stays where shape and dtype do.
+    It keeps its gradient if shape and dtype do not change.
     """
     before, given = x._live_array(), values._live_array()
     is_leaf = x._node is not None
@@ -252,7 +252,7 @@ def backward_from(
     retain_graph: bool | None,
     create_graph: bool,
 ) -> None:
-    """Let the gradients of `outputs` gather in the leaves."""
+    """Accumulate the gradients of `outputs` in the leaves."""
     walk(retain_graph, create_graph).run(roots_of(outputs, gradients, create_graph))
 
 
@@ -263,7 +263,7 @@ def _add_gradients(
     create_graph: bool,
     inputs: object,
 ) -> None:
-    """Add the derivatives of `outputs` to the gradients of the leaves `inputs`, and to no others."""
+    """Add the derivatives of `outputs` to the gradients of the leaves `inputs` only."""
     leaves = _tensors("inputs", inputs)
     for i, x in enumerate(leaves):
         if not isinstance(x._node, Leaf):
@@ -290,7 +290,7 @@ def _add_gradients(
 
 
 def walk(retain_graph: bool | None, create_graph: bool, only: Collection[Node] | None = None) -> Backward:
-    """Return a walk through the graph, to be run."""
+    """Return a backward pass, ready to run."""
     keep = create_graph if retain_graph is None else retain_graph
     return tensor_gradients.RecordedBackward(keep, only) if create_graph else Backward(keep, only)
 
@@ -298,7 +298,7 @@ def walk(retain_graph: bool | None, create_graph: bool, only: Collection[Node] |
 def roots_of(
     outputs: Sequence[TensorCore], gradients: Sequence[TensorCore | None], create_graph: bool
 ) -> list[Root]:
-    """Return where backward starts, and with what gradients."""
+    """Return the starts of backward, with their gradients."""
     roots = [root_of(x, g) for x, g in zip(outputs, gradients, strict=True)]
     if not create_graph:
         return roots
@@ -310,19 +310,19 @@ def roots_of(
 
 
 def as_dtype_of(given: TensorCore, array: Array) -> Any:
-    """Return `given` itself, or with its history in the dtype of `array`."""
+    """Return `given` in the dtype of `array`, with its history."""
     same: Any = given
     return same if same.dtype == array.dtype else same.to(array.dtype)
 
 
 @lru_cache(maxsize=64)
 def _one(shape: tuple[int, ...], dtype: Dtype) -> Array:
-    """Return an array of one element, 1."""
+    """Return an array of ones with one element."""
     return np.ones(shape, dtype)
 
 
 def root_of(output: TensorCore, gradient: TensorCore | None) -> Root:
-    """Return where backward starts for `output`, and with what gradient; errors say what is missing."""
+    """Return the start of backward for `output`, with its gradient. Raise errors for missing data."""
     if not isinstance(output, TensorCore):
         raise TypeError(
             f"backward starts at a tensor, not {type(output).__name__}: use the tensor that the loss "
@@ -391,23 +391,23 @@ def grad(
     create_graph: bool = False,
     allow_unused: bool = False,
 ) -> tuple[Tensor | None, ...]:
-    """Return the derivatives of the sum of `outputs` by each of `inputs`; no ``grad`` changes.
+    """Return the derivatives of the sum of `outputs` with respect to `inputs`. No ``grad`` changes.
 
     Parameters
     ----------
     outputs
         Tensors with gradient history.
     inputs
-        Tensors that require grad, leaves or not, as ``model.parameters()``. Each derivative has its input's
-        shape and dtype.
+        Tensors that require grad, leaves or not, such as ``model.parameters()``. Each derivative has its
+        input's shape and dtype.
     grad_outputs
-        For each output the derivative of what is wanted by it, in its shape; None is 1 for one element.
+        The gradient with respect to each output, in its shape. None is 1, for an output of one element.
     retain_graph
-        Keep the graph's saved values for another backward. None is what `create_graph` is.
+        Keep the graph's saved values for another backward. None: the value of `create_graph`.
     create_graph
-        Record backward itself: the derivatives have history, and can be derived again.
+        Record backward itself, so that the derivatives have history and can be differentiated again.
     allow_unused
-        Return None for an input that no output depends on, instead of an error.
+        Return None for an input that no output depends on, instead of raising an error.
 
     Returns
     -------
@@ -443,7 +443,7 @@ def grad(
     except BaseException as error:
         clear_library_frames(error)
         ends = []
-        del outputs, inputs, grad_outputs  # a stored error holds no graph
+        del outputs, inputs, grad_outputs  # so that a stored error keeps no graph alive
         raise
 
 
@@ -483,7 +483,7 @@ def backward(
     create_graph: bool = False,
     inputs: Tensor | Iterable[Tensor] | None = None,
 ) -> None:
-    """Add to the ``grad`` of each leaf (or of `inputs`) the derivative of the sum of `tensors`, in one walk.
+    """Add the derivative of the sum of `tensors` to the ``grad`` of each leaf (or of `inputs`), in one pass.
 
     Examples
     --------
@@ -504,7 +504,7 @@ def backward(
     except BaseException as error:
         clear_library_frames(error)
         given, gradients = [], []
-        del tensors, grad_tensors, inputs  # a stored error holds no graph
+        del tensors, grad_tensors, inputs  # so that a stored error keeps no graph alive
         raise
 
 

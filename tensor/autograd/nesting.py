@@ -1,4 +1,4 @@
-"""Lists, tuples and dicts of tensors, to any depth that people write."""
+"""Nested lists, tuples and dicts of tensors."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _DEEPEST = 100
 
 
 def map_nested(x: Any, change: Callable[[Any], Any], name: str, depth: int = 0) -> Any:
-    """Return `x` with all in its lists, tuples and dicts changed, and these themselves new.
+    """Return a copy of nested lists, tuples and dicts with `change` applied to all their items.
 
     Raises
     ------
     ValueError
-        If they are nested more than 100 levels deep, or contain themselves; `name` says for it what they are.
+        If they are nested more than 100 levels deep, or contain themselves. The message calls them `name`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The functions that derivatives call while they are recorded themselves: tensor's, under NumPy's names."""
+"""The functions for recorded derivatives: the functions of `tensor`, under NumPy's names."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _asarray(x: Any, dtype: Any = None, copy: bool | None = None) -> Any:
 
 
 def _einsum(equation: str, *factors: Any, optimize: bool = False) -> Tensor:
-    del optimize  # of tensors the best order is always looked for
+    del optimize  # tensors always use the best order
     return einsum(equation, *factors)
 
 
@@ -69,7 +69,7 @@ def _scaled_product(g: Any, number: Any, x: Any) -> Any:
 
 
 class Functions:
-    """What derivatives ask for of the array API standard, and the little that it does not name."""
+    """The functions of the array API standard that derivatives use, and a few more."""
 
     is_recorded = True
 
@@ -98,7 +98,7 @@ class Functions:
     floor_divide: Final = elementwise.floor_divide
     int64 = np.int64
     isnan: Final = elementwise.isnan
-    linalg = solving  # of NumPy's namespace of this name, what derivatives ask for
+    linalg = solving  # the functions of numpy.linalg that derivatives use
     keep_where = _keep_where
     log: Final = elementwise.log
     log1p: Final = elementwise.log1p

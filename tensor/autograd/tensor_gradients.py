@@ -1,4 +1,4 @@
-"""Gradients on their way through the graph, as tensors: backward that is itself recorded."""
+"""Recorded backward: pending gradients are tensors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from tensor.autograd.engine import Backward, saved_by
-from tensor.autograd.recorded_functions import Functions as xp  # noqa: N813  # as derivatives call it
+from tensor.autograd.recorded_functions import Functions as xp  # noqa: N813  # the name that derivatives use
 from tensor.core.tensor import wrap_share
 from tensor.tape.nodes import Node
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 class RecordedBackward(Backward):
-    """A walk through the graph that is recorded: what it makes can be derived again."""
+    """A recorded backward pass, whose results can be differentiated again."""
 
     def __init__(self, retain_graph: bool, only: Collection[Node] | None = None) -> None:
         super().__init__(retain_graph, only, is_recorded=True)
 
     def step(self, node: Node, pending: PendingGradient) -> None:
-        """Pass the gradient on; saved values are tensors with the history that they had."""
+        """Pass the gradient on. Saved values are tensors with their history."""
         saved_by(node)
         known: dict[int, Any] = {}
         for i, function, places in node.plan.steps:
@@ -52,7 +52,7 @@ class RecordedBackward(Backward):
 
 
 def fit_tensor(gradient: Any, node: Node) -> Tensor:
-    """Return the gradient in the shape and dtype of the node's values: broadcasting is undone by sums."""
+    """Return the gradient in the shape and dtype of the node's values. Sum over broadcast dimensions."""
     shape, dtype = node.shape, node.dtype
     g: Tensor = xp.asarray(gradient)
     if g.shape != shape:
@@ -70,7 +70,7 @@ def fit_tensor(gradient: Any, node: Node) -> Tensor:
 
 
 def _connected(node: Node, place: int) -> Any:
-    """Return a saved value as what it was to the op: an input or the output, with its history."""
+    """Return a saved value as the input or output of the op that it is, with its history."""
     saved = saved_by(node)
     source, value = node.plan.saves[place], saved[place]
     if isinstance(source, str):
@@ -82,7 +82,7 @@ def _connected(node: Node, place: int) -> Any:
 
 
 def _parameter(node: Node, name: str, place: int) -> Any:
-    """Return a parameter: a constant, or a tensor if higher derivatives need to know how it was computed."""
+    """Return a parameter: a constant, or a tensor if higher derivatives depend on its history."""
     saved = saved_by(node)
     value = saved[place]
     rule = node.rule.derived.get(name)
@@ -102,8 +102,8 @@ def _parameter(node: Node, name: str, place: int) -> Any:
 
 
 def _tensor_over(node: Node, place: int, history: Node | None) -> Tensor:
-    """Return a tensor with a saved value, which shares its memory with the node."""
-    # Every array that is saved has one.
+    """Return a tensor over a saved value, which shares memory with the node."""
+    # Every saved array has a share.
     x = wrap_share(cast("Share", node.holds[place]))
     x._node = history
     return x
