@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-# Users write `tensor.autograd.grad` after `import tensor` alone; checkers want these two said.
+# Re-exported explicitly for type checkers: users write `tensor.autograd.grad` after `import tensor`.
 from scopes import __version__ as __version__
 from scopes.lowlevel import clear_errors_of as _clear_errors_of
 from scopes.lowlevel import names_on_demand as _names_on_demand
@@ -284,7 +284,7 @@ __all__ = [
 ]
 __all__ += _elementwise.__all__
 
-# Most programs need none of these.
+# Loaded on first use, because most programs need none of these.
 _ON_DEMAND = {
     "CheckpointError": "tensor.io.unpickling",
     "SafetensorsError": "tensor.io.safetensors",

@@ -1,4 +1,4 @@
-"""What to write instead of a call or a name that another library's users are used to."""
+"""Advice for calls and names that users of other libraries expect."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from inspect import Parameter
 
-# Words of other functions and libraries, and those that may be meant: whichever the function has.
+# Parameter names of other functions and libraries, with possible replacements: the first one that the
+# function has.
 _WORDS = {
     "axis": ("dim", "dims", "axes"),
     "axes": ("dims", "axis", "dim"),
@@ -24,7 +25,7 @@ _WORDS = {
     "steps": ("num",),
     "train": ("training",),
 }
-# In which the two dialects differ.
+# Names that differ between the array API standard and PyTorch.
 _OF_DIALECTS = {"axis", "axes", "dim", "dims", "keepdim", "keepdims"}
 _NUMBERS = (bool, int, float, complex)
 _NO_DEVICE = "all memory is the processor's"
@@ -33,9 +34,9 @@ _NO_DEVICE = "all memory is the processor's"
 def call_advice(
     name: str, parameters: Mapping[str, Parameter], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> str | None:
-    """Return what to write instead of a call that does not fit `parameters`, if it can be told.
+    """Return advice for a call that does not match `parameters`, or None.
 
-    `name` is how the function is written: ``tensor.sum``, ``x.sum`` for a method, ``nn.Linear``.
+    `name` is the function as users write it: ``tensor.sum``, ``x.sum`` for a method, ``nn.Linear``.
     """
     named = {word for word, p in parameters.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
     unknown = [word for word in kwargs if word not in named]
@@ -88,7 +89,7 @@ def _known(word: str, parameters: Mapping[str, Parameter]) -> str | None:
 
 
 def _first(name: str, args: tuple[Any, ...]) -> list[str]:
-    """Return the arguments before the named ones: a method has its tensor in front."""
+    """Return the positional arguments to show in advice; a method has its tensor before the name."""
     if not args or name.startswith("x."):
         return []
     return ["[x, y]" if isinstance(args[0], (list, tuple)) else "x"]
@@ -116,7 +117,7 @@ def _instead_of_many(name: str, parameters: Mapping[str, Parameter], args: tuple
     return None
 
 
-# What PyTorch or NumPy has under a name that is not in `tensor`, and what to do.
+# Names of PyTorch and NumPy that `tensor` does not have, with advice.
 _NAMES = {
     "array": "write tensor.tensor(data)",
     "as_tensor": "write tensor.asarray(data)",
@@ -140,7 +141,7 @@ _MODULES = {"fft", "linalg", "torch"}
 
 
 def name_advice(name: str, methods: type) -> str:
-    """Return the error of a name that `tensor` lacks; `methods` is the class whose methods are looked up."""
+    """Return the error message for a missing name. Advise a method if the class `methods` has it."""
     missing = f"module 'tensor' has no attribute {name!r}"
     if name in _NAMES:
         return f"{missing}: {_NAMES[name]}"

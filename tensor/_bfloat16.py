@@ -1,4 +1,4 @@
-"""``tensor.bfloat16``: the dtype where ml_dtypes is installed, else what tells so when it is used."""
+"""``tensor.bfloat16``: the dtype if ml_dtypes is installed, else an object whose use raises an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where memory is: on the processor, and nowhere else; names of other devices can be said, not used."""
+"""Devices. Tensors are always on the CPU. Other device names exist, but can't be used."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from tensor._errors import InvalidArgumentError, shown
 
 
 class Device(str):
-    """The name of a device, such as ``"cpu"`` or ``"cuda:0"``: a string with its two parts.
+    """The name of a device, such as ``"cpu"`` or ``"cuda:0"``: a string with a type and an index.
 
-    Any name of a device can be made, as in PyTorch. Memory is on the CPU alone: to ask for another device
-    is an error.
+    As in PyTorch, any name is valid. But tensors are always on the CPU: using another device is an error.
 
     Examples
     --------
@@ -35,12 +34,12 @@ class Device(str):
 
     @property
     def type(self) -> str:
-        """The kind of device: ``"cpu"``."""
+        """The type of device: ``"cpu"``."""
         return str(self).partition(":")[0]
 
     @property
-    def index(self) -> int | None:  # type: ignore[override]  # of the device, by PyTorch's name
-        """Which of several devices of its kind; None where the name does not say."""
+    def index(self) -> int | None:  # type: ignore[override]  # PyTorch's name
+        """The index among devices of one type; None if the name has none."""
         number = str(self).partition(":")[2]
         return int(number) if number else None
 
@@ -56,7 +55,7 @@ CPU = Device("cpu")
 
 
 def require_cpu(device: object) -> None:
-    """Raise unless `device` is None or names the CPU."""
+    """Raise an error unless `device` is None or the CPU."""
     if device is None or device in ("cpu", "cpu:0"):
         return
     if not isinstance(device, str):

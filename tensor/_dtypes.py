@@ -1,4 +1,4 @@
-"""The element types, and what Python's own types become."""
+"""Dtypes, and the default dtypes of Python types."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ float64: Dtype = np.dtype(np.float64)
 complex64: Dtype = np.dtype(np.complex64)
 complex128: Dtype = np.dtype(np.complex128)
 
-# The kinds of floating dtypes, and of these and complex ones. NumPy counts bfloat16, which is another
-# library's, as of the kind "V"; tensors hold nothing else of it.
+# The kinds of floating dtypes, and of floating and complex dtypes. In NumPy, bfloat16 of ml_dtypes has kind
+# "V", and tensors support no other dtype of that kind.
 FLOATING = "fV"
 INEXACT = "fcV"
 
@@ -54,10 +54,10 @@ SUPPORTED = {
         complex128,
     )
 }
-# Python's float is a double, but float32 is what models are made of (PyTorch's default too).
+# Python's float has double precision, but float32 is the usual dtype of models, and PyTorch's default.
 _OF_PYTHON_TYPE: dict[Any, Dtype] = {bool: bool_, int: int64, float: float32, complex: complex64}
 
-# All that names a dtype in short: to ask NumPy takes twice as long.
+# All names of dtypes. A lookup takes half the time of calling np.dtype.
 KNOWN: dict[object, Dtype] = {
     **_OF_PYTHON_TYPE,
     **{name: dtype for dtype in SUPPORTED for name in (dtype, dtype.name, dtype.type)},
@@ -65,7 +65,7 @@ KNOWN: dict[object, Dtype] = {
 
 
 def as_dtype(dtype: DtypeLike) -> Dtype:
-    """Return the supported dtype that `dtype` names: a dtype, a name, NumPy's or Python's own type."""
+    """Return the supported dtype for `dtype`: a dtype, a name, a NumPy type or a Python type."""
     known = KNOWN.get(dtype)
     if known is not None:
         return known
@@ -79,9 +79,9 @@ def as_dtype(dtype: DtypeLike) -> Dtype:
 
 
 def require_supported(dtype: Dtype) -> Dtype:
-    """Return `dtype` in native byte order, or raise a ``TypeError`` for what tensors can't hold.
+    """Return `dtype` in native byte order. Raise a ``TypeError`` if tensors do not support it.
 
-    Equal dtypes are one object here: most of those who compare them need no more than ``is``.
+    Equal dtypes are the same object here, so most comparisons only need ``is``.
     """
     native = SUPPORTED.get(dtype)
     if native is None and dtype.name == "bfloat16":
@@ -103,7 +103,7 @@ NO_ML_DTYPES = (
 
 
 class MissingDtype:
-    """``tensor.bfloat16`` where ml_dtypes is not installed: equal to no dtype; to use it is an error."""
+    """``tensor.bfloat16`` if ml_dtypes is not installed. It is equal to no dtype; using it is an error."""
 
     __slots__ = ()
 
@@ -112,7 +112,7 @@ class MissingDtype:
 
 
 def load_bfloat16() -> Dtype:
-    """Return the dtype bfloat16 of ml_dtypes, which tensors hold from now on.
+    """Return the dtype bfloat16 of ml_dtypes, and register it as supported.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def load_bfloat16() -> Dtype:
     known = KNOWN.get("bfloat16")
     if known is None:
         try:
-            import ml_dtypes  # here: an extra
+            import ml_dtypes  # an optional dependency
         except ImportError:
             raise ImportError(NO_ML_DTYPES, name="ml_dtypes") from None
         known = np.dtype(ml_dtypes.bfloat16)
@@ -131,7 +131,7 @@ def load_bfloat16() -> Dtype:
 
 
 def find_bfloat16() -> Dtype | None:
-    """Return the dtype bfloat16; None where ml_dtypes is not installed."""
+    """Return the dtype bfloat16, or None if ml_dtypes is not installed."""
     try:
         return load_bfloat16()
     except ImportError:
@@ -139,27 +139,27 @@ def find_bfloat16() -> Dtype | None:
 
 
 def is_bfloat16(dtype: Dtype) -> bool:
-    """Tell whether `dtype`, that of a tensor, is bfloat16."""
+    """Return whether the dtype of a tensor is bfloat16."""
     return dtype.kind == "V"
 
 
 def is_floating(dtype: Dtype) -> bool:
-    """Tell whether `dtype` is floating."""
+    """Return whether `dtype` is floating."""
     return dtype.kind in FLOATING
 
 
 def is_inexact(dtype: Dtype) -> bool:
-    """Tell whether `dtype` is floating or complex: what can require gradients."""
+    """Return whether `dtype` is floating or complex, so that it supports gradients."""
     return dtype.kind in INEXACT
 
 
 def result_type(*arrays_and_dtypes: object) -> Dtype:
-    """Return the dtype of an operation on these tensors, dtypes and Python numbers.
+    """Return the result dtype of an op on these tensors, dtypes and Python numbers.
 
-    Within a kind of number it is the standard's: int8 with int16 is int16, float64 with complex64 is
-    complex128. Between kinds the higher kind's dtype wins: float32 with int64 is float32. Python's numbers
-    have no width of their own; where they are of a higher kind than all others, it is the default dtype of
-    that kind. uint64 with a signed dtype, which no integer dtype holds, is float32.
+    Within a kind, the array API standard applies: int8 with int16 is int16, float64 with complex64 is
+    complex128. Between kinds, the dtype of the higher kind wins: float32 with int64 is float32. Python
+    numbers have no width. If their kind is higher than all others, the result is the default dtype of that
+    kind. uint64 with a signed integer dtype is float32, because no integer dtype can hold both.
 
     Examples
     --------
@@ -175,7 +175,7 @@ def result_type(*arrays_and_dtypes: object) -> Dtype:
 
 
 def result_dtype(kinds: Sequence[Dtype | type]) -> Dtype:
-    """Return the dtype of an operation on operands of these dtypes, and Python's numbers of these types."""
+    """Return the result dtype of an op on operands with these dtypes, and Python numbers of these types."""
     key = tuple(kinds)
     found = _RESULTS.get(key)
     if found is None:
@@ -199,24 +199,24 @@ def _result_dtype(kinds: tuple[Dtype | type, ...]) -> Dtype:
             found = np.result_type(float32 if is_bfloat16(found) else found, 1j)
     else:
         found = np.result_type(*dtypes)
-        if found.kind == "f":  # of uint64 and signed integers
+        if found.kind == "f":  # for uint64 with signed integers
             found = float32
         highest = max(numbers, key=lambda dtype: _ORDER.index(dtype.kind), default=found)
         if is_inexact(highest) or found.kind == "b":
-            # complex64 holds all that float32 does.
+            # complex64 can represent all values of float32.
             found = np.result_type(found if is_inexact(found) else highest, highest)
     return require_supported(found)
 
 
 def _common(inexact: list[Dtype]) -> Dtype:
-    """Return what holds all floating and complex dtypes: bfloat16 beside another one counts as float32."""
+    """Return the common floating or complex dtype. With a different dtype, bfloat16 counts as float32."""
     if len(set(inexact)) == 1:
         return inexact[0]
     return np.result_type(*[float32 if is_bfloat16(dtype) else dtype for dtype in inexact])
 
 
 def can_cast(from_: object, to: DtypeLike, /) -> bool:
-    """Tell whether values of a dtype, or of a tensor's, keep their meaning as `to`.
+    """Return whether a cast from a dtype, or from a tensor's dtype, to `to` is safe.
 
     Examples
     --------
@@ -239,7 +239,7 @@ KINDS = {
 
 
 def isdtype(dtype: DtypeLike, kind: DtypeLike | tuple[DtypeLike, ...]) -> bool:
-    """Tell whether `dtype` is of a kind: a dtype, a name such as ``"integral"``, or a tuple of these.
+    """Return whether `dtype` has a kind: a dtype, a name such as ``"integral"``, or a tuple of these.
 
     Examples
     --------

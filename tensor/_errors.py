@@ -1,4 +1,4 @@
-"""What tensors raise beside Python's own errors, and how errors show what they were given."""
+"""Exceptions of tensors, and the form of values in error messages."""
 
 from collections.abc import Callable
 from reprlib import Repr
@@ -7,19 +7,19 @@ from scopes import TensorDisposedError as TensorDisposedError
 
 
 class _Short(Repr):
-    """``reprlib``'s, with the limits of an error message."""
+    """``reprlib.Repr`` with limits for error messages."""
 
     def __init__(self) -> None:
         super().__init__()
         self.maxlevel, self.maxstring, self.maxother = 3, 200, 200
 
     def repr_int(self, x: int, level: int) -> str:
-        # Python refuses to write integers of thousands of digits.
+        # Python refuses to convert integers with thousands of digits.
         bits = x.bit_length()
         return super().repr_int(x, level) if bits <= _MOST_BITS else f"<an integer of {bits:,} bits>"
 
 
-# Some 300 digits.
+# About 300 digits.
 _MOST_BITS = 1000
 # What a user gave, for an error: however long or deep it is, and whether or not it contains itself.
 shown: Callable[[object], str] = _Short().repr

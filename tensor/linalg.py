@@ -1,7 +1,7 @@
 """Linear algebra: the ``linalg`` extension of the array API standard, and derivatives.
 
-Matrices are the last two dimensions; all others are a batch. Integers become float32. Results in several
-parts are named tuples.
+Matrices are the last two dimensions; all other dimensions are a batch. Integers become float32. Functions
+with several results return named tuples.
 """
 
 from tensor.ops.factorizations import (

@@ -1,8 +1,9 @@
-"""For libraries that build on tensors: what ``nn`` itself stands on.
+"""The interface for libraries that build on tensors. ``nn`` itself uses it.
 
-Arrays in and out of tensors (``snapshot``, ``writing``, ``wrap``, ``wrap_unowned``), ops of one's own
-(``apply``, ``overwrite``, ``record``, with derivatives entered by ``define``), and the checks that go with
-them. Read the array from ``snapshot``; write to the one of ``with writing(x) as array:``, and let go of it.
+It has access to arrays of tensors (``snapshot``, ``writing``, ``wrap``, ``wrap_unowned``), custom ops
+(``apply``, ``overwrite``, ``record``, with derivatives registered by ``define``), and their checks. Read the
+array of ``snapshot``. Write to the array of ``with writing(x) as array:``, and do not keep it after the
+block.
 """
 
 from typing import TYPE_CHECKING
