@@ -30,7 +30,7 @@ from tensor.tape.rules import RULES
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
 
-# Inside the class, `bool` is a method.
+# `Flag` because `bool` is a method of the class.
 Flag = bool
 
 # The kinds of devices that PyTorch knows; only the first one is here.

@@ -40,15 +40,15 @@ _LISTS = frozenset({list, tuple})
 # Data of these types have no memory that an array could share.
 _HELD_BY_NOBODY = frozenset({bool, int, float, complex, list})
 _ARRAYS = (np.ndarray, np.generic)
-# What Python's numbers become.
+# The dtypes of Python numbers.
 _OF_NUMBERS: dict[type, Dtype] = {bool: bool_, int: int64, float: float32, complex: complex64}
-# And where NumPy makes something else of them.
+# Our dtypes for Python numbers, by NumPy's.
 _DEFAULTS = {float64: float32, complex128: complex64}
 # In a copy of this context NumPy says nothing of what is out of range: in 0.3 us, `errstate` takes 1.6.
 _silence = Context()
 _silence.run(np.seterr, invalid="ignore", over="ignore")
 _in_silence = _silence.copy
-# Numbers up to here have a place in all floating dtypes.
+# Numbers up to this size fit all floating dtypes.
 _SMALL = 65504
 
 
@@ -149,7 +149,7 @@ def _converted(data: object) -> object:
         try:
             return np.asarray(buffer)
         except TypeError:
-            # PyTorch gives no array of bfloat16, but its memory.
+            # PyTorch converts no bfloat16 tensor to an array, but exports its memory.
             if not hasattr(data, "__dlpack__"):
                 raise
             return array_of(data)

@@ -114,7 +114,7 @@ __all__ = [
 
 def _write_power(x1: Array, x2: Any) -> None:
     if x1.dtype.kind in "iu" and np.asarray(x2).dtype.kind in "iu" and np.any(x2 < 0):
-        # NumPy would find that half way.
+        # NumPy would raise after it has written some elements.
         raise InvalidArgumentError("Integers to negative integer powers are not allowed.")
     power(x1, x2, x1)
 

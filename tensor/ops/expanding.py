@@ -55,7 +55,7 @@ def _expanded(x: TensorCore, shape: tuple[int, ...]) -> Tensor:
     if owner.__class__ is not np.ndarray:
         owner = array
     flags, whole = array.flags, owner.flags
-    # What is borrowed to be read may lie over memory that may be written to.
+    # A tensor borrowed for reading can lie over writable memory.
     is_writable = flags.writeable and whole.writeable
     if array.nbytes == owner.nbytes > 0 and flags.forc and whole.forc and is_writable:
         # From the start of the block on: 400 ns instead of 3,300.

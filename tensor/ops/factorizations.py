@@ -29,7 +29,7 @@ _eigvalsh = of_any_dtype(np.linalg.eigvalsh)
 _qr = of_any_dtype(lambda a, mode: tuple(np.linalg.qr(a, mode)))
 _svd = of_any_dtype(lambda a, full_matrices: tuple(np.linalg.svd(a, full_matrices)))
 _svdvals = of_any_dtype(np.linalg.svdvals)
-# LAPACK gives real ones where they are real.
+# LAPACK returns real eigenvalues if all are real.
 _eig = of_any_dtype(lambda a: tuple(map(as_complex, np.linalg.eig(a))))
 _eigvals = of_any_dtype(lambda a: as_complex(np.linalg.eigvals(a)))
 

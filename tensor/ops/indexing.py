@@ -47,7 +47,7 @@ class Key(tuple[Any, ...]):
 
 
 def _write(where: Any, given: Any, array: Array) -> None:
-    # A tensor's array only now: what is shared is copied before the write, which may have moved it.
+    # Read the array now: the write first copies shared memory, and that can replace the array.
     source: Any = given._array if isinstance(given, TensorCore) else given
     try:
         array[where] = source

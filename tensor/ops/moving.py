@@ -211,7 +211,7 @@ class Moving(TensorCore):
 
         def make(array: Array) -> Array:
             out: Array = array.diagonal(offset, first, second)
-            # NumPy's is read-only for reasons of its own history.
+            # NumPy returns a read-only view for backward compatibility.
             out.flags.writeable = array.flags.writeable
             return out
 

@@ -74,7 +74,7 @@ class OrderStatistics(TensorCore):
         found = _at(x, (size - 1) // 2, dim, keepdim)
         if not is_floating(x.dtype):
             return found
-        # nan is behind all numbers in order, and the median of all that holds one.
+        # nan sorts last, and the median of data with a nan is nan.
         unknown = isnan(x)
         places = unknown.to(np.int64).argmax(dim, keepdim)
         some = unknown.any(dim, keepdim)
@@ -187,5 +187,5 @@ def _ranks(ordered: Tensor, wanted: Tensor, *, skips_nan: bool) -> Tensor:
         return multiply(known.clamp(min=0).to(ordered.dtype), wanted)
     ranks = multiply(wanted, float(last)).broadcast_to((*ordered.shape[:-1], wanted.shape[0]))
     some = unknown.any(-1, True)
-    # nan is behind all numbers in order, and the quantile of a row that holds one.
+    # nan sorts last, and the quantile of a row with a nan is nan.
     return where(some, float(last), ranks)

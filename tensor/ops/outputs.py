@@ -49,7 +49,7 @@ def run_into(name: str, kernel: Callable[..., Any], operands: Sequence[Any], out
     if kernel is np.matmul and 0 in shape:  # NumPy takes its time over many matrices without an element
         return _put(name, _run(name, matrix_product, operands), out)
     with writing(out) as target:
-        # The operands only now: what is shared is copied before the write, which may have moved them.
+        # Read the operands now: the write first copies shared memory, and that can replace their arrays.
         arrays = _promoted(kernel, operands)
         try:
             run_kernel(compute_into, kernel, arrays, target)

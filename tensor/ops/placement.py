@@ -10,7 +10,7 @@ from tensor.core.tensor import TensorCore
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
 
-# Inside the class, `bool` is a method's name in one of its neighbours.
+# `Flag` because `bool` is a method of another mixin.
 Flag = bool
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tensor.core.dims import Axis
 
 
-# Inside the class, neighbours have methods of such names.
+# `Flag` because `bool` is a method of another mixin.
 Flag = bool
 
 

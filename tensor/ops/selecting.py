@@ -384,7 +384,7 @@ class Selecting(TensorCore):
         x, where = parts_along("index_fill", self, dim, index)
         if isinstance(value, TensorCore) and as_tensor(value).ndim:
             raise InvalidArgumentError(f"index_fill takes one value, not shape {as_tensor(value).shape}")
-        # Each part once: one named twice is not two parts that the value gets a gradient from.
+        # Each part once: an index that occurs twice writes one part, which gives the value one gradient.
         x[Key.of((*where[:-1], np.unique(where[-1])))] = value
         return self
 

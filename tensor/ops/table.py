@@ -199,7 +199,7 @@ def _write_binary(
 
 
 def _write(name: str, kernel: Callable[[Array, Any], Any], x2: Any, array: Array) -> None:
-    # The array of `x2` only now: what is shared is copied before the write, which may have moved it.
+    # Read the array of `x2` now: the write first copies shared memory, and that can replace the array.
     first, given = promoted_for(OPS[name].kernel, (array, operand(x2)))
     if first is not array:
         raise of_other_dtype(name, first.dtype, array)
@@ -219,7 +219,7 @@ def _misfit(name: str, error: Exception, array: Array, *others: Any) -> Exceptio
             f"{name}_: the result has a larger shape than the tensor's {array.shape}: a write in place can't "
             f"grow it. Write x = x.{name}(...) instead"
         )
-    # NumPy's own error for a result that can't be cast says from what.
+    # NumPy's error for a result that can't be cast has the dtype in `from_`.
     found = getattr(error, "from_", None)
     if found is not None:
         return of_other_dtype(name, found, array)

@@ -49,7 +49,7 @@ class Writing(TensorCore):
 
     __slots__ = ()
 
-    # nan becomes in integers whatever the machine makes of it, as in PyTorch.
+    # The integer that nan becomes depends on the machine, as in PyTorch.
 
     def fill_(self, value: Operand) -> Self:
         """Set each element to `value`, a number or a tensor of one element, cast to the tensor's dtype.
