@@ -17,7 +17,7 @@ from libc.stdint cimport int64_t, uint64_t
 from scopes.core.disposable cimport Disposable, hand_over_count, promoted
 from tensor.core.filed_values cimport FiledValues
 from tensor.core.inline_values cimport (
-    IN_FILE, MOST_INLINE_DIMS, InlineValues, array_with, dtype_of, hand_on, let_go,
+    IN_FILE, MOST_INLINE_DIMS, InlineValues, array_with, hand_on, let_go,
 )
 from tensor.memory.allocator cimport count_donation, is_counted, report_overhead_by, uncount_small
 from tensor.memory.buffer cimport (
@@ -163,26 +163,30 @@ cdef void _remember_kind(StorageReference x) noexcept:
     cdef InlineValues* inlined = &x.inlined
     cdef cnp.ndarray array = x.stored
     cdef tuple shape
-    cdef int i, ndim
+    cdef int i, ndim, number
     if inlined.nbytes == IN_FILE:
         shape = (<FiledValues>inlined.data.filed).shape
-        inlined.type_number = <unsigned char><int>(<FiledValues>inlined.data.filed).dtype.type_num
+        number = (<FiledValues>inlined.data.filed).dtype.type_num
         _forget_file(x)
-        inlined.ndim = ndim = <int>len(shape)
+        ndim = <int>len(shape)
         for i in range(min(ndim, MOST_INLINE_DIMS)):
             inlined.data.sizes[i] = <unsigned int>min(<Py_ssize_t>shape[i], <Py_ssize_t>0xFFFFFFFF)
     elif inlined.nbytes != 0:
+        number = inlined.type_number
         ndim = inlined.ndim
         for i in range(ndim):
             inlined.data.sizes[i] = inlined.dims[i]
     elif array is not None:
+        number = cnp.PyArray_TYPE(array)
         ndim = cnp.PyArray_NDIM(array)
-        inlined.type_number = cnp.PyArray_TYPE(array)
-        inlined.ndim = ndim
         for i in range(min(ndim, MOST_INLINE_DIMS)):
             inlined.data.sizes[i] = <unsigned int>min(cnp.PyArray_DIM(array, i), <cnp.npy_intp>0xFFFFFFFF)
     else:
         return
+    # Dtypes of other libraries, as bfloat16, have numbers from 256 on: the upper byte is in `dims[1]`.
+    inlined.type_number = <unsigned char>(number & 0xFF)
+    inlined.dims[1] = <unsigned char>(number >> 8)
+    inlined.ndim = <unsigned char>ndim
     inlined.dims[0] = IS_REMEMBERED
 
 
@@ -191,9 +195,10 @@ cdef str described_kind(StorageReference x):
     cdef InlineValues* inlined = &x.inlined
     if inlined.nbytes != 0 or inlined.dims[0] != IS_REMEMBERED:
         return "tensor"
+    dtype = cnp.PyArray_DescrFromType(inlined.type_number | inlined.dims[1] << 8)
     sizes = [inlined.data.sizes[i] for i in range(min(inlined.ndim, MOST_INLINE_DIMS))]
     more = ", ..." if inlined.ndim > MOST_INLINE_DIMS else "," if inlined.ndim == 1 else ""
-    return f"{dtype_of(inlined)} tensor of shape ({', '.join(map(str, sizes))}{more})"
+    return f"{dtype} tensor of shape ({', '.join(map(str, sizes))}{more})"
 
 
 cdef int move_storage(StorageReference giver, StorageReference taker, str ending) except -1:

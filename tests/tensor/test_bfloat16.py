@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 import nn
 import tensor
-from scopes import new_dispose_scope
+from scopes import TensorDisposedError, new_dispose_scope
 from tensor import memory
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
@@ -335,6 +336,30 @@ def test_dlpack_shares_its_memory() -> None:
     y[0, 1] = 9.0
     assert (y.dtype, y.shape, x[1, 0].item()) == (bfloat16, (3, 4), 9.0)
     assert tensor.from_dlpack(x, copy=True).equal(x)
+
+
+# --- Errors -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(), (2,), (1, 3), (300, 70_000), (1, 2, 1, 2, 1, 2)])
+def test_the_error_of_an_empty_tensor_names_bfloat16(shape: tuple[int, ...]) -> None:
+    x = tensor.zeros(shape, dtype=bfloat16)
+    x.dispose()
+    sizes = str(shape) if len(shape) <= 4 else "(1, 2, 1, 2, ...)"
+    with pytest.raises(
+        TensorDisposedError, match=re.escape(f"this bfloat16 tensor of shape {sizes} is empty")
+    ):
+        x + x
+
+
+def test_the_error_names_bfloat16_after_the_values_were_in_a_file(tmp_path: Path) -> None:
+    x = tensor.ones((1000, 1000), dtype=bfloat16)
+    with memory.budget("3 MiB", spill=tmp_path) as budget:
+        tensor.ones((500_000,))
+        assert budget.statistics().spilled_bytes == 2_000_000
+        x.dispose()
+    with pytest.raises(TensorDisposedError, match=r"bfloat16 tensor of shape \(1000, 1000\) is empty"):
+        x + x
 
 
 # --- Without ml_dtypes --------------------------------------------------------------------------------------
