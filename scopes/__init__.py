@@ -1,5 +1,6 @@
 """Deterministic lifetimes: scopes that own what is created in them, and exact statistics."""
 
+import sys as _sys
 from importlib import import_module as _import_module
 from os import environ as _environment
 from typing import TYPE_CHECKING
@@ -15,6 +16,14 @@ except ModuleNotFoundError as _error:
         "Python from another folder, or install with `pip install --editable .`",
         name=_error.name,
     ) from None
+
+# In a free-threaded Python, `lowlevel` loaded modules that turn the lock on, unless the user forbids it.
+if not getattr(_sys, "_is_gil_enabled", lambda: True)():
+    raise ImportError(
+        "disposescope can't be imported while Python runs without its global lock, because threads could "
+        "free a tensor that another one uses: remove PYTHON_GIL=0 and -X gil=0; then a free-threaded Python "
+        "turns the lock on by itself"
+    )
 
 from scopes._disposing import dispose, disposing
 from scopes._limits import refusal as _refusal

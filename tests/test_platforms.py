@@ -84,3 +84,16 @@ def test_no_compiled_module_takes_the_int64_of_numpy_for_that_of_c():
     sources = [path for folder in folders for ending in ("*.pyx", "*.pxd") for path in folder.rglob(ending)]
     assert len(sources) > 50
     assert [path.name for path in sources if "np.int64_t" in path.read_text()] == []
+
+
+@pytest.mark.parametrize("package", ["scopes", "tensor", "nn"])
+def test_a_python_that_is_forbidden_its_lock_is_refused(package):
+    # As `PYTHON_GIL=0` does in a free-threaded Python: the lock stays off whatever is imported.
+    program = f"import sys; sys._is_gil_enabled = lambda: False; import {package}"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    *_, last = ended.stderr.splitlines()
+    assert last.startswith(
+        "ImportError: disposescope can't be imported while Python runs without its global lock, because"
+    )
+    assert "remove PYTHON_GIL=0 and -X gil=0" in last
