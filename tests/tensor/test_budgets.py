@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import nn
 import tensor
+from nn import optim
 from scopes import new_dispose_scope
 from scopes.lowlevel import SpillError, SpillFile
 from tensor import Tensor, autograd, memory
@@ -503,6 +505,40 @@ def test_gradients_wait_in_the_file_until_the_optimizer_steps(tmp_path):
     with budget_of(int(used.peak_bytes_change * 0.7), spill=tmp_path) as outer:
         assert trained(contextlib.nullcontext()) == wanted
     assert outer.statistics().spilled_bytes > 0
+
+
+def test_an_optimizer_that_steps_in_backward_fits_where_a_step_at_the_end_does_not(tmp_path):
+    def trained(budget: Any, in_backward: bool) -> list[bytes]:
+        tensor.manual_seed(0)
+        weights = [nn.Parameter(tensor.randn(N, N)) for _ in range(4)]
+        groups = [[w] for w in weights] if in_backward else [weights]
+        optimizers = [optim.Adam(group, lr=0.01) for group in groups]
+
+        def update(optimizer: optim.Optimizer) -> None:
+            optimizer.step()
+            optimizer.zero_grad()
+
+        if in_backward:
+            for w, optimizer in zip(weights, optimizers, strict=True):
+                w.register_post_accumulate_grad_hook(lambda _, optimizer=optimizer: update(optimizer))
+        x = tensor.randn(2, N)
+        with budget:
+            for _ in range(3):
+                y = x
+                for w in weights:
+                    y = (y @ w).tanh()
+                y.sum().backward()
+                if not in_backward:
+                    update(*optimizers)
+        return [w.detach().numpy().tobytes() for w in weights]
+
+    wanted = trained(contextlib.nullcontext(), in_backward=False)
+    # 4 weights; with their gradients and averages they are 16.
+    with pytest.raises(memory.OutOfMemoryError, match="needs a budget of at least"):
+        trained(budget_of(12 * KIB256, spill=tmp_path), in_backward=False)
+    budget = budget_of(12 * KIB256, spill=tmp_path)
+    assert trained(budget, in_backward=True) == wanted
+    assert budget.statistics().spilled_bytes > 0
 
 
 def test_a_read_that_fails_leaves_the_tensor_in_the_file(monkeypatch, tmp_path):
