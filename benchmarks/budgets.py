@@ -4,6 +4,7 @@
 
 - ``--resident`` compares the resident size of a process with what the budget tells.
 - ``--least`` looks for the least share in which a step fits.
+- ``--in-backward`` looks for it with a small batch, for an optimizer that steps at the end, and in backward.
 - ``--picture FILE`` draws time against budget for a minGPT, beside checkpointing (PyTorch and ours);
   it needs matplotlib.
 - ``--report FOLDER`` does all of it for a 784-2048-2048-10, a minGPT and a ResNet-18, with their plans, and
@@ -23,7 +24,7 @@ from typing import Any
 
 from benchmarks import ROOT, attention, peaks, plans
 from benchmarks.contenders import OURS, TORCH, Library, library
-from benchmarks.networks import TIMING_RATE, Network, training
+from benchmarks.networks import TIMING_RATE, Network, model_of, optimizer_of, training
 from scopes.lowlevel import format_bytes
 from tensor import memory
 
@@ -137,6 +138,20 @@ def print_table(names: Sequence[str], shares: Sequence[float], ways: Sequence[st
                 )
 
 
+def _least(make: Callable[[], Step], plain: Plain) -> tuple[float, dict[str, Any] | None]:
+    """Return the least share of the plain peak in which steps fit, and the figures there."""
+    low, high = 0, round(1 / LEAST_STEP)
+    row = None
+    while high - low > 1:
+        middle = (low + high) // 2
+        found = within(make, plain, middle * LEAST_STEP, "recompute and file")
+        if found is None:
+            low = middle
+        else:
+            high, row = middle, found
+    return high * LEAST_STEP, row
+
+
 def print_least(names: Sequence[str]) -> None:
     """Print for each network the least share of its peak, in steps of 2.5%, and the time there."""
     print("| network | least budget | MiB | time / plain | processor / plain |")
@@ -145,18 +160,50 @@ def print_least(names: Sequence[str]) -> None:
         if names and not any(part in name for part in names):
             continue
         plain = Plain(make, 1)
-        low, high = 0, round(1 / LEAST_STEP)
-        row = None
-        while high - low > 1:
-            middle = (low + high) // 2
-            found = within(make, plain, middle * LEAST_STEP, "recompute and file")
-            if found is None:
-                low = middle
-            else:
-                high, row = middle, found
-        share = high * LEAST_STEP
+        share, row = _least(make, plain)
         times = "| |" if row is None else f"{row['time']:.2f} | {row['processor']:.2f} |"
         print(f"| {name} | {share:.1%} | {share * plain.peak / 2**20:.0f} | {times}", flush=True)
+
+
+def _in_backward(network: Network, name: str) -> Step:
+    """Return a training step with an optimizer for each parameter, which steps when its gradient is there."""
+    to = library(OURS)
+    model = model_of(to, network, network.weights())
+
+    def update(optimizer: Any, _: Any) -> None:
+        optimizer.step()
+        optimizer.zero_grad()
+
+    for parameter in model.parameters():
+        optimizer = optimizer_of(to, [parameter], name, RATE)
+        parameter.register_post_accumulate_grad_hook(partial(update, optimizer))
+    inputs, targets = map(to.array, network.data())
+
+    def step() -> float:
+        with to.scope():
+            loss = to.nn.functional.cross_entropy(model(inputs), targets)
+            loss.backward()
+            return float(loss.item())
+
+    return step
+
+
+def print_in_backward() -> None:
+    """Print the least shares of the plain peak in which steps fit."""
+    print("| network | peak | step at the end | steps in backward | processor / plain | same bits |")
+    print("|---|---:|---:|---:|---:|---|")
+    for batch in (256, 512):
+        for name in ("adam", "momentum"):
+            network = Network((784, 2048, 2048, 10), batch)
+            at_end = partial(training, library(OURS), network, name, RATE, weights=network.weights())
+            plain = Plain(at_end, 2)
+            end, _ = _least(at_end, plain)
+            least, row = _least(partial(_in_backward, network, name), plain)
+            figures = (
+                "| |" if row is None else f"{row['processor']:.2f} | {'yes' if row['equal'] else 'NO'} |"
+            )
+            start = f"| {network.name}, {name} | {format_bytes(plain.peak)}"
+            print(f"{start} | {end:.1%} | {least:.1%} | {figures}", flush=True)
 
 
 # --- The resident size of a process -------------------------------------------------------------------------
@@ -275,6 +322,7 @@ def main() -> None:
         "--checkpointing", action="store_true", help="measure checkpointing of both libraries"
     )
     parser.add_argument("--least", action="store_true", help="look for the least budget")
+    parser.add_argument("--in-backward", action="store_true", help="look for it with steps in backward")
     parser.add_argument("--report", metavar="FOLDER", help="print and draw all")
     parser.add_argument("--picture", metavar="FILE", help="draw time against budget")
     parser.add_argument("--shares", nargs="*", type=float, default=SHARES, help="budgets, of the plain peak")
@@ -285,6 +333,8 @@ def main() -> None:
         report(options.report, options.rounds)
     elif options.least:
         print_least(options.networks)
+    elif options.in_backward:
+        print_in_backward()
     elif options.picture:
         draw(options.picture, options.shares, options.ways, options.rounds)
     elif options.resident:
