@@ -101,10 +101,10 @@ def _has_torch(package: str) -> bool:
 
 def _is_installed(name: str) -> bool:
     """Tell whether a module is a library's: an installer put it there, or the user names its package."""
-    package = name.partition(".")[0]
     file = getattr(sys.modules.get(name), "__file__", None)
-    if file is None:
+    if file is None:  # so is the name of a class that code makes without a module
         return False
+    package = name.partition(".")[0]
     return file.startswith(_INSTALLED) or package in _NAMED or package in _packages_in(_folder_of(name, file))
 
 

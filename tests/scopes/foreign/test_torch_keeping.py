@@ -503,6 +503,15 @@ def test_a_library_that_loads_its_use_of_pytorch_later_keeps_from_then_on(monkey
     assert keeping._uses_torch("lazy_library")
 
 
+def test_an_object_of_a_class_without_a_module_keeps_nothing() -> None:
+    kind = type("Made", (), {"__module__": None})
+    made = kind()
+    with scopes.torch.owning(), new_dispose_scope():
+        made.x = torch.ones(1)
+    assert is_disposed(made.x)
+    assert not keeping._judge(kind)
+
+
 USES_A_LIBRARY = """
 import torch
 
