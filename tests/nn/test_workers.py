@@ -198,7 +198,7 @@ def test_a_loader_inside_of_a_worker_says_that_it_has_no_workers() -> None:
 
     loader = iter(forked(Nested(2)))
     assert next(loader).tolist() == [2]
-    with pytest.raises(RuntimeError, match=r"inside of a worker.*num_workers=0"):
+    with pytest.raises(RuntimeError, match=r"inside a worker.*num_workers=0"):
         next(loader)
 
 
