@@ -6,7 +6,7 @@ from tensor.core.tensor import TensorCore
 from tensor.memory.buffer import Share
 from tensor.tape.nodes import Node
 
-if TYPE_CHECKING:  # Checkers then read the operations before the class that they make up.
+if TYPE_CHECKING:  # so that type checkers read the operations before the class that uses them
     from tensor._tensor import Tensor
 
 SECOND_BACKWARD: str

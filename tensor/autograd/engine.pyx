@@ -1,4 +1,4 @@
-"""Backward: walk the tape from the outputs to the leaves, each node once, without recursion.
+"""Backward: walk the tape from the outputs to the leaves, visiting each node once, without recursion.
 
 Pending gradients are arrays (`tensor.autograd.pending_gradients`). If backward itself is recorded, they are
 tensors (`tensor.autograd.tensor_gradients`). Derivatives run in kernel contexts (`tensor.kernels.context`).
@@ -76,16 +76,16 @@ def saved_by(Node node not None) -> tuple:
 
 
 cdef class Backward:
-    """One walk through the graph. Its results have no history; `RecordedBackward` makes results with one.
+    """One backward pass. Its results have no history; those of `RecordedBackward` do.
 
     Parameters
     ----------
     retain_graph
-        Keep the saved values of nodes for another walk.
+        Keep the saved values of nodes for another backward pass.
     only
-        The nodes whose gradients are wanted, for ``gradients()``; None: gradients gather in the leaves.
+        The nodes whose gradients ``gradients()`` returns. None: accumulate gradients in the leaves.
     is_recorded
-        What backward does is recorded, and gradients are tensors: for subclasses.
+        Record backward itself, with tensors as gradients. For subclasses.
     """
 
     cdef readonly bint is_recorded
@@ -93,7 +93,7 @@ cdef class Backward:
     # The anomaly detector, or None.
     cdef readonly object anomalies
     cdef object only
-    # The nodes that lead to one of `only`.
+    # The nodes from which one of `only` can be reached.
     cdef set leading
     # The pending gradient of each reachable node.
     cdef dict pending
@@ -115,9 +115,9 @@ cdef class Backward:
         self.found = []
 
     def run(self, list roots not None) -> None:
-        """Walk from `roots`: pairs of a node and its gradient, a tensor, or an array with its `Share`.
+        """Walk from `roots`: triples of a node, its gradient (tensor or array), and the `Share` of an array.
 
-        An error on the way leaves the ``grad`` of each leaf as it was.
+        After an error, the ``grad`` of each leaf is unchanged.
         """
         before = recorder() if self.is_recorded else None
         try:
@@ -140,7 +140,7 @@ cdef class Backward:
                 set_recording(before)
 
     def gradients(self) -> dict:
-        """Return the gradient of each of `only` that was reached, as a tensor with its own memory."""
+        """Return the gradient of each reached node of `only`, as a tensor with its own memory."""
         cdef PendingGradient pending
         made = {}
         first = {}
@@ -194,7 +194,7 @@ cdef class Backward:
                 if beyond.users > 0:
                     continue
                 if self.only is None and type(after) is Leaf and after.hooks is None:
-                    # Does the same as the loop, because a small network has as many leaves as ops.
+                    # A shortcut for plain leaves: a small network has as many leaves as ops.
                     if beyond.value is not None:
                         self._complete(beyond)
                 else:
@@ -202,7 +202,7 @@ cdef class Backward:
         return 0
 
     cdef int _complete(self, PendingGradient pending) except -1:
-        """Keep the gradient of a leaf until all leaves have theirs."""
+        """Store the gradient of a leaf until the gradients of all leaves are complete."""
         if has_relief() and not self.is_recorded:
             self.leave_kernels()
             keep(pending)
@@ -210,7 +210,7 @@ cdef class Backward:
         return 0
 
     cdef int _count_users(self, list roots) except -1:
-        """Collect the reachable nodes, each with the number of edges that lead to it."""
+        """Collect the reachable nodes, and count the edges to each."""
         cdef list stack = []
         cdef PyObject* known
         cdef Node node, after
@@ -234,7 +234,7 @@ cdef class Backward:
         return 0
 
     cdef set _leading_to(self, targets):
-        """Return the nodes that lead to a target."""
+        """Return the nodes from which a target can be reached."""
         cdef Node node
         users = {}
         for node in self.pending:
@@ -251,7 +251,7 @@ cdef class Backward:
         return leading
 
     cdef int _find(self, PendingGradient pending) except -1:
-        """Keep the gradient for the user; backward no longer owns it."""
+        """Keep the gradient for the user. Backward no longer owns it."""
         cdef PendingGradient kept = new_pending(pending.node, 0)
         kept.value = pending.value
         if pending.share is not None:
@@ -275,10 +275,10 @@ cdef class Backward:
             raise
         return 0
 
-    # --- Kernel contexts, and what runs outside -------------------------------------------------------------
+    # --- Kernel contexts and user code ----------------------------------------------------------------------
 
     cdef int enter_kernels(self, bint pooled) except -1:
-        """Enter a kernel context; `pooled` if large arrays may be created there."""
+        """Enter a kernel context; `pooled` if the kernel may create large arrays."""
         if self.context is not None:
             if self.is_pooled == pooled:
                 return 0
@@ -295,7 +295,7 @@ cdef class Backward:
         return 0
 
     cdef object _outside(self, function, one, two):
-        """Return ``function(one, two)``: user code, in the caller's context and without recording."""
+        """Return ``function(one, two)`` of user code, in the caller's context and without recording."""
         self.leave_kernels()
         before = recorder()
         is_switched = not self.is_recorded and before is not False
@@ -313,13 +313,13 @@ cdef class Backward:
     # --- One node -------------------------------------------------------------------------------------------
 
     cpdef object step(self, Node node, PendingGradient pending):
-        """Compute the gradients of the op's inputs from that of its output, and free its saved values."""
+        """Compute the gradients of the op's inputs from that of its output, and free the saved values."""
         cdef PyObject* arguments[_MOST + 3]
         cdef cnp.ndarray g = pending.value
         cdef cnp.ndarray root
         cdef tuple steps, places
         cdef tuple nexts = node.next
-        # A tuple; a list where values go as soon as no step needs them.
+        # A tuple; or a list, to free each value as soon as no later step needs it.
         cdef object saved
         cdef list holds = None
         cdef PyObject** values
@@ -332,15 +332,15 @@ cdef class Backward:
         else:
             saved = self._outside(_saved_by, node, None)
         if is_bfloat16(g):
-            # Derivatives are computed in float32 too, and each gradient is rounded once.
+            # Compute in float32, and round each gradient once.
             g = pending.value = widened(g)
             pending.share = None
             pending.is_owned = True
             saved = _widened(saved)
         root = root_of(g)
-        steps = node.plan.steps  # that of a checkpoint's node comes with its values
+        steps = node.plan.steps  # read after the saved values: restoring a checkpoint sets its plan
         left = len(steps)
-        # What the last step may write over, unless an earlier one has passed it on.
+        # Whether the last step may write over `g`: not if an earlier one has passed it on.
         is_free = may_be_written(g, pending.share, pending.is_owned)
         is_large = _is_large(g, <tuple?>saved, nexts)
         self.enter_kernels(is_large)
@@ -372,7 +372,7 @@ cdef class Backward:
                         arguments[count] = values[<Py_ssize_t>place]
                     else:
                         arguments[count] = <PyObject*>number if place == -1 else <PyObject*>shape
-                # The callee may use the slot before the first argument (vectorcall).
+                # The callee may use the slot before the first argument (vectorcall protocol).
                 found = PyObject_Vectorcall(
                     function, arguments + 1, <size_t>count | (<size_t>1 << (8 * sizeof(size_t) - 1)), NULL
                 )
@@ -399,7 +399,7 @@ cdef class Backward:
     cdef int _take_all(
         self, Node node, cnp.ndarray g, PendingGradient pending, cnp.ndarray root, tuple saved, bint is_free
     ) except -1:
-        """Compute the gradients of all inputs by one function, and add each to its node."""
+        """Compute the gradients of all inputs with one function, and add each to its node."""
         cdef Py_ssize_t i
         cdef Node after
         cdef list given
@@ -408,7 +408,7 @@ cdef class Backward:
         given = [g, wanted]
         for place in <tuple>places:
             if place < 0:
-                is_over = is_free  # one gradient at most is written over `g`
+                is_over = is_free  # the function writes at most one gradient over `g`
                 given.append(is_free)
             else:
                 given.append(saved[<Py_ssize_t>place])
@@ -424,7 +424,7 @@ cdef class Backward:
         Node node,
         Py_ssize_t i,
     ) except -1:
-        """Add `out` to `after`; `node` computed it from its gradient `of`, whose root array is `root`."""
+        """Add `out` to `after`. `node` computed it from its gradient `of`, whose root array is `root`."""
         cdef cnp.ndarray own = root_of(out)
         cdef Share share = None
         cdef bint is_owned = _is_writable(out)
@@ -434,7 +434,7 @@ cdef class Backward:
         else:
             for value in saved:
                 if isinstance(value, cnp.ndarray) and root_of(<cnp.ndarray>value) is own:
-                    # The tensor of the value may be written to after the node releases it.
+                    # Code may write to the tensor of the saved value after the node releases it.
                     out = contiguous_copy(out)
                     is_owned = True
                     break
@@ -444,7 +444,7 @@ cdef class Backward:
         return 0
 
     cdef int _gather(self, PendingGradient to, object g, Share share, bint is_owned) except -1:
-        """Add `g` to the sum, in place if nothing else sees its memory."""
+        """Add `g` to the sum, in place if no other code sees its memory."""
         cdef cnp.ndarray new
         if to.value is None:
             to.value = g
@@ -482,12 +482,12 @@ cdef class Backward:
             self.is_outside = False
             raise
         finally:
-            self.leave_kernels()  # the caller is user code
+            self.leave_kernels()  # user code called this
 
     def put(
         self, Node call not None, Py_ssize_t place, Py_ssize_t count, PendingGradient pending not None
     ) -> None:
-        """Add the gradient of the output at `place`, one of `count`, to `call`."""
+        """Set or add to the gradient of output number `place` (of `count`) of `call`."""
         cdef PendingGradient to = <PendingGradient>self.pending[call]
         cdef PendingGradient before
         if to.value is None:
@@ -496,19 +496,19 @@ cdef class Backward:
         if before is None:
             to.value[place] = moved(pending)
             return
-        # Two threads that read one output at once may have created two nodes for it.
+        # Two threads that read an output at the same time may have created two nodes for it.
         self._gather(before, pending.value, pending.share, pending.is_owned)
         self.leave_kernels()
 
     def as_tensor(self, PendingGradient pending not None, bint compact=False) -> TensorCore:
         """Return the sum as a tensor for user code, and leave `pending` empty.
 
-        With `compact` a number that stands for many elements stays one: such a tensor can't be written to.
+        With `compact`, an expanded array is not copied in full. The resulting tensor can't be written to.
         """
         cdef PendingGradient own = moved(pending)
         cdef cnp.ndarray array
         if self.is_recorded:
-            # The user may write to it, and other nodes use it too.
+            # Copy-on-write, because the user may write to it, and other nodes use it too.
             return with_history(wrap_snapshot(own.value), own.value)
         array = own.value
         if own.is_owned:
@@ -518,7 +518,7 @@ cdef class Backward:
         return wrap(compact_copy(array) if compact else contiguous_copy(array))
 
     cdef int _through_hooks(self, Node node, PendingGradient pending) except -1:
-        """Replace the gradient by the result of the hooks of `node`."""
+        """Replace the gradient with the result of the hooks of `node`."""
         cdef Share share
         self.leave_kernels()
         given = self._outside(node.hooks.pass_through, node, self.as_tensor(pending))
@@ -565,7 +565,7 @@ cdef inline bint _is_writable(cnp.ndarray array) noexcept:
 
 
 cdef bint _is_large(cnp.ndarray g, tuple saved, tuple nexts) except -1:
-    """Tell whether results of these may be large enough for the pool."""
+    """Return whether results may be large enough for the pool."""
     cdef Py_ssize_t size
     cdef Node after
     if is_worth_pooling(cnp.PyArray_NBYTES(g)):

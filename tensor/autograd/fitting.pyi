@@ -1,1 +1,1 @@
-# Compiled callers alone: see fitting.pxd.
+# Only for compiled callers: see fitting.pxd.

@@ -1,5 +1,5 @@
 """The gradients of leaves. For `cimport`."""
 
 
-# Add the gradients that backward found to those of their leaves: all of them, or none if one raises.
+# Add gradients to those of their leaves: all of them, or none if an error occurs.
 cdef int accumulate(list found) except -1

@@ -1,8 +1,8 @@
-"""Accumulates the gradients of leaves: all in one step, or none if there is an error.
+"""Accumulation of the gradients of leaves: all at once, or none if an error occurs.
 
-What may fail or call Python comes first, for all leaves; then one step that does neither. It takes no lock:
-under the GIL no thread comes between. If another thread has changed something in the meantime, it is prepared
-again.
+The steps that may fail or call Python run first, for all leaves. Then one step changes all leaves, without a
+lock: under the GIL no other thread runs meanwhile. If another thread has changed a leaf since its
+preparation, the preparation runs again.
 """
 
 cimport cython
@@ -28,32 +28,32 @@ cdef object _add = np.add
 
 @cython.final
 cdef class _Target:
-    """A leaf whose gradient is accumulated."""
+    """A leaf to accumulate a gradient into."""
 
     cdef PendingGradient pending
     cdef TensorCore x
     # Its gradient so far: a tensor, which may be empty, or None.
     cdef object before
-    # Either the tensor that replaces it, and whether it includes `before`;
+    # Either the tensor that replaces `before`, and whether it includes the sum with it;
     cdef TensorCore made
     cdef bint is_sum
-    # or the array to add to `before` in place, and the buffer that is written to.
+    # or the array to add to `before` in place, and the buffer to write to.
     cdef cnp.ndarray added
     cdef Buffer buffer
 
     cdef void end(self) noexcept:
-        """End the write, done or not."""
+        """End the write, if one was started."""
         cdef Buffer buffer = self.buffer
         self.buffer = None
         if buffer is not None:
             end_write(buffer)
 
     cdef bint is_gone(self) noexcept:
-        """Tell whether the tensor is no longer a leaf and gets no gradient."""
+        """Return whether the tensor is no longer a leaf, so that it gets no gradient."""
         return self.x._node is not self.pending.node
 
     cdef bint is_as_prepared(self) noexcept:
-        """Tell whether nothing has changed since the preparation."""
+        """Return whether nothing has changed since the preparation."""
         if self.is_gone():
             return True
         if self.x.gradient is not self.before:
@@ -91,7 +91,7 @@ cdef int accumulate(list found) except -1:
 
 
 cdef int _prepare(_Target target, dict first) except -1:
-    """Do the steps that may fail for the gradient of one leaf."""
+    """Run the steps that may fail for the gradient of one leaf."""
     cdef TensorCore x = target.x
     cdef object old = x.gradient
     cdef TensorCore before = None
@@ -117,7 +117,7 @@ cdef int _prepare(_Target target, dict first) except -1:
 
 
 cdef TensorCore _sum(TensorCore before, object value):
-    """Return the sum as a new tensor, if one of the two has a history or cannot be written to."""
+    """Return the sum as a new tensor, for gradients with a history or read-only memory."""
     cdef Share share
     if isinstance(value, TensorCore):
         total = before + value
@@ -132,7 +132,7 @@ cdef bint _commit(list targets):
     for target in targets:
         if not target.is_as_prepared():
             return False
-    # From here on nothing fails and no Python runs: `before` keeps alive what is replaced.
+    # From here on no step fails or runs Python. `before` keeps the replaced gradients alive.
     for target in targets:
         if target.is_gone():
             continue
@@ -145,7 +145,7 @@ cdef bint _commit(list targets):
 
 
 cdef bint _takes(cnp.ndarray to, cnp.ndarray by):
-    """Tell whether `by` can be added to `to` in place."""
+    """Return whether `by` can be added to `to` in place."""
     return (
         not is_expanded(to)
         and cnp.PyArray_SAMESHAPE(to, by)
@@ -160,7 +160,7 @@ def clear_gradients(tensors, bint set_to_none) -> None:
     Raises
     ------
     TensorDisposedError
-        If one of `tensors` is disposed; the gradients of those before it are cleared.
+        If one of `tensors` is disposed. The gradients of the tensors before it are cleared.
 
     Examples
     --------
@@ -197,7 +197,7 @@ cdef extern from *:
     #include <cstdint>
     #include <cstring>
 
-    /* Floats of 16 bits, for which C++ has no type yet. */
+    /* 16-bit floats, which C++17 does not have. */
     static inline float float_of_half(uint16_t half)
     {
         uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = (half >> 10) & 31, digits = half & 0x3ff;
@@ -213,7 +213,7 @@ cdef extern from *:
         return value;
     }
 
-    /* Rounds to the nearest, of two to the even one. */
+    /* Round to nearest, ties to even. */
     static inline uint16_t half_of_float(float value)
     {
         uint32_t bits, sign;
@@ -225,7 +225,7 @@ cdef extern from *:
         if (bits >= 0x477ff000)
             return (uint16_t)(sign | 0x7c00);
         if (bits < 0x38800000) {
-            /* Beside 0.5 the last digit of a float is the last one of a subnormal half. */
+            /* Adding 0.5 aligns the last bit of the float with that of a subnormal half. */
             std::memcpy(&value, &bits, 4);
             value += 0.5f;
             std::memcpy(&bits, &value, 4);
@@ -249,7 +249,7 @@ cdef enum _Kind:
 
 
 cdef _Kind _kind_of(cnp.ndarray array) noexcept:
-    """Return the type of the elements; a complex one counts as two."""
+    """Return the element type. A complex number counts as two elements."""
     cdef int number = cnp.PyArray_TYPE(array)
     if number == cnp.NPY_FLOAT or number == cnp.NPY_CFLOAT:
         return _SINGLE
@@ -259,9 +259,9 @@ cdef _Kind _kind_of(cnp.ndarray array) noexcept:
 
 
 cdef void _add_in_place(cnp.ndarray to, cnp.ndarray by) noexcept:
-    """Add `by` to `to`, of its shape and dtype.
+    """Add `by` to `to`, which has the same shape and dtype.
 
-    The GIL is kept: NumPy would let other threads in for large ones, and their additions be lost.
+    Keep the GIL: NumPy releases it for large arrays, and additions by other threads would be lost.
     """
     cdef cnp.npy_intp one = cnp.PyArray_SIZE(to) * (2 if cnp.PyArray_ISCOMPLEX(to) else 1)
     cdef cnp.npy_intp step

@@ -1,8 +1,8 @@
-"""Gradients that backward is still summing, and whether anything else sees their memory.
+"""Gradients that backward is still summing, and whether other code sees their memory.
 
-Backward may write over a gradient, or return it without a copy, if it owns it: a derivative has just computed
-it for one input. It does not own an array that two inputs of one op get, that the user passed, or that a hook
-saw. Such an array has a `Share`, whose count says when the others have released the memory.
+Backward may write over a gradient it owns, or return it without a copy. It owns the result that a derivative
+computed for one input. It does not own an array that two inputs of one op get, that the user passed, or that
+a hook saw. Such an array has a `Share`, whose buffer counts the other sharers.
 """
 
 cimport cython
@@ -69,7 +69,7 @@ cdef PendingGradient moved(PendingGradient pending):
     return other
 
 
-# Bytes. For smaller arrays, a new array is faster than an addition in place.
+# In bytes. For smaller arrays, creating a new array is faster than adding in place.
 cdef Py_ssize_t _TINY = 1024
 
 
@@ -115,12 +115,12 @@ cdef bint may_be_written(cnp.ndarray array, Share share, bint is_owned) noexcept
         return True
     if share is None or not cnp.PyArray_ISWRITEABLE(array) or is_expanded(array):
         return False
-    buffer = share.buffer  # other nodes with the same array have a share too
+    buffer = share.buffer  # other nodes with the same array hold a share too
     return buffer.sharers == 1 and buffer.exports == 0 and buffer.writers == 0 and not buffer.is_borrowed
 
 
 cdef bint _is_whole(cnp.ndarray array, cnp.ndarray root) noexcept:
-    """Tell whether `array` covers all of the memory of `root`, in an order that a gradient may have."""
+    """Return whether `array` covers the whole memory of `root`, in an order that a gradient may have."""
     if array is root:
         return True
     return cnp.PyArray_IS_C_CONTIGUOUS(array) and cnp.PyArray_NBYTES(array) == cnp.PyArray_NBYTES(root)

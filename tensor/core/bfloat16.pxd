@@ -1,31 +1,31 @@
-"""Arrays of bfloat16, which are computed with as float32. For `cimport`."""
+"""Arrays of bfloat16. Kernels compute with them in float32. For `cimport`."""
 
 cimport numpy as cnp
 
 
 cdef extern from *:
     """
-    /* NumPy numbers the dtypes of other libraries from here on. Tensors hold one of them: bfloat16. */
+    /* NumPy gives dtypes of other libraries numbers from 256 on. Tensors support one such dtype: bfloat16. */
     #define DISPOSESCOPE_FIRST_OF_OTHERS 256
     """
     const int FIRST_OF_OTHERS "DISPOSESCOPE_FIRST_OF_OTHERS"
 
 
 cdef inline bint is_bfloat16(object x) noexcept:
-    """Tell whether `x` is an array of bfloat16."""
+    """Return whether `x` is an array of bfloat16."""
     return isinstance(x, cnp.ndarray) and cnp.PyArray_TYPE(<cnp.ndarray>x) >= FIRST_OF_OTHERS
 
 
 cdef inline bint is_inexact(cnp.ndarray x) noexcept:
-    """Tell whether `x` is floating or complex."""
+    """Return whether `x` has a floating or complex dtype, including bfloat16."""
     return cnp.PyArray_ISFLOAT(x) or cnp.PyArray_ISCOMPLEX(x) or cnp.PyArray_TYPE(x) >= FIRST_OF_OTHERS
 
 
-# The same values as float32; `x` itself where it is no array of bfloat16.
+# Return `x` as float32 if it is an array of bfloat16, else `x` itself.
 cdef object widened(object x)
-# Float32 values, each rounded to the nearest of `dtype`, which is bfloat16.
+# Return the float32 array `x` with each value rounded to the nearest bfloat16. `dtype` is bfloat16.
 cdef cnp.ndarray narrowed(cnp.ndarray x, object dtype)
-# What a kernel gave, a tuple too, with bfloat16, `dtype`, for each float32.
+# Return the result of a kernel (an array or a tuple) with each float32 array as bfloat16 (`dtype`).
 cdef object narrowed_result(object x, object dtype)
-# `kernel`, or what computes it in float32 if one of `operands` is an array of bfloat16.
+# Return `kernel`, or a wrapper that computes in float32 if one of `operands` is an array of bfloat16.
 cdef object wide_for(object kernel, operands)

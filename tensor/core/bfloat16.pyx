@@ -1,7 +1,7 @@
-"""Arrays of bfloat16: 16 bits for storage, which are computed with as float32.
+"""Arrays of bfloat16: stored in 16 bits, computed in float32.
 
-NumPy gets the dtype from ml_dtypes. A kernel gets float32 instead, and its result is rounded once to
-bfloat16, to the nearest and ties to even, as PyTorch does on a CPU.
+The package ml_dtypes adds the dtype to NumPy. Kernels get float32 arrays. Their results are rounded once to
+bfloat16: to nearest, ties to even, as in PyTorch on a CPU.
 """
 
 cimport numpy as cnp
@@ -28,7 +28,7 @@ cdef void _narrow(const uint32_t* x, uint16_t* out, Py_ssize_t count) noexcept n
     for i in range(count):
         bits = x[i]
         rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
-        # The sum could make infinity of a nan, or 0.
+        # Rounding up would turn some nans into infinity or 0.
         out[i] = <uint16_t>(0x7FC0 if (bits & 0x7FFFFFFF) > 0x7F800000 else rounded)
 
 
@@ -60,7 +60,7 @@ cdef cnp.ndarray narrowed(cnp.ndarray x, object dtype):
 
 
 cdef object narrowed_result(object x, object dtype):
-    """Return what a kernel gave, with bfloat16 for each float32."""
+    """Return the result of a kernel, with each float32 array as bfloat16."""
     if isinstance(x, tuple):
         parts = []
         for part in x:
@@ -74,7 +74,7 @@ cdef object narrowed_result(object x, object dtype):
 
 
 cdef class Wide:
-    """A kernel that is given float32 for each array of bfloat16; its results are bfloat16 again."""
+    """A kernel that gets float32 for each array of bfloat16, and returns bfloat16."""
 
     cdef object kernel
 
@@ -100,17 +100,17 @@ cdef object wide_for(object kernel, operands):
 
 
 def widen(x):
-    """Return `x`, with its values as float32 where it is an array of bfloat16."""
+    """Return `x` as float32 if it is bfloat16, else `x` itself."""
     return widened(x)
 
 
 def narrow(cnp.ndarray x not None, dtype):
-    """Return the array `x` rounded to `dtype`, which is bfloat16: to the nearest, ties to even."""
+    """Return the array `x` rounded to bfloat16 (`dtype`): to nearest, ties to even."""
     return narrowed(x if cnp.PyArray_TYPE(x) == cnp.NPY_FLOAT else (<object>x).astype(_float32), dtype)
 
 
 def write_wide(write, cnp.ndarray array not None, *others) -> None:
-    """Call ``write(array, *others)``, which writes to `array`: to float32 that is rounded, for bfloat16."""
+    """Call ``write(array, *others)``. For a bfloat16 `array`, write to a float32 copy and round it back."""
     if not is_bfloat16(array):
         write(array, *others)
         return
@@ -120,5 +120,5 @@ def write_wide(write, cnp.ndarray array not None, *others) -> None:
 
 
 def in_float32(kernel, *operands):
-    """Return ``kernel(*operands)``: computed in float32 and rounded once where an operand is bfloat16."""
+    """Return ``kernel(*operands)``. With bfloat16 operands, compute in float32 and round once."""
     return wide_for(kernel, operands)(*operands)

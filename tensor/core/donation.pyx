@@ -1,8 +1,8 @@
-"""Donated operands of functions that are made of several ops.
+"""Donation of operands to functions that run several ops.
 
-An op uses a donated operand up. A function that needs its operand for several ops is a `composite`: within
-it a donated operand is an ordinary one, and only its `last_use` may write over it. When the function returns,
-the operand is empty.
+An op may write its result over a donated operand. A function that needs its operand in several ops is a
+`composite`. Inside it, the donated operand is an ordinary tensor, and only the op that gets ``last_use(x)``
+may write over it. After the function returns, the operand is empty.
 """
 
 cimport numpy as cnp
@@ -21,12 +21,12 @@ cnp.import_array()
 
 cdef object _float32 = np.dtype(np.float32)
 
-# The reason in the error for an operand that a later call uses after its donation.
+# The reason in the error when code uses an operand after its donation.
 cdef str USED = "the op that it was donated to has used it"
 
 
 cdef inline list _hold(object operands, list held):
-    """Clear the donation of the donated `operands`; append these to `held` and return it."""
+    """Clear the donation mark of donated `operands`, append them to `held`, and return `held`."""
     for x in operands:
         if is_tensor(x) and ((<TensorCore>x).is_donated or (<TensorCore>x).holds):
             (<TensorCore>x).is_donated = False
@@ -42,7 +42,7 @@ cdef int _end_hold(list held, object result, bint has_failed) except -1:
     for each in held:
         x = <TensorCore>each
         if x.holds != 1:
-            # Another op had its last use, or the calling function still needs it.
+            # Another op already used it, or an outer composite still needs it.
             x.holds = max(0, x.holds - 1)
             continue
         x.holds = 0
@@ -50,7 +50,7 @@ cdef int _end_hold(list held, object result, bint has_failed) except -1:
             count_donation(False)
             continue
         x.is_donated = True
-        # After an error the operand is unchanged. It also stays if it is the result, as of an op in place.
+        # Keep the operand after an error, and if it is the result (of an in-place op).
         if not has_failed and each is not result:
             x.ending = USED
             each.dispose()
@@ -61,12 +61,12 @@ cdef int _end_hold(list held, object result, bint has_failed) except -1:
 
 
 cdef int _count_narrow(object operands, bint* has_other) except -1:
-    """Return how many of `operands` are tensors of bfloat16; note whether others are floating or complex."""
+    """Return the number of bfloat16 tensors; set `has_other` if others are floating or complex."""
     cdef int count = 0
     cdef cnp.ndarray array
     for x in operands:
         if is_tensor(x):
-            array = (<TensorCore>x).stored  # None for few values, which are of NumPy's own dtypes
+            array = (<TensorCore>x).stored  # None for inline values, which never are bfloat16
             if array is not None and cnp.PyArray_TYPE(array) >= FIRST_OF_OTHERS:
                 count += 1
             elif not has_other[0]:
@@ -85,9 +85,9 @@ cdef inline bint _has_narrow(tuple operands, dict options, bint* has_other) exce
 
 
 cdef object _wide(object x, list pairs):
-    """Return the tensor `x` as float32, with its history, if it is bfloat16; also those in a list.
+    """Return `x` with each bfloat16 tensor, also in a list or tuple, cast to float32 with its history.
 
-    Each is added to `pairs` with its wider copy.
+    Append each pair of the tensor and its float32 copy to `pairs`.
     """
     cdef list parts
     if is_tensor(x):
@@ -105,7 +105,7 @@ cdef object _wide(object x, list pairs):
 
 
 cdef object _narrow(object x):
-    """Return a result with bfloat16 for each tensor of float32."""
+    """Return a result with each float32 tensor cast to bfloat16."""
     cdef list parts
     if is_tensor(x):
         return x.bfloat16() if x.dtype == _float32 else x
@@ -126,15 +126,16 @@ cdef object _run_wide(object function, object operands, dict options, bint has_o
         named[name] = _wide(x, pairs)
     result = function(*given, **named)
     for x, wide in pairs:
-        if result is wide:  # written in place
+        if result is wide:  # the function wrote in place
             return x.copy_(wide)
     return result if has_other or options.get("dtype") is not None else _narrow(result)
 
 
 def widening(function):
-    """Let `function` compute with operands of bfloat16 in float32, and round its results once.
+    """Return `function` with its bfloat16 operands cast to float32 and its results rounded to bfloat16.
 
-    For what has several ops, or a kernel that is not called by the dispatcher. The tape records the casts.
+    For functions with several ops, or with a kernel that the dispatcher does not call. The tape records the
+    casts.
     """
 
     def run(*operands, **options):
@@ -150,7 +151,7 @@ def widening(function):
 
 
 def composite(function):
-    """Let `function`, which uses its operands in several ops, take donated ones, and those of bfloat16."""
+    """Return `function`, which uses operands in several ops, with support for donated and bfloat16 ones."""
 
     def run(*operands, **options):
         cdef bint has_other = False
@@ -174,7 +175,7 @@ def composite(function):
 
 
 def last_use(x):
-    """Return `x`; if it was donated to the `composite` that runs, the next op may write over it."""
+    """Return `x`. If it was donated to the running `composite`, mark that the next op may write over it."""
     if is_tensor(x) and (<TensorCore>x).holds == 1:
         (<TensorCore>x).holds = 0
         (<TensorCore>x).is_donated = True
@@ -182,9 +183,9 @@ def last_use(x):
 
 
 def own(TensorCore x not None, *others):
-    """Return a tensor with the values of `x`, to be written to: its memory if it is donated, else a clone.
+    """Return a tensor with the values of `x` to write to: its own memory if `x` is donated, else a clone.
 
-    `others` are the other operands, which may be `x` too.
+    `others` are the other operands of the op. If one of them is `x`, return a clone.
     """
     cdef TensorCore y
     if not x.is_donated or x._node is not None or array_of(x) is None or not is_unshared(x):

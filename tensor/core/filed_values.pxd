@@ -1,4 +1,4 @@
-"""Values that are in a file. For `cimport`."""
+"""Tensor values stored in a file. For `cimport`."""
 
 cimport numpy as cnp
 

@@ -1,4 +1,4 @@
-"""Values that are in a file instead of in memory."""
+"""Tensor values stored in a file instead of in memory."""
 
 cimport numpy as cnp
 
@@ -6,7 +6,7 @@ cnp.import_array()
 
 
 cdef class FiledValues:
-    """The values of a tensor that are in a file: subclasses know which, and read them."""
+    """Base class for the values of a tensor in a file. Subclasses know the file and read it."""
 
     def __init__(self, tuple shape, cnp.dtype dtype):
         self.shape = shape

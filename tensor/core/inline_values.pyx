@@ -1,7 +1,7 @@
-"""Values so few that they lie in a tensor itself, until somebody asks for its array.
+"""Store up to 16 bytes of values inside the tensor object, and create the array when it is first needed.
 
-NumPy's array object, its shape and its data are three blocks of memory, a buffer is a fourth: 290 bytes to
-hold 4. Of a small tensor most often nobody but arithmetic wants to know more than the number.
+An array needs three blocks of memory (object, shape, data), and its buffer a fourth: 290 bytes to store 4.
+Most small tensors only take part in arithmetic, and never need their array.
 """
 
 cimport numpy as cnp
@@ -16,9 +16,9 @@ from tensor.memory.limits import out_of_memory
 cnp.import_array()
 
 cdef enum:
-    PLAIN_DTYPES = 24  # up to float16; larger numbers are dtypes of other libraries
+    PLAIN_DTYPES = 24  # NumPy's numbers up to float16; dtypes of other libraries have larger ones
 
-# NumPy's own dtypes by their numbers; never freed.
+# NumPy's built-in dtypes by type number. Never freed.
 cdef PyObject* _plain_dtypes[PLAIN_DTYPES]
 for _number in range(PLAIN_DTYPES):
     _dtype = cnp.PyArray_DescrFromType(_number)
@@ -29,12 +29,12 @@ cdef int64_t _bytes_inline = 0
 
 
 cdef inline bint _is_inlinable(cnp.ndarray array):
-    """Tell whether the values of the new `array` can be stored without the array."""
+    """Return whether the tensor can store the values of the new `array` inline."""
     cdef Py_ssize_t nbytes = cnp.PyArray_NBYTES(array)
     cdef int number = cnp.PyArray_TYPE(array)
     if nbytes == 0 or nbytes > MOST_INLINE_BYTES or cnp.PyArray_NDIM(array) > MOST_INLINE_DIMS:
         return False
-    # A dtype may have more than its number, for example a byte order.
+    # A dtype with the same number can still differ, for example in byte order.
     if number >= PLAIN_DTYPES or <PyObject*>cnp.PyArray_DESCR(array) != _plain_dtypes[number]:
         return False
     if not cnp.PyArray_CHKFLAGS(array, cnp.NPY_ARRAY_CARRAY | cnp.NPY_ARRAY_OWNDATA):
@@ -100,7 +100,7 @@ cdef cnp.ndarray array_with(InlineValues* values):
     try:
         array = cnp.PyArray_SimpleNew(values.ndim, dims, values.type_number)
     except MemoryError:
-        pass  # not as the context of our error: its traceback would hold arrays
+        pass  # not the context of our error: its traceback would keep arrays alive
     if array is None:
         raise out_of_memory()
     memcpy(cnp.PyArray_DATA(array), &values.data, values.nbytes)
@@ -108,7 +108,7 @@ cdef cnp.ndarray array_with(InlineValues* values):
 
 
 cdef int64_t _less_overhead() noexcept nogil:
-    # They lie in the tensor, whose size is counted as overhead; they themselves are counted as live.
+    # Inline values lie in the tensor object, whose size counts as overhead; but they also count as live.
     return -_bytes_inline
 
 

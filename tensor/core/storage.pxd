@@ -1,4 +1,4 @@
-"""Storages, and how they are read and written. For `cimport`."""
+"""Storages: how tensors read, write and share memory. For `cimport`."""
 
 cimport numpy as cnp
 from cpython.ref cimport Py_INCREF, PyObject
@@ -9,29 +9,31 @@ from tensor.memory.buffer cimport Buffer, Share
 
 
 cdef class StorageReference(Disposable):
-    # The values, in the buffer; None while they are inline, and once this is empty: read it by `array_of`.
+    # The array over the buffer; None if the values are inline or in a file, or if this is empty. Read it with
+    # `array_of`.
     cdef cnp.ndarray stored
     cdef InlineValues inlined
-    # A strong reference to a Buffer and one of its sharers, together with all on this storage; NULL without
-    # `stored`. The code counts this reference explicitly: the collector, which clears fields of a cycle, must
-    # not drop it before `__dealloc__` has given up the share.
+    # A strong reference to the Buffer; NULL without `stored`. All members of the storage together are one
+    # sharer. The reference is counted explicitly, because the garbage collector clears object fields of a
+    # cycle, and must not drop this one before `__dealloc__` has released the share.
     cdef PyObject* buffer
-    # The other tensors of this storage: views and aliases that see each other's writes, in a ring; NULL if
-    # there are none. The pointers are raw: a tensor leaves the ring before it is freed.
+    # A ring of the other tensors on this storage (views and aliases, which see each other's writes); NULL if
+    # there are none. The pointers are borrowed: a tensor leaves the ring before it is freed.
     cdef PyObject* next_in_storage
     cdef PyObject* previous_in_storage
-    # None: no gradient is needed. A Leaf: gradients accumulate here. Another node: the tensor was computed.
+    # None: requires no gradient. A Leaf: accumulates the gradient. Another node: the tensor is the result of
+    # an op.
     cdef public object _node
     # The gradient of a leaf, or of a tensor with `retain_grad()`.
     cdef object gradient
-    # Tensors on one storage share gradient history if their group is the same; `detach()` begins a new one.
+    # Tensors on one storage share gradient history if their groups are equal. `detach()` starts a new group.
     cdef long history_group
     # donate() was called: the next op may use the memory.
     cdef bint is_donated
-    # How many composite functions to which it was donated are at work, one calling the other: to them it is
+    # The number of running composite functions, nested in each other, to which it was donated. To them it is
     # an ordinary operand.
     cdef int holds
-    # Why it is empty, if it was neither disposed nor ended by its scope.
+    # The reason why it is empty, if not dispose() or the end of its scope.
     cdef str ending
 
     cdef Buffer buffer_or_null(self)
@@ -51,30 +53,31 @@ cdef inline void lay(StorageReference x, cnp.ndarray array, Buffer buffer) noexc
 cdef inline bint is_empty(StorageReference x) noexcept:
     return x.stored is None and x.inlined.nbytes == 0
 
-# The array of `x`; it is created if the values are inline, and read if they are in a file. None if `x` is
+# Return the array of `x`. Create it if the values are inline, read it if they are in a file. None if `x` is
 # empty.
 cdef inline cnp.ndarray array_of(StorageReference x):
     return x.stored if x.inlined.nbytes == 0 else store(x)
 
 cdef cnp.ndarray store(StorageReference x)
 
-# Let `taker`, which is new, have all that `giver` holds, and its count; `ending` says so in errors about
-# `giver`.
+# Move the storage, the gradient state and the count of `giver` to the new tensor `taker`. Errors about
+# `giver` give `ending` as the reason.
 cdef int move_storage(StorageReference giver, StorageReference taker, str ending) except -1
-# "float32 tensor of shape (2, 3)": what `x` was before it became empty.
+# Describe `x` before it became empty, as "float32 tensor of shape (2, 3)".
 cdef str described_kind(StorageReference x)
-# Put `x` into the storage of `other`, behind it.
+# Insert `x` into the storage of `other`, after it.
 cdef void join_ring(StorageReference x, StorageReference other) noexcept
-# The current values of `x`, unaffected by later writes. O(1) unless code outside sees the memory.
+# Return a Share of the current values of `x`; later writes do not change it. O(1), unless exported arrays
+# exist or a write runs.
 cdef Share take_snapshot(StorageReference x)
-# The same for a new tensor, in which each element needs a separate place.
+# The same for a new tensor: an expanded array is copied, so that each element has its own memory.
 cdef Share take_snapshot_to_write(StorageReference x)
-# Make the array of `x` its own to write to, and say that a write is at work; `end_write` must follow.
+# Make `x` the only sharer of its buffer, and mark the start of a write. The caller must call `end_write`.
 cdef Buffer begin_write(StorageReference x)
 cdef void end_write(Buffer buffer) noexcept
-# Whether only `x` sees its memory, and sees all of it.
+# Whether only `x` uses its buffer, all of it.
 cdef bint is_unshared(StorageReference x) noexcept
-# Whether several elements share one place in memory.
+# Whether several elements share one memory location.
 cdef bint is_expanded(cnp.ndarray array) noexcept
-# Count the new `array` as live for as long as the result lives.
+# Count the new `array` as live until the returned Share is freed.
 cpdef Share share_of(cnp.ndarray array)

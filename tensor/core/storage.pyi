@@ -5,7 +5,7 @@ from tensor._dtypes import Array
 from tensor.memory.buffer import Buffer, Share
 from tensor.tape.nodes import Node
 
-if TYPE_CHECKING:  # Checkers then read the operations before the class that they make up.
+if TYPE_CHECKING:  # so that type checkers read the operations before the class that uses them
     from tensor._tensor import Tensor
 
 class StorageReference(Disposable):

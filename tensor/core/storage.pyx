@@ -1,13 +1,12 @@
-"""Storages: buffers as tensors see them, how they are shared, read, written and moved.
+"""Storages: how tensors share, read, write and move buffers.
 
-A *storage* is a buffer as one tensor and its views and aliases see it: each sees the others' writes. They
-stand in a ring of raw pointers and are one sharer of the buffer together. Clones are other storages on the
-same buffer: the first write to one of them copies the block for its own ring (`begin_write`), as
-`tensor.memory.buffer` tells.
+A *storage* is a buffer as one tensor and its views and aliases see it; each sees the writes of the others.
+The tensors of a storage form a ring of raw pointers, and together count as one sharer of the buffer. Clones
+are other storages on the same buffer. The first write to one storage copies the block for its ring
+(`begin_write`), as `tensor.memory.buffer` explains.
 
-Each change of state here is one step: under the GIL no other thread comes between two lines that call no
-Python code. Where memory is copied in between, which lets other threads run, what was read before is looked
-at again after.
+Each change of state is atomic: under the GIL no other thread runs between two lines that call no Python code.
+Copying memory lets other threads run, so code checks its assumptions again after a copy.
 """
 
 cimport numpy as cnp
@@ -43,7 +42,7 @@ cnp.import_array()
 
 cdef object _uint8 = np.dtype(np.uint8)
 cdef int64_t _references_alive = 0
-# Views and aliases: references to another tensor's storage, each with its own array.
+# The number of references that joined another tensor's storage (views and aliases), each with its own array.
 cdef int64_t _joined = 0
 
 
@@ -63,7 +62,7 @@ cdef class StorageReference(Disposable):
             count_donation(False)
 
     cdef Buffer buffer_or_null(self):
-        """Return the buffer; None once this is empty."""
+        """Return the buffer, or None if this is empty."""
         return None if self.buffer == NULL else <Buffer>self.buffer
 
     cdef void let_go_of_memory(self) noexcept:
@@ -85,7 +84,7 @@ cdef class StorageReference(Disposable):
         Py_DECREF(<Buffer>held)
 
     cdef int release(self) except -1:
-        # The array is freed last, because that may call a user's `on_release`.
+        # Free the array last, because that may call a user's `on_release`.
         cdef cnp.ndarray _last = self.stored
         _remember_kind(self)
         self.stored = None
@@ -108,7 +107,7 @@ cdef class StorageReference(Disposable):
     @property
     def is_invalid(self) -> bool:
         """Whether this is empty: it was disposed, or its memory moved elsewhere."""
-        # Another thread may have counted the disposal, and not released the memory yet.
+        # Another thread may have counted the disposal but not yet released the memory.
         return is_empty(self) or self.counters is None
 
     @property
@@ -116,7 +115,7 @@ cdef class StorageReference(Disposable):
         return array_of(self)
 
     def _live_array(self):
-        """Return the array; TensorDisposedError when this is empty."""
+        """Return the array. Raise TensorDisposedError if this is empty."""
         cdef cnp.ndarray array = array_of(self)
         if array is None:
             self._raise_disposed()
@@ -147,19 +146,19 @@ cdef class StorageReference(Disposable):
         self.forget_history()
 
     def _footprint(self) -> tuple[int, int]:
-        """Return what tells the memory held from other memory, and its size in bytes."""
+        """Return a key that identifies the memory, and its size in bytes."""
         if self.buffer == NULL:
             return id(self), 0 if self.inlined.nbytes == IN_FILE else self.inlined.nbytes
         return <Py_ssize_t>self.buffer, (<Buffer>self.buffer).nbytes
 
 
-# A flag in `dims[0]`, which is at most 16 while values are inline: dtype and shape are stored for errors.
+# Marks in `dims[0]` (at most 16 for inline values) that the dtype and sizes are stored for errors.
 cdef enum:
     IS_REMEMBERED = 255
 
 
 cdef void _remember_kind(StorageReference x) noexcept:
-    """Store the dtype and the first sizes of `x` for errors, in the memory of the inline values."""
+    """Store the dtype and the first sizes of `x` for error messages, in the memory of the inline values."""
     cdef InlineValues* inlined = &x.inlined
     cdef cnp.ndarray array = x.stored
     cdef tuple shape
@@ -191,7 +190,7 @@ cdef void _remember_kind(StorageReference x) noexcept:
 
 
 cdef str described_kind(StorageReference x):
-    """Return the dtype and the shape that `x` had, as the words before and after "tensor"."""
+    """Describe the former dtype and shape of `x`, as "float32 tensor of shape (2, 3)"."""
     cdef InlineValues* inlined = &x.inlined
     if inlined.nbytes != 0 or inlined.dims[0] != IS_REMEMBERED:
         return "tensor"
@@ -206,7 +205,7 @@ cdef int move_storage(StorageReference giver, StorageReference taker, str ending
     cdef object node = giver._node
     if giver.inlined.nbytes == IN_FILE:
         _read_back(giver)
-    # `giver` may count as disposed already, while another thread has not released its memory yet.
+    # Another thread may have counted the disposal of `giver` but not yet released its memory.
     if is_empty(giver) or giver.counters is None:
         giver._raise_disposed()
     taker.inlined = giver.inlined
@@ -243,9 +242,9 @@ cdef cnp.ndarray store(StorageReference x):
     array = array_with(&x.inlined)
     buffer = new_small_buffer(array)
     if x.inlined.nbytes == 0:
-        return x.stored  # another thread did it first
+        return x.stored  # another thread created it first
     if is_counted(array):
-        uncount_small(x.inlined.nbytes, False)  # this runs in the pool's hook, which has counted the array
+        uncount_small(x.inlined.nbytes, False)  # the pool's hook is active and has counted the array
     else:
         buffer.is_counted_here = True
     hand_on(&x.inlined)
@@ -260,7 +259,7 @@ cdef cnp.ndarray _read_back(StorageReference x):
     cdef FiledValues filed = <FiledValues>x.inlined.data.filed
     cdef cnp.ndarray array = filed.read()
     cdef Buffer buffer = new_buffer(array)
-    # Other threads ran, and finalizers: one may have read the values, or disposed `x`.
+    # Other threads and finalizers ran during the read. One may have read the values, or disposed `x`.
     if x.inlined.nbytes != IN_FILE or x.inlined.data.filed != <void*>filed:
         return array_of(x)
     _forget_file(x)
@@ -278,7 +277,7 @@ cdef void _forget_file(StorageReference x) noexcept:
 
 
 cdef void join_ring(StorageReference x, StorageReference other) noexcept:
-    """Put `x` into the storage of `other`, behind it."""
+    """Insert `x` into the storage of `other`, after it."""
     global _joined
     cdef PyObject* here = <PyObject*>other
     if other.next_in_storage == NULL:
@@ -297,7 +296,7 @@ cdef void _leave_ring(StorageReference x) noexcept:
     x.next_in_storage = x.previous_in_storage = NULL
     _joined -= 1
     if after == before:
-        # Of two one is left, which needs no ring.
+        # One tensor is left, which needs no ring.
         (<StorageReference>after).next_in_storage = (<StorageReference>after).previous_in_storage = NULL
     else:
         (<StorageReference>before).next_in_storage = after
@@ -316,7 +315,7 @@ cdef void _replace_in_ring(StorageReference giver, StorageReference taker) noexc
 
 
 cdef bint is_expanded(cnp.ndarray array) noexcept:
-    """Tell whether several elements share one place in memory."""
+    """Return whether several elements share one memory location."""
     cdef int i
     if cnp.PyArray_IS_C_CONTIGUOUS(array) or cnp.PyArray_SIZE(array) == 0:
         return False
@@ -338,7 +337,7 @@ cdef Share take_snapshot(StorageReference x):
 
 
 cdef Share take_snapshot_to_write(StorageReference x):
-    """Do the same as `take_snapshot`, with a separate place for each element, as a new tensor needs it."""
+    """Return ``take_snapshot(x)``, or a copy of an expanded array, with separate memory for each element."""
     cdef cnp.ndarray array = array_of(x)
     if array is None:
         x._raise_disposed()
@@ -346,29 +345,29 @@ cdef Share take_snapshot_to_write(StorageReference x):
 
 
 cdef cnp.ndarray _in_c_order(cnp.ndarray array):
-    """Return a contiguous copy."""
+    """Return a C-contiguous copy."""
     cdef cnp.ndarray out = empty((<object>array).shape, (<object>array).dtype)
     out[...] = array
     return out
 
 
 def snapshot_share(StorageReference x not None) -> Share:
-    """Return the values that `x` has now, as ``.array`` of what keeps them so."""
+    """Return a Share of the current values of `x`. Later writes to `x` do not change its ``.array``."""
     return take_snapshot(x)
 
 
 def snapshot(StorageReference x not None) -> cnp.ndarray:
-    """Return a read-only array with the values that `x` has now, whatever is written later.
+    """Return a read-only array with the current values of `x`, which later writes do not change.
 
-    O(1), unless outsiders look at the memory: then it is a copy.
+    O(1), unless exported arrays exist: then it is a copy.
     """
     return shared_array(take_snapshot(x))
 
 
 def snapshot_block(StorageReference x not None) -> cnp.ndarray:
-    """Return what ``snapshot`` does, for all of the memory under `x` and its views.
+    """Return a snapshot, as ``snapshot`` does, of the whole block under `x` and its views.
 
-    In the layout of the block, or as bytes where it is a copy.
+    The array has the layout of the block; a copy is an array of bytes.
     """
     cdef Buffer buffer
     cdef cnp.ndarray block
@@ -383,14 +382,14 @@ def snapshot_block(StorageReference x not None) -> cnp.ndarray:
 
 
 cpdef Share share_of(cnp.ndarray array):
-    """Count the new `array` as live for as long as the result lives."""
+    """Count the new `array` as live until the returned Share is freed."""
     return new_share(new_buffer(array), array)
 
 
 def export(StorageReference x not None) -> cnp.ndarray:
-    """Return a new array over the memory of `x`, for outsiders: they and `x` see each other's writes.
+    """Return a new array over the memory of `x` for code outside the library. Both see each other's writes.
 
-    It stays valid when `x` is disposed. An expanded view is read-only, as NumPy has it.
+    It stays valid when `x` is disposed. As in NumPy, an expanded view is read-only.
     """
     cdef Buffer buffer
     cdef cnp.ndarray array
@@ -434,9 +433,9 @@ cdef void end_write(Buffer buffer) noexcept:
 
 
 cdef int _separate(StorageReference x) except -1:
-    """Copy the block for the storage of `x`; others that looked at it keep the old one.
+    """Copy the block for the storage of `x`. Other sharers keep the old block.
 
-    It may come to nothing, if the storage changes meanwhile: the caller looks again.
+    Do nothing if the storage changes during the copy: the caller checks, and tries again.
     """
     cdef Buffer old = <Buffer>x.buffer
     cdef Buffer new
@@ -454,9 +453,9 @@ cdef int _separate(StorageReference x) except -1:
     new = new_buffer(block)
     if x.stored is not array or old.epoch != epoch or (x.next_in_storage == NULL) != is_alone:
         return 0
-    # First the steps that may fail, then the exchange.
+    # First all steps that can fail, then the exchange.
     arrays = [block] if is_alone else _moved_arrays(x, old, new)
-    # Creating arrays may run the collector, which may end tensors of the ring.
+    # Creating arrays can run the garbage collector, which may free tensors of the ring.
     if x.stored is not array or old.epoch != epoch or _count_ring(x) != len(arrays):
         return 0
     old.epoch += 1
@@ -469,12 +468,12 @@ cdef int _separate(StorageReference x) except -1:
 
 
 cdef cnp.ndarray _same_place(cnp.ndarray array, Buffer old, Buffer new):
-    """Return `array`, which lies over `old`, as it lies over `new`, of the same layout."""
+    """Return `array`, a view of `old`, as the same view of `new`, which has the same layout."""
     return array_at(new.root, <char*>cnp.PyArray_DATA(array) - old.data, array)
 
 
 cdef list _moved_arrays(StorageReference x, Buffer old, Buffer new):
-    """Return the arrays of the ring of `x`, in its order, as they lie over `new`."""
+    """Return the arrays of the ring of `x`, in the order of the ring, as views of `new`."""
     cdef PyObject* each = <PyObject*>x
     moved = []
     while True:
@@ -494,7 +493,7 @@ cdef Py_ssize_t _count_ring(StorageReference x) noexcept:
 
 
 cdef void _exchange(PyObject* x, cnp.ndarray array, Buffer new) noexcept:
-    """Let `x` lie over `new`; without a reference to `x`, whose deallocation may have begun."""
+    """Move `x` to `new`. Take no reference to `x`, because its deallocation may have begun."""
     cdef PyObject* before = (<StorageReference>x).buffer
     if (<Buffer>before).member == x:
         (<Buffer>before).member = NULL
@@ -541,7 +540,7 @@ def on_same_storage(StorageReference x not None) -> list[StorageReference]:
 
 
 def members_of(Buffer buffer not None) -> list[StorageReference]:
-    """Return the tensors and handles of one storage on `buffer`, which may have several storages."""
+    """Return the tensors and handles of one storage on `buffer`. A buffer can have several storages."""
     cdef object x = None if buffer.member == NULL else promoted(buffer.member)
     return [] if x is None else on_same_storage(x)
 
@@ -556,12 +555,12 @@ def relatives(StorageReference x not None) -> list[StorageReference]:
 
 
 def history_group_of(StorageReference x not None) -> int:
-    """Return the number of the group with which `x` shares memory and gradient history."""
+    """Return the history group of `x`: tensors of a group share memory and gradient history."""
     return x.history_group
 
 
 def join_storage(StorageReference x not None, StorageReference other not None, long group) -> None:
-    """Move `x` to the storage of `other`, over whose block its array lies."""
+    """Move `x` to the storage of `other`. The array of `x` must lie in the memory of `other`."""
     cdef cnp.ndarray array = array_of(x)
     cdef Buffer buffer = other.buffer_or_null()
     if buffer is None or array is None or not buffer.contains(array):
@@ -574,7 +573,7 @@ def join_storage(StorageReference x not None, StorageReference other not None, l
 
 
 def _holders():
-    """Yield the holders of each large buffer, without external memory."""
+    """Yield a `Held` for each large buffer, except for external memory."""
     for buffer in listed_buffers():
         if (<Buffer>buffer).is_external:
             continue

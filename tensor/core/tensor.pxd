@@ -1,4 +1,4 @@
-"""Tensors, and how they are made. For `cimport`."""
+"""Tensors, and functions that create them. For `cimport`."""
 
 cimport numpy as cnp
 from cpython.ref cimport PyObject
@@ -18,24 +18,24 @@ cdef class Handle(StorageReference):
 cdef extern from "Python.h":
     PyObject* type_of "(PyObject *)Py_TYPE"(object x)
 
-# The class of the tensors that operations make.
+# The class of the tensors that ops create.
 cdef PyObject* tensor_type
 
 
 cdef inline bint is_tensor(object x):
-    """Tell whether `x` is a tensor: of that class at once, for it has some 30 bases to look through."""
+    """Return whether `x` is a tensor. Check the type first: isinstance has to search some 30 base classes."""
     return type_of(x) == tensor_type or isinstance(x, TensorCore)
 
 
-# A tensor that holds nothing yet, and is neither counted nor registered.
+# Return a tensor without memory, not counted and not registered.
 cdef TensorCore new_tensor()
-# A new tensor over a new array, counted and registered with the current scope.
+# Return a tensor over the new array, counted and registered with the current scope.
 cpdef TensorCore wrap(cnp.ndarray array)
-# The same, owned by no scope: a gradient, an optimizer's state.
+# Return a tensor over the new array, owned by no scope: for gradients and the state of optimizers.
 cpdef TensorCore wrap_unowned(cnp.ndarray array)
-# A new tensor with the values of `share`.
+# Return a new tensor with the values of `share`.
 cpdef TensorCore wrap_share(Share share)
 cpdef TensorCore wrap_share_unowned(Share share)
-# A new tensor over `out`, found by NumPy in `array`, that of `x`: on the same storage, or a copy that NumPy
-# needed.
+# Return a tensor over `out`, which NumPy computed from `array`, the array of `x`. If `out` is a view, the
+# tensor joins the storage of `x`; else it owns the copy.
 cpdef TensorCore view_of(TensorCore x, cnp.ndarray array, cnp.ndarray out)

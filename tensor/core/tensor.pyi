@@ -4,7 +4,7 @@ from tensor._dtypes import Array
 from tensor.core.storage import StorageReference
 from tensor.memory.buffer import Share
 
-if TYPE_CHECKING:  # Checkers then read the operations before the class that they make up.
+if TYPE_CHECKING:  # so that type checkers read the operations before the class that uses them
     from tensor._tensor import Tensor
 
 class TensorCore(StorageReference):

@@ -1,4 +1,4 @@
-"""The core of a tensor: its reference to a storage, the creation of tensors, and moves of their memory."""
+"""The core of a tensor: its storage reference, the creation of tensors, and moves of their memory."""
 
 cimport numpy as cnp
 from cpython.ref cimport Py_INCREF, PyObject
@@ -28,7 +28,7 @@ cdef extern from "Python.h":
         object (*tp_new)(PyTypeObject* kind, object arguments, PyObject* names)
 
 cdef str _MOVED = "its handle was moved by move_handle()"
-# The class of the tensors that operations create.
+# The class of the tensors that ops create.
 cdef PyObject* tensor_type = NULL
 cdef long _last_group = 0
 
@@ -37,7 +37,7 @@ cdef class TensorCore(StorageReference):
     """The base of `Tensor`, which adds the operations."""
 
     def __init__(self, *arguments, **options):
-        # A tensor is complete, and registered, when it is made.
+        # Tensors are complete, and registered, after __new__.
         pass
 
     def __enter__(self):
@@ -50,8 +50,8 @@ cdef class TensorCore(StorageReference):
     def move_handle(self) -> Handle:
         """Return the tensor's reference to its memory as a `Handle`, and leave the tensor empty.
 
-        Its gradient and its history go with it. No counter moves. The emptied tensor keeps its place in its
-        scope until something takes it (``DisposeScope.replace_with``).
+        The gradient and the history move too. No counter changes. The emptied tensor keeps its place in its
+        scope until something replaces it (``DisposeScope.replace_with``).
 
         Examples
         --------
@@ -70,9 +70,9 @@ cdef class TensorCore(StorageReference):
 
     @classmethod
     def from_handle(cls, Handle handle not None):
-        """Return a tensor that takes over `handle`, and leave the handle empty. No scope owns it.
+        """Return a tensor that takes over the memory of `handle`, which is then empty. No scope owns it.
 
-        No counter moves: it goes on as the tensor whose handle it was.
+        No counter changes: the new tensor replaces the one that the handle came from.
 
         Examples
         --------
@@ -86,12 +86,12 @@ cdef class TensorCore(StorageReference):
         return x
 
     def _replace(self, StorageReference giver not None, str ending) -> None:
-        """Take over the memory of `giver` and its place in its scope. Errors about `giver` say `ending`."""
+        """Take over the memory of `giver`, and its place in its scope. Errors about `giver` give `ending`."""
         move_storage(giver, self, ending)
         hand_over_place(giver, self)
 
     def _raise_if_not_donatable(self) -> None:
-        """Raise an error when this is empty, or a parameter, which belongs to its module."""
+        """Raise an error if this tensor is empty, or is a parameter, which belongs to its module."""
         if is_empty(self):
             self._raise_disposed()
         if type_of(self) != tensor_type:
@@ -103,7 +103,8 @@ cdef class TensorCore(StorageReference):
     def _given_away(self, str ending not None) -> TensorCore:
         """Return a tensor with all that this has, its place in its scope too; `ending` is for errors.
 
-        Where others look at the memory (views, aliases, arrays), it gets a clone: nobody sees its writes.
+        If views, aliases or exported arrays share the memory, return a clone, so that they do not see its
+        writes.
         """
         cdef TensorCore taker
         self._raise_if_not_donatable()
@@ -120,7 +121,7 @@ cdef class TensorCore(StorageReference):
     def _lie_over(self, cnp.ndarray array not None) -> None:
         """Exchange the memory for that of the new `array`; without history."""
         cdef Buffer buffer = new_buffer(array)
-        if is_empty(self):  # also if the new buffer made the collector run
+        if is_empty(self):  # creating the buffer may have run the garbage collector
             self._raise_disposed()
         self.let_go_of_memory()
         lay(self, array, buffer)
@@ -171,7 +172,7 @@ cdef class TensorCore(StorageReference):
 
 
 cdef class Handle(StorageReference):
-    """A tensor's reference to its storage on its way to another tensor. An unused handle releases the memory.
+    """A reference to a tensor's storage, to move it to another tensor. An unused handle releases the memory.
 
     Examples
     --------
@@ -199,7 +200,7 @@ cdef class Handle(StorageReference):
 
 
 cdef bint _is_seen_outside(StorageReference x) noexcept:
-    """Tell whether exported arrays, or the owner of borrowed memory, see writes."""
+    """Return whether exported arrays, or the owner of borrowed memory, see writes."""
     return x.buffer != NULL and ((<Buffer>x.buffer).exports > 0 or (<Buffer>x.buffer).is_borrowed)
 
 
@@ -207,21 +208,21 @@ cdef bint _is_seen_outside(StorageReference x) noexcept:
 
 
 def use_tensor_type(kind: type) -> None:
-    """Let operations make tensors of `kind` from now on."""
+    """Set the class of the tensors that ops create."""
     global tensor_type
     Py_INCREF(kind)  # never freed
     tensor_type = <PyObject*>kind
 
 
 cdef TensorCore new_tensor():
-    # Tensor's own __new__ tells users what to write instead.
+    # Bypass Tensor.__new__, which raises an error with advice for users.
     return <TensorCore>(<PyTypeObject*>TensorCore).tp_new(<PyTypeObject*>tensor_type, (), NULL)
 
 
 cpdef TensorCore wrap(cnp.ndarray array):
-    """Return a new tensor over the new `array`, counted and registered with the current scope.
+    """Return a tensor over the new `array`, counted and registered with the current scope.
 
-    A small one takes the values alone, and the array goes: nobody else may look at it.
+    A small tensor copies the values and drops the array, so no other code may use the array.
     """
     cdef TensorCore x = new_tensor()
     if not take_values(&x.inlined, array):
@@ -231,7 +232,7 @@ cpdef TensorCore wrap(cnp.ndarray array):
 
 
 cpdef TensorCore wrap_unowned(cnp.ndarray array):
-    """Return a new tensor over the new `array` that no scope owns: a gradient, an optimizer's state."""
+    """Return a tensor over the new `array`, owned by no scope: for gradients and the state of optimizers."""
     cdef Buffer buffer = new_buffer(array)
     cdef TensorCore x = new_tensor()
     lay(x, array, buffer)
@@ -248,7 +249,7 @@ cpdef TensorCore wrap_share(Share share):
 
 
 cpdef TensorCore wrap_share_unowned(Share share):
-    """Return what ``wrap_share`` does, owned by no scope."""
+    """Return a new tensor with the values of `share`, owned by no scope."""
     cdef TensorCore x = new_tensor()
     lay(x, share.array, share.buffer)
     register_unowned(x)
@@ -256,17 +257,17 @@ cpdef TensorCore wrap_share_unowned(Share share):
 
 
 def wrap_borrowed(cnp.ndarray array not None) -> TensorCore:
-    """Return a tensor over `array`, whose memory is external: writes change it, and clones copy at once.
+    """Return a tensor over the external memory of `array`. Writes change that memory; clones copy at once.
 
-    The root of `array` has an `External` as its base.
+    The base of the root array of `array` is an `External`.
     """
     return _wrap_external(array, True)
 
 
 def wrap_mapped(cnp.ndarray array not None) -> TensorCore:
-    """Return a tensor over the read-only `array`, whose memory is external and does not change.
+    """Return a tensor over the read-only external memory of `array`, which must not change.
 
-    Values are shared as any are; the first write copies.
+    Clones share the memory, and the first write copies it.
     """
     return _wrap_external(array, False)
 
@@ -280,17 +281,17 @@ cdef TensorCore _wrap_external(cnp.ndarray array, bint is_borrowed):
 
 
 def wrap_snapshot(TensorCore x not None) -> TensorCore:
-    """Return a new tensor with the values of `x`, without history: their memory is shared until a write."""
+    """Return a new tensor with the values of `x`, without history. The first write to either one copies."""
     return wrap_share(take_snapshot_to_write(x))
 
 
 def wrap_snapshot_unowned(TensorCore x not None) -> TensorCore:
-    """Return what ``wrap_snapshot`` does, owned by no scope."""
+    """Return a new tensor with the values of `x`, without history, owned by no scope."""
     return wrap_share_unowned(take_snapshot_to_write(x))
 
 
 cpdef TensorCore view_of(TensorCore x, cnp.ndarray array, cnp.ndarray out):
-    """Return a tensor over `out`, which NumPy found in `array`, that of `x`: a view, or a copy."""
+    """Return a tensor over `out`, which NumPy computed from `array`, the array of `x`: a view or a copy."""
     cdef TensorCore y = new_tensor()
     cdef cnp.ndarray now
     cdef Buffer buffer
@@ -298,7 +299,7 @@ cpdef TensorCore view_of(TensorCore x, cnp.ndarray array, cnp.ndarray out):
         now = x.stored
         if now is None:
             x._raise_disposed()
-        # Meanwhile a write on another thread moved `x` to new memory.
+        # A write on another thread moved `x` to new memory in the meantime.
         out = _found_again(now, array, out)
         array = now
     if array is None:
@@ -316,19 +317,19 @@ cpdef TensorCore view_of(TensorCore x, cnp.ndarray array, cnp.ndarray out):
 
 
 cdef cnp.ndarray _found_again(cnp.ndarray array, cnp.ndarray before, cnp.ndarray out):
-    """Return in `array` what `out` is in `before`, from where a write has moved it."""
+    """Return in `array` the view that `out` is of `before`, from which a write moved the values."""
     cdef cnp.ndarray root = root_of(array)
     cdef Py_ssize_t offset
     if root_of(out) is not root_of(before):
-        return out  # a copy that NumPy needed
+        return out  # NumPy made a copy
     if (<object>array).strides != (<object>before).strides:
-        return copy_array(out)  # moved without the gaps between its elements: no place is that of `out`
+        return copy_array(out)  # the move removed gaps between elements, so `out` has no counterpart
     offset = <char*>cnp.PyArray_DATA(out) - <char*>cnp.PyArray_DATA(before)
     return array_at(root, <char*>cnp.PyArray_DATA(array) - <char*>cnp.PyArray_DATA(root) + offset, out)
 
 
 def detached(TensorCore x not None) -> TensorCore:
-    """Return a new leaf on the storage of `x`, with a history of its own."""
+    """Return a new leaf on the storage of `x`, with its own history."""
     global _last_group
     cdef cnp.ndarray array = array_of(x)
     cdef TensorCore y = view_of(x, array, array)

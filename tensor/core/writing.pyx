@@ -1,4 +1,4 @@
-"""Writes to tensors, as blocks of a ``with`` statement."""
+"""Context managers for writes to tensors."""
 
 cimport cython
 cimport numpy as cnp
@@ -13,8 +13,8 @@ cnp.import_array()
 cdef class writing:
     """The array of a tensor for a write: ``with writing(x) as array: array[...] = 1``.
 
-    Who shares the values keeps the old ones: the memory is copied first, if need be. Clones that are taken
-    while the write is at work do not see it go on.
+    If other tensors share the values, the memory is copied first, so that they keep the old values. Clones
+    taken during the write do not see its later changes.
     """
 
     cdef StorageReference x
@@ -34,17 +34,17 @@ cdef class writing:
             end_write(buffer)
 
     def __dealloc__(self):
-        # An interrupt may come between the entry and the block.
+        # An interrupt may arrive between __enter__ and the block.
         if self.buffer is not None:
             end_write(self.buffer)
 
 
 @cython.final
-@cython.no_gc_clear  # if the collector cleared `buffers`, the writes would never end
+@cython.no_gc_clear  # if the garbage collector cleared `buffers`, the writes would never end
 cdef class writing_all:
-    """The arrays of several tensors for a write to all of them: what ``writing`` does for one.
+    """The arrays of several tensors for a write to all of them, as ``writing`` does for one.
 
-    All memory that it takes is there before the block begins.
+    All copies are made before the block runs.
     """
 
     cdef list tensors
@@ -59,7 +59,7 @@ cdef class writing_all:
         try:
             for x in self.tensors:
                 self.buffers.append(begin_write(x))
-                # Read now: while the others are prepared, another thread may dispose this one.
+                # Read the array now: another thread may dispose this tensor while others are prepared.
                 arrays.append((<StorageReference>x).stored)
         except BaseException:
             self._end()

@@ -1,4 +1,4 @@
-"""Tensors over memory of others, without a copy: buffers and bare addresses."""
+"""Tensors over external memory, without a copy: buffers and bare addresses."""
 
 cimport numpy as cnp
 
@@ -26,44 +26,44 @@ cdef dict _KNOWN = KNOWN
 
 
 def from_blob(buffer, shape, dtype, *, strides=None, offset=0, on_release=None, device=None):
-    r"""Return a tensor over the memory of `buffer`, without a copy: both see each other's writes.
+    r"""Return a tensor over the memory of `buffer`, without a copy. Both see each other's writes.
 
-    The tensor holds the buffer's export: until the last tensor, view, alias and exported array over it is
-    gone, the buffer can't be resized or closed (``BufferError``); after that, at once, it can. Over read-only
-    memory the first write makes a private copy. A clone never sees a write through the buffer.
+    The tensor holds the buffer's export. The buffer can't be resized or closed (``BufferError``) until the
+    last tensor, view, alias and exported array over it is freed. If the memory is read-only, the first write
+    makes a private copy. A clone never sees a write through the buffer.
 
     Parameters
     ----------
     buffer
-        bytes, bytearray, ``array.array``, memoryview, ``mmap``, the ``buf`` of a ``SharedMemory``, a NumPy
-        array or memmap: anything with the buffer protocol and no gaps. Its own format does not matter.
+        An object with the buffer protocol and contiguous memory: bytes, bytearray, ``array.array``,
+        memoryview, ``mmap``, the ``buf`` of a ``SharedMemory``, a NumPy array or memmap. Its own format is
+        ignored.
     shape
-        The sizes of the result.
+        The shape of the result.
     dtype
-        What the bytes are read as, in the machine's byte order. Any address will do; an aligned one is
-        quicker.
+        The dtype of the elements, in native byte order. The data need not be aligned; aligned data is faster.
     strides
-        How far apart neighbours are in each dimension, in elements, as in ``x.stride()`` and PyTorch (NumPy
-        counts bytes). None or ``()``: one after the other, the last dimension fastest.
+        The strides in elements, as in ``x.stride()`` and PyTorch (NumPy counts bytes). None or ``()``: C
+        order.
     offset
-        Where the first element is, in bytes, as file formats and ``numpy.frombuffer`` count.
+        The offset of the first element in bytes, as in ``numpy.frombuffer``.
     on_release
-        Called without arguments, once, as soon as the last holder has let go and the buffer may be closed.
-        On any thread: whichever let go. What it raises goes to ``sys.unraisablehook``. A callback that
-        refers to the tensor itself would keep it alive to the end of the program. There tensors that are left
-        are disposed before modules are taken apart, so that it is called; not so where an exported array
-        (``x.numpy()``) is left.
+        Called once, without arguments, when the last holder releases the buffer. It runs on the thread that
+        releases it. Its exceptions go to ``sys.unraisablehook``. A callback that refers to the tensor keeps
+        it alive until the end of the program. At exit, remaining tensors are disposed before modules are torn
+        down, so that the callback runs. It does not run for memory that an exported array (``x.numpy()``)
+        still uses.
     device
         ``"cpu"``, or None.
 
     Raises
     ------
     ValueError
-        If shape, strides and offset do not lie within the buffer, are negative, or put two elements into one
-        place; if `dtype` is not in the machine's byte order. Nothing is held then, and `on_release` is not
-        called. When creation fails later, for want of memory, it is.
+        If shape, strides and offset exceed the buffer, are negative, or let two elements overlap; or if
+        `dtype` does not have native byte order. Then the buffer is not held, and `on_release` is not called.
+        If creation fails later, because memory is short, `on_release` is called.
     TypeError
-        If `buffer` is no buffer, or `dtype` none that tensors hold.
+        If `buffer` does not support the buffer protocol, or tensors do not support `dtype`.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def from_blob(buffer, shape, dtype, *, strides=None, offset=0, on_release=None, 
     cdef External external = None
     cdef tuple sizes = _sizes(shape)
     cdef cnp.dtype kind = _native("from_blob", dtype)
-    # Without any strides the elements follow each other, as in tch-rs.
+    # Empty strides mean C order, as in tch-rs.
     cdef object steps = None if strides is None or not len(strides) else _strides("from_blob", sizes, strides)
     cdef object nbytes = _span("from_blob", sizes, kind, steps)
     require_cpu(device)
@@ -107,39 +107,39 @@ def from_blob(buffer, shape, dtype, *, strides=None, offset=0, on_release=None, 
         external.on_release = on_release
         if steps is None:
             return wrap_borrowed(external.over_exported(start, sizes, kind))
-        # All bytes are the root: a write that must copy finds each view's elements in it by their offset.
+        # The root array covers all bytes: a write that must copy finds each view's elements by their offset.
         return _strided(external.over_exported(start, (nbytes,), uint8), sizes, kind, steps)
     except BaseException as error:
-        # The frames in the traceback would keep the buffer as long as somebody keeps the error.
+        # The traceback's frames would keep the buffer as long as the error is stored.
         source = held = external = None
         _clear_frames(error)
         raise
 
 
 def from_address(address, shape, dtype, *, strides=None, owner=None, on_release=None):
-    """Return a tensor over memory at `address`, without a copy. Unsafe: nothing checks what is there.
+    """Return a tensor over the memory at `address`, without a copy. Unsafe: the address is not checked.
 
-    The caller's word is all there is: that the memory is there, can be written, and stays until the last
-    tensor, view, alias and exported array over it is gone. A wrong address, shape or stride, or memory freed
-    too early, reads garbage, overwrites what belongs to others, or ends the process. Where there is a
-    buffer, `from_blob` does the same and checks.
+    The caller guarantees that the memory exists, is writable, and stays valid until the last tensor, view,
+    alias and exported array over it is freed. A wrong address, shape or stride, or memory freed too early,
+    reads garbage, overwrites other data, or crashes the process. If there is a buffer, use `from_blob`, which
+    checks.
 
     Parameters
     ----------
     address
-        Of the first element, as an integer (``ctypes.addressof(x)``).
+        The address of the first element, as an integer (``ctypes.addressof(x)``).
     strides
-        In elements, as in `from_blob`.
+        The strides in elements, as in `from_blob`.
     owner
-        An object to hold meanwhile, so that the memory stays. Let go before `on_release` is called.
+        An object to keep alive with the memory. It is released before `on_release` is called.
     on_release
         As in `from_blob`.
 
     Raises
     ------
     ValueError
-        If `address` is null, negative or beyond what is addressable, or shape or strides are none. Nothing
-        is held then, and `on_release` is not called.
+        If `address` is null, negative or too large, or if shape or strides are invalid. Then `owner` is not
+        held, and `on_release` is not called.
 
     Examples
     --------
@@ -175,14 +175,14 @@ def from_address(address, shape, dtype, *, strides=None, owner=None, on_release=
 
 
 cdef int _clear_frames(object error) except -1:
-    from traceback import clear_frames  # here: `import tensor` is 1% quicker without
+    from traceback import clear_frames  # imported here, because it makes `import tensor` 1% slower
 
     clear_frames(error.__traceback__)
     return 0
 
 
 cdef tuple _sizes(object shape):
-    # The usual shape at once: a call would take a sixth of `from_blob`.
+    # Check the common case inline: a call would take a sixth of the time of `from_blob`.
     if type(shape) is not tuple:
         return shape_of(shape)
     for n in <tuple>shape:
@@ -211,12 +211,12 @@ cdef Exported _exported(object buffer):
 
 
 cdef Exported _mapping_of(cnp.ndarray array):
-    # A memmap refers to its mmap but doesn't keep it from being closed.
+    # A memmap refers to its mmap, but does not prevent closing it.
     root = owner_of(array).base
     try:
         return None if root is None else Exported(root)
     except TypeError:
-        return None  # no exporter: the reference that the array holds must do
+        return None  # not an exporter: rely on the reference that the array holds
 
 
 cdef object _strided(cnp.ndarray block, tuple shape, object dtype, tuple strides):
@@ -230,8 +230,8 @@ cdef object _strided(cnp.ndarray block, tuple shape, object dtype, tuple strides
 def _end_what_is_borrowed():
     """Dispose tensors over memory whose end somebody wants to hear of, while all that they may call is there.
 
-    The collector does not see that an array refers to its memory. So if the callback refers to the module of
-    the tensor, that module and its open files are never finalized.
+    The garbage collector does not see that an array refers to its memory. So if a callback refers to the
+    module of the tensor, that module and its open files would never be finalized.
     """
     _dispose_what_is_cared_for()
     # Memory at which exported arrays look is the operating system's to take back.
@@ -260,7 +260,7 @@ cdef object _native(str op, object dtype):
 
 
 cdef object _span(str op, tuple shape, cnp.dtype dtype, tuple strides):
-    """Return how many bytes there are from the first to the last; strides in elements, None for packed."""
+    """Return the bytes from the first to the last element. Strides count elements; None means C order."""
     size = shape[0] if len(shape) == 1 else prod(shape)
     nbytes = size * dtype.itemsize
     if strides is None and 0 < nbytes <= sys.maxsize:
@@ -270,7 +270,7 @@ cdef object _span(str op, tuple shape, cnp.dtype dtype, tuple strides):
         last = 0
         for n, step in zip(shape, strides):
             last += (n - 1) * step
-    # Also without elements, since NumPy counts them in a machine word.
+    # Check the sizes of an empty shape too, because NumPy multiplies them in a machine word.
     most = size or prod(filter(None, shape))
     if strides:
         most = max(most, *strides)

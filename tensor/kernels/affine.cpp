@@ -8,7 +8,7 @@ namespace disposescope::kernels::DISPOSESCOPE_SIMD {
 
 namespace {
 
-// nan is no less than 0: it stays.
+// A comparison with nan is false, so nan stays nan.
 template <typename T>
 DISPOSESCOPE_INLINE T rectified(T x) {
     return x <= T(0) ? T(0) : x;
@@ -29,7 +29,8 @@ void finish(void* context, std::ptrdiff_t start, std::ptrdiff_t end) {
     }
 }
 
-// So many rows of a unit, from where `x` and `out` point to; `turned` has a row of the weight's values for each input.
+// Compute `count` rows of a unit, starting at `x` and `out`. `turned` has a row of weight values for each
+// input.
 template <typename T, int count>
 void few_inputs_rows(const ThinMap& own, const T* x, const T* turned, const T* bias, T* out, std::ptrdiff_t columns) {
     using P = Pack<T>;
@@ -74,8 +75,8 @@ void few_inputs(void* context, std::ptrdiff_t start, std::ptrdiff_t end) {
     }
 }
 
-// The results of so many rows from `row` on, and of so many columns. Products are added up in packs over 4,096 elements,
-// and those sums as doubles.
+// Compute a tile of `rows` by `columns` results, starting at `row`, `column`. Products are summed in packs
+// over 4,096 elements, and these sums as doubles.
 template <typename T, int rows, int columns>
 void few_outputs_tile(const ThinMap& own, std::ptrdiff_t row, std::ptrdiff_t column) {
     using P = Pack<T>;
@@ -111,7 +112,7 @@ void few_outputs_tile(const ThinMap& own, std::ptrdiff_t row, std::ptrdiff_t col
         }
 }
 
-// As many sums at a time as there are registers for.
+// As many sums at a time as fit into registers.
 template <typename T>
 constexpr int tile = Pack<T>::parts == 1 ? 4 : 2;
 

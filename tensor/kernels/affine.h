@@ -1,5 +1,5 @@
-// What affine maps (x @ weight.T + bias, then perhaps ReLU) do beside the matrix product, and those of few inputs or
-// of few outputs from end to end: for these a BLAS takes two to four times as long. See simd.h.
+// Affine maps (x @ weight.T + bias, optionally followed by ReLU): the steps after the matrix product, and
+// complete kernels for few inputs or few outputs, where a BLAS takes two to four times as long. See simd.h.
 
 #pragma once
 
@@ -7,8 +7,8 @@
 
 namespace disposescope::kernels {
 
-// A matrix of `columns` values a row, to each of which `bias` (or null) is added in place; then what is
-// negative becomes 0, if so wished.
+// Add `bias` (or null), one value for each column, to a matrix in place; then set negative values to 0 if
+// requested.
 struct Finish {
     void* out;
     const void* bias;
@@ -16,7 +16,7 @@ struct Finish {
     bool is_rectified;
 };
 
-// A whole map of a matrix of `rows` by `inner` values; `bias` may be null.
+// A complete affine map of a matrix of shape (rows, inner). `bias` may be null.
 struct ThinMap {
     std::ptrdiff_t rows, inner, columns;
     const void* x;
@@ -26,16 +26,17 @@ struct ThinMap {
     bool is_rectified;
 };
 
-// Of few inputs a unit is so many rows and columns of the result; of few outputs it is so many rows. In both, each of two
-// threads gets half of the rows of a small batch: so the second map of a network reads what its own core has cached.
+// The size of a unit of work: rows and columns of the result for few inputs, rows for few outputs. In both
+// cases, each of two threads gets half of the rows of a small batch. So the next layer reads data in its own
+// core's cache.
 constexpr std::ptrdiff_t most_inputs = 8, rows_of_few_inputs = 32, columns_of_few_inputs = 512;
 constexpr std::ptrdiff_t rows_of_few_outputs = 4;
 
 struct Affine {
-    // The rows from `start` to `end` of a `Finish`.
+    // Process the rows from `start` to `end` of a `Finish`.
     void (*finish_single)(void* finish, std::ptrdiff_t start, std::ptrdiff_t end);
     void (*finish_double)(void* finish, std::ptrdiff_t start, std::ptrdiff_t end);
-    // The units from `start` to `end` of a `ThinMap`, of floats and of doubles.
+    // Process the units from `start` to `end` of a `ThinMap`, for floats and doubles.
     void (*few_inputs[2])(void* map, std::ptrdiff_t start, std::ptrdiff_t end);
     void (*few_outputs[2])(void* map, std::ptrdiff_t start, std::ptrdiff_t end);
 };

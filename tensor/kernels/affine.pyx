@@ -1,7 +1,8 @@
 """Affine maps: a matrix product, and in one pass over its result the bias and a ReLU.
 
-To be called where kernels run (`tensor.kernels.context`): NumPy warns of floating-point flags that its BLAS
-has set, and some have set them though all results are finite (OpenBLAS 0.3.23, by NumPy's issue 24067).
+Call them inside a kernel context (`tensor.kernels.context`). Otherwise NumPy warns about floating-point flags
+that its BLAS has set. Some BLAS set them even if all results are finite (OpenBLAS 0.3.23, according to NumPy
+issue 24067).
 """
 
 cimport numpy as cnp
@@ -52,22 +53,22 @@ cdef object _matmul = np.matmul
 cdef object _add = np.add
 
 cdef enum:
-    MOST_DIMENSIONS = 32  # of inputs whose first ones are joined
+    MOST_DIMENSIONS = 32  # of an input whose leading dimensions are joined
 
-# Of maps of few outputs: how many, and from how many inputs on; and from how many products on these pay.
+# For maps with few outputs: at most so many outputs, at least so many inputs, and at least so many products.
 cdef Py_ssize_t _MOST_OUTPUTS = 16, _LONG_ROW = 1024, _FEW_PRODUCTS = 4096
 
-# Elements that a thread takes at a time: some 5 us.
+# The elements that a thread takes at a time, for about 5 us.
 cdef Py_ssize_t _AT_ONCE = 1 << 15
 
 
 cpdef cnp.ndarray affine(cnp.ndarray x, cnp.ndarray weight, object bias, bint is_rectified):
-    """Return ``x @ weight.T + bias``, negative values raised to 0 if `is_rectified`, in a new array.
+    """Return ``x @ weight.T + bias`` in a new array. If `is_rectified`, set negative values to 0.
 
     Raises
     ------
     ValueError
-        If the shapes do not fit.
+        If the shapes do not match.
     """
     cdef cnp.ndarray out
     _require_fitting(x, weight, bias)
@@ -146,7 +147,7 @@ cdef cnp.ndarray _new_result(cnp.ndarray x, cnp.ndarray weight):
 cdef cnp.ndarray _in_one_pass(
     cnp.ndarray x, cnp.ndarray weight, object bias, bint is_rectified, Loop function, cnp.ndarray mapped
 ):
-    """Return what `finished_product` says of the map, `bias` fitting it; None where a BLAS is quicker."""
+    """Return the result of `finished_product` for the map, or None if a BLAS is faster. `bias` fits."""
     cdef int ndim = cnp.PyArray_NDIM(x)
     cdef cnp.ndarray out
     if (
@@ -158,7 +159,7 @@ cdef cnp.ndarray _in_one_pass(
         return None
     if ndim == 2:
         return finished_product(x, weight, True, bias, is_rectified, function, mapped)
-    # One product: NumPy would make several.
+    # One product over the joined dimensions: NumPy would compute several.
     *sizes, inner = (<object>x).shape
     x = (<object>x).reshape(-1, inner)
     out = finished_product(x, weight, True, bias, is_rectified, function, mapped)
@@ -166,7 +167,7 @@ cdef cnp.ndarray _in_one_pass(
 
 
 cdef cnp.ndarray _thin(cnp.ndarray x, cnp.ndarray weight, object bias, bint is_rectified):
-    """Return the map where it has few inputs or few outputs; None where BLAS is as quick."""
+    """Return the map if it has few inputs or few outputs; None if a BLAS is as fast."""
     cdef ThinMap map
     cdef int i, ndim = cnp.PyArray_NDIM(x)
     cdef Py_ssize_t units, grain
@@ -214,7 +215,7 @@ cdef inline bint _is_one_each(cnp.ndarray bias, Py_ssize_t count) noexcept:
 
 
 cdef inline bint _is_plain(cnp.ndarray array) noexcept:
-    """Tell whether the loops here take `array`: single or double floats, one behind the other."""
+    """Return whether the loops here support `array`: C-contiguous float32 or float64."""
     cdef int number = cnp.PyArray_TYPE(array)
     return (number == cnp.NPY_FLOAT or number == cnp.NPY_DOUBLE) and cnp.PyArray_ISCARRAY_RO(array)
 
@@ -230,23 +231,23 @@ cdef cnp.ndarray _product(cnp.ndarray x, cnp.ndarray weight):
     if cnp.PyArray_NDIM(x) < 2 or not _is_plain(x) or not _is_alike(weight, x) or cnp.PyArray_SIZE(x) == 0:
         result = _matmul_of_stacks(x, by)
         return <cnp.ndarray>result if type(result) is cnp.ndarray else np.asarray(result)
-    # One product: NumPy would make several.
+    # One product over the joined dimensions: NumPy would compute several.
     *sizes, inner = (<object>x).shape
     return product((<object>x).reshape(-1, inner), by).reshape(*sizes, cnp.PyArray_DIM(weight, 0))
 
 
 cdef object _matmul_of_stacks(cnp.ndarray a, cnp.ndarray b):
-    """Return ``np.matmul(a, b)``, at once where that is empty.
+    """Return ``np.matmul(a, b)``, with a shortcut for empty results.
 
-    NumPy goes through all matrices of a stack, also through 2**40 of them that have no element.
+    NumPy iterates over all matrices of a stack, even over 2**40 matrices without elements.
     """
     if cnp.PyArray_SIZE(a) != 0 and cnp.PyArray_SIZE(b) != 0:
         return _matmul(a, b)
     try:
         sizes = np.broadcast_shapes(_sizes_of_stack(a), _sizes_of_stack(b))
     except ValueError:
-        return _matmul(a, b)  # which says what does not fit
-    # Of one matrix of each stack: it tells the dtype and the last sizes, and whether these fit.
+        return _matmul(a, b)  # raises the error for shapes that do not match
+    # Multiply one matrix of each stack, to get the dtype and the last sizes, and to check them.
     first = slice(1)
     one = _matmul(a[(first,) * len(_sizes_of_stack(a))], b[(first,) * len(_sizes_of_stack(b))])
     shape = sizes + one.shape[len(sizes):]
@@ -272,13 +273,13 @@ cdef int _finish(cnp.ndarray out, object bias, bint is_rectified) except -1:
     if size <= _AT_ONCE:
         kernel(&finish, 0, size // columns)
         return 0
-    with nogil:  # `out` is new, nobody else has it; who passed `bias` holds it
+    with nogil:  # `out` is new, so no other code uses it; the caller holds `bias`
         parallel_for(size // columns, max(1, _AT_ONCE // columns), kernel, &finish)
     return 0
 
 
 def matrix_product(a, b):
-    """Return ``np.matmul(a, b)``, sooner for floats of most shapes."""
+    """Return ``np.matmul(a, b)``, faster for float32 and float64 in most shapes."""
     cdef cnp.ndarray x, weight, out
     if type(a) is not cnp.ndarray or type(b) is not cnp.ndarray:
         return _matmul(a, b)
@@ -302,7 +303,7 @@ def matrix_product(a, b):
 
 
 def affine_by_input(xp, g, weight):
-    """Return the gradient of the input of an affine map; `g` is that of its output."""
+    """Return the gradient of the input of an affine map; `g` is the gradient of its output."""
     if g.ndim <= 2:
         return xp.matmul(g, weight)
     *sizes, _ = g.shape
@@ -319,12 +320,12 @@ def affine_by_weight(xp, g, input):
 
 
 def affine_by_bias(xp, g):
-    """Return the gradient of the bias, whose rows are yet to be added up."""
+    """Return the gradient of the bias, not yet summed over rows."""
     return g if g.ndim <= 2 else _rows(xp, g)
 
 
 cdef object _rows(object xp, object x):
-    """Return `x` with all dimensions but the last joined, also where one has no elements."""
+    """Return `x` with all dimensions but the last joined, even if it is empty."""
     cdef Py_ssize_t rows = 1
     *sizes, columns = x.shape
     for n in sizes:

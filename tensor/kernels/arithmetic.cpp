@@ -24,7 +24,7 @@ DISPOSESCOPE_OF_TWO(Add, a + b);
 DISPOSESCOPE_OF_TWO(Subtract, a - b);
 DISPOSESCOPE_OF_TWO(Multiply, a * b);
 DISPOSESCOPE_OF_TWO(Divide, a / b);
-// Not a number if one of them is; of two such, and of two zeros, the first, as NumPy's.
+// nan if one operand is nan. Of two nans or two zeros, return the first, like NumPy.
 DISPOSESCOPE_OF_TWO(Maximum, a >= b || a != a ? a : b);
 DISPOSESCOPE_OF_TWO(Minimum, a <= b || a != a ? a : b);
 DISPOSESCOPE_OF_ONE(Negative, -a);
@@ -33,9 +33,9 @@ DISPOSESCOPE_OF_ONE(Square, a * a);
 DISPOSESCOPE_OF_ONE(Sqrt, root_of(a));
 DISPOSESCOPE_OF_ONE(Reciprocal, T(1) / a);
 DISPOSESCOPE_OF_ONE(ReciprocalRoot, T(1) / root_of(a));
-DISPOSESCOPE_OF_ONE(Relu, a > T(0) || a != a ? a : T(0));  // and of -0 it is 0
+DISPOSESCOPE_OF_ONE(Relu, a > T(0) || a != a ? a : T(0));  // -0 becomes 0
 
-// x + 3 within 0 and 6; not a number stays so
+// x + 3, bounded to 0 and 6; nan stays nan
 template <typename T>
 static DISPOSESCOPE_INLINE T shifted_and_bounded(T x) {
     const T y = x + T(3);

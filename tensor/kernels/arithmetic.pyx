@@ -1,4 +1,4 @@
-"""Plain arithmetic of float32 and float64, each result rounded as IEEE 754 says: the same as NumPy's."""
+"""Plain arithmetic of float32 and float64, rounded as in IEEE 754, with the same results as NumPy."""
 
 from tensor.kernels.elementwise cimport CHEAP, BinaryLoops, Loops, binary_kernel, unary_kernel
 from tensor.kernels.simd cimport simd_level

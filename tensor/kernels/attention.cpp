@@ -1,8 +1,9 @@
 // softmax(scale * Q K^T + mask) V and its gradients, block by block (Dao et al. 2022, FlashAttention).
 //
-// Forward, the softmax of a block of queries is taken over one block of keys after the other: sums so far are scaled
-// down when a larger score comes. Kept are the logarithms of the sums alone, with which backward computes each block's
-// softmax again. A block's products are of some 64 x 64 values, which the first caches hold.
+// Forward computes the softmax of a block of queries over one block of keys after another, and scales the
+// sums so far down when a larger score appears. Only the logarithms of the sums are saved; backward
+// recomputes the softmax of each block from them. A block has about 64 x 64 values, which fit into the
+// first-level cache.
 
 #include "tensor/kernels/attention.h"
 
@@ -15,7 +16,7 @@ namespace {
 
 constexpr ptrdiff_t most_queries = attention_queries, most_keys = attention_keys;
 
-// Rows and packs of a product that are in registers at once.
+// The rows and packs of a product that registers hold at once.
 #if defined(__AVX512F__)
 constexpr int tile_rows = 6, tile_packs = 4;
 #elif defined(__AVX2__) || defined(__aarch64__)
@@ -29,16 +30,17 @@ DISPOSESCOPE_INLINE Pack<T> exp(Pack<T> a) {
     return map(a, [](auto x) DISPOSESCOPE_INLINED { return exp(x); });
 }
 
-// --- Products of matrices -----------------------------------------------------------------------------------
+// --- Products of matrices
+// -----------------------------------------------------------------------------------
 
-// Element (i, j) is at i * row + j * column.
+// A matrix with element (i, j) at i * row + j * column.
 template <typename T>
 struct Strided {
     const T* data;
     ptrdiff_t row, column;
 };
 
-// Rows of `columns` elements side by side.
+// A matrix with rows of `columns` contiguous elements.
 template <typename T>
 struct Rows {
     T* data;
@@ -46,7 +48,8 @@ struct Rows {
     DISPOSESCOPE_INLINE T* operator[](ptrdiff_t i) const { return data + i * apart; }
 };
 
-// c += a b, or c = a b, for so many rows and packs; the last pack of a row has `last` elements.
+// c += a b, or c = a b, for a tile of `rows` rows and `packs` packs. The last pack of a row has `last`
+// elements.
 template <bool adds, int rows, int packs, bool is_whole, typename T>
 inline void tile(Strided<T> a, Rows<const T> b, Rows<T> c, ptrdiff_t inner, ptrdiff_t last) {
     using P = Pack<T>;
@@ -85,7 +88,7 @@ inline void strip(Strided<T> a, Rows<const T> b, Rows<T> c, ptrdiff_t rows, ptrd
     for (; i + tile_rows <= rows; i += tile_rows)
         tile<adds, tile_rows, packs, is_whole, T>(
             {a.data + i * a.row, a.row, a.column}, b, {c[i], c.apart}, inner, last);
-    // What is left of 64 rows, in one.
+    // Of a block of 64 rows, the last 4 form one tile.
     if (tile_rows > 4 && i + 4 <= rows) {
         tile<adds, 4, packs, is_whole, T>({a.data + i * a.row, a.row, a.column}, b, {c[i], c.apart}, inner, last);
         i += 4;
@@ -111,7 +114,7 @@ void multiply(
     if (j < columns) strip<adds, 1, false>(a, from(j), to(j), rows, inner, columns - j);
 }
 
-// to[j][i] = from[i][j], for `rows` rows of `from`; rows of `to` are as long as a block.
+// to[j][i] = from[i][j], for `rows` rows of `from`. Rows of `to` have the length of a block.
 template <typename T>
 void transpose(Rows<const T> from, ptrdiff_t rows, ptrdiff_t columns, T* to) {
     constexpr ptrdiff_t side = 4;
@@ -123,14 +126,15 @@ void transpose(Rows<const T> from, ptrdiff_t rows, ptrdiff_t columns, T* to) {
                 for (ptrdiff_t k = i; k < i + side && k < rows; ++k)
                     for (ptrdiff_t l = j; l < j + side && l < columns; ++l) to[l * most_keys + k] = from[k][l];
             }
-    // Products are of whole packs: what is behind the last row is never looked at, but shall be no signalling nan.
+    // Products read whole packs. The values after the last row are not used, but must not be signalling nans.
     for (ptrdiff_t j = 0; j < columns; ++j)
         for (ptrdiff_t i = rows; i < most_keys; ++i) to[j * most_keys + i] = T(0);
 }
 
-// --- Dropout ------------------------------------------------------------------------------------------------
+// --- Dropout
+// ------------------------------------------------------------------------------------------------
 
-// By Steele, Lea and Flood (SplitMix64, 2014).
+// SplitMix64 (Steele, Lea and Flood, 2014).
 DISPOSESCOPE_INLINE std::uint64_t mixed(std::uint64_t x) {
     x += 0x9e3779b97f4a7c15u;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -138,8 +142,8 @@ DISPOSESCOPE_INLINE std::uint64_t mixed(std::uint64_t x) {
     return x ^ (x >> 31);
 }
 
-// Evenly distributed numbers for the keys of one row, a function of its key and theirs alone; by the finalizer
-// "lowbias32" of C. Wellons' search.
+// Uniform random numbers for the keys of one row: a function of the row's key and theirs only, by the hash
+// function "lowbias32" of C. Wellons.
 struct Chances {
     std::uint32_t low, high;
     DISPOSESCOPE_INLINE Chances(std::uint64_t seed, std::uint64_t row) {
@@ -166,7 +170,8 @@ void kept(void* context, ptrdiff_t start, ptrdiff_t end) {
     }
 }
 
-// --- One head -----------------------------------------------------------------------------------------------
+// --- One head
+// -----------------------------------------------------------------------------------------------
 
 template <typename T>
 DISPOSESCOPE_INLINE Rows<const T> rows_of(const void* data, Steps steps, ptrdiff_t batch, ptrdiff_t head, ptrdiff_t row) {
@@ -180,14 +185,14 @@ DISPOSESCOPE_INLINE Rows<T> rows_of(void* data, Steps steps, ptrdiff_t batch, pt
 
 DISPOSESCOPE_INLINE ptrdiff_t smaller(ptrdiff_t a, ptrdiff_t b) { return a < b ? a : b; }
 
-// A block: some queries and keys of one head.
+// A block of queries and keys of one head.
 template <typename T>
 struct Block {
     using P = Pack<T>;
     const AttentionWork& work;
     ptrdiff_t batch, head, first_query, queries, first_key, keys;
 
-    // Of keys that query `i` of the block sees, by its place alone.
+    // The number of keys that query `i` of the block attends to, without the mask.
     DISPOSESCOPE_INLINE ptrdiff_t seen(ptrdiff_t i) const {
         if (!work.is_causal) return keys;
         const ptrdiff_t left = first_query + i + 1 - first_key;
@@ -198,7 +203,7 @@ struct Block {
         return (batch * work.key_heads * work.group + head) * work.queries + first_query + i;
     }
 
-    // Scale and mask the scores of query `i`; those that do not count become -infinity, also behind the last key.
+    // Scale and mask the scores of query `i`. Masked scores, and those after the last key, become -infinity.
     void finish_scores(T* scores, ptrdiff_t i) const {
         const ptrdiff_t count = seen(i);
         const P scale = P::of(static_cast<T>(work.scale));
@@ -225,7 +230,7 @@ struct Block {
         }
     }
 
-    // 0 for the keys of query `i` that are dropped, else the scale of those that stay.
+    // Write the dropout factor for each key of query `i`: 0, or the scale of kept values.
     DISPOSESCOPE_INLINE void fill_factors(T* factors, ptrdiff_t i) const {
         const Chances chances(work.seed, static_cast<std::uint64_t>(row(i)));
         const T scale = static_cast<T>(work.kept_scale);
@@ -236,14 +241,14 @@ struct Block {
     }
 };
 
-// Calls f(j) for each pack of a block's row.
+// Call f(j) for each pack of a row of a block.
 template <typename T, typename Function>
 DISPOSESCOPE_INLINE void each_pack_of_keys(Function f) {
     for (ptrdiff_t j = 0; j < most_keys; j += Pack<T>::size) f(j);
 }
 
-// The softmax of one row over one more block: `top` and `total` are those of all keys so far. Returns what all that was
-// computed with the former `top` is to be multiplied by.
+// Continue the softmax of one row with one more block. `top` and `total` are the maximum and sum over all
+// keys so far. Return the factor that rescales results computed with the former `top`.
 template <typename T>
 DISPOSESCOPE_INLINE T next_chances(T* scores, T& top, T& total) {
     using P = Pack<T>;
@@ -257,7 +262,7 @@ DISPOSESCOPE_INLINE T next_chances(T* scores, T& top, T& total) {
         e.store(scores + j);
         sums = sums + e;
     });
-    // Seldom is a later block's score the largest.
+    // Usually the maximum does not change.
     const T factor = top == start ? T(1) : exp(top - start);
     total = total * factor + sum(sums);
     top = now;
@@ -322,7 +327,8 @@ void forward(void* context, ptrdiff_t start, ptrdiff_t end) {
     }
 }
 
-// scores: softmax again; slopes: the gradient of the scores, from that of what softmax gave; factors: of dropout
+// scores: recomputed softmax; slopes: from the gradient of the softmax to that of the scores; factors: of
+// dropout
 template <typename T>
 inline void slopes_of_row(
     const Block<T>& block, ptrdiff_t i, T* chances, T* slopes, T* factors, T logsumexp, T mean

@@ -1,4 +1,5 @@
-// Attention in blocks of queries and keys, for each instruction set (simd.h): memory is linear in the sequence.
+// Attention in blocks of queries and keys, for each instruction set (simd.h): memory is linear in the
+// sequence.
 
 #pragma once
 
@@ -9,39 +10,40 @@
 
 namespace disposescope::kernels {
 
-// Queries and keys of a block.
+// The numbers of queries and keys in a block.
 constexpr std::ptrdiff_t attention_queries = 64, attention_keys = 64;
 
-// Elements, not bytes, from one batch entry, head or row to the next; features lie side by side.
+// Strides in elements from one batch entry, head or row to the next. Features are contiguous.
 struct Steps {
     std::ptrdiff_t batch, head, row;
 };
 
 struct AttentionWork {
-    // Each head of keys and values serves `group` heads of queries, one after the other.
+    // Each head of keys and values serves `group` consecutive heads of queries.
     std::ptrdiff_t batch, key_heads, group, queries, keys, features, value_features;
     const void *query, *key, *value;
     Steps query_steps, key_steps, value_steps;
-    // Scores become scale * query . key, plus a mask of numbers; where a mask of booleans is false they do not count.
+    // Scores are scale * query . key, plus a float mask. A boolean mask excludes scores where it is false.
     double scale;
     const void* numbers;            // or null
     const std::uint8_t* booleans;   // or null
-    Steps mask_steps;               // 0 where one row serves all
-    bool is_causal;                 // query i sees keys up to i
-    // Dropout of what softmax gives: whether element (query, key) stays is a function of these, so that nothing is kept.
+    Steps mask_steps;               // 0 along broadcast dimensions
+    bool is_causal;                 // query i attends to keys up to i
+    // Dropout of the softmax. Element (query, key) is kept as a function of these values, so no mask is
+    // stored.
     bool drops;
     std::uint64_t seed;
-    std::uint32_t dropped_below;    // of 2**32
+    std::uint32_t dropped_below;    // the probability times 2**32
     double kept_scale;
     void* out;
     Steps out_steps;
-    void* logsumexp;                // (batch, heads, queries); 0 where all is masked
+    void* logsumexp;                // (batch, heads, queries); 0 where all keys are masked
     // Backward
     const void* gradient;           // of `out`
     Steps gradient_steps;
-    void *query_gradient, *key_gradient, *value_gradient;  // zeros at first; null if not wanted
+    void *query_gradient, *key_gradient, *value_gradient;  // initially zeros; null if not needed
     Steps query_gradient_steps, key_gradient_steps, value_gradient_steps;
-    // Each piece, `grain` units, has so many elements for itself.
+    // Each piece, `grain` units, has its own part of `scratch`, with this many elements.
     void* scratch;
     std::ptrdiff_t scratch_apart, grain;
 };
@@ -55,9 +57,10 @@ struct KeptWork {
 
 struct Attention {
     using Kernel = void (*)(void* work, std::ptrdiff_t start, std::ptrdiff_t end);
-    // Of floats, of doubles. A unit is a block of queries of one head, forward; a head of keys, backward.
+    // For floats and doubles. A unit is a block of queries of one head (forward) or a head of keys
+    // (backward).
     Kernel forward[2], backward[2];
-    // A unit is a row of one head, counted through all.
+    // A unit is a row of one head; rows are numbered over all heads.
     Kernel kept;
 };
 

@@ -1,8 +1,9 @@
 """Attention of plain arrays, and its gradients, block by block: see `attention.cpp`.
 
-Queries have shape ``(batch, heads, queries, features)``, keys ``(batch, key heads, keys, features)`` and
-values ``(batch, key heads, keys, value features)``: each head of keys serves as many heads of queries, one
-after the other. All are of one dtype, float32 or float64, and lie as they do. To be called where kernels run.
+Queries have shape ``(batch, heads, queries, features)``, keys ``(batch, key heads, keys, features)``, and
+values ``(batch, key heads, keys, value features)``. Each head of keys serves the same number of consecutive
+heads of queries. All have the same dtype, float32 or float64, and any strides. Call the functions inside a
+kernel context.
 """
 
 cimport numpy as cnp
@@ -78,8 +79,8 @@ cdef extern from "tensor/kernels/attention.h" namespace "disposescope::kernels" 
 
 cdef const Attention* _kernels = attention_kernels_of(simd_level)
 
-# Pieces for each thread, so that none waits long for the others: a block of the first queries of a causal
-# attention takes less time than one of the last.
+# Pieces for each thread, to balance the load: in causal attention, a block of the first queries takes less
+# time than one of the last.
 cdef Py_ssize_t _PIECES = 4
 
 
@@ -91,7 +92,7 @@ cdef inline Steps _steps(cnp.ndarray a) noexcept:
 
 
 cdef cnp.ndarray _laid_out(cnp.ndarray a):
-    """Return `a`, or a copy, aligned and with its last dimension side by side."""
+    """Return `a`, or a copy, aligned and contiguous along its last dimension."""
     cdef Py_ssize_t size = cnp.PyArray_ITEMSIZE(a)
     cdef int i
     cdef bint fits = cnp.PyArray_ISALIGNED(a) and cnp.PyArray_ISNOTSWAPPED(a)
@@ -102,14 +103,15 @@ cdef cnp.ndarray _laid_out(cnp.ndarray a):
 
 
 cdef cnp.ndarray _new(cnp.ndarray like, Py_ssize_t features):
-    """Return a new array of the shape and memory order of `like`, but with so many features.
+    """Return a new array with the shape and memory order of `like`, but `features` features.
 
-    So heads that lie within rows, as a linear map gives them, do so again: they are joined without a copy.
+    If a linear map has placed the heads within rows, the result has the same order, and is joined without a
+    copy.
     """
     cdef cnp.npy_intp[4] shape
     cdef int[3] order = [0, 1, 2]
     cdef int i, j
-    for i in range(1, 3):  # axes by falling strides
+    for i in range(1, 3):  # sort the axes by decreasing stride
         j = i
         while j and cnp.PyArray_STRIDE(like, order[j - 1]) < cnp.PyArray_STRIDE(like, order[j]):
             order[j - 1], order[j] = order[j], order[j - 1]
@@ -156,18 +158,18 @@ cdef int _fill(
 
 
 cdef uint32_t _least_of(double p) noexcept:
-    """Return what a number of 32 bits is below with probability `p`, to within 2**-32."""
+    """Return the threshold below which a random 32-bit number lies with probability `p`, to within 2**-32."""
     return <uint32_t>min(p * 4294967296.0, 4294967295.0)
 
 
 cdef cnp.ndarray _set_mask(AttentionWork* work, mask, cnp.ndarray query):
-    """Let the kernel see `mask`, which broadcasts to all scores; return what the caller is to hold."""
+    """Pass `mask`, which broadcasts to all scores, to the kernel. Return an array for the caller to hold."""
     cdef cnp.ndarray held
     work.numbers = NULL
     work.booleans = NULL
     if mask is None:
         return None
-    # Only rows of keys must lie side by side: what is broadcast along others stays as small as it is.
+    # Only the last dimension must be contiguous. Dimensions that are broadcast keep their stride of 0.
     if mask.shape[3] != work.keys:
         mask = np.broadcast_to(mask, (*mask.shape[:3], work.keys))
     mask = mask if mask.dtype == bool else mask.astype(query.dtype, copy=False)
@@ -184,7 +186,7 @@ cdef cnp.ndarray _set_mask(AttentionWork* work, mask, cnp.ndarray query):
 cdef int _run(
     Kernel kernel, AttentionWork* work, Py_ssize_t units, Py_ssize_t scratch, cnp.ndarray like
 ) except -1:
-    """Run the kernel, with so many elements of its own for each piece."""
+    """Run the kernel, with this many elements of scratch memory for each piece."""
     cdef Py_ssize_t pieces = min(units, _PIECES * <Py_ssize_t>get_num_threads())
     cdef cnp.npy_intp size
     cdef cnp.ndarray held
@@ -203,10 +205,11 @@ def attention_forward(
     cnp.ndarray query not None, cnp.ndarray key not None, cnp.ndarray value not None, mask, bint is_causal,
     double scale, uint64_t seed, double p,
 ):
-    """Return the mixed values, and for backward the logarithms of each query's sum of exponentials.
+    """Return the attention output, and for backward the logsumexp of each query's scores.
 
-    `mask` has four dimensions that broadcast, or is None; booleans tell what counts, numbers are added to
-    scores. What softmax gives is dropped with probability `p`, by `seed`. A query that sees no key gets 0.
+    `mask` is None, or has four dimensions that broadcast. A boolean mask selects scores, a float mask is
+    added to them. Dropout with probability `p` and `seed` applies to the softmax. A query that attends to no
+    key returns 0.
     """
     cdef AttentionWork work
     cdef cnp.ndarray out, logsumexp
@@ -236,7 +239,7 @@ def attention_backward(
     cnp.ndarray value not None, mask, bint is_causal, double scale, uint64_t seed, double p,
     cnp.ndarray out not None, cnp.ndarray logsumexp not None,
 ):
-    """Return the gradients of query, key and value, None where not `wanted`, for that of `out`."""
+    """Return the gradients of query, key and value from that of `out`; None for those not `wanted`."""
     cdef AttentionWork work
     cdef cnp.ndarray d_query = None, d_key = None, d_value = None
     cdef Py_ssize_t units
@@ -273,7 +276,7 @@ def attention_backward(
 
 
 def attention_kept(shape, uint64_t seed, double p):
-    """Return what dropout by `seed` leaves, booleans of shape ``(batch, heads, queries, keys)``."""
+    """Return the values that dropout with `seed` keeps: bools of shape ``(batch, heads, queries, keys)``."""
     cdef KeptWork work
     cdef cnp.ndarray found = np.empty(shape, np.bool_)
     cdef Py_ssize_t rows = shape[0] * shape[1] * shape[2]

@@ -1,6 +1,6 @@
-// What a kernel along an axis works on: an array of C order, seen as `before` blocks of `length` rows of `behind`
-// elements, the axis being that of the rows. Along the last axis `behind` is 1: the elements of one sum lie side
-// by side. Along others the elements of neighbouring sums do, and kernels work on so many columns at once.
+// A kernel along an axis sees a C-contiguous array as `before` blocks of `length` rows of `behind` elements;
+// the axis counts the rows. Along the last axis `behind` is 1, and the elements of one sum are contiguous.
+// Along other axes, kernels process several columns at once.
 
 #pragma once
 
@@ -14,11 +14,12 @@ struct Axis {
     std::ptrdiff_t before, length, behind;
 };
 
-// Of columns, the bytes of a row that are worked on at once: running values for them stay in the first cache.
+// The bytes of a row that kernels process at once along columns, so that running values stay in the
+// first-level cache.
 constexpr std::ptrdiff_t chunk_bytes = 512;
 
-// How the work is cut for threads: into so many units (rows, or chunks of columns), `grain` of them a piece. It
-// follows from sizes alone, and `elements` are what one piece should have at least.
+// The division of work for threads: `units` (rows, or chunks of columns), `grain` of them in a piece. It only
+// depends on the sizes. `elements` is the least number of elements in a piece.
 struct Cut {
     std::ptrdiff_t units, grain;
 };

@@ -1,4 +1,4 @@
-"""How kernels along axes see arrays, and make their results."""
+"""How kernels along axes see arrays, and create their results."""
 
 cimport numpy as cnp
 
@@ -73,7 +73,7 @@ cdef cnp.ndarray new_like(cnp.ndarray a):
 
 
 cdef cnp.ndarray new_reduced(cnp.ndarray a, object axis, bint keepdims, int typenum):
-    cdef cnp.npy_intp shape[64]  # as many dimensions as arrays may have
+    cdef cnp.npy_intp shape[64]  # the maximum number of dimensions
     cdef int i, ndim = 0, only = -1
     if isinstance(axis, int):
         only = axis
@@ -88,7 +88,7 @@ cdef cnp.ndarray new_reduced(cnp.ndarray a, object axis, bint keepdims, int type
     return new_array(ndim, shape, typenum)
 
 
-# Bytes from which on other threads may use the interpreter meanwhile: to let go of it takes some 50 ns.
+# From this many bytes on, release the GIL, which takes about 50 ns.
 cdef Py_ssize_t _LONG = 1 << 15
 
 

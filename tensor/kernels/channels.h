@@ -1,9 +1,10 @@
-// How reductions see an array of C order: of shape (outer, count, inner), with one result for each of `count`
-// channels, made of the elements over `outer` and `inner`. Rows are channels of (1, rows, columns), columns are
-// channels of (rows, columns, 1).
+// Reductions see a C-contiguous array as (outer, count, inner), with one result for each of `count` channels,
+// over the elements along `outer` and `inner`. Rows are channels of (1, rows, columns), columns are channels
+// of (rows, columns, 1).
 //
-// A channel is worked on in parts, on several threads; each part leaves a state (sums, say), and these are joined in
-// order afterwards. Parts follow from the shape alone, so no result depends on the number of threads.
+// A channel is divided into parts, for several threads. Each part leaves a state (for example a sum), and the
+// states are joined in order. The division only depends on the shape, so results do not depend on the number
+// of threads.
 
 #pragma once
 
@@ -19,12 +20,13 @@ struct Channels {
 
 struct Parts {
     std::ptrdiff_t parts;   // of each channel
-    std::ptrdiff_t length;  // of a part: elements side by side where `inner` is larger, else slices of `outer`
-    std::ptrdiff_t chunks;  // of columns: how many units share the rows of a part
+    std::ptrdiff_t length;  // of a part: contiguous elements if `inner` is large, else slices of `outer`
+    std::ptrdiff_t chunks;  // for columns: the number of units that share the rows of a part
     std::ptrdiff_t units, grain;
 };
 
-// Elements that are added up in one go, those of a piece of work, columns of a unit, and parts of columns.
+// The elements summed in one run, the elements of a piece of work, the columns of a unit, and the parts of
+// columns.
 constexpr std::ptrdiff_t run_length = 1 << 15, piece_length = 1 << 15, chunk_columns = 256, most_parts = 16;
 
 DISPOSESCOPE_INLINE bool are_columns(Channels shape) { return shape.inner == 1 && shape.count > 1; }
@@ -36,7 +38,7 @@ DISPOSESCOPE_INLINE Channels simplified(Channels shape) {
     return shape;
 }
 
-// Of a shape without a 0, simplified.
+// For a simplified shape without zeros.
 DISPOSESCOPE_INLINE Parts parts_of(Channels shape) {
     Parts found{1, 1, 1, 1, 1};
     if (are_columns(shape)) {

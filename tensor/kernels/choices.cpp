@@ -9,7 +9,7 @@ static void choose_in_order(
     const unsigned char* condition, const T* a, const T* b, T* out, std::ptrdiff_t size) {
     DISPOSESCOPE_INDEPENDENT
     for (std::ptrdiff_t i = 0; i < size; ++i) {
-        // Both are read, so that nothing branches.
+        // Read both values, to avoid a branch.
         const T first = a[a_varies ? i : 0], second = b[b_varies ? i : 0];
         const T mask = static_cast<T>(T(0) - static_cast<T>(condition[i] != 0));
         out[i] = static_cast<T>(second ^ ((first ^ second) & mask));

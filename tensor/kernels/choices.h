@@ -1,4 +1,4 @@
-// Choosing between two values for each element, whatever they are: bits are copied.
+// Elementwise choice between two values of any type: the bits are copied.
 
 #pragma once
 
@@ -9,18 +9,18 @@ namespace disposescope::kernels {
 
 struct Choice {
     const unsigned char* condition;
-    std::ptrdiff_t conditions;  // how many there are; after the last one they repeat
+    std::ptrdiff_t conditions;  // the number of conditions; they repeat after the last one
     const void* a;
     const void* b;
     void* out;
-    std::ptrdiff_t step_of_a;  // in elements: 0 where one value is for all
+    std::ptrdiff_t step_of_a;  // in elements; 0 for a single value
     std::ptrdiff_t step_of_b;
 };
 
 struct Choices {
-    // Of elements of 1, 2, 4 and 8 bytes.
+    // For elements of 1, 2, 4 and 8 bytes.
     Loop choose[4];
-    // Of floats and doubles: the first where the second is not 0, else 0.
+    // For floats and doubles: a where b is not 0, else 0.
     BinaryLoops keep_nonzero;
 };
 

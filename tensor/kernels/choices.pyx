@@ -1,4 +1,4 @@
-"""Choosing between two values for each element, on the pool."""
+"""Elementwise choice between two values, on the thread pool."""
 
 cimport numpy as cnp
 from libc.stdint cimport uintptr_t
@@ -37,7 +37,7 @@ cdef int _place(Py_ssize_t itemsize) noexcept:
 
 
 cdef bint _repeats(cnp.ndarray condition, cnp.ndarray like) noexcept:
-    """Tell whether `condition` broadcasts to `like` as a run of all its elements, over and over."""
+    """Return whether `condition` broadcasts to `like` by repeating all its elements in order."""
     cdef int i, missing = cnp.PyArray_NDIM(like) - cnp.PyArray_NDIM(condition)
     cdef bint has_begun = False
     if missing < 0:
@@ -51,11 +51,11 @@ cdef bint _repeats(cnp.ndarray condition, cnp.ndarray like) noexcept:
 
 
 def choose(cnp.ndarray condition not None, cnp.ndarray a not None, cnp.ndarray b not None):
-    """Return `a` where `condition` is true and `b` elsewhere; None for what the kernel is not for.
+    """Return `a` where `condition` is true and `b` elsewhere, or None for unsupported arrays.
 
-    `condition` is an array of bools, `a` and `b` are of one dtype of numbers, of one shape or without
-    dimensions; all are contiguous in C's order. `condition` has that shape too, or that of its last
-    dimensions, as a mask has that serves a whole batch.
+    `condition` is an array of bools. `a` and `b` have the same numeric dtype, and the same shape or no
+    dimensions. All are C-contiguous. `condition` has the same shape, or the shape of the last dimensions,
+    like a mask for a whole batch.
 
     >>> import numpy as np
     >>> choose(np.array([True, False]), np.array([1.0, 2.0]), np.array(0.5)).tolist()
@@ -76,7 +76,7 @@ def choose(cnp.ndarray condition not None, cnp.ndarray a not None, cnp.ndarray b
     for x in (a, b):
         if not cnp.PyArray_IS_C_CONTIGUOUS(x) or not cnp.PyArray_ISBEHAVED_RO(x):
             return None
-        # Complex numbers are read as integers of their size, whose alignment may be stricter.
+        # The kernel reads complex numbers as integers of their size, which may need a stricter alignment.
         if <uintptr_t>cnp.PyArray_DATA(x) % <uintptr_t>cnp.PyArray_ITEMSIZE(x):
             return None
         if cnp.PyArray_NDIM(x) != 0 and not cnp.PyArray_SAMESHAPE(x, like):
@@ -89,7 +89,7 @@ def choose(cnp.ndarray condition not None, cnp.ndarray a not None, cnp.ndarray b
     choice.out = cnp.PyArray_DATA(out)
     choice.step_of_a = 1 if cnp.PyArray_NDIM(a) != 0 else 0
     choice.step_of_b = 1 if cnp.PyArray_NDIM(b) != 0 else 0
-    with nogil:  # the arrays above keep the memory that is touched
+    with nogil:  # the arrays above keep the memory alive
         grain = even_grain(cnp.PyArray_SIZE(out), CHEAP // cnp.PyArray_ITEMSIZE(out))
         parallel_for(cnp.PyArray_SIZE(out), grain, _loops.choose[place], &choice)
     return out

@@ -1,6 +1,6 @@
-"""Where kernels run. For `cimport`."""
+"""Kernel contexts. For `cimport`."""
 
-# Enter a context in which NumPy says nothing of overflow and division by zero and, if `pooled`, takes its
-# memory from the allocator; `leave` must follow with what this returns.
+# Enter a kernel context: NumPy's warnings for overflow and division by zero are off and, if `pooled`, NumPy
+# allocates from the pool. `leave` must follow, with the result of `enter`.
 cdef object enter(bint pooled)
 cdef int leave(object context, bint pooled) except -1

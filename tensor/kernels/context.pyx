@@ -1,8 +1,8 @@
-"""Where kernels run: in contexts (`contextvars`) of their own: NumPy's warnings off, our allocator on.
+"""Kernel contexts: contexts (`contextvars`) in which NumPy's warnings are off and the allocator is on.
 
-Both are settings of the context: NumPy's error state since 2.0, and its allocation hook (NEP 49). To enter a
-context that was made before is 30 ns, to set them and back 500. Code that runs in one sees no dispose scope
-and no recording mode of its caller, so kernels take arrays and give arrays.
+Both settings belong to the context: NumPy's error state since 2.0, and its allocation hook (NEP 49). Entering
+an existing context takes 30 ns, while changing the settings and restoring them takes 500. Code in a kernel
+context does not see the caller's dispose scope or recording mode, so kernels take and return arrays.
 """
 
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
@@ -19,8 +19,9 @@ cdef extern from "Python.h":
     int PyContext_Enter(object context) except -1
     int PyContext_Exit(object context) except -1
 
-# Those that nobody is in, of each kind: a context can be entered once at a time. As many are made as threads
-# need at once; beyond MOST they are let go of. A list would grow and shrink with each op, which is 100 ns.
+# The unused contexts of each kind. A context can be entered once at a time, so there are as many as threads
+# use at once; beyond MOST they are freed. These are fixed arrays, because a list would change its size with
+# each op, in 100 ns.
 cdef enum:
     MOST = 64
 
@@ -63,12 +64,12 @@ cdef int leave(object context, bint pooled) except -1:
 
 
 def run_kernel(kernel, /, *arguments, **options):
-    """Return ``kernel(*arguments, **options)``, run where kernels run.
+    """Return ``kernel(*arguments, **options)``, run in a kernel context.
 
     Raises
     ------
     OutOfMemoryError
-        If there is no memory for a result, instead of NumPy's own ``MemoryError``.
+        If there is no memory for a result, instead of NumPy's ``MemoryError``.
     """
     context = enter(True)
     try:
@@ -76,14 +77,14 @@ def run_kernel(kernel, /, *arguments, **options):
     except OutOfMemoryError:
         raise
     except MemoryError:
-        pass  # not the context of our error: its traceback would hold arrays
+        pass  # not the context of our error: its traceback would keep arrays alive
     finally:
         leave(context, True)
     raise out_of_memory()
 
 
 cdef class in_kernels:
-    """Let the block run where kernels run: ``with in_kernels(): ...``, no ``yield`` or ``await`` inside."""
+    """Run a block in a kernel context: ``with in_kernels(): ...``. The block must not yield or await."""
 
     cdef object _context
 

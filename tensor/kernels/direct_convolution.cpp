@@ -8,7 +8,7 @@
 namespace disposescope::kernels::DISPOSESCOPE_SIMD {
 namespace {
 
-// As many sums as there are registers for are added up at once: of some rows, and of packs of places.
+// As many sums as fit into registers: some rows by some packs of places.
 template <typename T>
 constexpr int tile_packs = Pack<T>::parts == 1 ? 2 : 1;
 template <typename T>
@@ -21,7 +21,7 @@ constexpr ptrdiff_t panel_width = panel_bytes / sizeof(T);
 DISPOSESCOPE_INLINE ptrdiff_t ceil_of(ptrdiff_t n, ptrdiff_t by) { return n / by + (n % by > 0); }
 DISPOSESCOPE_INLINE ptrdiff_t between(ptrdiff_t low, ptrdiff_t x, ptrdiff_t high) { return x < low ? low : x > high ? high : x; }
 
-// Tiles of nearly the same numbers of rows.
+// Divide `rows` into tiles of nearly the same size.
 DISPOSESCOPE_INLINE ptrdiff_t tiles_of(ptrdiff_t rows, ptrdiff_t most) { return ceil_of(rows, most); }
 DISPOSESCOPE_INLINE ptrdiff_t start_of(ptrdiff_t tile, ptrdiff_t tiles, ptrdiff_t rows) { return rows * tile / tiles; }
 
@@ -30,7 +30,7 @@ struct Constant {
     static constexpr int value = n;
 };
 
-// Calls `f` with a constant for `rows`, which is at most `most`.
+// Call `f` with the constant `rows`, which is at most `most`.
 template <int most, typename F>
 DISPOSESCOPE_INLINE void with_rows(ptrdiff_t rows, F f) {
     if constexpr (most > 0) {
@@ -41,7 +41,8 @@ DISPOSESCOPE_INLINE void with_rows(ptrdiff_t rows, F f) {
     }
 }
 
-// --- The copy -----------------------------------------------------------------------------------------------
+// --- The copy
+// -----------------------------------------------------------------------------------------------
 
 template <typename T>
 inline void copy_row(T* to, const T* from, ptrdiff_t count) {
@@ -70,7 +71,7 @@ void copy(void* given, ptrdiff_t start, ptrdiff_t end) {
     const ptrdiff_t phases = depth.phases * height.phases * wide.phases;
     const ptrdiff_t size = depth.size * height.size * wide.size;
     for (ptrdiff_t unit = start; unit < end; ++unit) {
-        // As in `add_up`, a thread has samples of its own: the other core's cache need not send them.
+        // Each thread processes its own samples, as in `add_up`, so that they are in its core's cache.
         const ptrdiff_t sample = unit / own.channels, channel = unit % own.channels;
         const T* const x = static_cast<const T*>(work.x) + (sample * own.channels + channel) * size;
         T* const block = static_cast<T*>(own.copy) + channel * phases * own.block + sample * own.volume;
@@ -78,7 +79,7 @@ void copy(void* given, ptrdiff_t start, ptrdiff_t end) {
             const ptrdiff_t in_depth = phase / (height.phases * wide.phases) - depth.before;
             const ptrdiff_t in_height = phase / wide.phases % height.phases - height.before;
             const ptrdiff_t first = phase % wide.phases - wide.before;
-            // Of each row these are in the input.
+            // The range of the row that is inside the input.
             const ptrdiff_t low = between(0, first < 0 ? ceil_of(-first, wide.stride) : 0, own.pitch);
             const ptrdiff_t inside = first < wide.size ? ceil_of(wide.size - first, wide.stride) : 0;
             const ptrdiff_t high = between(low, inside, own.pitch);
@@ -107,7 +108,8 @@ void copy(void* given, ptrdiff_t start, ptrdiff_t end) {
     }
 }
 
-// --- Sums of products with the weight -----------------------------------------------------------------------
+// --- Sums of products with the weight
+// -----------------------------------------------------------------------
 
 template <typename T>
 void pack_weights(void* given, ptrdiff_t start, ptrdiff_t end) {
@@ -124,7 +126,7 @@ void pack_weights(void* given, ptrdiff_t start, ptrdiff_t end) {
     }
 }
 
-// The sums of some rows at some places, which begin at `x`; written to `to`, with rows a width apart.
+// Compute the sums of some rows at the places from `x` on, and write them to `to`, with rows a width apart.
 template <typename T, int rows, int packs>
 inline void tile(const T* x, const ptrdiff_t* offsets, ptrdiff_t count, const T* weights, const T* bias, T* to) {
     using P = Pack<T>;
@@ -143,12 +145,12 @@ inline void tile(const T* x, const ptrdiff_t* offsets, ptrdiff_t count, const T*
         for (int j = 0; j < packs; ++j) sums[i][j].store(to + i * width<T> + j * P::size);
 }
 
-// Places of a tile that are kept, side by side: where they are in the tile, and in the result.
+// Adjacent places of a tile that are kept: their position in the tile, and in the result.
 struct Segment {
     ptrdiff_t start, count, to;
 };
 
-// Finds those among `count` places of the copy, from `start` on; returns how many there are.
+// Find the segments among `count` places of the copy, from `start` on. Return their number.
 inline ptrdiff_t segments_of(const SumWork& work, ptrdiff_t start, ptrdiff_t count, Segment* found) {
     const PaddedCopy& own = work.padded;
     const ptrdiff_t depth = own.axes[0].count, height = own.axes[1].count, row = own.axes[2].count;
@@ -166,7 +168,7 @@ inline ptrdiff_t segments_of(const SumWork& work, ptrdiff_t start, ptrdiff_t cou
     return segments;
 }
 
-// Copies some sums, which lie in a buffer: what is read behind them is of the buffer too.
+// Copy some sums from a buffer. Reading after the last sum stays inside the buffer.
 template <typename T>
 DISPOSESCOPE_INLINE void keep(const T* from, T* to, ptrdiff_t count) {
     using P = Pack<T>;
@@ -224,13 +226,14 @@ void add_up(void* given, ptrdiff_t start, ptrdiff_t end) {
     }
 }
 
-// --- Sums of products with the gradient of the result -------------------------------------------------------
+// --- Sums of products with the gradient of the result
+// -------------------------------------------------------
 
 template <typename T>
 void lay_out(void* given, ptrdiff_t start, ptrdiff_t end) {
     const PanelWork& own = *static_cast<const PanelWork*>(given);
-    // Lines of the cache that are powers of 2 apart, as those of channels often are, push each other out: of each
-    // channel some are read before the next one, and what is written stays in the first cache meanwhile.
+    // Cache lines whose distance is a power of 2, as those of channels often are, evict each other. So read
+    // some elements of each channel before the next one; the output stays in the first-level cache meanwhile.
     constexpr ptrdiff_t wide = panel_width<T>, at_once = 64;
     const ptrdiff_t panels = ceil_of(own.rows, wide), step = own.places_of_plane;
     for (ptrdiff_t unit = start; unit < end; ++unit) {
@@ -252,18 +255,18 @@ void lay_out(void* given, ptrdiff_t start, ptrdiff_t end) {
     }
 }
 
-// Sums over at least so many places are added up before they are added to those of others, which keeps them precise.
+// Sum over this many places before adding to the sums of other places, for precision.
 constexpr ptrdiff_t places_at_once = 512;
 
-// All rows of places, one after the other.
+// Iterates over all rows of places.
 struct Walk {
     const PaddedCopy& own;
     ptrdiff_t d = 0, h = 0, plane = 0, sample = 0;
 
-    // Where the row begins.
+    // The offset of the row.
     DISPOSESCOPE_INLINE ptrdiff_t start() const { return plane + h * own.pitch; }
 
-    // Goes on to the next row; tells whether it is of another sample.
+    // Advance to the next row. Return whether it is in another sample.
     DISPOSESCOPE_INLINE bool next() {
         if (++h < own.axes[1].count) return false;
         h = 0;
@@ -275,7 +278,7 @@ struct Walk {
     }
 };
 
-// Adds to some rows of `out`, one for each offset, the sums over all places, of several channels side by side.
+// Add to some rows of `out`, one for each offset, the sums over all places, for several adjacent channels.
 template <typename T, int rows, int packs>
 void weight_tile(const PaddedCopy& own, const T* x, const ptrdiff_t* offsets, const T* panel, T* out,
                  ptrdiff_t out_row) {
@@ -333,7 +336,7 @@ void add_weights(void* given, ptrdiff_t start, ptrdiff_t end) {
     }
 }
 
-// The same for one channel, with places side by side.
+// The same for one channel, with contiguous places.
 template <typename T, int rows>
 void channel_tile(const WeightSumWork& work, const T* x, const ptrdiff_t* offsets, const T* y, T* out,
                   ptrdiff_t out_row) {
@@ -348,7 +351,7 @@ void channel_tile(const WeightSumWork& work, const T* x, const ptrdiff_t* offset
         for (ptrdiff_t places = 0; row < all && places < places_at_once * P::size; ++row, places += count) {
             const T* const first = x + walk.start();
             for (ptrdiff_t w = 0; w < count; w += P::size) {
-                // What is behind a row is not multiplied by zeros: it need not be finite.
+                // Do not multiply values after the row by zeros: they may be infinite or nan.
                 const ptrdiff_t left = count - w;
                 const P some = P::load_up_to(by + w, left);
                 for (int i = 0; i < rows; ++i)

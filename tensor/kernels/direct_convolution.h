@@ -1,10 +1,10 @@
-// Direct convolution: sums over a copy of the input that has its padding, for each instruction set (simd.h).
+// Direct convolution: sums over a padded copy of the input, for each instruction set (simd.h).
 //
-// The copy has three dimensions of space. Entry i of its phase p is element i * stride + p of a padded row: so
-// neighbours among the places at which the kernel is laid down are neighbours in the copy, whatever the stride,
-// and each element of the kernel, of each channel, is multiplied by what lies at an offset of its own from the
-// place. The places of a plane are gone through as one stretch of the copy, with what lies between the end of a
-// row and the next one: these sums nobody keeps, but nothing is laid out or cut to size for the others.
+// The copy has three dimensions of space. Along each dimension it is split into phases: entry i of phase p is
+// element i * stride + p of a padded row. So places of the kernel that are neighbours are neighbours in the
+// copy too, for any stride, and each element of the kernel, of each channel, has a constant offset from its
+// place. All places of a plane are processed as one contiguous range of the copy, including the gaps between
+// rows. The sums in the gaps are dropped, but the others need no copy or special case.
 
 #pragma once
 
@@ -14,16 +14,17 @@
 
 namespace disposescope::kernels {
 
-// Along one dimension of space: entry i of phase p is element i * stride + p - before of the input, which has
-// `size` elements, and zeros around them. The copy has the first `phases` of `stride` phases, of `length` entries
-// each, and the kernel `count` places.
+// One dimension of space: entry i of phase p is element i * stride + p - before of the input, which has
+// `size` elements and zeros around them. The copy has the first `phases` of `stride` phases, with `length`
+// entries each. The kernel has `count` places.
 struct CopiedAxis {
     std::ptrdiff_t size, stride, phases, before, length, count;
 };
 
-// `copy` has shape (channels, phases along each axis, samples, length along each axis). The zeros at the end of a
-// row may be those before the next one: rows are `pitch` elements apart, planes `plane`, samples `volume`, phases
-// `block`. That is samples * volume and the zeros at the end of the last row, `behind`.
+// `copy` has shape (channels, phases along each axis, samples, length along each axis). The zeros at the end
+// of a row may be shared with the beginning of the next one: rows are `pitch` elements apart, planes `plane`,
+// samples `volume`, phases `block`, which is samples * volume + `behind`, the zeros at the end of the last
+// row.
 struct PaddedCopy {
     CopiedAxis axes[3];
     std::ptrdiff_t pitch, plane, volume, block, behind;
@@ -36,8 +37,8 @@ struct CopyWork {
     const void* x;  // (samples, channels, *sizes), in C order
 };
 
-// Weights, (groups, rows, count), as `add_up` reads them: of each group tiles of some rows, and of a tile first what
-// belongs to the first offset, then to the second ...
+// The weight of shape (groups, rows, count), in the order in which `add_up` reads it: for each group, tiles
+// of some rows; in a tile, first the values for the first offset, then for the second, and so on.
 struct WeightWork {
     std::ptrdiff_t rows, count;
     const void* weight;
@@ -46,21 +47,21 @@ struct WeightWork {
 
 struct SumWork {
     PaddedCopy padded;
-    std::ptrdiff_t groups, rows, count, group_step;  // from group to group of the copy
+    std::ptrdiff_t groups, rows, count, group_step;  // the distance of groups in the copy
     const std::ptrdiff_t* offsets;                   // `count` of them
     const void* packed;
     const void* bias;  // groups * rows, or null
-    // (samples, groups * rows, places), in C order; of a channel there may be more places than are in the copy.
+    // (samples, groups * rows, places), C-contiguous. A channel may have more places than the copy.
     void* out;
     std::ptrdiff_t channel_size;
     std::ptrdiff_t runs, rows_of_run, run_length, blocks;  // filled in by `plan`
 };
 
-// A thread takes so many places at a time.
+// The number of places that a thread takes at a time.
 constexpr std::ptrdiff_t places_of_block = 256;
 
-// Chooses what is gone through as one stretch: a row where rows fill their registers well, else a plane, or all
-// planes where they are tiny.
+// Choose the contiguous range to process: a row if rows fill the registers well, else a plane, or all planes
+// if they are tiny.
 inline void plan(SumWork& work) {
     const PaddedCopy& own = work.padded;
     const auto whole = [](std::ptrdiff_t n) { return (n + 15) / 16 * 16; };
@@ -83,11 +84,11 @@ inline void plan(SumWork& work) {
     work.blocks = (work.run_length + places_of_block - 1) / places_of_block;
 }
 
-// The other factor of the sums that are the gradient of the weight: (groups, panels, samples, places, columns of
-// a panel), as wide as those of products.h.
+// The gradient of the output, as panels for the gradient of the weight: (groups, panels, samples, places,
+// columns of a panel), with the width of products.h.
 struct PanelWork {
     std::ptrdiff_t samples, groups, rows, places, places_of_plane;
-    const void* y;  // (samples, groups * rows, places_of_plane), of which `places` are read
+    const void* y;  // (samples, groups * rows, places_of_plane), of which the first `places` are read
     void* panels;
 };
 
@@ -95,21 +96,21 @@ struct WeightSumWork {
     PaddedCopy padded;
     std::ptrdiff_t groups, rows, count, group_step;
     const std::ptrdiff_t* offsets;
-    // Panels, or of few rows the gradient itself, (samples, groups * rows, places), and how far these lie apart.
+    // Panels; or for few rows the gradient itself, (samples, groups * rows, places), with these strides.
     const void* by;
     std::ptrdiff_t by_sample, by_channel;
-    void* out;  // (groups, count, rows), these up to whole panels where there are some; it is added to
+    void* out;  // (groups, count, rows), with rows rounded up to whole panels if there are panels; added to
 };
 
 struct DirectConvolution {
     using Kernel = void (*)(void* work, std::ptrdiff_t start, std::ptrdiff_t end);
-    // Of floats, of doubles.
-    Kernel copy[2];          // a unit is a sample of a channel
+    // For floats and doubles.
+    Kernel copy[2];          // a unit is one channel of one sample
     Kernel pack_weights[2];  // a tile
     Kernel add_up[2];        // a block of places
     Kernel lay_out[2];       // a sample of a panel
     Kernel add_weights[2];   // a tile of a panel
-    Kernel add_weights_of_few[2];  // a tile of a row
+    Kernel add_weights_of_few[2];  // a tile of one row
     std::ptrdiff_t most_rows[2];  // of a tile
 };
 

@@ -1,7 +1,8 @@
-"""Direct convolution on the pool: a copy of the input with its padding, and sums of products of it.
+"""Direct convolution on the thread pool: a padded copy of the input, and sums of products over it.
 
-Arrays are float32 or float64, in C order; ``direct_convolution.h`` says how the copy is laid out. No bit
-depends on threads: a sum is added up by one of them, in one order. To be called where kernels run.
+Arrays are float32 or float64, C-contiguous. ``direct_convolution.h`` describes the layout of the copy. One
+thread computes a whole sum, in a fixed order, so results do not depend on the number of threads. Call the
+functions inside a kernel context.
 """
 
 cimport numpy as cnp
@@ -93,31 +94,31 @@ cdef extern from "tensor/kernels/channels.h" namespace "disposescope::kernels" n
 cdef const DirectConvolution* _kernels = direct_convolution_kernels_of(simd_level)
 
 cdef enum:
-    # Elements that are copied, and multiplications, in a piece of work: some 5 us.
+    # Elements to copy, and products to compute, in a piece of work, for about 5 us.
     COPIED = 1 << 14
     MULTIPLIED = 1 << 17
-    # Channels of a group up to which sums of each take less time than those of a panel with zeros.
+    # Up to this many channels in a group, separate sums are faster than a panel padded with zeros.
     FEW = 6
 
 
 @final
 cdef class PaddedInput:
-    """A copy, with its padding, of one piece of the input after another: some samples, or some rows of one.
+    """A padded copy of one piece of the input after another: some samples, or some rows of one sample.
 
-    `x` has shape ``(batch, channels, *sizes)``, and `outs` are the places at which the kernel is laid down.
-    Of these the largest piece has so many `samples`, and `rows`: those along the first dimension of space.
+    `x` has shape ``(batch, channels, *sizes)``, and `outs` are the numbers of places of the kernel. The
+    largest piece has `samples` samples and `rows` rows of places, along the first dimension of space.
     """
 
     cdef PaddedCopy _layout
     cdef Py_ssize_t _groups, _itemsize
     cdef int _kind, _sliced
-    # Of the first dimension of space, whatever the piece; and of the piece in the copy: the first sample, and
-    # how many places of it come before.
+    # The padding before the first dimension of space; and for the piece in the copy: its first row, its first
+    # sample, and the number of places before it.
     cdef Py_ssize_t _before, _rows, _sample, _skipped
     cdef cnp.ndarray _x, _copy
-    # Where each element of the kernel, of each channel of a group, lies from its place.
+    # The offset from a place for each element of the kernel, of each channel of a group.
     cdef cnp.ndarray _offsets
-    # A gradient laid out, of the largest piece; None until there is one.
+    # The gradient as panels, for the largest piece; None until it is needed.
     cdef cnp.ndarray _panels
 
     def __cinit__(
@@ -148,14 +149,14 @@ cdef class PaddedInput:
             axis.length += axis.count
         self._sliced = 3 - space
         self._before, self._rows = axes[self._sliced].before, rows
-        # Of a row that is cut into pieces there may be no zeros behind one, as there are before it.
+        # If a row is divided into pieces, there may be no zeros after a piece, as there are before it.
         self._layout.behind = _shared(axes[2]) if rows == outs[0] or space > 1 else 0
         self._layout.pitch = axes[2].length - self._layout.behind
         self._layout.plane = self._layout.pitch * axes[1].length
         self._layout.volume = self._layout.plane * axes[0].length
         self._layout.block = self._layout.volume * samples + self._layout.behind
         self._layout.channels = cnp.PyArray_DIM(x, 1)
-        # The last tile of places may reach beyond the end.
+        # The last tile of places may extend beyond the end.
         size = self._layout.block * self._layout.channels * self._phases() + panel_bytes // self._itemsize
         self._copy = new_array(1, &size, cnp.PyArray_TYPE(x))
         self._layout.copy = cnp.PyArray_DATA(self._copy)
@@ -180,7 +181,7 @@ cdef class PaddedInput:
             for i in range(2, -1, -1):
                 at[i] = place % sizes[i] * apart[i]
                 place //= sizes[i]
-            # Of channel `place`; phases of the last axis are next to each other.
+            # The offset in channel `place`; phases of the last axis are adjacent.
             phase, entry = place, 0
             for i in range(3):
                 axis = &self._layout.axes[i]
@@ -196,7 +197,7 @@ cdef class PaddedInput:
         return self._layout.axes[0].count * self._layout.axes[1].count * self._layout.axes[2].count
 
     def fill(self, Py_ssize_t sample, Py_ssize_t samples, Py_ssize_t top, Py_ssize_t rows):
-        """Copy what belongs to these samples, and to places of these rows."""
+        """Copy the input for these samples and these rows of places."""
         cdef CopyWork work
         cdef CopiedAxis* axis = &self._layout.axes[self._sliced]
         if rows < 1 or not 0 <= sample < sample + samples <= cnp.PyArray_DIM(self._x, 0):
@@ -227,9 +228,9 @@ cdef class PaddedInput:
     def add_up(
         self, PackedWeight weight not None, cnp.ndarray bias, cnp.ndarray out not None
     ):
-        """Write the sums of weights times the patch at each place in the copy.
+        """Write the sums of products of the weight and the patch at each place in the copy.
 
-        `out` has shape ``(batch, channels, *places)``, and `bias` is one for each channel, or None.
+        `out` has shape ``(batch, channels, *places)``. `bias` has one value for each channel, or is None.
         """
         cdef SumWork work
         cdef Py_ssize_t one
@@ -266,10 +267,10 @@ cdef class PaddedInput:
         )
 
     def add_weights(self, cnp.ndarray y not None, cnp.ndarray out not None):
-        """Add to `out` the sums over the places in the copy of the patches there, times `y`.
+        """Add to `out` the products of patches and `y`, summed over the places in the copy.
 
         `y` has shape ``(batch, channels, *places)``, and `out` ``(groups, elements of a patch, channels /
-        groups)``, these as many as ``weight_channels`` says.
+        groups)``, where the last size is rounded up by ``weight_channels``.
         """
         cdef WeightSumWork work
         cdef Py_ssize_t places = self._places(), tiles, units, one
@@ -309,7 +310,7 @@ cdef class PaddedInput:
         )
 
     cdef int _lay_out(self, WeightSumWork* sums) except -1:
-        """Lay the gradient that `sums` has out in panels, which it has then."""
+        """Copy the gradient of `sums` to panels, and use these."""
         cdef PanelWork work
         cdef Py_ssize_t width = panel_bytes // self._itemsize
         cdef Py_ssize_t units = sums.groups * ceil_of(sums.rows, width) * self._layout.samples
@@ -328,7 +329,7 @@ cdef class PaddedInput:
 
 
 cdef Py_ssize_t _elements_of_channel(cnp.ndarray a) noexcept:
-    # Not by strides, which mean nothing where there is one channel, or one sample.
+    # Do not use strides: they have no meaning for a dimension of size 1.
     cdef Py_ssize_t found = 1
     cdef int i
     for i in range(2, cnp.PyArray_NDIM(a)):
@@ -337,7 +338,7 @@ cdef Py_ssize_t _elements_of_channel(cnp.ndarray a) noexcept:
 
 
 cdef Py_ssize_t _shared(CopiedAxis axis) noexcept:
-    """Return how many zeros at the end of a row may be those at the beginning of the next one."""
+    """Return how many zeros at the end of a row can be shared with the beginning of the next row."""
     cdef Py_ssize_t zeros = -((axis.phases - 1 - axis.before) // axis.stride)
     cdef Py_ssize_t behind = axis.length - ceil_of(max(axis.size + axis.before, 0), axis.stride)
     return max(min(zeros, behind, axis.length - axis.count), 0)
@@ -345,7 +346,7 @@ cdef Py_ssize_t _shared(CopiedAxis axis) noexcept:
 
 @final
 cdef class PackedWeight:
-    """A weight, ``(channels, input's channels / groups, *kernel)``, as ``PaddedInput.add_up`` reads it."""
+    """A weight, ``(channels, input channels / groups, *kernel)``, in the order of ``PaddedInput.add_up``."""
 
     cdef WeightWork _work
     cdef int _kind
@@ -367,10 +368,10 @@ cdef class PackedWeight:
             max(COPIED // (min(self._work.rows, _kernels.most_rows[self._kind]) * self._work.count), 1),
             cnp.PyArray_NBYTES(weight),
         )
-        self._work.weight = NULL  # which nobody holds from here on
+        self._work.weight = NULL  # no reference is held from here on
 
 
 cpdef Py_ssize_t weight_channels(Py_ssize_t channels, Py_ssize_t itemsize):
-    """Return of how many channels the gradient of a weight is computed, for so many of a group."""
+    """Return the number of channels of a weight's gradient: `channels`, rounded up for panels."""
     cdef Py_ssize_t width = panel_bytes // itemsize
     return channels if channels <= FEW else ceil_of(channels, width) * width

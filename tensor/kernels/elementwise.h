@@ -1,4 +1,4 @@
-// What elementwise kernels are given, and the loops that they run in.
+// The operands of elementwise kernels, and the loops over them.
 
 #pragma once
 
@@ -8,25 +8,25 @@
 
 namespace disposescope::kernels {
 
-// Arrays of one dtype, contiguous, of one shape but where `columns` says otherwise. `out` may be one of the
-// operands, and overlaps none but that. The caller keeps the arrays alive.
+// Contiguous arrays of one dtype and, except with `columns`, of one shape. `out` may be one of the operands,
+// but must not overlap one partially. The caller keeps the arrays alive.
 struct Operands {
     const void* a;
     const void* b;
     void* out;
-    double number;            // instead of the operand that is no array
-    std::ptrdiff_t columns;   // of `b`, which is one row, where the elements counted are rows of `a`
+    double number;            // the value of an operand that is a number
+    std::ptrdiff_t columns;   // the length of `b`, one row, when the loop counts rows of `a`
 };
 
 using Loop = void (*)(void* operands, std::ptrdiff_t start, std::ptrdiff_t end);
 
-// The same for float32 and float64.
+// Loops for float32 and float64.
 struct Loops {
     Loop of_floats;
     Loop of_doubles;
 };
 
-// A function of two operands, by what they are.
+// Loops of a function of two operands, by the kinds of the operands.
 struct BinaryLoops {
     Loops arrays;
     Loops array_and_number;
@@ -36,7 +36,7 @@ struct BinaryLoops {
 
 }  // namespace disposescope::kernels
 
-// Each element is read before it is written, and no other element is in the same place.
+// Tell the compiler that iterations are independent: each element is read before it is written.
 #if defined(__clang__)
 #define DISPOSESCOPE_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #elif defined(__GNUC__)
@@ -50,7 +50,7 @@ struct BinaryLoops {
 #if defined(DISPOSESCOPE_SIMD)
 namespace disposescope::kernels::DISPOSESCOPE_SIMD {
 
-// F has a function `of` of one element, or of two.
+// F has a static function `of`, of one or two elements.
 template <typename T, typename F>
 static void map_one(void* given, std::ptrdiff_t start, std::ptrdiff_t end) {
     const Operands& x = *static_cast<const Operands*>(given);

@@ -1,4 +1,4 @@
-"""Compiled elementwise functions of float32 and float64, on the pool. For `cimport`."""
+"""Compiled elementwise functions of float32 and float64, on the thread pool. For `cimport`."""
 
 cimport numpy as cnp
 
@@ -22,8 +22,8 @@ cdef extern from "tensor/kernels/elementwise.h" namespace "disposescope::kernels
         Loops number_and_array
         Loops array_and_row
 
-# Bytes of an operand in one piece of `parallel_for`: for what takes about 0.1 ns for a float, and for what
-# takes 0.4 ns or more.
+# Bytes of an operand in one piece of `parallel_for`, for functions that take about 0.1 ns for a float, and
+# for functions that take 0.4 ns or more.
 cdef enum:
     CHEAP = 1 << 17
     DEAR = 1 << 16
@@ -32,11 +32,12 @@ cdef enum:
 cdef class UnaryKernel:
     cdef Loops _loops
     cdef Py_ssize_t _bytes_in_piece
-    # What computes the same for all other arrays: a function of an array, and `out` if that is given.
+    # The function for all other arrays: of an array, and of `out` if given.
     cdef readonly object plain
-    # The result in `out`, or in a new array if that is None; None for what is left to `plain`.
+    # Return the result in `out`, or in a new array if that is None. Return None for arrays that `plain` must
+    # handle.
     cdef cnp.ndarray run(self, object x, cnp.ndarray out)
-    # The loop over elements of that dtype, by NumPy's number; NULL: left to `plain`.
+    # Return the loop for the dtype with this type number, or NULL if `plain` must handle it.
     cdef Loop loop_for(self, int type_number) noexcept
 
 
@@ -47,7 +48,7 @@ cdef class BinaryKernel:
     cdef cnp.ndarray run(self, object a, object b, cnp.ndarray out)
 
 
-# Of two arrays of one shape and a number that is fixed, as derivatives are.
+# A function of two arrays of one shape and a constant number, such as a derivative.
 cdef class SlopeKernel:
     cdef Loops _loops
     cdef Py_ssize_t _bytes_in_piece
@@ -58,12 +59,12 @@ cdef UnaryKernel unary_kernel(Loops loops, Py_ssize_t bytes_in_piece, object pla
 cdef BinaryKernel binary_kernel(BinaryLoops loops, object plain, bint is_commutative)
 cdef SlopeKernel slope_kernel(Loops loops, Py_ssize_t bytes_in_piece)
 
-# For kernels of other shapes. Whether loops over floats and doubles can run over `x`: it is an array of one
-# of them, in native byte order, aligned, and its elements follow each other in C's or Fortran's order.
+# For kernels of other shapes: whether loops over floats and doubles can process `x`, a float32 or float64
+# array in native byte order, aligned, and contiguous in C or Fortran order.
 cdef bint is_plain(object x) noexcept
-# An array for a result, as `x` is; from the pool if large.
+# Return an array like `x` for a result. Large ones come from the pool.
 cdef cnp.ndarray new_like(cnp.ndarray x)
-# Whether `out` is as `x` is, and in the place of none of `operands` or exactly in one's place.
+# Whether `out` has the layout of `x`, and its memory is that of one operand or overlaps none.
 cdef bint may_write(cnp.ndarray out, cnp.ndarray x, object other) noexcept
-# Runs a loop over `size` elements of `itemsize` bytes, on the pool where that pays.
+# Run a loop over `size` elements of `itemsize` bytes, on the thread pool if that is faster.
 cdef void run_loop(Loop loop, Operands* operands, Py_ssize_t size, Py_ssize_t grain) noexcept

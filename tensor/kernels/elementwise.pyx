@@ -1,7 +1,7 @@
-"""Compiled elementwise functions of float32 and float64, on the pool.
+"""Compiled elementwise functions of float32 and float64, on the thread pool.
 
-A kernel is for contiguous arrays of one shape, numbers, and rows that are added to each row of an array; it
-answers None, and the caller asks NumPy, for all else.
+A kernel supports contiguous arrays of one shape, numbers, and a row that is broadcast to each row of an
+array. For other operands it returns None, and the caller uses NumPy.
 """
 
 cimport cython
@@ -26,7 +26,7 @@ cdef extern from "tensor/kernels/streaming.h" namespace "disposescope::kernels" 
     bint is_streamed(const void* out, Py_ssize_t nbytes) noexcept
     void run_streamed(void* streamed, Py_ssize_t start, Py_ssize_t end) noexcept
 
-# Elements below which the interpreter is not let go: that costs as much as their loop.
+# For fewer elements, keep the GIL: releasing it takes as long as the loop.
 cdef enum:
     FEW = 4096
 
@@ -55,7 +55,7 @@ cdef cnp.ndarray new_like(cnp.ndarray x):
 
 
 cdef inline bint _is_alike(cnp.ndarray x, cnp.ndarray y) noexcept:
-    """Whether elements of the same index follow each other in the same order; both arrays are plain."""
+    """Return whether `x` and `y`, both plain, have the same shape and memory order."""
     return (
         cnp.PyArray_TYPE(x) == cnp.PyArray_TYPE(y)
         and cnp.PyArray_SAMESHAPE(x, y)
@@ -88,7 +88,7 @@ cdef void run_loop(Loop loop, Operands* operands, Py_ssize_t size, Py_ssize_t gr
     if size < FEW and size <= grain:
         loop(operands, 0, size)
         return
-    with nogil:  # the caller holds the arrays, whose memory is all that is touched
+    with nogil:  # the caller holds the arrays
         parallel_for(size, even_grain(size, grain), loop, operands)
 
 
@@ -109,12 +109,11 @@ cdef inline Loop _loop_for(Loops loops, cnp.ndarray x) noexcept:
 cdef inline void _fill(
     cnp.ndarray out, Loops loops, Operands* operands, Py_ssize_t bytes_in_piece, bint is_new
 ) noexcept:
-    """Run a loop over all of `out`; `is_new`: it is none of the operands."""
+    """Run a loop over all of `out`. `is_new` means that `out` is not an operand."""
     cdef Loop loop = _loop_for(loops, out)
     cdef Py_ssize_t grain = bytes_in_piece // cnp.PyArray_ITEMSIZE(out)
     operands.out = cnp.PyArray_DATA(out)
-    # What computes for longer than memory takes loses by it: exp a few lines at a time takes 1.25 times as
-    # long.
+    # Only for loops that are limited by memory: exp in small pieces takes 1.25 times as long.
     if is_new and bytes_in_piece == CHEAP and is_streamed(operands.out, cnp.PyArray_NBYTES(out)):
         _run_streamed(loop, operands, out, grain)
     else:
@@ -122,7 +121,7 @@ cdef inline void _fill(
 
 
 cdef bint _is_one_value(cnp.ndarray x) noexcept:
-    """Whether all elements are in one place: a scalar, or one that was expanded, as gradients of sums are."""
+    """Return whether all elements are one memory location: a scalar, or an expanded array."""
     cdef int i
     for i in range(cnp.PyArray_NDIM(x)):
         if cnp.PyArray_STRIDE(x, i) != 0 or cnp.PyArray_DIM(x, i) == 0:
@@ -131,12 +130,12 @@ cdef bint _is_one_value(cnp.ndarray x) noexcept:
 
 
 cdef inline bint _as_number(object x, cnp.ndarray beside, double* number) noexcept:
-    """Whether `x` is one number for all of the array `beside` it, of its dtype; then it is stored."""
+    """Return whether `x` is a single number for the array `beside`, of its dtype, and store the number."""
     if type(x) is float:
         number[0] = <double> x
         return True
     if type(x) is int:
-        # Larger ones are not exact, and NumPy refuses the largest.
+        # Larger integers are not exact as doubles, and NumPy raises an error for the largest.
         if not -(1 << 53) <= x <= 1 << 53:
             return False
         number[0] = <double> x
@@ -186,7 +185,7 @@ cdef class UnaryKernel:
 
 @cython.final
 cdef class BinaryKernel:
-    """A function of two operands, one of which is an array: ``kernel(a, b)`` and ``kernel(a, b, out)``."""
+    """A function of two operands, at least one of them an array: ``kernel(a, b)``, ``kernel(a, b, out)``."""
 
     cdef cnp.ndarray run(self, object a, object b, cnp.ndarray out):
         cdef Operands operands
@@ -239,7 +238,7 @@ cdef class BinaryKernel:
         return self.plain(a, b) if out is None else self.plain(a, b, out=out)
 
     def over(self, a, b):
-        """Return the result in the memory of the array `a` if it can lie there, else in new memory."""
+        """Return the result in the memory of the array `a` if possible, else in new memory."""
         if type(a) is cnp.ndarray:
             result = self.run(a, b, a)
             if result is not None:
@@ -248,15 +247,15 @@ cdef class BinaryKernel:
 
 
 cdef Py_ssize_t _columns(cnp.ndarray a, cnp.ndarray b) noexcept:
-    """Return the length of `b` if it is a row for all rows of `a`, else 0."""
+    """Return the length of `b` if it is a row to broadcast to all rows of `a`, else 0."""
     cdef Py_ssize_t columns = cnp.PyArray_SIZE(b)
     cdef int i, ndim = cnp.PyArray_NDIM(a), given = cnp.PyArray_NDIM(b)
-    # Shorter rows gain nothing.
+    # Shorter rows are not faster.
     if columns < 8 or cnp.PyArray_TYPE(a) != cnp.PyArray_TYPE(b) or given > ndim:
         return 0
     if not cnp.PyArray_IS_C_CONTIGUOUS(a) or not cnp.PyArray_IS_C_CONTIGUOUS(b):
         return 0
-    # Dimensions of 1, and then those of `a`.
+    # Leading dimensions of size 1, then the dimensions of `a`.
     i = 0
     while i < given and cnp.PyArray_DIM(b, i) == 1:
         i += 1
@@ -269,7 +268,7 @@ cdef Py_ssize_t _columns(cnp.ndarray a, cnp.ndarray b) noexcept:
 
 @cython.final
 cdef class SlopeKernel:
-    """A function of a gradient and an array of its shape; None for what it is not for."""
+    """A function of a gradient and an array of its shape. Returns None for unsupported operands."""
 
     cdef cnp.ndarray run(self, object g, object x, double number, cnp.ndarray out):
         cdef Operands operands
@@ -279,7 +278,7 @@ cdef class SlopeKernel:
         if cnp.PyArray_TYPE(g) != cnp.PyArray_TYPE(x) or not cnp.PyArray_SAMESHAPE(g, x):
             return None
         if not is_plain(g) or not _is_alike(g, x):
-            # A copy in the order of `x`, of which nobody else knows.
+            # A copy in the memory order of `x`, which no other code uses.
             out = new_like(<cnp.ndarray> x)
             cnp.PyArray_CopyInto(out, <cnp.ndarray> g)
             g = out
@@ -297,7 +296,7 @@ cdef class SlopeKernel:
         return self.run(g, x, number, None)
 
     def over(self, g, x, double number=0.0):
-        """Return the result in the memory of `g` if it can lie there, else in new memory."""
+        """Return the result in the memory of `g` if possible, else in new memory."""
         result = self.run(g, x, number, g) if type(g) is cnp.ndarray else None
         return self.run(g, x, number, None) if result is None else result
 

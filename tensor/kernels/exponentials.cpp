@@ -33,16 +33,17 @@ struct Tanh {
         const T far = T(1) - T(2) / (fused(e.scale(), e.tail, e.scale()) + T(1));
         const T z = x * x;
         const T near = fused(x * z, tail_of_tanh(z), x);
-        return with_sign_of(a < T(0.55) ? near : far, x);  // that of -0 too
+        return with_sign_of(a < T(0.55) ? near : far, x);  // also for -0
     }
 };
 
-// exp(-|x|) for `x` beyond whose bound the power is as good as 0.
+// exp(-|x|). Beyond `bound` the result is effectively 0.
 template <typename T>
 static DISPOSESCOPE_INLINE Exponential<T> falling_power(T x, T bound) { return exponential_of(at_least(-magnitude(x), bound)); }
 
 struct Sigmoid {
-    // 1 / (1 + exp(-x)), both parts times 2**-lift: so the exponential is finite where the result is subnormal.
+    // 1 / (1 + exp(-x)), with both parts scaled by 2**-lift, so that the exponential is finite for subnormal
+    // results.
     template <typename T>
     static DISPOSESCOPE_INLINE T of(T x) {
         constexpr T lowered = T(1) / Float<T>::two_to_lift;
@@ -55,10 +56,10 @@ struct Sigmoid {
 struct Silu {
     template <typename T>
     static DISPOSESCOPE_INLINE T of(T x) {
-        // Where the result is -0, an infinite factor would make it nan.
+        // If the result is -0, an infinite factor would make it nan.
         const T factor = at_least(x, T(2) * Float<T>::exp_least);
         const Exponential<T> power = falling_power(x, Float<T>::exp_least - T(8));
-        return with_sign_of(gated(factor, power, x < T(0)), x);  // that of -0 too
+        return with_sign_of(gated(factor, power, x < T(0)), x);  // also for -0
     }
 };
 
@@ -98,7 +99,7 @@ struct SiluSlope {
     }
 };
 
-// 1 - exp(-y), with the full precision of small ones.
+// 1 - exp(-y), with full relative precision for small y.
 template <typename T>
 static DISPOSESCOPE_INLINE T fall_of(T y) {
     const Exponential<T> e = exponential_of(at_least(-y, Float<T>::exp_least + T(30)));

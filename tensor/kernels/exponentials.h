@@ -1,4 +1,4 @@
-// Exponentials, logarithms, and the activations made of them.
+// Exponentials, logarithms, and activations based on them.
 
 #pragma once
 
@@ -9,7 +9,7 @@ namespace disposescope::kernels {
 
 struct Exponentials {
     Loops exp, log, tanh, sigmoid, silu, softplus, logsigmoid;
-    // Of a gradient and the output (of silu: the input): what goes on to the input.
+    // Of a gradient and the output (for silu, the input): the gradient of the input.
     Loops tanh_slope, sigmoid_slope, silu_slope, softplus_slope, logsigmoid_slope;
 };
 

@@ -1,7 +1,7 @@
-"""Exponentials, logarithms, and the activations made of them: float32 and float64, errors of at most 2 ulp.
+"""Exponentials, logarithms, and activations based on them: float32 and float64, errors of at most 2 ulp.
 
-As the functions of IEEE 754 and C are: not a number stays that, infinities and zeros go where the limits are,
-and subnormal results are rounded like others. silu(-inf) is -0.
+As in IEEE 754 and C, nan stays nan, infinities and zeros give the limits, and subnormal results are rounded
+like others. silu(-inf) is -0.
 """
 
 from tensor.kernels.elementwise cimport DEAR, Loops, slope_kernel, unary_kernel

@@ -4,8 +4,9 @@
 
 namespace disposescope::kernels::DISPOSESCOPE_SIMD {
 
-// Phi(-t) * exp(t*t / 2) * (t + k) by q = (t - k) / (t + k), Phi being the normal distribution's function: from
-// t = 0 to where Phi(-t) is 0. `body` is the polynomial in q but for its last two steps, `linear` and `constant`.
+// Phi(-t) * exp(t*t / 2) * (t + k) as a function of q = (t - k) / (t + k), for t from 0 to where Phi(-t) is
+// 0. Phi is the normal distribution function. `body` is the polynomial in q except for its last two steps,
+// `linear` and `constant`.
 template <typename T>
 struct Normal;
 
@@ -13,14 +14,14 @@ template <>
 struct Normal<float> {
     static constexpr float k = 4.0f, most = 14.6f;
     static constexpr float erf_most = 4.0f;  // beyond, erf is 1
-    // Even and odd powers apart: a shorter chain of operations.
+    // Separate even and odd powers, for a shorter chain of operations.
     static DISPOSESCOPE_INLINE float body(float q) {
         const float z = q * q;
         const float odd = polynomial(z, -0.000129826876f, 0.00156323693f, -0.00752194738f, -0.186523974f);
         return fused(odd, q, polynomial(z, 0.000179103357f, -0.00351538882f, 0.0604053997f, 0.387136668f));
     }
     static constexpr float linear = -0.607896566f, constant = 0.755285144f;
-    static constexpr float root = 1.41421354f, root_rest = 2.42032340e-08f;  // of 2
+    static constexpr float root = 1.41421354f, root_rest = 2.42032340e-08f;  // the square root of 2
     // erf(x) / x - 1 for z = x*x <= 1
     static DISPOSESCOPE_INLINE float near_erf(float z) {
         return polynomial(
@@ -53,38 +54,38 @@ struct Normal<double> {
     }
 };
 
-// Phi(-t) = rest * exponential of t >= 0. The square is exact, since its error would be magnified; the rest is so to
-// a tenth of its last digit.
+// Phi(-t) = rest * exponential, for t >= 0. The square in the exponent is exact, because its error would be
+// magnified. The error of the rest is a tenth of its last digit.
 template <typename T>
 struct Tail {
     Sum<T> rest;
     Exponential<T> exponential;
 
-    // The rest times `factor`, times 1 and the exponential's tail: what the power of two is left out of.
+    // The rest times `factor`, times 1 + the exponential's tail, without the power of two.
     DISPOSESCOPE_INLINE T times(T factor) const {
         const Sum<T> product = product_of(factor, rest.high);
         return exponential.times({product.high, fused(factor, rest.low, product.low)});
     }
 };
 
-// Of t + t_rest.
+// The rest for t + t_rest.
 template <typename T>
 static DISPOSESCOPE_INLINE Sum<T> rest_of_tail(T t, T t_rest) {
     const Sum<T> below = sum_of(t, Normal<T>::k);
     const T inverse = T(1) / below.high;
-    // By how much the number whose sum with k has just this inverse is larger than t + t_rest.
+    // The error of `inverse`: the exact inverse belongs to a number that is larger by this.
     const T beyond = below.high * difference(T(1), below.high, inverse) - below.low - t_rest;
     const T q = difference(T(1), T(2) * Normal<T>::k, inverse);
     const Sum<T> sum = exact_step(q, Normal<T>::body(q), Normal<T>::linear);
     const Sum<T> whole = exact_step(q, sum.high, Normal<T>::constant);
     const T whole_rest = fused(q, sum.low, whole.low);
     const T high = whole.high * inverse;
-    // The derivative by t is t * rest - 1 / sqrt(2 pi).
+    // The derivative of the rest with respect to t is t * rest - 1 / sqrt(2 pi).
     const T slope = fused(t, high, T(-0.39894228040143267794));
     return {high, fused(whole_rest, inverse, -difference(high, whole.high, inverse)) - beyond * slope};
 }
 
-// The same number (t + k times as large), rounded at each step: for the activations, whose results are within 4 ulp.
+// The same value times t + k, rounded at each step, for activations, whose results are within 4 ulp.
 template <typename T>
 static DISPOSESCOPE_INLINE T quick_rest(T q) {
     return fused(q, fused(q, Normal<T>::body(q), Normal<T>::linear), Normal<T>::constant);
@@ -97,7 +98,7 @@ static DISPOSESCOPE_INLINE Exponential<T> bell_of(T t) {
     return exponential_of(power.high, power.low);
 }
 
-// erfc(t) = 2 * rest * exponential of t >= 0
+// erfc(t) = 2 * rest * exponential, for t >= 0
 template <typename T>
 static DISPOSESCOPE_INLINE Tail<T> tail_of_erfc(T t) {
     const Sum<T> square = product_of(t, t);
@@ -111,7 +112,7 @@ struct Erf {
     static DISPOSESCOPE_INLINE T of(T x) {
         const T a = at_most(magnitude(x), Normal<T>::erf_most);
         const Tail<T> tail = tail_of_erfc(a);
-        // Subtracted from 1 it need not be more exact.
+        // For 1 - erfc, less precision is sufficient.
         const T twice = T(2) * tail.rest.high;
         const T far = T(1) - fused(twice, tail.exponential.tail, twice) * tail.exponential.scale();
         const T near = fused(x, Normal<T>::near_erf(x * x), x);
@@ -130,7 +131,7 @@ struct Erfc {
     }
 };
 
-// x where it is positive, less |x| Phi(-|x|)
+// x for positive x, minus |x| Phi(-|x|)
 struct Gelu {
     template <typename T>
     static DISPOSESCOPE_INLINE T of(T x) {
@@ -143,8 +144,8 @@ struct Gelu {
     }
 };
 
-// The approximation is x times the logistic function of v = 2 sqrt(2/pi) (x + 0.044715 x**3). These are the two
-// coefficients, and what they lack by rounding.
+// The approximation is x times the logistic function of v = 2 sqrt(2/pi) (x + 0.044715 x**3). These are the
+// two coefficients, with their rounding errors.
 template <typename T>
 struct Cubic;
 
@@ -177,9 +178,9 @@ struct GeluByTanh {
     template <typename T>
     static DISPOSESCOPE_INLINE T of(T x) {
         const Sum<T> v = cubic_of(at_most(magnitude(x), Cubic<T>::most));
-        // Where the result is -0, an infinite factor would make it nan.
+        // If the result is -0, an infinite factor would make it nan.
         const T factor = at_least(x, -Cubic<T>::most);
-        return with_sign_of(gated(factor, exponential_of(-v.high, -v.low), x < T(0)), x);  // that of -0 too
+        return with_sign_of(gated(factor, exponential_of(-v.high, -v.low), x < T(0)), x);  // also for -0
     }
 };
 

@@ -1,4 +1,4 @@
-// The error function, and activations by the normal distribution.
+// The error function, and activations based on the normal distribution.
 
 #pragma once
 
@@ -9,7 +9,7 @@ namespace disposescope::kernels {
 
 struct Gaussian {
     Loops erf, erfc, gelu, gelu_by_tanh;
-    // Of a gradient and the input: what goes on to the input.
+    // Of a gradient and the input: the gradient of the input.
     Loops erf_slope, gelu_slope, gelu_by_tanh_slope;
 };
 

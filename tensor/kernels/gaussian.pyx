@@ -1,6 +1,6 @@
-"""The error function, and activations by the normal distribution: float32 and float64.
+"""The error function, and activations based on the normal distribution: float32 and float64.
 
-Errors are in docs/accuracy.md, and as low where erfc and gelu are small. gelu(-inf) is -0.
+docs/accuracy.md lists the errors. They are as low where erfc and gelu are small. gelu(-inf) is -0.
 """
 
 from tensor.kernels.elementwise cimport DEAR, Loops, slope_kernel, unary_kernel

@@ -1,9 +1,9 @@
-// Functions and lambdas that a compiler inlines whatever its budget says.
+// Functions and lambdas that the compiler always inlines.
 //
-// GCC stops inlining when a file has grown by some part. The operators of vectors.h then stay calls that pass their
-// vectors through memory, and a kernel takes up to 13 times as long. So every function of a kernel without a loop of
-// its own begins with DISPOSESCOPE_INLINE; a lambda has DISPOSESCOPE_INLINED after its parameters.
-// tests/tensor/test_kernel_objects.py finds those that lack it.
+// GCC stops inlining when a file has grown by a certain amount. Then the operators of vectors.h become calls
+// that pass vectors through memory, and a kernel takes up to 13 times as long. So every function of a kernel
+// without its own loop begins with DISPOSESCOPE_INLINE, and a lambda has DISPOSESCOPE_INLINED after its
+// parameters. tests/tensor/test_kernel_objects.py finds missing ones.
 
 #pragma once
 

@@ -1,6 +1,6 @@
-"""Masks that select: elements that are kept, and zeros instead of the others, also of infinities and nan.
+"""Masking ufuncs: keep the selected elements, and replace others by zeros, including infinities and nan.
 
-A product with the mask would make nan of them, ``np.where`` takes twice to ten times as long.
+A product with the mask would turn these into nan, and ``np.where`` takes two to ten times as long.
 """
 
 cimport numpy as cnp
@@ -13,14 +13,14 @@ cdef extern from *:
     #include <complex>
     #include <cstdint>
 
-    /* Floats of 16 bits, which C++ has no type for: all but the sign. */
+    /* 16-bit floats, which C++17 does not have. All bits but the sign tell whether one is 0. */
     struct half_bits { uint16_t bits; };
 
     static inline bool is_nonzero(half_bits x) { return (x.bits & 0x7fff) != 0; }
     static inline bool is_nonzero(npy_bool x) { return x != 0; }
     template <typename T> static inline bool is_nonzero(T x) { return x != T(0); }
 
-    /* The compiler vectorises each loop; it may assume no overlap but that of an array with itself. */
+    /* The compiler vectorises each loop. Arrays may be identical, but do not overlap partially. */
     template <typename T, typename By>
     static void keep_loop(char **args, const npy_intp *sizes, const npy_intp *steps, void *)
     {
@@ -37,7 +37,7 @@ cdef extern from *:
                 }
             else
                 for (npy_intp i = 0; i < n; i++) {
-                    const T value = x[i];  /* read always: else each would be a branch */
+                    const T value = x[i];  /* read unconditionally, to avoid a branch */
                     out[i] = is_nonzero(by[i]) ? value : zero;
                 }
             return;
@@ -94,5 +94,5 @@ keep_true = cnp.PyUFunc_FromFuncAndData(
     true_loops, no_data, true_types, 5, 2, 1, cnp.PyUFunc_None, "keep_true", _doc_of_true, 0
 )
 
-# Examples of what is no function are found here.
+# doctest does not find docstrings of ufuncs by itself.
 __test__ = {"keep_nonzero": keep_nonzero.__doc__, "keep_true": keep_true.__doc__}

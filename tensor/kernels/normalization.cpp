@@ -1,4 +1,5 @@
-// Layer, RMS and batch normalization, and their gradients: rows are read twice, while the cache has them.
+// Layer, RMS and batch normalization, and their gradients. Each row is read twice, the second time from the
+// cache.
 
 #include "tensor/kernels/normalization.h"
 
@@ -18,7 +19,8 @@ DISPOSESCOPE_INLINE void store(Pack<T> value, T* to, ptrdiff_t left) {
 }
 
 
-// --- Rows -----------------------------------------------------------------------------------------------------
+// --- Rows
+// -----------------------------------------------------------------------------------------------------
 
 template <typename T>
 void normalize_rows(void* context, ptrdiff_t start, ptrdiff_t end) {
@@ -63,7 +65,7 @@ void normalize_rows(void* context, ptrdiff_t start, ptrdiff_t end) {
     }
 }
 
-// So many rows at once; which gradients are asked for is known too when the loop is compiled.
+// Process `count` rows at once. The template parameters select the gradients at compile time.
 template <typename T, bool has_weight, bool has_parts, int count>
 void rows_backward(const RowNormWork& work, ptrdiff_t row, T* weight_part, T* bias_part) {
     using P = Pack<T>;
@@ -153,7 +155,8 @@ void end_rows(void* context, ptrdiff_t start, ptrdiff_t end) {
     }
 }
 
-// --- Channels -------------------------------------------------------------------------------------------------
+// --- Channels
+// -------------------------------------------------------------------------------------------------
 
 template <typename T>
 void inverses(void* context, ptrdiff_t start, ptrdiff_t end) {
@@ -164,8 +167,8 @@ void inverses(void* context, ptrdiff_t start, ptrdiff_t end) {
     for (ptrdiff_t i = start; i < end; ++i) out[i] = static_cast<T>(1 / sqrt(variances[i] + eps));
 }
 
-// Calls f(place of a pack, elements there, what `make` made) for each pack. `make` is called with a function that
-// gives a pack of what there is one of for each channel.
+// Call f(offset of a pack, elements there, result of `make`) for each pack. `make` gets a function that
+// returns a pack of per-channel values.
 template <typename T, typename Make, typename Function>
 DISPOSESCOPE_INLINE void each_channel_pack(Channels shape, ptrdiff_t start, ptrdiff_t end, Make make, Function f) {
     using P = Pack<T>;
@@ -190,7 +193,7 @@ DISPOSESCOPE_INLINE void each_channel_pack(Channels shape, ptrdiff_t start, ptrd
     }
 }
 
-// What normalized values are multiplied by; `of` gives the values of some channels.
+// The factor of normalized values. `of` returns the values of some channels.
 template <typename T, typename Of>
 DISPOSESCOPE_INLINE Pack<T> scale_of(const ChannelNormWork& work, Of of) {
     return work.weight == nullptr ? of(work.inverses) : of(work.inverses) * of(work.weight);

@@ -8,25 +8,25 @@
 
 namespace disposescope::kernels {
 
-// Arrays of one dtype; those that are not there are null.
+// Arrays of one dtype. Missing ones are null.
 struct RowNormWork {
     std::ptrdiff_t rows, length;
-    std::ptrdiff_t grain;  // rows of a piece
+    std::ptrdiff_t grain;  // rows in a piece
     const void* x;
     const void* gradient;  // backward: of the output
-    const void* weight;    // one for each column, as is the bias
+    const void* weight;    // one value for each column, like the bias
     const void* bias;
     void* out;       // forward: the output; backward: the gradient of `x`
-    void* means;     // one for each row; null where rows are normalized around 0
+    void* means;     // one for each row; null if the mean is not subtracted
     void* inverses;  // 1 / deviation, one for each row
     double eps;
-    void* weight_parts;  // backward: for each piece a row of sums, of which the gradients are made
+    void* weight_parts;  // backward: a row of partial sums for each piece, for the gradients
     void* bias_parts;
     void* weight_gradient;
     void* bias_gradient;
 };
 
-// Of channels, with one value of each for a channel; those that are not there are null.
+// The arguments for channels, with one value per channel in each array. Missing arrays are null.
 struct ChannelNormWork {
     Channels shape;
     const void* x;
@@ -36,8 +36,8 @@ struct ChannelNormWork {
     const void* inverses;  // 1 / deviation
     const void* weight;
     const void* bias;
-    // Backward, where means and deviations are those of `x` itself: of the gradient the sum, and that of it times
-    // the normalized `x`; one over the elements that these are of.
+    // Backward, if means and deviations were computed from `x` itself: the sum of the gradient, the sum of
+    // the gradient times the normalized `x`, and 1 / the number of elements in these sums.
     const void* sums;
     const void* products;
     double share;
@@ -45,7 +45,7 @@ struct ChannelNormWork {
 
 constexpr std::ptrdiff_t rows_of_chunk = 8;
 
-// Of `out`, one value a channel.
+// The work on `out`, with one value for each channel.
 struct InversesWork {
     const void* variances;
     void* out;
@@ -54,12 +54,12 @@ struct InversesWork {
 
 struct Normalization {
     using Kernel = void (*)(void* work, std::ptrdiff_t start, std::ptrdiff_t end);
-    // Rows from `start` to `end`; the last of them sums up the parts of columns from `start` to `end`.
+    // Rows from `start` to `end`. `rows_end` sums the parts of the columns from `start` to `end`.
     Kernel rows[2], rows_backward[2], rows_end[2];
     // out = 1 / sqrt(variances + eps)
     Kernel inverses[2];
-    // Segments of channels (outer times count), or where inner is 1 chunks of columns of `rows_of_chunk` rows, from
-    // `start` to `end`.
+    // Segments of channels (outer times count) from `start` to `end`; or, if inner is 1, chunks of columns of
+    // `rows_of_chunk` rows.
     Kernel channels[2], channels_backward[2];
 };
 

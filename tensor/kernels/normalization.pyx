@@ -1,8 +1,8 @@
 """Layer, RMS and batch normalization of plain arrays, and their gradients.
 
-Arrays are of one dtype, float32 or float64, and in C order; ``as_one_dtype`` makes them so. Each is read
-about twice, on several threads where that pays; no bit of what comes out depends on their number. The kernels
-are in `normalization.cpp`.
+Arrays have one dtype, float32 or float64, and are C-contiguous; ``as_one_dtype`` converts them. The kernels
+read each array about twice, on several threads if that is faster. Results do not depend on the number of
+threads. The kernels are in `normalization.cpp`.
 """
 
 cimport numpy as cnp
@@ -67,15 +67,15 @@ cdef extern from "tensor/kernels/normalization.h" namespace "disposescope::kerne
 cdef const Normalization* _kernels = normalization_kernels_of(simd_level)
 
 cdef enum:
-    # Elements of a piece of work, which take 5 us or so.
+    # Elements in a piece of work, for about 5 us.
     PIECE = 1 << 14
-    # Pieces of backward, each of which has sums of columns of its own: 8 for fewer than 64 rows, else of 8
-    # rows or more.
+    # Pieces in backward, each with its own sums over columns: 8 for fewer than 64 rows, else pieces of at
+    # least 8 rows.
     MOST_PIECES = 32
 
 
 def as_one_dtype(*arrays):
-    """Return the arrays, of which some may be None, in C order and their common dtype, at least float32."""
+    """Return the arrays (or None) C-contiguous and in their common dtype, at least float32."""
     cdef int kind = kind_of(arrays[0])
     cdef bint are_one = kind >= 0
     for a in arrays:
@@ -99,7 +99,7 @@ cdef void* _data(cnp.ndarray a) noexcept:
 
 
 cdef int _set_rows(RowNormWork* work, cnp.ndarray x, int count, cnp.ndarray weight) except -1:
-    """Let the last `count` dimensions of `x` be rows."""
+    """Use the last `count` dimensions of `x` as rows."""
     cdef int i, split = cnp.PyArray_NDIM(x) - count
     work.rows = work.length = 1
     for i in range(split):
@@ -117,7 +117,7 @@ def normalize_rows(
 ):
     """Return `x` with mean 0 and mean square 1 over its last `count` dimensions, times `weight` plus `bias`.
 
-    And for each row of these dimensions the mean, None unless `is_centred`, and the factor.
+    Also return the mean of each row (None unless `is_centred`), and the factor of each row.
     """
     cdef RowNormWork work
     cdef cnp.ndarray out = new_like(x), means = None, inverses
@@ -137,7 +137,7 @@ def normalize_rows(
 
 
 cdef cnp.ndarray _over(cnp.ndarray g, cnp.ndarray x):
-    """Return `g` to be written over if it lies in memory as `x` does, else a new array as `x`."""
+    """Return `g`, to overwrite, if its memory layout is that of `x`; else a new array like `x`."""
     if (
         cnp.PyArray_ISCARRAY(g)
         and cnp.PyArray_IS_C_CONTIGUOUS(x)
@@ -152,9 +152,9 @@ def normalize_rows_backward(
     cnp.ndarray g not None, cnp.ndarray x not None, int count, cnp.ndarray weight, cnp.ndarray means,
     cnp.ndarray inverses not None, bint wants_x, bint wants_weight, bint wants_bias, bint may_overwrite=False,
 ):
-    """Return the gradients of ``normalize_rows`` by `x`, `weight` and `bias`, None where not wanted.
+    """Return the gradients of ``normalize_rows`` for `x`, `weight` and `bias`; None for those not wanted.
 
-    With `may_overwrite` that by `x` may lie in the memory of `g`.
+    With `may_overwrite`, the gradient of `x` may overwrite `g`.
     """
     cdef RowNormWork work
     cdef cnp.ndarray dx = None, dw = None, db = None, parts
@@ -189,7 +189,7 @@ def normalize_rows_backward(
 
 
 cdef Channels _channels(cnp.ndarray x) noexcept:
-    """See `x`, shape (batch, channels, *), as channels."""
+    """Describe `x`, with shape (batch, channels, *), as channels."""
     cdef Channels shape = Channels(cnp.PyArray_DIM(x, 0), cnp.PyArray_DIM(x, 1), 1)
     cdef int i
     for i in range(2, cnp.PyArray_NDIM(x)):
@@ -198,7 +198,7 @@ cdef Channels _channels(cnp.ndarray x) noexcept:
 
 
 def inverses_of(cnp.ndarray variances not None, double eps):
-    """Return 1 / sqrt(variances + eps), of one dimension."""
+    """Return 1 / sqrt(variances + eps), for one dimension."""
     cdef cnp.ndarray found = new_like(variances)
     cdef InversesWork work = InversesWork(_data(variances), _data(found), eps)
     _kernels.inverses[kind_of(variances)](&work, 0, cnp.PyArray_SIZE(variances))
@@ -206,7 +206,7 @@ def inverses_of(cnp.ndarray variances not None, double eps):
 
 
 def blend(cnp.ndarray running not None, cnp.ndarray new not None, double momentum, double factor):
-    """Let `running` be itself times 1 - `momentum`, plus `new` times `factor` times `momentum`."""
+    """Set `running` to running * (1 - momentum) + new * factor * momentum."""
     cdef Py_ssize_t i, count = cnp.PyArray_SIZE(running)
     cdef double kept = 1 - momentum, share = momentum * factor
     if kind_of(running) == 0 and kind_of(new) == 0:
@@ -219,7 +219,7 @@ def blend(cnp.ndarray running not None, cnp.ndarray new not None, double momentu
 
 
 def moments_of_channels(cnp.ndarray x not None):
-    """Return the mean and the variance of each channel of `x`, shape ``(batch, channels, *)``, no 0 in it."""
+    """Return mean and variance of each channel of `x`, with shape ``(batch, channels, *)`` and not empty."""
     cdef Channels shape = _channels(x)
     cdef cnp.npy_intp count = shape.count
     cdef cnp.ndarray means = new_array(1, &count, cnp.PyArray_TYPE(x))
@@ -230,7 +230,7 @@ def moments_of_channels(cnp.ndarray x not None):
 
 cdef int _run_channels(Kernel kernel, ChannelNormWork* work, Channels shape, cnp.ndarray x) except -1:
     cdef Py_ssize_t units, each
-    if cnp.PyArray_SIZE(x) == 0:  # there may be many segments without an element
+    if cnp.PyArray_SIZE(x) == 0:  # there may be many empty segments
         return 0
     work.shape = simplified(shape)
     shape = work.shape
@@ -246,7 +246,7 @@ def normalize_channels(
     cnp.ndarray x not None, cnp.ndarray means not None, cnp.ndarray inverses not None, cnp.ndarray weight,
     cnp.ndarray bias,
 ):
-    """Return ``(x - means) * inverses * weight + bias``, of one value a channel; the last two may be None."""
+    """Return ``(x - means) * inverses * weight + bias``, by channel. `weight` and `bias` may be None."""
     cdef ChannelNormWork work
     cdef cnp.ndarray out = new_like(x)
     work.x = _data(x)
@@ -264,10 +264,10 @@ def normalize_channels_backward(
     cnp.ndarray inverses not None, bint are_own, bint wants_x, bint wants_weight, bint wants_bias,
     bint may_overwrite=False,
 ):
-    """Return the gradients of ``normalize_channels`` by `x`, `weight` and `bias`, None where not wanted.
+    """Return the gradients of ``normalize_channels`` for `x`, `weight` and `bias`; None for those not wanted.
 
-    `are_own`: `means` and `inverses` are those of `x` itself, and depend on it. With `may_overwrite` the
-    gradient by `x` may lie in the memory of `g`.
+    `are_own` means that `means` and `inverses` were computed from `x` itself. With `may_overwrite`, the
+    gradient of `x` may overwrite `g`.
     """
     cdef ChannelNormWork work
     cdef Channels shape = _channels(x)

@@ -7,8 +7,8 @@ namespace {
 
 using std::ptrdiff_t;
 
-// Of the patches along one dimension, those whose element number k is in the input: from `low` to `high`. The
-// element of patch i is then number first + i * stride.
+// The patches along one dimension whose element number k is inside the input: from `low` to `high`. For patch
+// i this is element first + i * stride of the input.
 struct Inside {
     ptrdiff_t first, low, high;
 };
@@ -78,7 +78,7 @@ void scatter(void* given, ptrdiff_t start, ptrdiff_t end) {
     const ptrdiff_t stride = width.stride;
     for (ptrdiff_t channel = start; channel < end; ++channel) {
         for (ptrdiff_t sample = 0; sample < work.samples; ++sample) {
-            // A plane stays in the cache while all elements of the kernel are added to it.
+            // Add all elements of the kernel to one plane, while it is in the cache.
             T* const x = static_cast<T*>(work.x) + (sample * work.channels + channel) * plane;
             for (ptrdiff_t k = 0; k < elements; ++k) {
                 const Inside in_depth = inside(depth, k / (height.kernel * width.kernel));

@@ -1,4 +1,5 @@
-// Patches of arrays as the columns of matrices, and such columns added up, for each instruction set (simd.h).
+// Gather of patches as columns of matrices, and scatter-add of such columns, for each instruction set
+// (simd.h).
 
 #pragma once
 
@@ -8,9 +9,9 @@
 
 namespace disposescope::kernels {
 
-// Along one of three dimensions of space: patch i begins at i * stride - before, and its elements lie `dilation`
-// apart; where they lie outside of the input, which has `size` elements, they are zeros. The work is on `outs`
-// patches, from number `top` on.
+// One of three dimensions of space: patch i begins at i * stride - before, and its elements are `dilation`
+// apart. Elements outside the input, which has `size` elements, are zeros. The work covers `outs` patches,
+// from number `top` on.
 struct PatchAxis {
     std::ptrdiff_t size, outs, top, kernel, stride, dilation, before;
 };
@@ -25,8 +26,8 @@ struct PatchWork {
 
 struct Patches {
     using Kernel = void (*)(void* work, std::ptrdiff_t start, std::ptrdiff_t end);
-    // Of floats, of doubles. A unit of `gather` is one element of the kernel of one channel, one of `scatter`, which
-    // adds to `x`, is a channel.
+    // For floats and doubles. A unit of `gather` is one element of the kernel in one channel; a unit of
+    // `scatter`, which adds to `x`, is a channel.
     Kernel gather[2], scatter[2];
 };
 

@@ -1,7 +1,7 @@
-"""Patches of arrays as columns of a matrix, and such columns added up, on the pool.
+"""Gather of patches as columns of a matrix, and scatter-add of such columns, on the thread pool.
 
-Arrays are float32 or float64, in C order. What lies beyond the edges is zeros, which nobody stores. No bit
-depends on threads. To be called where kernels run.
+Arrays are float32 or float64, C-contiguous. Padding with zeros is implicit. Results do not depend on the
+number of threads. Call the functions inside a kernel context.
 """
 
 cimport numpy as cnp
@@ -34,14 +34,14 @@ cdef extern from "tensor/kernels/patches.h" namespace "disposescope::kernels" no
 cdef const Patches* _kernels = patches_kernels_of(simd_level)
 
 cdef enum:
-    # Elements of a piece of work, which take 5 us or so.
+    # Elements in a piece of work, for about 5 us.
     PIECE = 1 << 14
 
 
 cdef int _describe(
     PatchWork* work, cnp.ndarray x, cnp.ndarray columns, geometry, Py_ssize_t top, outs
 ) except -1:
-    """Fill `work` in; return the kind of the arrays."""
+    """Fill in `work`. Return the kind of the arrays."""
     cdef int i, space = cnp.PyArray_NDIM(x) - 2, kind = kind_of(x)
     cdef PatchAxis* axis
     cdef Py_ssize_t height = 1, width = 1
@@ -74,8 +74,8 @@ def gather_patches(
 ):
     """Write the patches of `x`, ``(samples, channels, *sizes)``, to `columns`.
 
-    These have shape ``(channels, *kernel, samples, *outs)``. Along the first dimension of space patches are
-    taken from number `top` on.
+    `columns` has shape ``(channels, *kernel, samples, *outs)``. Along the first dimension of space, begin
+    with patch number `top`.
     """
     cdef PatchWork work
     cdef int kind = _describe(&work, x, columns, geometry, top, outs)
@@ -93,7 +93,7 @@ def gather_patches(
 def scatter_patches(
     cnp.ndarray x not None, cnp.ndarray columns not None, geometry, Py_ssize_t top, outs
 ):
-    """Add `columns`, as ``gather_patches`` would write them, to the elements of `x` they were read from."""
+    """Add `columns`, in the layout of ``gather_patches``, to the elements of `x` that it would read."""
     cdef PatchWork work
     cdef int kind = _describe(&work, x, columns, geometry, top, outs)
     if cnp.PyArray_SIZE(columns):

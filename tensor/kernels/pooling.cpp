@@ -8,14 +8,14 @@ namespace {
 using std::int64_t;
 using std::ptrdiff_t;
 
-// Which of two is the largest nobody can foresee: not a branch. A nan wins, the last one of several, as in
-// PyTorch; of equal ones the first.
+// Without a branch, because the outcome is unpredictable. As in PyTorch, nan wins, the last one of several;
+// of equal values the first wins.
 template <typename T>
 DISPOSESCOPE_INLINE bool wins(T value, T most) {
     return (value > most) | (value != value);
 }
 
-// The window of one output: rows of the three dimensions from `starts` on.
+// Compute the window of one output, from `starts` on in the three dimensions.
 template <typename T, bool with_places>
 inline void one(const LargestWork& work, const T* x, ptrdiff_t d, ptrdiff_t h, ptrdiff_t w, T* out, int64_t* place) {
     const WindowAxis &depth = work.axes[0], &height = work.axes[1], &width = work.axes[2];
@@ -36,10 +36,10 @@ inline void one(const LargestWork& work, const T* x, ptrdiff_t d, ptrdiff_t h, p
     if (with_places) *place = best;
 }
 
-// Outputs of a row that are worked on at once.
+// The outputs of a row that are computed at once.
 constexpr ptrdiff_t most_at_once = 128;
 
-// A place in a plane: of as many bits as an element, so that both are chosen alike.
+// An index into a plane, with as many bits as an element, so that both use the same mask.
 template <typename T>
 struct Place;
 template <>
@@ -67,7 +67,7 @@ inline void compare(
     }
 }
 
-// `count` windows of a row, from number `w` on, which lie evenly apart.
+// Compute `count` windows of a row, from number `w` on, at equal distances.
 template <typename T, bool with_places>
 inline void several(
     const LargestWork& work, const T* x, ptrdiff_t d, ptrdiff_t h, ptrdiff_t w, ptrdiff_t count, T* out, int64_t* places) {

@@ -1,4 +1,4 @@
-// The largest element of each window, and where it lies, for each instruction set (simd.h).
+// The maximum of each window, and its index, for each instruction set (simd.h).
 
 #pragma once
 
@@ -9,9 +9,10 @@
 
 namespace disposescope::kernels {
 
-// Planes of three dimensions each, in C order. Along each dimension, output i has a window that starts at
-// starts[i], has counts[i] elements, which lie `step` apart; all within the input, none without elements.
-// From `low` to `high` windows lie `stride` apart, and have `kernel` elements each: most do, and are done together.
+// C-contiguous planes with three dimensions. Along each dimension, the window of output i has counts[i]
+// elements from starts[i] on, `step` apart, all within the input; no window is empty. The windows from `low`
+// to `high` are `stride` apart and have `kernel` elements each: these are most windows, and are computed
+// together.
 struct WindowAxis {
     std::ptrdiff_t size, outs, step;
     std::ptrdiff_t low, high, stride, kernel;
@@ -23,10 +24,10 @@ struct LargestWork {
     WindowAxis axes[3];
     const void* x;
     void* out;
-    std::int64_t* places;  // in the plane; null where nobody asks
+    std::int64_t* places;  // indices into the plane; null if not needed
 };
 
-// Elements of planes by their places: `count` of them for each plane of `size` elements.
+// Elements of planes at given indices: `count` of them for each plane of `size` elements.
 struct PlacesWork {
     std::ptrdiff_t count, size;
     const std::int64_t* places;
@@ -36,7 +37,7 @@ struct PlacesWork {
 
 struct Pooling {
     using Kernel = void (*)(void* work, std::ptrdiff_t start, std::ptrdiff_t end);
-    // A unit is a plane; of floats, of doubles.
+    // A unit is a plane. For floats and doubles.
     Kernel largest[2], take[2], add[2];
 };
 

@@ -44,7 +44,7 @@ cdef extern from "tensor/kernels/pooling.h" namespace "disposescope::kernels" no
 cdef const Pooling* _kernels = pooling_kernels_of(simd_level)
 
 cdef enum:
-    # Elements of a piece of work, which take 5 us or so.
+    # Elements in a piece of work, for about 5 us.
     PIECE = 1 << 12
 
 
@@ -62,7 +62,7 @@ cdef int _check_places(cnp.ndarray places) except -1:
 
 
 cdef void _find_even_ones(WindowAxis* axis) noexcept:
-    """Set from where to where windows along an axis are as large as the middle one, and lie evenly apart."""
+    """Set the range of windows along an axis that have the size of the middle one, at equal distances."""
     cdef Py_ssize_t middle = axis.outs // 2
     axis.low = axis.high = middle
     axis.stride = axis.kernel = 1
@@ -81,11 +81,11 @@ cdef void _find_even_ones(WindowAxis* axis) noexcept:
 
 
 def largest_of_windows(cnp.ndarray x not None, windows, bint with_places):
-    """Return the largest element of each window of `x`, and where it lies, None without `with_places`.
+    """Return the maximum of each window of `x`, and its index in the plane; None without `with_places`.
 
-    `windows` has ``(starts, counts, step)`` for each of the three dimensions of a plane: window i is the
-    ``counts[i]`` elements from ``starts[i]`` on that lie `step` apart. The caller guarantees that no window
-    is empty or leaves the plane; nothing checks it here.
+    `windows` has ``(starts, counts, step)`` for each of the three dimensions of a plane. Window i has the
+    ``counts[i]`` elements from ``starts[i]`` on, `step` apart. The caller guarantees that no window is empty
+    or leaves the plane. This is not checked.
     """
     cdef LargestWork work
     cdef cnp.npy_intp shape[4]
@@ -104,7 +104,7 @@ def largest_of_windows(cnp.ndarray x not None, windows, bint with_places):
         each *= max(<Py_ssize_t>counts.sum(), 1)
     _find_even_ones(&work.axes[2])
     if cnp.PyArray_SIZE(x) // max(shape[0], 1) >= 1 << 31:
-        work.axes[2].high = work.axes[2].low  # places in such planes need more bits
+        work.axes[2].high = work.axes[2].low  # indices in such planes need more bits
     out = new_array(4, shape, cnp.PyArray_TYPE(x))
     work.places = NULL
     if with_places:
@@ -118,9 +118,9 @@ def largest_of_windows(cnp.ndarray x not None, windows, bint with_places):
 
 
 def take_places(cnp.ndarray x not None, cnp.ndarray places not None):
-    """Return the elements of each plane of `x`, ``(planes, *)``, at its `places`, ``(planes, *)``.
+    """Return the elements of each plane of `x`, ``(planes, *)``, at the indices `places`, ``(planes, *)``.
 
-    The caller guarantees that places lie within a plane, and that nobody writes to them meanwhile.
+    The caller guarantees that indices are within a plane, and that no other code writes to them meanwhile.
     """
     cdef PlacesWork work
     cdef int kind = _check(x)
@@ -140,9 +140,9 @@ def take_places(cnp.ndarray x not None, cnp.ndarray places not None):
 
 
 def add_at_places(cnp.ndarray x not None, cnp.ndarray places not None, sizes):
-    """Return planes of `sizes` with the elements of each plane of `x` added at its `places`, of its shape.
+    """Return planes of `sizes`, with each element of `x` added at its index in `places`, which has its shape.
 
-    The caller guarantees that places lie within a plane, and that nobody writes to them meanwhile.
+    The caller guarantees that indices are within a plane, and that no other code writes to them meanwhile.
     """
     cdef PlacesWork work
     cdef cnp.npy_intp shape[4]

@@ -6,13 +6,13 @@
 
 namespace disposescope::kernels::DISPOSESCOPE_SIMD {
 
-// So many elements at a time, in arrays on the stack: all loops below run over the first-level cache, and each
-// is simple enough for the compiler to vectorise.
+// The elements processed at a time, in arrays on the stack. All loops below run in the first-level cache, and
+// are simple enough for the compiler to vectorise.
 constexpr int block = 256;
 
 static DISPOSESCOPE_INLINE double finite_or_zero(double x) { return magnitude(x) < HUGE_VAL ? x : 0.0; }
 
-// For floats in doubles: their 29 bits more hold the errors of 64 products.
+// Compute floats as doubles: the 29 additional bits hold the errors of 64 products.
 static void power_of_floats(double* x, std::ptrdiff_t size, int n) {
     double power[block];
     const unsigned m = n < 0 ? -static_cast<unsigned>(n) : n;
@@ -36,7 +36,7 @@ static void power_of_floats(double* x, std::ptrdiff_t size, int n) {
     }
 }
 
-// Multiplies the unevaluated sums high + low by those of by + by_low, which may be the same arrays.
+// Multiply the unevaluated sums high + low by those of by + by_low, which may be the same arrays.
 static void multiply_sums(
     double* high, double* low, const double* by, const double* by_low, std::ptrdiff_t size) {
     DISPOSESCOPE_INDEPENDENT
@@ -44,14 +44,14 @@ static void multiply_sums(
         const Sum<double> product = product_of(high[i], by[i]);
         const double cross = finite_or_zero(high[i] * by_low[i] + low[i] * by[i]);
         const double error = cross + finite_or_zero(product.low);
-        // A sum with 0 would lose the sign of -0.
+        // Adding 0 would lose the sign of -0.
         const double sum = error != 0.0 ? product.high + error : product.high;
         low[i] = finite_or_zero(error - (sum - product.high));
         high[i] = sum;
     }
 }
 
-// With the rounding errors carried along: after 64 products they would be 32 units of the last place.
+// Track the rounding errors: after 64 products they would be 32 units in the last place.
 static void power_of_doubles(double* x, std::ptrdiff_t size, int n) {
     double base[block], base_low[block], low[block];
     const unsigned m = n < 0 ? -static_cast<unsigned>(n) : n;
@@ -63,7 +63,7 @@ static void power_of_doubles(double* x, std::ptrdiff_t size, int n) {
     }
     for (std::ptrdiff_t i = 0; i < size; ++i) {
         if (n < 0) {
-            // The power of the reciprocal, not the reciprocal of the power, which overflows sooner.
+            // Compute the power of the reciprocal. The reciprocal of the power would overflow earlier.
             base[i] = 1.0 / x[i];
             const Sum<double> product = product_of(base[i], x[i]);
             base_low[i] = finite_or_zero(((1.0 - product.high) - finite_or_zero(product.low)) * base[i]);
@@ -108,13 +108,13 @@ struct Cube {
     static DISPOSESCOPE_INLINE T of(T x) { return x * x * x; }
 };
 
-// A power of -0 has no sign, and one of minus infinity is that of infinity, whose root is no number.
+// Map -0 to 0 and -infinity to infinity, because pow(-0, 0.5) is 0, and the square root of -infinity is nan.
 template <typename T>
 static DISPOSESCOPE_INLINE T base_of(T x) { return x == -static_cast<T>(HUGE_VAL) ? -x : x + T(0); }
 
 struct Half {
     template <typename T>
-    static DISPOSESCOPE_INLINE T of(T x) { return root_of(x); }  // of -0 that, as NumPy and PyTorch have it
+    static DISPOSESCOPE_INLINE T of(T x) { return root_of(x); }  // -0 stays -0, as in NumPy and PyTorch
 };
 
 struct ThreeHalves {

@@ -1,4 +1,4 @@
-// Powers by one exponent for all elements: whole ones by products, half ones by roots.
+// Powers with one exponent for all elements: integers by products, halves by roots.
 
 #pragma once
 
@@ -8,11 +8,11 @@
 namespace disposescope::kernels {
 
 struct Powers {
-    // By `number`, a whole number from -64 to 64.
+    // The exponent is `number`, an integer from -64 to 64.
     Loops whole;
     // The exponents 3, 0.5, 1.5 and -0.5.
     Loops cube, half, three_halves, minus_half;
-    // Of a gradient and the input, 3 x**2 and `number` x, times the gradient.
+    // Of a gradient and the input: the gradient times 3 x**2, and times `number` x.
     Loops cube_slope, product_with_number;
 };
 

@@ -1,4 +1,4 @@
-"""Powers by one number. For `cimport`."""
+"""Powers with a constant exponent. For `cimport`."""
 
 cimport numpy as cnp
 

@@ -1,10 +1,11 @@
-"""Powers of float32 and float64 by one number: whole ones by products, half ones by roots.
+"""Powers of float32 and float64 with one exponent: integers by products, halves by roots.
 
 ``np.power`` takes 60 to 90 ns for a negative base on processors without AVX-512; a product takes less than
-one. Squares and cubes are ``x * x`` and ``x * x * x`` to the bit, and the powers 0.5, 1.5 and -0.5 are roots,
-a product and a reciprocal of one: their errors are below 1.5 ulp. Other whole exponents from -64 to 64: at
-most 0.51 ulp for float32 and 1 ulp for float64, 1.5 ulp where the result is subnormal. x**0 is 1 for every x,
-and nan, infinities and signed zeros are as in IEEE 754 (``pow``); x**0.5 is a square root.
+one. Squares and cubes have the same bits as ``x * x`` and ``x * x * x``. The powers 0.5, 1.5 and -0.5 are a
+root, a product with a root and the reciprocal of a root, with errors below 1.5 ulp. Other integer exponents
+from -64 to 64 have errors of at most 0.51 ulp for float32 and 1 ulp for float64, and 1.5 ulp for subnormal
+results. x**0 is 1 for every x. nan, infinities and signed zeros follow IEEE 754 (``pow``), except that x**0.5
+is a square root.
 """
 
 cimport cython
@@ -37,13 +38,13 @@ cdef extern from "tensor/kernels/powers.h" namespace "disposescope::kernels" nog
 
 cdef const Powers* _loops = powers_kernels_of(simd_level)
 
-# Errors of more products than this would show, and nobody writes higher powers.
+# With more products the errors would be visible. Higher powers are rare.
 cdef enum:
     MOST = 64
 
 
 cdef bint _find(double n, Loops* loops, Py_ssize_t* bytes_in_piece) noexcept:
-    """Find the loops for the exponent `n`; False where NumPy is asked: it is as quick at -1, 0, 1 and 2."""
+    """Find the loops for the exponent `n`. Return False to use NumPy, which is as fast for -1, 0, 1 and 2."""
     bytes_in_piece[0] = CHEAP
     if n == 3.0:
         loops[0] = _loops.cube
@@ -76,7 +77,7 @@ cdef class PowerKernel:
         result = self.run(x, n, out)
         if result is not None:
             return result
-        # The operator, unlike the ufunc, takes a product for a square.
+        # The operator computes a square as a product, unlike the ufunc.
         if out is not None and type(n) in (int, float) and n == 2 and x.dtype == out.dtype:
             return np.square(x, out=out)
         return x**n if out is None else np.power(x, n, out=out)
@@ -94,7 +95,7 @@ cdef class PowerKernel:
         if x.dtype.char not in "fd" or not _find(n, &loops, &nbytes):
             return None
         if not is_plain(x):
-            x = np.array(x, x.dtype.newbyteorder("="), order="C")  # a copy is little beside NumPy's power
+            x = np.array(x, x.dtype.newbyteorder("="), order="C")  # a copy is cheap compared to NumPy's power
         if out is None or not may_write(out, <cnp.ndarray> x, None):
             target = new_like(<cnp.ndarray> x)
         operands.a = cnp.PyArray_DATA(<cnp.ndarray> x)

@@ -8,7 +8,7 @@
 namespace disposescope::kernels::DISPOSESCOPE_SIMD {
 namespace {
 
-// Of the result so many rows and packs of columns are in registers at once.
+// The rows and packs of columns of the result that registers hold at once.
 template <typename T>
 constexpr int tile_packs = Pack<T>::parts == 1 ? 2 : 1;
 template <typename T>
@@ -17,12 +17,12 @@ constexpr int tile_rows = Pack<T>::parts == 1 ? 8 : Pack<T>::parts == 2 ? 4 : 2;
 template <typename T>
 constexpr ptrdiff_t width = panel_bytes / sizeof(T);
 
-// `inner` rows of a matrix whose elements lie so far apart.
+// `inner` rows of a matrix, with these strides of its elements.
 struct Panels {
     ptrdiff_t inner, b_inner, b_column;
 };
 
-// Lays `columns` columns of a matrix out as a panel.
+// Copy `columns` columns of a matrix to a panel.
 template <typename T>
 void lay_out_panel(const Panels& own, const T* b, ptrdiff_t columns, T* to) {
     ptrdiff_t whole_rows = 0, whole_columns = 0;
@@ -36,7 +36,7 @@ void lay_out_panel(const Panels& own, const T* b, ptrdiff_t columns, T* to) {
         return;
     }
     if (columns < width<T>) {
-        // Zeros behind the last column, only as far as is read.
+        // Fill with zeros after the last column, but only as far as the kernel reads.
         const ptrdiff_t filled = columns <= Pack<T>::size ? ptrdiff_t{Pack<T>::size} : width<T>;
         for (ptrdiff_t k = 0; k < own.inner; ++k)
             for (ptrdiff_t j = 0; j < filled; j += Pack<T>::size) Pack<T>::of(0).store(to + k * width<T> + j);
@@ -44,7 +44,7 @@ void lay_out_panel(const Panels& own, const T* b, ptrdiff_t columns, T* to) {
     if (own.b_inner == 1) {
         whole_rows = own.inner - own.inner % 4;
         whole_columns = columns - columns % 4;
-        // So many rows of the panel stay in the first cache until all their columns are written.
+        // So many rows of the panel stay in the first-level cache until all their columns are written.
         constexpr ptrdiff_t at_once = 64;
         for (ptrdiff_t first = 0; first < whole_rows; first += at_once) {
             const ptrdiff_t end = whole_rows - first < at_once ? whole_rows : first + at_once;
@@ -58,7 +58,7 @@ void lay_out_panel(const Panels& own, const T* b, ptrdiff_t columns, T* to) {
             to[k * width<T> + j] = b[k * own.b_inner + j * own.b_column];
 }
 
-// Where some rows of the first factor are, and how far apart its elements and those of the result are.
+// The location of some rows of the first factor, and the strides of its elements and of the result.
 template <typename T>
 struct Rows {
     const T* a;
@@ -68,8 +68,8 @@ struct Rows {
     DISPOSESCOPE_INLINE Rows from(ptrdiff_t i) const { return {a + i * row, row, step, out + i * out_row, out_row}; }
 };
 
-// What a part of the products does with the results: `is_more` adds to those that are there, the last one adds the
-// bias of these columns (or null) too, and raises what is negative to 0.
+// How a part of the products ends: `is_more` adds to the existing results. The last part also adds the bias
+// of these columns (or null), and sets negative values to 0.
 template <typename T>
 struct Ending {
     bool is_more;
@@ -78,7 +78,7 @@ struct Ending {
     DISPOSESCOPE_INLINE Ending behind(ptrdiff_t columns) const { return {is_more, bias == nullptr ? bias : bias + columns, is_rectified}; }
 };
 
-// The product of `rows` rows and of some packs of columns of a panel.
+// Multiply `rows` rows by some packs of columns of a panel.
 template <typename T, int rows, int packs>
 inline void tile(Rows<T> own, const T* panel, ptrdiff_t inner, ptrdiff_t columns, Ending<T> ending) {
     using P = Pack<T>;
@@ -120,7 +120,7 @@ void some_rows(Rows<T> own, ptrdiff_t rows, const T* panel, ptrdiff_t inner, ptr
     for (; i < rows; ++i) tile<T, 1, packs>(own.from(i), panel, inner, columns, ending);
 }
 
-// Some rows times the columns of a panel.
+// Multiply some rows by the columns of a panel.
 template <typename T>
 void rows_by_panel(Rows<T> own, ptrdiff_t rows, const T* panel, ptrdiff_t inner, ptrdiff_t columns, Ending<T> ending) {
     constexpr ptrdiff_t at_once = tile_packs<T>* Pack<T>::size;
@@ -155,8 +155,8 @@ void stacked(void* context, ptrdiff_t start, ptrdiff_t end) {
     }
 }
 
-// What an elementwise function makes of some rows of no more than a panel's columns, each `row` elements behind the
-// one before it; `to` may be `from`.
+// Apply an elementwise function to some rows of at most a panel's columns, with stride `row`. `to` may be
+// `from`.
 template <typename T>
 void map_rows(Loop function, const T* from, T* to, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t row) {
     constexpr ptrdiff_t at_once = 32;
@@ -176,8 +176,8 @@ template <typename T>
 void whole(void* context, ptrdiff_t start, ptrdiff_t end) {
     const MatrixProduct& own = *static_cast<const MatrixProduct*>(context);
     const ptrdiff_t units = (own.rows + own.rows_of_unit - 1) / own.rows_of_unit;
-    // Rows are read as they lie, also where neighbours in a row do not lie side by side: those of the next rows, which
-    // do, are in the cache then, if there are not too many of them.
+    // The kernel reads rows in place, even if their elements are not contiguous. Then those of the next rows,
+    // which are adjacent, are already in the cache, if there are not too many.
     const ptrdiff_t at_once = own.a_inner == 1 ? most_inner : most_inner / 2;
     alignas(64) T panel[most_inner * width<T>];
     for (ptrdiff_t unit = start; unit < end; ++unit) {

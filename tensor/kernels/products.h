@@ -1,5 +1,5 @@
-// Products of matrices on the pool of threads: of two, with what is done with the results in the same pass, and of stacks
-// of small ones, of which a BLAS makes one after the other. See simd.h.
+// Matrix products on the thread pool: products of two matrices, with functions of the result in the same
+// pass, and stacks of products of small matrices, which a BLAS computes one after another. See simd.h.
 
 #pragma once
 
@@ -8,30 +8,31 @@
 
 namespace disposescope::kernels {
 
-// Of each product, and how many elements lie between neighbours in a column and a row of both factors.
+// The sizes of each product, and the strides of both factors in elements.
 struct StackedProducts {
     std::ptrdiff_t rows, inner, columns;
     std::ptrdiff_t a_row, a_inner, b_inner, b_column;
     const void* a;
     const void* b;
     void* out;  // in C order
-    // The dimensions of the stack; a factor that is the same for all of one has the step 0 there.
+    // The dimensions of the stack. A factor has stride 0 along dimensions that are broadcast.
     int ndim;
     const std::ptrdiff_t* sizes;
     const std::ptrdiff_t* a_steps;
     const std::ptrdiff_t* b_steps;
 };
 
-// Of longer rows a panel of the second factor would not fit on a thread's stack, nor stay in the second cache.
+// With longer rows, a panel of the second factor would not fit on a thread's stack, or into the second-level
+// cache.
 constexpr std::ptrdiff_t most_inner = 512;
 
-// The second factor is read in panels of so many bytes a row, whatever the instruction set: some columns, row after row,
-// zeros behind the last column of the matrix.
+// The second factor is read in panels with this many bytes a row, for any instruction set: some columns, row
+// after row, with zeros after the last column of the matrix.
 constexpr std::ptrdiff_t panel_bytes = 128;
 
-// The product of two matrices, and what becomes of each result: `bias` (or null), one value for each column, is added,
-// then what is negative raised to 0 if so wished; then `function` (or null), an elementwise one, is called.
-// A unit is as wide as a panel, and lays out what it needs of the second factor itself.
+// The product of two matrices, and steps on the result: add `bias` (or null), one value for each column; set
+// negative values to 0 if requested; call the elementwise `function` (or null). A unit is as wide as a panel,
+// and copies its part of the second factor to a panel.
 struct MatrixProduct {
     std::ptrdiff_t rows, inner, columns, rows_of_unit;
     std::ptrdiff_t a_row, a_inner, b_inner, b_column;
@@ -41,10 +42,10 @@ struct MatrixProduct {
     const void* bias;
     bool is_rectified;
     Loop function;
-    void* mapped;  // for what `function` returns; may be `out`
+    void* mapped;  // the output of `function`; may be `out`
 };
 
-// By units from `start` to `end`, of floats and of doubles.
+// Process the units from `start` to `end`, for floats and doubles.
 struct Products {
     void (*stacked[2])(void* products, std::ptrdiff_t start, std::ptrdiff_t end);  // a unit is a product
     void (*whole[2])(void* product, std::ptrdiff_t start, std::ptrdiff_t end);

@@ -1,21 +1,21 @@
-"""Products of matrices on the pool of threads. For `cimport`."""
+"""Matrix products on the thread pool. For `cimport`."""
 
 cimport numpy as cnp
 
 from tensor.kernels.axes cimport Kernel
 
-# ``np.matmul(a, b)`` of stacks of small matrices, in a new array; None where NumPy is as quick.
+# Return ``np.matmul(a, b)`` for stacks of small matrices in a new array, or None if NumPy is as fast.
 cdef cnp.ndarray product_of_stacks(cnp.ndarray a, cnp.ndarray b)
 
-# ``np.matmul(a, b)`` of two matrices whose shapes fit, in a new array, or in `out`, which has that shape
-# and dtype and is in C order. Small and medium products do not use the threads of a BLAS: these keep spinning
-# after their work, on the cores of our threads.
+# Return ``np.matmul(a, b)`` for two matrices of matching shapes, in a new array or in `out`, which has that
+# shape and dtype and is C-contiguous. Small and medium products do not use the threads of a BLAS, because
+# these keep spinning afterwards, on the cores of the thread pool.
 cdef cnp.ndarray product(cnp.ndarray a, cnp.ndarray b, cnp.ndarray out=*)
 
-# The same, or by the transposed `b`, and in the same pass: `bias`, None or one value for each column, is
-# added, then what is negative raised to 0, then `function` is called, NULL or a loop of
-# tensor/kernels/elementwise.h. What that returns goes to `mapped`, an array in C order, or takes the place of
-# the product. None where a BLAS is quicker.
+# The same, with `b` transposed if `is_transposed`. In the same pass, add `bias` (or None), one value for each
+# column; set negative values to 0 if requested; and call `function`, NULL or a loop of
+# tensor/kernels/elementwise.h. The output of `function` replaces the product, or goes to `mapped`, a
+# C-contiguous array. Return None if a BLAS is faster.
 cdef cnp.ndarray finished_product(
     cnp.ndarray a, cnp.ndarray b, bint is_transposed, cnp.ndarray bias, bint is_rectified, Kernel function,
     cnp.ndarray mapped, cnp.ndarray out=*,

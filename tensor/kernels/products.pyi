@@ -1,1 +1,1 @@
-# What it has is for `cimport`.
+# Only for `cimport`.

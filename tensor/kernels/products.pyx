@@ -1,4 +1,4 @@
-"""Products of matrices, and what is done with their results in the same pass, shared out among threads."""
+"""Matrix products, and functions of their results in the same pass, on the thread pool."""
 
 cimport numpy as cnp
 
@@ -57,21 +57,21 @@ cdef object _matmul = np.matmul
 
 cdef enum:
     MOST_DIMENSIONS = 16
-    # Rows and columns of results from which on it pays to lay the second factor out.
+    # From this many rows and columns on, copying the second factor to panels is worth it.
     LEAST = 8
-    # Units of a large product, if they have more than so many rows: each lays out its part of the second
-    # factor.
+    # The number of units of a large product, if they have more than a minimum of rows. Each copies its part
+    # of the second factor.
     UNITS = 16
     LEAST_ROWS = 64
 
-# Multiplications of one product up to which ours is the quicker, and of all of a piece of work.
+# Up to so many multiplications these kernels are faster; and the multiplications in a piece of work.
 cdef Py_ssize_t _LARGE = 1 << 22, _AT_ONCE = 1 << 17
-# Of a product of two matrices: up to which a call of NumPy takes longer than any product, and up to which a
-# second thread gains little (10 us).
+# For products of two matrices: up to here, a NumPy call takes longer than the product; and up to here, a
+# second thread saves little (10 us).
 cdef Py_ssize_t _TINY = 1 << 12, _SMALL = 1 << 19
-# And from which on a BLAS is quicker, whose blocks are larger: 256 x 784 x 2048 took 1.1 times as long by
-# ours, 256 x 2048 x 2048 1.7 times. Below, its threads, which go on spinning, cost more: a step of an LSTM
-# with products of 1024 x 1280 x 256 took 1.5 times as long by a BLAS.
+# From here on a BLAS, whose blocks are larger, is faster: these kernels took 1.1 times as long for 256 x 784
+# x 2048, and 1.7 times for 256 x 2048 x 2048. Below, the threads of a BLAS, which keep spinning, cost more: a
+# step of an LSTM with products of 1024 x 1280 x 256 took 1.5 times as long with a BLAS.
 cdef Py_ssize_t _LARGEST = 3 << 27
 
 
@@ -143,7 +143,7 @@ cdef cnp.ndarray finished_product(
     cnp.ndarray mapped, cnp.ndarray out=None,
 ):
     cdef MatrixProduct work
-    # No array object is made for the transposed matrix: that takes 0.1 us, of 3 for a small product.
+    # Do not create an array object for the transposed matrix: that takes 0.1 us, of 3 for a small product.
     cdef cnp.npy_intp[2] shape = [cnp.PyArray_DIM(a, 0), cnp.PyArray_DIM(b, 0 if is_transposed else 1)]
     cdef Py_ssize_t inner = cnp.PyArray_DIM(a, 1), products = shape[0] * shape[1] * inner
     cdef Py_ssize_t itemsize = cnp.PyArray_ITEMSIZE(b), panels, units
@@ -182,9 +182,9 @@ cdef cnp.ndarray finished_product(
 
 
 cdef bint _is_ours(cnp.ndarray a, int number) noexcept:
-    """Tell whether the kernels read `a` as a first factor, beside a second one of that type of numbers."""
+    """Return whether the kernels can read `a` as first factor, with a second one of this type number."""
     return (
-        # Below, the library under NumPy has better instructions than we are compiled for.
+        # Below AVX2, NumPy's BLAS uses better instructions than these kernels.
         simd_level >= level_avx2
         and cnp.PyArray_TYPE(a) == number
         and (number == cnp.NPY_FLOAT or number == cnp.NPY_DOUBLE)
@@ -199,13 +199,13 @@ cdef bint _is_ours(cnp.ndarray a, int number) noexcept:
 
 
 cdef inline Py_ssize_t _size(cnp.ndarray x, int ndim, int i) noexcept:
-    """Return the size of dimension `i` of `ndim`, those that `x` lacks in front being 1."""
+    """Return the size of dimension `i` of `ndim`; missing leading dimensions of `x` have size 1."""
     cdef int own = i - ndim + cnp.PyArray_NDIM(x)
     return 1 if own < 0 else cnp.PyArray_DIM(x, own)
 
 
 cdef inline Py_ssize_t _step(cnp.ndarray x, int ndim, int i) noexcept:
-    """Return how many elements neighbours in that dimension are apart; 0 where there are none."""
+    """Return the stride in elements along that dimension; 0 for missing dimensions and size 1."""
     cdef int own = i - ndim + cnp.PyArray_NDIM(x)
     if own < 0 or cnp.PyArray_DIM(x, own) == 1:
         return 0

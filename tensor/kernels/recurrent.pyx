@@ -1,9 +1,9 @@
 """Recurrent layers of plain arrays, and their gradients: one product for all inputs, then step by step.
 
 A step is one product with the state, and one pass over the gates (`recurrent.cpp`). Sequences may have
-several lengths: ``sizes`` says how many reach each step, never more than the one before, and elements lie
-step by step, ``(sum of sizes, features)``. Arrays are of one dtype, float32 or float64, and in C order. To
-be called where kernels run.
+different lengths: ``sizes`` has the number of sequences at each step, which never increases, and elements are
+ordered by steps, ``(sum of sizes, features)``. Arrays have one dtype, float32 or float64, and are
+C-contiguous. Call the functions inside a kernel context.
 """
 
 cimport numpy as cnp
@@ -51,7 +51,7 @@ cdef enum:
 cdef dict _CELLS = {"tanh": RNN_TANH, "relu": RNN_RELU, "lstm": LSTM, "gru": GRU}
 cdef Py_ssize_t[4] _BLOCKS = [1, 1, 4, 3]
 
-# Values of the state that a thread takes at a time: some 10 us.
+# The values of the state that a thread takes at a time, for about 10 us.
 cdef Py_ssize_t _AT_ONCE = 1 << 12
 
 
@@ -87,7 +87,7 @@ cdef cnp.ndarray _zeros(Py_ssize_t rows, Py_ssize_t columns, cnp.ndarray like):
 
 
 cdef cnp.ndarray _all_biases(int cell, Py_ssize_t hidden, cnp.ndarray like, b_ih, b_hh):
-    """Return one row with the biases of input and state added up; see `RecurrentWork.bias`."""
+    """Return one row with the sum of the biases of input and state; see `RecurrentWork.bias`."""
     cdef Py_ssize_t blocks = _BLOCKS[cell]
     row = np.zeros((4 if cell == GRU else blocks) * hidden, like.dtype)
     if b_ih is not None:
@@ -101,10 +101,10 @@ cdef cnp.ndarray _all_biases(int cell, Py_ssize_t hidden, cnp.ndarray like, b_ih
 
 
 cdef tuple _starts(tuple sizes, Py_ssize_t elements):
-    """Return at which element each step begins.
+    """Return the index of the first element of each step.
 
-    Sizes may come from a tensor that was written to since it was checked: others than those that lie within
-    the elements are a ValueError.
+    Sizes may come from a tensor that has changed since it was checked. Raise a ValueError if they do not
+    match the elements.
     """
     cdef list starts = []
     cdef Py_ssize_t start = 0
@@ -126,7 +126,7 @@ cdef tuple _starts(tuple sizes, Py_ssize_t elements):
 cdef int _check_shapes(
     Py_ssize_t blocks, Py_ssize_t count, cnp.ndarray x, h0, c0, w_ih, cnp.ndarray w_hh, w_hr, b_ih, b_hh
 ) except -1:
-    """Raise ValueError unless all fit `w_hh`: users may assign weights of any shape to a layer."""
+    """Raise a ValueError unless all shapes match `w_hh`: users can assign weights of any shape to a layer."""
     shape = (<object>w_hh).shape
     if len(shape) != 2 or shape[0] % blocks or (w_hr is None and shape[1] * blocks != shape[0]):
         raise ValueError(
@@ -147,7 +147,7 @@ cdef int _check_shapes(
 
 
 cdef inline Py_ssize_t _continuing(sizes, Py_ssize_t t, Py_ssize_t before) except -1:
-    """Return how many sequences of step `t` were in the step `before`, which may be none."""
+    """Return how many sequences of step `t` are also in step `before`, which may not exist."""
     return 0 if before < 0 or before >= len(sizes) else min(<Py_ssize_t>sizes[t], <Py_ssize_t>sizes[before])
 
 
@@ -155,7 +155,7 @@ cdef cnp.ndarray _state_before(
     cnp.ndarray out, cnp.ndarray initial, Py_ssize_t start, Py_ssize_t continuing, Py_ssize_t size,
     cnp.ndarray space,
 ):
-    """Return the state that step begins with: what is at `start` of `out`, and the initial one of others."""
+    """Return the state before a step: rows of `out` from `start` on, and initial states of new sequences."""
     if continuing == size:
         return out[start:start + size]
     if continuing == 0:
@@ -169,9 +169,9 @@ def recurrent_forward(
     cell, sizes, bint is_reversed, cnp.ndarray x not None, cnp.ndarray h0, cnp.ndarray c0,
     cnp.ndarray w_ih not None, cnp.ndarray w_hh not None, cnp.ndarray w_hr, b_ih, b_hh,
 ):
-    """Return the output of all steps, the last states, those of the cell or None, and what to keep.
+    """Return the output of all steps, the last states, the last cell states or None, and data for backward.
 
-    Initial states may be None, for zeros; `w_hr` projects the state of an LSTM.
+    Initial states may be None, for zeros. `w_hr` projects the state of an LSTM.
     """
     cdef RecurrentWork work
     cdef int code = _CELLS[cell]
@@ -198,7 +198,7 @@ def recurrent_forward(
     else:
         states = gates
     out = states if w_hr is None else _matrix(rows, width, x)
-    # Where the state before is looked up: an LSTM's in `cells`.
+    # The array with the state before a step: for an LSTM, `cells`.
     cdef cnp.ndarray looked_up = cells if code == LSTM else out
     work.hidden = hidden
     work.initial = _data(initial)
@@ -228,7 +228,7 @@ def recurrent_forward(
 
 
 cdef cnp.ndarray _last_of(cnp.ndarray values, sizes, tuple starts, bint is_reversed):
-    """Return a new array with what each sequence ends with."""
+    """Return a new array with the last values of each sequence."""
     cdef Py_ssize_t t, size, longer = 0
     cdef cnp.ndarray last = _matrix(sizes[0], cnp.PyArray_DIM(values, 1), values)
     if is_reversed:
@@ -247,9 +247,9 @@ def recurrent_backward(
     cnp.ndarray w_ih not None, cnp.ndarray w_hh not None, cnp.ndarray w_hr, cnp.ndarray out not None, kept,
     cnp.ndarray d_out, cnp.ndarray d_h, cnp.ndarray d_c,
 ):
-    """Return the gradients by x, h0, c0, w_ih, w_hh, w_hr, b_ih and b_hh, None where not `wanted`.
+    """Return the gradients for x, h0, c0, w_ih, w_hh, w_hr, b_ih and b_hh; None for those not `wanted`.
 
-    `out` and `kept` are what the forward pass returned; the gradients of its results may be None, for zeros.
+    `out` and `kept` are from the forward pass. The gradients of its results may be None, for zeros.
     """
     cdef RecurrentWork work
     cdef int code = _CELLS[cell]
@@ -338,10 +338,10 @@ def recurrent_backward(
 cdef object _by_state(
     cnp.ndarray d, sizes, tuple starts, bint is_reversed, cnp.ndarray out, cnp.ndarray h0, Py_ssize_t width
 ):
-    """Return the gradient of the weight that states are multiplied by; `d` is that of the products."""
+    """Return the gradient of the weight that multiplies states; `d` is the gradient of the products."""
     cdef Py_ssize_t steps = len(sizes), count = sizes[0], t, before, size, start, continuing
     cdef cnp.ndarray states, by
-    if steps > 1 and sizes[steps - 1] == count:  # all of one length: no copy of the states
+    if steps > 1 and sizes[steps - 1] == count:  # equal lengths: no copy of the states
         if is_reversed:
             by = product(_turned(d[:-count]), out[count:])
         else:

@@ -1,7 +1,8 @@
 // Sums, extremes, and moments of channels.
 //
-// Floats are added up in packs over 1,024 elements, or over 128 rows of columns, and those sums as doubles, of rows by
-// halves: the error of n floats is that of 22 roundings, of n doubles that of log2(n) + 12, as NumPy's is.
+// Floats are summed in packs over 1,024 elements (over 128 rows for columns), and these sums as doubles, by
+// pairwise summation for rows. The error for n floats is that of 22 roundings, for n doubles that of log2(n)
+// + 12, as in NumPy.
 
 #include "tensor/kernels/reductions.h"
 
@@ -10,11 +11,11 @@
 namespace disposescope::kernels::DISPOSESCOPE_SIMD {
 namespace {
 
-// Rows that are read together, and rows whose values are added up before they become doubles.
+// The rows read together, and the rows summed as floats before the sums become doubles.
 constexpr int together = 8;
 constexpr ptrdiff_t rows_at_once = 128;
 
-// Calls f(place, length) for the stretches side by side that make the part `unit`, and joins what it returns.
+// Call f(offset, length) for the contiguous ranges of the part `unit`, and join the results.
 template <typename State, typename Function, typename Join>
 State of_part(Channels shape, Parts parts, ptrdiff_t unit, Function f, Join join) {
     if (parts.parts == 1 && shape.outer == 1) return f(unit * shape.inner, shape.inner);
@@ -31,7 +32,7 @@ State of_part(Channels shape, Parts parts, ptrdiff_t unit, Function f, Join join
         [&](ptrdiff_t outer) DISPOSESCOPE_INLINED { return f((outer * shape.count + channel) * shape.inner, shape.inner); }, join);
 }
 
-// How many rows are read in one go.
+// The number of rows read at once.
 struct Together {
     static constexpr int rows = together;
 };
@@ -39,11 +40,11 @@ struct Alone {
     static constexpr int rows = 1;
 };
 
-// Whether a pack of a row is whole, or the last one, of fewer columns.
+// Whether a pack of a row is complete, or the last one with fewer columns.
 struct Whole {};
 struct Last {};
 
-// Some columns of some rows: the unit of work of columns.
+// Some columns of some rows: a unit of work on columns.
 template <typename T>
 struct Columns {
     using P = Pack<T>;
@@ -66,7 +67,7 @@ struct Columns {
     DISPOSESCOPE_INLINE P load(const T* from, int j, Whole) const { return P::load(from + j * P::size); }
     DISPOSESCOPE_INLINE P load(const T* from, int j, Last) const { return P::load_first(from + j * P::size, count - j * P::size, 0); }
 
-    // Calls f(j, whole) for each pack of a row.
+    // Call f(j, whole) for each pack of a row.
     template <typename Function>
     DISPOSESCOPE_INLINE void each(Function f) const {
         const int whole = static_cast<int>(count / P::size);
@@ -75,9 +76,10 @@ struct Columns {
     }
 };
 
-// --- States of parts ----------------------------------------------------------------------------------------
+// --- States of parts
+// ----------------------------------------------------------------------------------------
 
-// How many elements the part `i` of a channel has.
+// Return the number of elements of part `i` of a channel.
 DISPOSESCOPE_INLINE double count_of_part(const ReductionWork& work, ptrdiff_t i) {
     if (!are_columns(work.shape) && work.shape.inner >= run_length) {
         const ptrdiff_t start = i % ceil_of(work.shape.inner, run_length) * run_length;
@@ -88,8 +90,8 @@ DISPOSESCOPE_INLINE double count_of_part(const ReductionWork& work, ptrdiff_t i)
     return static_cast<double>((left < work.parts.length ? left : work.parts.length) * work.shape.inner);
 }
 
-// Joins the states of each channel from `start` to `end` into its first one. A `State` is loaded from two arrays, with
-// how many elements it is of.
+// Join the states of each channel from `start` to `end` into its first one. A `State` is loaded from two
+// arrays, together with its number of elements.
 template <typename State, typename Join>
 inline void join_states(const ReductionWork& work, ptrdiff_t start, ptrdiff_t end, Join join) {
     const ptrdiff_t parts = work.parts.parts, count = work.shape.count;
@@ -112,7 +114,7 @@ inline void join_states(const ReductionWork& work, ptrdiff_t start, ptrdiff_t en
     }
 }
 
-// States of one number, and of two.
+// States with one and two numbers.
 struct One {
     double value;
     static DISPOSESCOPE_INLINE One load(const double* values, const double*, ptrdiff_t at, double) { return {values[at]}; }
@@ -130,12 +132,13 @@ struct Pair {
     }
 };
 
-// The distance of the joined states of neighbouring channels.
+// The distance of the joined states of adjacent channels.
 DISPOSESCOPE_INLINE ptrdiff_t joined_step(const ReductionWork& work) { return are_columns(work.shape) ? 1 : work.parts.parts; }
 
-// --- Sums ---------------------------------------------------------------------------------------------------
+// --- Sums
+// ---------------------------------------------------------------------------------------------------
 
-// The sum of what `value` gives for the place of each pack of a block, and for what is left.
+// Return the sum of `value(offset)` over the packs of a block, and of `last` for the rest.
 template <typename T, typename Value, typename Last>
 DISPOSESCOPE_INLINE Pack<T> sum_of_block(ptrdiff_t start, ptrdiff_t end, Value value, Last last) {
     using P = Pack<T>;
@@ -153,7 +156,8 @@ constexpr auto add = [](double a, double b) DISPOSESCOPE_INLINED { return a + b;
 template <typename T>
 double sum_of_run(const T* x, ptrdiff_t n) {
     using P = Pack<T>;
-    // Half the elements of a block of floats: so long a chain of additions have both.
+    // For doubles, a block has half as many elements, so that both have the same number of additions in a
+    // row.
     constexpr ptrdiff_t length = block * sizeof(float) / sizeof(T);
     const auto of_block = [x](ptrdiff_t start, ptrdiff_t end) DISPOSESCOPE_INLINED {
         return double(sum(sum_of_block<T>(
@@ -180,7 +184,7 @@ DISPOSESCOPE_INLINE void add_to(double* total, Pack<T> values, ptrdiff_t count) 
         for (ptrdiff_t i = 0; i < count; ++i) total[i] += plain[i];
 }
 
-// Adds what `value` gives for a row and a pack to `total`, one for each column.
+// Add `value(row, pack)` to `total`, one sum for each column.
 template <typename T, typename Value>
 inline void sum_columns(const Columns<T>& c, double* total, Value value) {
     using P = Pack<T>;
@@ -228,7 +232,8 @@ void end_sum(void* context, ptrdiff_t start, ptrdiff_t end) {
     for (ptrdiff_t i = start; i < end; ++i) out[i] = static_cast<T>(sums[i * step] / divisor);
 }
 
-// --- Sums of y, and of y * (x - around): what batch norm's gradient is made of -------------------------------
+// --- Sums of y and of y * (x - around), for the gradient of batch norm
+// --------------------------------------
 
 constexpr auto add_pairs = [](Pair a, Pair b) DISPOSESCOPE_INLINED {
     return Pair{a.first + b.first, a.second + b.second};
@@ -315,19 +320,20 @@ void end_products(void* context, ptrdiff_t start, ptrdiff_t end) {
     }
 }
 
-// --- Extremes -----------------------------------------------------------------------------------------------
+// --- Extremes
+// -----------------------------------------------------------------------------------------------
 
-// Larger and Smaller: which of two is the one that is looked for. Not a number is, whatever the other.
+// Larger and Smaller: comparisons for maximum and minimum. nan wins over any number.
 struct Larger {
     static constexpr int sign = 1;
     template <typename R>
     static DISPOSESCOPE_INLINE auto beats(R a, R b) { return (a > b) | (a != a); }
     template <typename R>
     static DISPOSESCOPE_INLINE R better(R best, R x) {
-        x = x < best ? best : x;  // `x` if it is not a number
+        x = x < best ? best : x;  // `x` if it is nan
         return best != best ? best : x;
     }
-    // One instruction; which one of them, if one is not a number, is open.
+    // A single instruction. If one operand is nan, the result may be either one.
     template <typename R>
     static DISPOSESCOPE_INLINE R better_number(R a, R b) { return a > b ? a : b; }
 };
@@ -345,14 +351,15 @@ struct Smaller {
     static DISPOSESCOPE_INLINE R better_number(R a, R b) { return a < b ? a : b; }
 };
 
-// The better of packs of numbers, and the lanes in which one was none: to note that takes less than to keep it.
+// The best values of packs, and the lanes that had a nan. Recording these lanes is faster than propagating
+// nans.
 template <typename By, typename T>
 struct Best {
     using P = Pack<T>;
     P number;
     LanesWithNan<typename P::Register> nans[P::parts];
 
-    // With the values of two packs.
+    // Include the values of two packs.
     DISPOSESCOPE_INLINE void join(P a, P b) {
         number = map(number, map(a, b, By::template better_number<typename P::Register>),
                      By::template better_number<typename P::Register>);
@@ -362,7 +369,7 @@ struct Best {
         number = map(number, other.number, By::template better_number<typename P::Register>);
         for (int i = 0; i < P::parts; ++i) nans[i].note(other.nans[i]);
     }
-    // Nan in the lanes that had one.
+    // Return the best values, with nan in lanes that had one.
     DISPOSESCOPE_INLINE P value() const {
         P found = number;
         for (int i = 0; i < P::parts; ++i) found.part[i] = nans[i].in(found.part[i]);
@@ -373,7 +380,7 @@ struct Best {
 template <typename By>
 constexpr auto better_of_two = [](double best, double x) DISPOSESCOPE_INLINED { return By::beats(x, best) ? x : best; };
 
-// What every element is at least as good as.
+// The identity of the comparison: -infinity for a maximum, infinity for a minimum.
 template <typename By, typename T>
 DISPOSESCOPE_INLINE T worst() { return -By::sign * infinity<T>(); }
 
@@ -381,7 +388,7 @@ template <typename By, typename T>
 double best_of_run(const T* x, ptrdiff_t n) {
     using P = Pack<T>;
     const auto better = [](auto a, auto b) DISPOSESCOPE_INLINED { return By::better(a, b); };
-    if (n <= P::size) return join(P::load_up_to(x, n, worst<By, T>()), better);  // in 7 ns instead of 24
+    if (n <= P::size) return join(P::load_up_to(x, n, worst<By, T>()), better);  // 7 ns instead of 24
     const P none = P::of(worst<By, T>());
     Best<By, T> best[4];
     for (auto& some : best) some = {none, {}};
@@ -451,7 +458,8 @@ void end_best(void* context, ptrdiff_t start, ptrdiff_t end) {
     for (ptrdiff_t i = start; i < end; ++i) out[i] = static_cast<T>(best[i * step]);
 }
 
-// --- Places of extremes, of columns ---------------------------------------------------------------------------
+// --- Indices of extremes, by columns
+// --------------------------------------------------------------------------
 
 template <typename By, typename T>
 void place_units(void* context, ptrdiff_t start, ptrdiff_t end) {
@@ -475,7 +483,7 @@ void place_units(void* context, ptrdiff_t start, ptrdiff_t end) {
                     const P x = c.load(c.x + (i + k) * c.stride, j, whole);
                     for (int p = 0; p < P::parts; ++p) {
                         const R a = best[j].part[p], b = x.part[p];
-                        // The first that is not a number stays.
+                        // Keep the first nan.
                         const auto is_better = By::beats(b, a) & (a == a);
                         best[j].part[p] = is_better ? b : a;
                         const auto row = Bits{} + static_cast<typename Of<T>::Bits>(i + k);
@@ -509,13 +517,15 @@ void end_place(void* context, ptrdiff_t start, ptrdiff_t end) {
     for (ptrdiff_t i = start; i < end; ++i) out[i] = static_cast<std::int64_t>(places[i]);
 }
 
-// --- Mean and sum of squared deviations ------------------------------------------------------------------------
+// --- Mean and sum of squared deviations
+// ------------------------------------------------------------------------
 
 template <typename T>
 void moments_of_columns(const Columns<T>& c, const T* origins, double* means, double* squares) {
     using P = Pack<T>;
-    // Of a group of rows, deviations are from the mean of its first 8. That is off by d, then their squares alone are
-    // at least d * d * 8: what is subtracted in the end is at most 8 times what stays.
+    // Deviations in a group of rows are from the mean of its first 8. If that is off by d, the squares of
+    // these 8 alone sum to at least 8 * d * d. So the correction subtracted at the end is at most 8 times the
+    // result.
     constexpr ptrdiff_t rows_of_group = 64;
     P centres[chunk_columns / P::size], sums[chunk_columns / P::size], all[chunk_columns / P::size];
     T plain[3][chunk_columns];
@@ -551,7 +561,7 @@ void moments_of_columns(const Columns<T>& c, const T* origins, double* means, do
             sums[j].store(plain[1] + j * P::size);
             all[j].store(plain[2] + j * P::size);
         }
-        // As `join_moments` does, for all columns.
+        // Like `join_moments`, for all columns.
         const double count = static_cast<double>(rows), before = static_cast<double>(start);
         const double one = 1 / count, part = count / (before + count);
         for (ptrdiff_t i = 0; i < c.count; ++i) {

@@ -8,13 +8,13 @@ cdef extern from "tensor/kernels/channels.h" namespace "disposescope::kernels" n
         Py_ssize_t count
         Py_ssize_t inner
 
-# Writes the mean of each channel of `x` to `means`, and the variance, by the count less `correction`, to
-# `variances`: arrays of so many elements, of the dtype of `x`. `means` may be None.
+# Write the mean of each channel of `x` to `means`, which may be None, and the variance, divided by the count
+# minus `correction`, to `variances`. Both have one element for each channel, in the dtype of `x`.
 cdef int moments(
     cnp.ndarray x, Channels shape, double correction, cnp.ndarray means, cnp.ndarray variances
 ) except -1
 
-# Writes the sum of each channel of `y` to `sums`, and that of `y` times `x` less `around` to `products`.
+# Write the sum of each channel of `y` to `sums`, and that of `y` times `x` minus `around` to `products`.
 cdef int sums_of_products(
     cnp.ndarray x, cnp.ndarray y, cnp.ndarray around, Channels shape, cnp.ndarray sums, cnp.ndarray products
 ) except -1

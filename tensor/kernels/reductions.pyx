@@ -1,8 +1,8 @@
 """Sums, means, extremes and variances of plain arrays over some axes.
 
-Of float32 and float64 in C order; all else is NumPy's, and each function returns None for it. They read an
-array once, on several threads where that pays; no bit of what comes out depends on their number. The kernels
-are in `reductions.cpp`, and `channels.h` says how they see an array.
+They support C-contiguous float32 and float64 arrays. For others each function returns None, and the caller
+uses NumPy. They read an array once, on several threads if that is faster. Results do not depend on the number
+of threads. The kernels are in `reductions.cpp`; `channels.h` describes how they see an array.
 """
 
 cimport numpy as cnp
@@ -53,15 +53,15 @@ cdef extern from "tensor/kernels/reductions.h" namespace "disposescope::kernels"
 cdef const Reductions* _kernels = reductions_kernels_of(simd_level)
 
 cdef enum:
-    # States of parts that need no memory of their own.
+    # Up to this many states of parts are stored on the stack.
     FEW = 256
-    # Channels whose ends are a piece of work.
+    # The channels whose states are joined in one piece of work.
     ENDS = 1 << 12
 
 cdef int _run(
     Kernel kernel, Kernel end, ReductionWork* work, Py_ssize_t nbytes, Py_ssize_t grains=1
 ) except -1:
-    """Let `kernel` do the units of `work`, `grains` times as many a piece, and `end` the channels.
+    """Run `kernel` for the units of `work`, with `grains` times the usual grain, and `end` for the channels.
 
     The caller holds the arrays.
     """
@@ -85,7 +85,7 @@ cdef int _run(
 
 
 cdef bint _find(cnp.ndarray a, object axis, Channels* shape, Py_ssize_t* blocks) except -1:
-    """Tell whether `axis`, None for all, can be seen as channels of so many `blocks` of `a`."""
+    """Return whether `axis` (None for all) can be seen as channels in `blocks` blocks of `a`."""
     cdef Axis along
     cdef int i, ndim = cnp.PyArray_NDIM(a), start = ndim, end = 0, kept = 0
     if cnp.PyArray_SIZE(a) == 0 or kind_of(a) < 0:
@@ -115,7 +115,7 @@ cdef bint _find(cnp.ndarray a, object axis, Channels* shape, Py_ssize_t* blocks)
         return True
     shape[0] = Channels(along.length, along.behind, 1)
     blocks[0] = along.before
-    # Of many small blocks NumPy is as quick.
+    # For many small blocks NumPy is as fast.
     return along.before == 1 or along.length * along.behind >= 4096
 
 
@@ -123,7 +123,7 @@ cdef cnp.ndarray _reduced(
     const Kernel* kernels, const Kernel* ends, cnp.ndarray a, object axis, bint keepdims, int typenum,
     double divisor,
 ):
-    """Return what the kernels make of `a`, of the dtype of `a` for -1; None where NumPy has to."""
+    """Return the kernel's result for `a`, or None to use NumPy. The type -1 means the dtype of `a`."""
     cdef ReductionWork work
     cdef Channels shape
     cdef Py_ssize_t blocks, size
@@ -140,7 +140,7 @@ cdef cnp.ndarray _reduced(
     work.divisor = divisor
     for _ in range(blocks):
         work.shape = shape
-        # A sum of 32,000 floats takes 1.4 us: two of them are worth a piece.
+        # A sum of 32,000 floats takes 1.4 us, so a piece has two of them.
         _run(kernels[kind], ends[kind], &work, size, 2)
         work.x = <const char*>work.x + size
         work.out = <char*>work.out + shape.count * cnp.PyArray_ITEMSIZE(out)
@@ -158,46 +158,46 @@ cdef double _count(cnp.ndarray a, object axis) except -1:
 
 
 def sum_over(cnp.ndarray a not None, axis, bint keepdims):
-    """Return the sum over `axis`: an int or several, counted from the front, or None for all."""
+    """Return the sum over `axis`: an int or several ints, counted from the front, or None for all."""
     return _reduced(_kernels.sum, _kernels.end_sum, a, axis, keepdims, -1, 1)
 
 
 def mean_over(cnp.ndarray a not None, axis, bint keepdims):
-    """Return the mean over `axis`, as ``sum_over``."""
+    """Return the mean over `axis`, like ``sum_over``."""
     return _reduced(_kernels.sum, _kernels.end_sum, a, axis, keepdims, -1, _count(a, axis))
 
 
 def max_over(cnp.ndarray a not None, axis, bint keepdims):
-    """Return the largest over `axis`, as ``sum_over``: nan where one is."""
+    """Return the maximum over `axis`, like ``sum_over``; nan if one element is nan."""
     return _reduced(_kernels.maximum, _kernels.end_maximum, a, axis, keepdims, -1, 1)
 
 
 def min_over(cnp.ndarray a not None, axis, bint keepdims):
-    """Return the smallest over `axis`, as ``sum_over``: nan where one is."""
+    """Return the minimum over `axis`, like ``sum_over``; nan if one element is nan."""
     return _reduced(_kernels.minimum, _kernels.end_minimum, a, axis, keepdims, -1, 1)
 
 
 def var_over(cnp.ndarray a not None, axis, bint keepdims, double correction):
-    """Return the variance over `axis`: the sum of squared deviations over the count less `correction`."""
+    """Return the variance over `axis`: the sum of squared deviations over the count minus `correction`."""
     return _reduced(
         _kernels.moments, _kernels.end_moments, a, axis, keepdims, -1, _count(a, axis) - correction
     )
 
 
 def argmax_over(cnp.ndarray a not None, axis, bint keepdims):
-    """Return the places of the first largest along `axis`, an int, as int64; None for the last axis."""
+    """Return the indices of the first maximum along `axis`, an int, as int64; None for the last axis."""
     return _places(_kernels.argmax, _kernels.end_argmax, a, axis, keepdims)
 
 
 def argmin_over(cnp.ndarray a not None, axis, bint keepdims):
-    """Return the places of the first smallest along `axis`, as ``argmax_over``."""
+    """Return the indices of the first minimum along `axis`, like ``argmax_over``."""
     return _places(_kernels.argmin, _kernels.end_argmin, a, axis, keepdims)
 
 
 cdef cnp.ndarray _places(
     const Kernel* kernels, const Kernel* ends, cnp.ndarray a, object axis, bint keepdims
 ):
-    # Along rows NumPy is as quick; of so few columns it is too.
+    # Along rows, and for few columns, NumPy is as fast.
     if axis is None or _is_last(a, axis) or cnp.PyArray_DIM(a, axis) >= 1 << 31:
         return None
     return _reduced(kernels, ends, a, axis, keepdims, cnp.NPY_INT64, 1)

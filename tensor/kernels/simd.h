@@ -1,9 +1,9 @@
-// Instruction sets: which one kernels use is chosen once, when the program runs.
+// Instruction sets. The program selects one for its kernels when it starts.
 //
-// A family of kernels is one C++ file, name.cpp, that CMakeLists.txt compiles once for each set, with
-// DISPOSESCOPE_SIMD naming the namespace of the variant: baseline (SSE2, or what an ARM64 has), avx2 (with
-// fused multiply-add), avx512. It defines one table of functions, `const Table name_kernels`, in that
-// namespace; name.h has the type `Table` and DISPOSESCOPE_KERNELS(Table, name), which gives
+// A family of kernels is one C++ file, name.cpp. CMakeLists.txt compiles it once for each instruction set,
+// with DISPOSESCOPE_SIMD naming the namespace of the variant: baseline (SSE2, or the baseline of ARM64), avx2
+// (with fused multiply-add), avx512. The file defines one table of functions, `const Table name_kernels`, in
+// that namespace. name.h has the type `Table` and DISPOSESCOPE_KERNELS(Table, name), which defines
 // `name_kernels_of(level)`:
 //
 //     namespace disposescope::kernels {
@@ -11,8 +11,9 @@
 //     DISPOSESCOPE_KERNELS(Powers, powers)
 //     }
 //
-// All else in such a file is `static`, or in an anonymous namespace, and nothing in it uses inline functions
-// or templates of the C++ library: the linker would keep one of the copies, perhaps that with AVX-512, for all.
+// All other names in such a file are `static` or in an anonymous namespace, and it uses no inline functions
+// or templates of the C++ library: the linker would keep one copy of them for all variants, possibly the one
+// with AVX-512.
 
 #pragma once
 
@@ -21,7 +22,7 @@
 
 namespace disposescope::kernels {
 
-// In this order, each with all that those before it have.
+// Each level includes the instructions of those before it.
 enum Level : int { level_baseline, level_avx2, level_avx512 };
 
 }  // namespace disposescope::kernels

@@ -1,5 +1,5 @@
-"""Which instruction set kernels use. For `cimport`."""
+"""The instruction set of kernels. For `cimport`."""
 
-# What `name_kernels_of` of a family takes (simd.h): 0 for the baseline, 1 for AVX2, 2 for AVX-512. Read when
-# a module of kernels is imported, and the same from then on.
+# The argument of `name_kernels_of` of a family (simd.h): 0 for the baseline, 1 for AVX2, 2 for AVX-512. It is
+# set before modules of kernels are imported, and never changes.
 cdef int simd_level

@@ -1,4 +1,4 @@
-"""Which instruction set kernels use: the best of the processor, or a lesser one that the user names."""
+"""The instruction set of kernels: the best of the processor, or a lower one that the user selects."""
 
 import os
 
@@ -7,7 +7,7 @@ cdef extern from *:
     #if defined(DISPOSESCOPE_HAS_AVX2) && defined(_MSC_VER) && !defined(__clang__)
     #include <intrin.h>
 
-    /* The processor's own word for it, and that the system saves the registers. */
+    /* Whether the processor has the instructions, and the system saves the registers. */
     static int best_level(void) {
         int r[4];
         __cpuid(r, 0);
@@ -59,12 +59,12 @@ simd_level = _chosen_level()
 def instruction_set():
     """Return the instruction set that kernels use: "baseline", "avx2" or "avx512".
 
-    By default the best one of the processor. The environment variable ``DISPOSESCOPE_SIMD``, read when
+    By default it is the best one of the processor. The environment variable ``DISPOSESCOPE_SIMD``, read when
     `tensor` is imported, selects a lower one, for tests.
     """
     return _NAMES[simd_level]
 
 
 def best_instruction_set():
-    """Return the best instruction set that both this build and the processor have."""
+    """Return the best instruction set that this build and the processor support."""
     return _NAMES[best_level()]

@@ -1,9 +1,10 @@
-// Parts of which functions of floats are made, without branches, and exp and log.
+// Branch-free building blocks for functions of floats, and exp and log.
 //
-// For kernels' C++ files alone (simd.h): in loops over single numbers, which compilers vectorise; those of `R` also take
-// registers of vectors.h. Polynomials are minimax (Remez) on the interval that each names; what they leave is far
-// below half a unit of the last place. Products are fused with additions where the instruction set can, and by
-// name only: so a number's result does not depend on its place in an array.
+// Only for kernels' C++ files (simd.h), in loops over single numbers, which compilers vectorise. Templates
+// with `R` also take registers of vectors.h. Polynomials are minimax approximations (Remez) on the interval
+// in their comment, with errors far below half a unit in the last place. Products are fused with additions
+// explicitly, where the instruction set supports it. So a result does not depend on the position of the
+// number in its array.
 
 #pragma once
 
@@ -45,17 +46,17 @@ struct Float;
 template <>
 struct Float<float> {
     static constexpr int digits = 23;
-    static constexpr float to_integer = 0x1.8p23f;  // added, it leaves no place for a fraction
+    static constexpr float to_integer = 0x1.8p23f;  // adding it rounds to an integer
     static constexpr float log2_e = 1.44269504f;
-    static constexpr float ln2_high = 0x1.62e4p-1f;  // times a small integer it is exact
+    static constexpr float ln2_high = 0x1.62e4p-1f;  // its product with a small integer is exact
     static constexpr float ln2_low = 1.42860677e-06f;
     static constexpr float bias = 127.0f;
     static constexpr float splitter = 4097.0f;
-    static constexpr float exp_least = -104.0f;  // from here on exp is 0
-    static constexpr float exp_most = 89.0f;     // and from here on infinite
-    static constexpr float lift = 64.0f;         // 2**lift times a subnormal number is normal
+    static constexpr float exp_least = -104.0f;  // exp of smaller numbers is 0
+    static constexpr float exp_most = 89.0f;     // exp of larger numbers is infinite
+    static constexpr float lift = 64.0f;         // a subnormal number times 2**lift is normal
     static constexpr float two_to_lift = 0x1p64f;
-    static constexpr float tanh_most = 10.0f;    // and tanh 1
+    static constexpr float tanh_most = 10.0f;    // tanh of larger numbers is 1
     static constexpr float smallest_normal = 0x1p-126f;
 };
 
@@ -89,15 +90,15 @@ DISPOSESCOPE_INLINE T with_sign_of(T x, T sign) {
     return as<T>(static_cast<Bits>((as<Bits>(x) & rest) | (as<Bits>(sign) & ~rest)));
 }
 
-// Not a number stays that, since every comparison with it is false.
+// nan stays nan, because every comparison with it is false.
 template <typename R>
 DISPOSESCOPE_INLINE R at_most(R x, R bound) { return x > bound ? bound : x; }
 
 template <typename R>
 DISPOSESCOPE_INLINE R at_least(R x, R bound) { return x < bound ? bound : x; }
 
-// The magnitude, or `bound` where it is larger or where `x` is not a number. Compilers know a minimum of integers, but
-// compute what follows twice for a bounded float.
+// Return the magnitude; or `bound` if it is larger or `x` is nan. An integer minimum, because compilers would
+// compute the code that follows twice for a bounded float.
 template <typename T>
 DISPOSESCOPE_INLINE T magnitude_up_to(T x, T bound) {
     using Bits = BitsOf<T>;
@@ -105,23 +106,23 @@ DISPOSESCOPE_INLINE T magnitude_up_to(T x, T bound) {
     return as<T>(bits < most ? bits : most);
 }
 
-// To the nearest integer, in the range of exponents.
+// Round to the nearest integer, for values in the range of exponents.
 template <typename R>
 DISPOSESCOPE_INLINE R rounded(R x) {
     const R to_integer = splat<R>(Float<ElementOf<R>>::to_integer);
     return (x + to_integer) - to_integer;
 }
 
-// 2**(n + more) for integers whose power is a normal number.
+// 2**(n + more) for integers; the result must be a normal number.
 template <typename R>
 DISPOSESCOPE_INLINE R power_of_two(R n, ElementOf<R> more = 0) {
     using F = Float<ElementOf<R>>;
     using Bits = UnsignedOf<R>;
-    // The last bits of the sum are the exponent as it is stored; those before them fall out of the shift.
+    // The last bits of the sum are the biased exponent. The shift drops the bits before them.
     return as<R>(static_cast<Bits>(as<Bits>(n + splat<R>(F::to_integer + F::bias + more)) << F::digits));
 }
 
-// x * 2**n, in two steps, since 2**n alone may be too large or too small.
+// x * 2**n in two steps, because 2**n alone may overflow or underflow.
 template <typename R>
 DISPOSESCOPE_INLINE R scaled(R x, R n) {
     const R half = rounded(n * splat<R>(ElementOf<R>(0.5)));
@@ -133,7 +134,7 @@ DISPOSESCOPE_INLINE __m512 scaled(__m512 x, __m512 n) { return _mm512_maskz_scal
 DISPOSESCOPE_INLINE __m512d scaled(__m512d x, __m512d n) { return _mm512_maskz_scalef_pd(0xff, x, n); }
 #endif
 
-// a * b as the unevaluated sum of two numbers, exactly: by a fused product, or Dekker's way.
+// a * b exactly, as the unevaluated sum of two numbers: with a fused product, or Dekker's algorithm.
 template <typename T>
 struct Sum {
     T high, low;
@@ -162,7 +163,7 @@ DISPOSESCOPE_INLINE Sum<T> sum_of(T a, T b) {  // Knuth
     return {s, (a - (s - t)) + (b - t)};
 }
 
-// a - b * c with one rounding, or next to none: small where b * c is close to `a`.
+// a - b * c with one rounding, or almost one. For b * c close to `a`.
 template <typename T>
 DISPOSESCOPE_INLINE T difference(T a, T b, T c) {
 #if DISPOSESCOPE_FUSED
@@ -173,37 +174,37 @@ DISPOSESCOPE_INLINE T difference(T a, T b, T c) {
 #endif
 }
 
-// x * sum + next, a step of a polynomial, where `next` is at least a third of the result.
+// x * sum + next, a step of a polynomial, exact if `next` is at least a third of the result.
 template <typename T>
 DISPOSESCOPE_INLINE Sum<T> exact_step(T x, T sum, T next) {
     const T high = fused(x, sum, next);
     return {high, -difference(high - next, x, sum)};
 }
 
-// exp(x) as (1 + tail) * 2**exponent, `tail` with its full relative precision: that of r + r*r * curve + r_rest.
+// exp(x) as (1 + tail) * 2**exponent. `tail`, which is r + r*r * curve + r_rest, has full relative precision.
 template <typename R>
 struct Exponential {
     R r, r_rest, curve, tail, exponent;
 
     DISPOSESCOPE_INLINE R whole() const { return scaled(one() + tail, exponent); }
-    // What `whole` has lost by rounding.
+    // The rounding error of `whole`.
     DISPOSESCOPE_INLINE R rest() const { return scaled((one() - (one() + tail)) + tail, exponent); }
-    // factor * (1 + tail), within 1.1 units of the last place.
+    // factor * (1 + tail), within 1.1 units in the last place.
     DISPOSESCOPE_INLINE R times(Sum<R> factor) const {
         const R bend = fused(r * r, curve, r_rest);
         const R low = fused(factor.high, bend, fused(factor.low, r, factor.low));
         return factor.high + fused(factor.high, r, low);
     }
-    // The power, times 2**lift.
+    // The power of two, times 2**lift.
     DISPOSESCOPE_INLINE R lifted() const { return power_of_two(exponent, Float<ElementOf<R>>::lift); }
-    // For exponents that are known to be of normal numbers.
+    // The power of two, for exponents of normal numbers.
     DISPOSESCOPE_INLINE R scale() const { return power_of_two(exponent); }
 
    private:
     static DISPOSESCOPE_INLINE R one() { return splat<R>(ElementOf<R>(1)); }
 };
 
-// q(r) of expm1(r) = r + r*r * q(r) for |r| <= log(2) / 2
+// q(r) in expm1(r) = r + r*r * q(r), for |r| <= log(2) / 2
 template <typename R>
 DISPOSESCOPE_INLINE R tail_of_expm1(R r, float) {
     return polynomial(r, 0.00139465381f, 0.00836664531f, 0.0416662805f, 0.16666542f, 0.5f);
@@ -216,7 +217,7 @@ DISPOSESCOPE_INLINE R tail_of_expm1(R r, double) {
         0.16666666666666669, 0.50000000000000011);
 }
 
-// How many times log(2) is in `x`.
+// The number of times that log(2) fits into `x`.
 template <typename R>
 DISPOSESCOPE_INLINE R periods_of(R x) {
     using F = Float<ElementOf<R>>;
@@ -224,7 +225,7 @@ DISPOSESCOPE_INLINE R periods_of(R x) {
     return fused(x, splat<R>(F::log2_e), to_integer) - to_integer;
 }
 
-// Of `x` within the bounds of exp.
+// The exponential of `x` within the bounds of exp.
 template <typename R>
 DISPOSESCOPE_INLINE Exponential<R> exponential_of(R x) {
     using T = ElementOf<R>;
@@ -235,7 +236,7 @@ DISPOSESCOPE_INLINE Exponential<R> exponential_of(R x) {
     return {r, fused(n, splat<R>(-Float<T>::ln2_low), high - r), curve, fused(r * r, curve, r), n};
 }
 
-// Of x + low, where `low` is at most the last digit of `x`.
+// The exponential of x + low; `low` is at most the last digit of `x`.
 template <typename R>
 DISPOSESCOPE_INLINE Exponential<R> exponential_of(R x, R low) {
     using T = ElementOf<R>;
@@ -253,22 +254,22 @@ DISPOSESCOPE_INLINE R exp(R x) {
     return exponential_of(at_least(at_most(x, splat<R>(F::exp_most)), splat<R>(F::exp_least))).whole();
 }
 
-// `factor` times the logistic function of a number whose magnitude has `power` as exp(-magnitude).
+// `factor` times the logistic function of a number x; `power` is exp(-|x|).
 template <typename T>
 DISPOSESCOPE_INLINE T gated(T factor, Exponential<T> power, bool is_negative) {
     constexpr T lift = Float<T>::two_to_lift;
     const T lifted = power.lifted();
     const T e = fused(lifted, power.tail, lifted) * (T(1) / lift);
     const T below = T(1) + e;
-    // By how much too small 1 / below is, about: the rounding of the sum, by 1 / below, to within a tenth.
+    // The approximate error of 1 / below: the rounding error of the sum, times 1 / below, to within a tenth.
     const T correction = (e - (below - T(1))) * fused(T(-0.5), below, T(1.5));
     const T quotient = (is_negative ? fused(factor, power.tail, factor) * lifted : factor) / below;
-    // Bounded, since infinity times the correction would be subtracted from itself.
+    // Bounded, because infinity minus infinity times the correction would be nan.
     const T whole = fused(at_most(quotient, T(4) * lift), -correction, quotient);
     return whole * (is_negative ? T(1) / lift : T(1));
 }
 
-// (2 atanh(s) - 2s) / s**3 for z = s*s <= 1/9, and for z <= 0.0295, which is that of a logarithm
+// (2 atanh(s) - 2s) / s**3 for z = s*s <= 1/9, and for z <= 0.0295, the range of the logarithm
 DISPOSESCOPE_INLINE float tail_of_atanh(float z) {
     return polynomial(z, 0.243009448f, 0.214276582f, 0.286168844f, 0.39998877f, 0.666666746f);
 }
@@ -303,7 +304,7 @@ DISPOSESCOPE_INLINE R log(R x) {
     const R normal = is_tiny ? x * splat<R>(T(Bit{1} << digits)) : x;
     // x = m * 2**k with m from sqrt(1/2) to sqrt(2).
     const Bits root = as<Bits>(splat<R>(T(0.70710678118654752440)));
-    const Bits lifted = as<Bits>(normal) - root + sign;  // the sign's place keeps k positive
+    const Bits lifted = as<Bits>(normal) - root + sign;  // adding the sign bit keeps k positive
     const R k = as<R>((lifted >> digits) | as<Bits>(splat<R>(T(Bit{1} << digits))))
         - splat<R>(T(Bit{1} << digits) + T(2) * (F::bias + T(1))) - (is_tiny ? splat<R>(T(digits)) : zero);
     const R f = as<R>((lifted & fraction) + root) - splat<R>(T(1));
@@ -321,7 +322,7 @@ DISPOSESCOPE_INLINE R log(R x) {
     return x > zero ? bounded : elsewhere;
 }
 
-// log(1 + x) for 0 <= x <= 1, `x` given with what it lacks by rounding: 2 atanh(x / (2 + x))
+// log(1 + x) for 0 <= x <= 1, where `rest` is the rounding error of `x`: 2 atanh(x / (2 + x))
 template <typename T>
 DISPOSESCOPE_INLINE T log1p_of(T x, T rest) {
     const T below = T(2) + x;

@@ -1,6 +1,7 @@
-// Softmax and its kin: each row is read while the cache has it, and of columns many are worked on at once.
+// Softmax and related functions. A row is read again while it is in the cache; many columns are processed at
+// once.
 //
-// Sums of floats are added up in blocks of 1,024, whose sums are doubles; those of columns eight rows at a time.
+// Floats are summed in blocks of 1,024, and these sums as doubles; along columns, eight rows at a time.
 
 #include "tensor/kernels/softmax.h"
 
@@ -22,7 +23,7 @@ DISPOSESCOPE_INLINE Pack<T> log(Pack<T> a) {
     return map(a, [](auto x) DISPOSESCOPE_INLINED { return log(x); });
 }
 
-// `x` where it is finite, else 0: what exponentials are taken relative to, so that no infinity is subtracted from
+// `x` if it is finite, else 0: the reference for exponentials, such that no infinity is subtracted from
 // itself.
 template <typename T>
 DISPOSESCOPE_INLINE Pack<T> finite_or_0(Pack<T> a) {
@@ -32,9 +33,10 @@ DISPOSESCOPE_INLINE Pack<T> finite_or_0(Pack<T> a) {
     });
 }
 
-// --- Rows ---------------------------------------------------------------------------------------------------
+// --- Rows
+// ---------------------------------------------------------------------------------------------------
 
-// Calls `step` with each place of a row where a whole pack begins, then `last` with what is left, if any.
+// Call `step` with the offset of each whole pack of a row, then `last` with the rest, if any.
 template <typename T, typename Step, typename Last>
 DISPOSESCOPE_INLINE void each_pack(ptrdiff_t n, Step step, Last last) {
     ptrdiff_t i = 0;
@@ -58,7 +60,7 @@ T top_of(const T* x, ptrdiff_t n) {
     return largest(larger(larger(tops[0], tops[1]), larger(tops[2], tops[3])));
 }
 
-// The sum of what `value` gives for the place of each pack, and for what is left.
+// Return the sum of `value(offset)` over the packs, and of `last` for the rest.
 template <typename T, typename Value, typename Last>
 DISPOSESCOPE_INLINE double sum_of(ptrdiff_t n, Value value, Last last) {
     using P = Pack<T>;
@@ -104,7 +106,7 @@ double sum_of_exps(const T* x, ptrdiff_t n, T from, T* out) {
         });
 }
 
-// out = f(x), or f(x, y); `out` may be either.
+// out = f(x), or f(x, y). `out` may be an operand.
 template <typename T, typename Function>
 DISPOSESCOPE_INLINE void write_each(const T* x, ptrdiff_t n, T* out, Function f) {
     using P = Pack<T>;
@@ -166,21 +168,22 @@ void log_softmax_backward_row(const T* out, const T* g, ptrdiff_t n, T* dx) {
     write_each(out, g, n, dx, [&](P a, P b) DISPOSESCOPE_INLINED { return b - exp(a) * all; });
 }
 
-// --- Short rows ---------------------------------------------------------------------------------------------
+// --- Short rows
+// ---------------------------------------------------------------------------------------------
 
-// Rows of at most one pack, as many at once as a pack has lanes: each lane has a row. In one row alone most time would
-// go to joining lanes, and to a logarithm of one number.
+// Rows of at most one pack, processed as many at once as a pack has lanes, with one row in each lane.
+// Otherwise most time would go to joining lanes, and to a logarithm of one number.
 template <typename T>
 struct ShortRows {
     using P = Pack<T>;
     static constexpr int most = P::size;
     ptrdiff_t rows, n;
-    T values[most * most];  // of column `j` and row `i` at j * most + i
-    P top, total;           // the largest of each row, and the sum of exponentials relative to it
+    T values[most * most];  // column `j` and row `i` at j * most + i
+    P top, total;           // the maximum of each row, and the sum of exponentials relative to it
 
     static DISPOSESCOPE_INLINE bool fits(Axis axis) { return axis.behind == 1 && axis.length <= most; }
 
-    // Reads `count` rows at most.
+    // Read at most `count` rows.
     DISPOSESCOPE_INLINE ShortRows(const T* x, ptrdiff_t count, ptrdiff_t length) : rows(count < most ? count : most), n(length) {
         each_block(
             [&](ptrdiff_t i, ptrdiff_t j) DISPOSESCOPE_INLINED { transpose_block(x + i * n + j, values + j * most + i, n, most); },
@@ -207,7 +210,8 @@ struct ShortRows {
     }
 
    private:
-    // Calls `of_block` with each row and column where a block of 4 by 4 begins, and `of_one` with those that are left.
+    // Call `of_block` with the row and column of each block of 4 by 4, and `of_one` with those of the
+    // remaining elements.
     template <typename Block, typename Single>
     DISPOSESCOPE_INLINE void each_block(Block of_block, Single of_one) const {
         for (ptrdiff_t i = 0; i < rows; i += 4) {
@@ -259,14 +263,16 @@ void logsumexp_short_rows(const T* x, ptrdiff_t count, ptrdiff_t n, T* out) {
     }
 }
 
-// --- Columns ------------------------------------------------------------------------------------------------
+// --- Columns
+// ------------------------------------------------------------------------------------------------
 
-// Some columns of a block: `packs` packs of them, of which the last may have fewer; row `i` begins at i * stride.
+// Some columns of a block, in `packs` packs; the last pack may have fewer columns. Row `i` begins at i *
+// stride.
 template <typename T>
 struct Columns {
     using P = Pack<T>;
     static constexpr int most = chunk_bytes / 64;
-    // Rows of one pack that are held in registers at once.
+    // The rows of one pack that registers hold at once.
     static constexpr int together = 8;
     ptrdiff_t rows, stride, count;
     int packs;
@@ -284,12 +290,12 @@ struct Columns {
 
     DISPOSESCOPE_INLINE void store(P value, T* out, ptrdiff_t row, int j) const { store_at(value, out + row * stride, j); }
 
-    // To a row of results, one for each column.
+    // Store to a row of results, one for each column.
     DISPOSESCOPE_INLINE void store_at(P value, T* out, int j) const {
         value.store_up_to(out + j * P::size, count - j * P::size);
     }
 
-    // For each pack the sum over all rows of what `value` gives for a row and a pack.
+    // For each pack, sum `value(row, pack)` over all rows.
     template <typename Value>
     DISPOSESCOPE_INLINE void add_up(P* sums, Value value) const {
         for (int j = 0; j < packs; ++j) sums[j] = P::of(0);
@@ -304,8 +310,8 @@ struct Columns {
             for (int j = 0; j < packs; ++j) sums[j] = sums[j] + value(i, j);
     }
 
-    // For each pack the largest of its rows, and the sum of exponentials relative to that, or to 0 where it is
-    // not finite. Rows are read once: where a larger one comes, the sum so far is multiplied by what it is less.
+    // For each pack, compute the maximum of its rows, and the sum of exponentials relative to that, or to 0
+    // if it is not finite. Rows are read once: a new maximum rescales the sum so far.
     DISPOSESCOPE_INLINE void tops_and_sums(const T* x, P* tops, P* sums) const {
         for (int j = 0; j < packs; ++j) {
             tops[j] = P::of(-infinity<T>());
@@ -330,7 +336,7 @@ struct Columns {
         }
     }
 
-    // out = f(j, value), with values from row and pack; `out` may be what they are read from.
+    // out = f(j, value), with values by row and pack. `out` may be the input.
     template <typename Value>
     DISPOSESCOPE_INLINE void write(T* out, Value value) const {
         for (ptrdiff_t i = 0; i < rows; ++i)
@@ -338,13 +344,13 @@ struct Columns {
     }
 };
 
-// As for rows: nan where the largest is infinite, be it positive or negative.
+// As for rows: nan if the maximum is infinite, positive or negative.
 template <typename T>
 DISPOSESCOPE_INLINE Pack<T> nan_unless_finite(Pack<T> sum, Pack<T> top) {
     return sum + (top - top);
 }
 
-// Up to so many bytes of columns are in the second cache when they are read again.
+// Up to this many bytes, columns are still in the second-level cache when they are read again.
 constexpr ptrdiff_t cached_bytes = 1 << 18;
 
 template <typename T>
@@ -364,7 +370,7 @@ void softmax_columns(const Columns<T>& c, const T* x, T* out) {
         c.write(out, [&](ptrdiff_t i, int j) DISPOSESCOPE_INLINED { return c.load(out, i, j) * sums[j]; });
         return;
     }
-    // To compute the exponentials twice takes less than to write and read them once more.
+    // Computing the exponentials twice is faster than writing and reading them once more.
     c.tops_and_sums(x, tops, sums);
     for (int j = 0; j < c.packs; ++j) sums[j] = P::of(1) / nan_unless_finite(sums[j], tops[j]);
     c.write(out, [&](ptrdiff_t i, int j) DISPOSESCOPE_INLINED { return exp(c.load(x, i, j) - tops[j]) * sums[j]; });
@@ -400,10 +406,11 @@ void log_softmax_backward_columns(const Columns<T>& c, const T* y, const T* g, T
     c.write(dx, [&](ptrdiff_t i, int j) DISPOSESCOPE_INLINED { return c.load(g, i, j) - exp(c.load(y, i, j)) * sums[j]; });
 }
 
-// --- What the table holds -----------------------------------------------------------------------------------
+// --- The functions of the table
+// -----------------------------------------------------------------------------
 
-// Calls `of_row` with where each row from `start` to `end` begins, or `of_columns` with the columns of each unit,
-// where they begin, and where the results without the axis do.
+// Call `of_row` with the offset of each row from `start` to `end`; or `of_columns` with the columns of each
+// unit, their offset, and the offset of the results without the axis.
 template <typename T, typename Row, typename Chunk>
 void each_unit(Axis axis, ptrdiff_t start, ptrdiff_t end, Row of_row, Chunk of_columns) {
     if (axis.behind == 1) {
@@ -482,8 +489,8 @@ void log_softmax_backward(void* context, ptrdiff_t start, ptrdiff_t end) {
         });
 }
 
-// Another thread may write to the classes meanwhile, through memory that it shares with them: each is read once, so
-// that the one that was checked is the one that is used.
+// Read each class once, because another thread may write to the shared memory meanwhile: so the checked class
+// is the one that is used.
 DISPOSESCOPE_INLINE ptrdiff_t class_of(const CrossEntropyWork& work, ptrdiff_t row) {
     return *static_cast<const volatile std::int64_t*>(work.classes + row);
 }

@@ -1,7 +1,7 @@
-"""Softmax, its logarithm, the logarithm of a sum of exponentials, and cross entropy, of plain arrays.
+"""Softmax, log_softmax, logsumexp and cross entropy of plain arrays.
 
-Each is read once or twice, by rows, on several threads where that pays; no bit of what comes out depends on
-their number. The kernels are in `softmax.cpp`.
+Arrays are read once or twice, by rows, on several threads if that is faster. Results do not depend on the
+number of threads. The kernels are in `softmax.cpp`.
 """
 
 cimport numpy as cnp
@@ -50,20 +50,20 @@ cdef extern from "tensor/kernels/softmax.h" namespace "disposescope::kernels" no
 
 cdef const Softmax* _kernels = softmax_kernels_of(simd_level)
 
-# Elements of a piece: with an exponential each they take some 3 us.
+# Elements in a piece of work. With an exponential for each they take about 3 us.
 cdef Py_ssize_t _PIECE = 1 << 13
 
 
 def softmax(cnp.ndarray a not None, int axis, cnp.ndarray out=None):
-    """Return exp(a) over its sum along `axis`, which is not negative; in float32 for integers.
+    """Return exp(a) divided by its sum along `axis`, which is not negative. Compute integers in float32.
 
-    `out` may be `a`; the result is written there if its dtype and layout allow.
+    `out` may be `a`. The result is written there if dtype and layout allow.
     """
     return _in_shape(_kernels.softmax, a, axis, out is a)
 
 
 def log_softmax(cnp.ndarray a not None, int axis, cnp.ndarray out=None):
-    """Return the logarithm of ``softmax``."""
+    """Return the logarithm of ``softmax(a, axis)``."""
     return _in_shape(_kernels.log_softmax, a, axis, out is a)
 
 
@@ -72,7 +72,7 @@ cdef cnp.ndarray _in_shape(const Kernel* kernels, cnp.ndarray a, int axis, bint 
     cdef SoftmaxWork work
     cdef int kind = kind_of(a)
     if kind >= 0:
-        # Kernels read each place of a row, or of a block of columns, before they write there.
+        # Kernels read each element of a row, or of a block of columns, before they write it.
         out = a if may_overwrite else new_like(a)
     elif cnp.PyArray_ISCOMPLEX(a):
         raise TypeError("complex numbers have no order; take .real or .abs() first")
@@ -84,18 +84,18 @@ cdef cnp.ndarray _in_shape(const Kernel* kernels, cnp.ndarray a, int axis, bint 
     work.axis = one_axis(x, axis)
     work.x = cnp.PyArray_DATA(x)
     work.out = cnp.PyArray_DATA(out)
-    if cnp.PyArray_SIZE(x):  # there may be many rows without an element
+    if cnp.PyArray_SIZE(x):  # there may be many empty rows
         run(kernels[kind], &work, work.axis, cnp.PyArray_ITEMSIZE(x), _PIECE)
     return out if cnp.PyArray_TYPE(a) != cnp.NPY_FLOAT16 else out.astype(np.float16)
 
 
 cdef cnp.ndarray _copied(cnp.ndarray a):
-    """Return a copy in the layout and a dtype that kernels take."""
+    """Return a copy with a layout and dtype that kernels support."""
     return a.astype(np.float64 if cnp.PyArray_TYPE(a) == cnp.NPY_DOUBLE else np.float32, order="C")
 
 
 def logsumexp(cnp.ndarray a not None, axis, bint keepdims):
-    """Return log(sum(exp(a))) over `axis`, an int, several, or None for all."""
+    """Return log(sum(exp(a))) over `axis`: an int, several ints, or None for all."""
     cdef cnp.ndarray x = a, out
     cdef SoftmaxWork work
     work.axis = some_axes(a, axis)
@@ -119,12 +119,12 @@ def _logsumexp_by_numpy(a, axis, keepdims):
 
 
 def softmax_backward(cnp.ndarray g not None, cnp.ndarray out not None, int axis):
-    """Return the gradient of what `out` is the softmax of along `axis`, for the gradient `g` of `out`."""
+    """Return the gradient of a softmax's input along `axis`, from its output `out` and the gradient `g`."""
     return _backward(_kernels.softmax_backward, g, out, axis)
 
 
 def log_softmax_backward(cnp.ndarray g not None, cnp.ndarray out not None, int axis):
-    """Return the gradient of what `out` is the log_softmax of along `axis`, for the gradient `g` of `out`."""
+    """Return the gradient of a log_softmax's input along `axis`, from its output and the gradient `g`."""
     return _backward(_kernels.log_softmax_backward, g, out, axis)
 
 
@@ -150,15 +150,15 @@ cdef cnp.ndarray _backward(const Kernel* kernels, cnp.ndarray g, cnp.ndarray out
 
 
 def mean_cross_entropy(cnp.ndarray x not None, cnp.ndarray classes not None):
-    """Return the mean cross entropy of the rows of `x` with `classes`, and what the gradient needs.
+    """Return the mean cross entropy of the rows of `x` with `classes`, and two arrays for its gradient.
 
-    None instead where a class is none: less than 0, or not less than the length of a row. The others are the
-    largest of each row, and the sum of its exponentials relative to that.
+    These are the maximum of each row, and the sum of exponentials relative to it. Return None if a class is
+    negative or not less than the length of a row.
 
     Parameters
     ----------
     x
-        Shape ``(batch, classes)``, float32 or float64, neither of them 0.
+        Shape ``(batch, classes)``, float32 or float64, not empty.
     classes
         Shape ``(batch,)``, int64.
     """
@@ -176,7 +176,7 @@ def mean_cross_entropy(cnp.ndarray x not None, cnp.ndarray classes not None):
         x = _copied(x)
     kind, typenum, count = kind_of(x), cnp.PyArray_TYPE(x), cnp.PyArray_DIM(x, 0)
     classes = _int64_of(classes)
-    # The kernel checks each class again: another thread may write to them from here on.
+    # The kernel checks each class again, because another thread may write to them meanwhile.
     for i in range(count):
         if not 0 <= (<const int64_t*>cnp.PyArray_DATA(classes))[i] < cnp.PyArray_DIM(x, 1):
             return None
@@ -211,9 +211,9 @@ def cross_entropy_backward(
     cnp.ndarray g not None, cnp.ndarray x not None, cnp.ndarray classes not None, cnp.ndarray tops not None,
     cnp.ndarray sums not None,
 ):
-    """Return the gradient of `x` for the gradient `g` of the mean; others as in ``mean_cross_entropy``.
+    """Return the gradient of `x` for the gradient `g` of the mean. See ``mean_cross_entropy`` for the rest.
 
-    A row whose class is none is nan.
+    The gradient of a row with an invalid class is nan.
     """
     cdef cnp.ndarray out
     cdef CrossEntropyWork work

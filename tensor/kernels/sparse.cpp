@@ -19,7 +19,7 @@ void along(void* given, ptrdiff_t start, ptrdiff_t end) {
         for (ptrdiff_t i = 0; i < work.count; ++i) {
             int64_t j = starts[i];
             const int64_t last = starts[i + 1];
-            // From the first product on, not from 0: a sum of one is that one, -0 too.
+            // Start with the first product, not with 0, so that a sum of one product keeps -0.
             T sum = j < last ? weights[j] * x[columns[j]] : T(0);
             for (++j; j < last; ++j) sum += weights[j] * x[columns[j]];
             out[i] = sum;

@@ -1,4 +1,4 @@
-// A sparse matrix times an array, along one of the array's axes, for each instruction set (simd.h).
+// Product of a sparse matrix and an array, along one axis of the array, for each instruction set (simd.h).
 
 #pragma once
 
@@ -9,9 +9,10 @@
 
 namespace disposescope::kernels {
 
-// The matrix has `count` rows and `length` columns: row i is the entries from starts[i] to starts[i + 1], each a
-// column and a weight. The array has C order, seen as blocks of `length` rows of `behind` elements; what comes out
-// has blocks of `count` such rows. Entries are added up in their order, so no bit depends on threads.
+// The matrix has `count` rows and `length` columns. Row i has the entries from starts[i] to starts[i + 1],
+// each with a column and a weight. The array is C-contiguous, seen as blocks of `length` rows of `behind`
+// elements; the output has blocks of `count` such rows. Entries are summed in order, so results do not depend
+// on the number of threads.
 struct SparseWork {
     std::ptrdiff_t count, length, behind;
     const std::int64_t* starts;
@@ -23,7 +24,7 @@ struct SparseWork {
 
 struct Sparse {
     using Kernel = void (*)(void* work, std::ptrdiff_t start, std::ptrdiff_t end);
-    // Where `behind` is 1: a unit is a block. Else: a unit is a row of the output. Of floats, of doubles.
+    // If `behind` is 1, a unit is a block; else, a row of the output. For floats and doubles.
     Kernel along[2], across[2];
 };
 

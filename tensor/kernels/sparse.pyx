@@ -1,6 +1,6 @@
-"""A sparse matrix times an array along one of its axes, on the pool.
+"""Product of a sparse matrix and an array along one axis, on the thread pool.
 
-``AxisMatrix`` (`tensor.kernels.axis_matrices`) makes the matrices. A sum is in the order of its row's
+``AxisMatrix`` (`tensor.kernels.axis_matrices`) creates the matrices. A sum follows the order of its row's
 entries, so results do not depend on the number of threads. Call it inside a kernel context
 (`tensor.kernels.context`).
 """
@@ -31,7 +31,7 @@ cdef extern from "tensor/kernels/sparse.h" namespace "disposescope::kernels" nog
 cdef const Sparse* _kernels = sparse_kernels_of(simd_level)
 
 cdef enum:
-    # Products of a piece of work, some 5 us.
+    # Products in a piece of work, for about 5 us.
     PIECE = 1 << 13
 
 
@@ -41,12 +41,13 @@ def sparse_product(
 ):
     """Return the product of a sparse matrix and `x` along `axis`, whose size becomes the number of rows.
 
-    The matrix is in compressed rows: row i has the ``weights[j]`` in ``columns[j]``, for j from ``starts[i]``
-    to ``starts[i + 1] - 1``. `x` and `weights` are of one dtype, float32 or float64; all arrays are in C
-    order. The caller guarantees that each of `columns` is an index into the axis; nothing checks it here.
+    The matrix is in CSR format: row i has the values ``weights[j]`` in the columns ``columns[j]``, for j from
+    ``starts[i]`` to ``starts[i + 1] - 1``. `x` and `weights` have the same dtype, float32 or float64. All
+    arrays are C-contiguous. The caller guarantees that `columns` are valid indices into the axis. This is not
+    checked.
     """
     cdef Axis seen = one_axis(x, axis)
-    cdef cnp.npy_intp shape[64]  # as many dimensions as arrays may have
+    cdef cnp.npy_intp shape[64]  # the maximum number of dimensions
     cdef Py_ssize_t count = cnp.PyArray_SIZE(starts) - 1, entries = cnp.PyArray_SIZE(columns), each
     cdef int i, kind = kind_of(x)
     cdef cnp.ndarray out
@@ -67,7 +68,7 @@ def sparse_product(
     work.weights = cnp.PyArray_DATA(weights)
     work.x = cnp.PyArray_DATA(x)
     work.out = cnp.PyArray_DATA(out)
-    # Products in a row of the output.
+    # The products for a row of the output.
     each = max(entries // count, 1) * seen.behind
     if seen.behind == 1:
         run_units(

@@ -1,4 +1,4 @@
-"""NumPy's functions where others are expected: for infinities, nan and zeros, and for bools."""
+"""NumPy functions with corrected results for infinities, nan, zeros and bools."""
 
 cimport numpy as cnp
 from libc.math cimport INFINITY, fabs
@@ -10,7 +10,7 @@ from tensor.kernels import exponentials
 cnp.import_array()
 
 cdef object _divide_down = np.floor_divide
-# Elements from which on the interpreter is given to other threads while they are looked at.
+# From this many elements on, release the GIL while checking them.
 cdef Py_ssize_t _MANY = 1 << 14
 
 ctypedef fused real:
@@ -19,9 +19,9 @@ ctypedef fused real:
 
 
 def expm1(cnp.ndarray x not None):
-    """Return exp(x) - 1, precise near 0; of complex zeros, infinities and nan what ``exp`` says, less 1.
+    """Return exp(x) - 1, precise near 0. For complex zeros, infinities and nan, return exp(x) minus 1.
 
-    NumPy's gives nan for most of these.
+    NumPy's function returns nan for most of these.
     """
     out = np.expm1(x)
     if not cnp.PyArray_ISCOMPLEX(x):
@@ -31,18 +31,18 @@ def expm1(cnp.ndarray x not None):
 
 
 def conjugate(cnp.ndarray x not None):
-    """Return the complex conjugate, as a copy in the dtype of `x`; NumPy's makes int8 of bools."""
+    """Return the complex conjugate as a copy in the dtype of `x`. NumPy's function returns int8 for bools."""
     return x.copy() if cnp.PyArray_TYPE(x) == cnp.NPY_BOOL else np.conjugate(x)
 
 
 def floor_divide(x1, x2, out=None):
-    """Return the quotient rounded down; infinite over finite is infinite, and finite over infinite is 0.
+    """Return the quotient rounded down. Infinity over finite is infinity, finite over infinity is 0.
 
-    NumPy gives nan for the first, and -1 for the second where the signs differ.
+    NumPy returns nan for the first, and -1 for the second if the signs differ.
     """
     if not _has_infinity(x1) and not _has_infinity(x2):
         return _divide_down(x1, x2) if out is None else _divide_down(x1, x2, out)
-    # Of one infinity and a finite number the plain quotient is whole.
+    # If exactly one operand is infinite, the plain quotient needs no rounding.
     is_one_infinite = np.logical_xor(_are_infinite(x1), _are_infinite(x2))
     found = np.where(is_one_infinite, np.divide(x1, x2), _divide_down(x1, x2))
     if out is None:
@@ -51,7 +51,7 @@ def floor_divide(x1, x2, out=None):
     return out
 
 
-# Compiled since two passes of NumPy over a few elements take thrice as long as their division.
+# Compiled, because for a few elements two passes of NumPy take three times as long as their division.
 cdef bint _has_infinity(object x) except -1:
     cdef cnp.ndarray array
     if not isinstance(x, cnp.ndarray):
@@ -70,7 +70,7 @@ cdef bint _has_infinity(object x) except -1:
 cdef bint _is_one_infinite(const real* x, Py_ssize_t count) noexcept:
     if count < _MANY:
         return _find_infinity(x, count)
-    with nogil:  # the caller's array holds what `x` points to
+    with nogil:  # the caller's array keeps the memory alive
         return _find_infinity(x, count)
 
 
@@ -78,7 +78,7 @@ cdef bint _find_infinity(const real* x, Py_ssize_t count) noexcept nogil:
     cdef Py_ssize_t i
     cdef real infinity = INFINITY
     cdef int found = 0
-    for i in range(count):  # to the end: so the compiler vectorises it
+    for i in range(count):  # without a break, so that the compiler vectorises it
         found |= (x[i] == infinity) | (x[i] == -infinity)
     return found
 
@@ -90,9 +90,9 @@ cdef object _are_infinite(object x):
 
 
 def tanh(cnp.ndarray x not None):
-    """Return the hyperbolic tangent; where a real part is infinite, the imaginary one is 0 with its sign.
+    """Return the hyperbolic tangent. If the real part is infinite, the imaginary part is 0 with its sign.
 
-    NumPy's zero has the sign of the sine of twice the imaginary part, as in C.
+    In NumPy, as in C, that zero has the sign of the sine of twice the imaginary part.
     """
     out = exponentials.tanh(x)
     if not cnp.PyArray_ISCOMPLEX(x):

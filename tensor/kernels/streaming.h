@@ -1,9 +1,10 @@
-// Results too large for any cache, written past it.
+// Writes of results that are too large for any cache, past the cache.
 //
-// A plain store reads the line that it writes to first: a sum of two arrays moves four arrays between memory and processor
-// instead of three, and throws the operands' lines out of the cache for one that nobody will find there. Here a loop computes a few
-// lines at a time, which stay in the innermost cache, and non-temporal stores carry them to memory. On one thread a sum of two arrays of
-// 40 MB takes 2.6 ms instead of 4.0; lines of 1 KB at a time would take 3.0, for stores and loads then take turns.
+// A plain store first reads its cache line. So a sum of two arrays moves four arrays between memory and
+// processor instead of three, and evicts lines of the operands for lines that are not read soon. Here a loop
+// computes a few lines at a time, which stay in the first-level cache, and non-temporal stores write them to
+// memory. On one thread, a sum of two arrays of 40 MB takes 2.6 ms instead of 4.0. With 1 KB at a time it
+// takes 3.0, because stores and loads then alternate.
 
 #pragma once
 
@@ -21,13 +22,14 @@
 
 namespace disposescope::kernels {
 
-// Bytes of a result from which on it is streamed: a smaller one may be found in the last cache by who reads it next.
+// Results of at least this many bytes are streamed. The next op may find a smaller one in the last-level
+// cache.
 constexpr std::ptrdiff_t streamed_from = std::ptrdiff_t{1} << 25;
 
-// Bytes that a loop computes at a time.
+// The bytes that a loop computes at a time.
 constexpr std::ptrdiff_t bytes_at_once = 512;
 
-// A loop over arrays of elements of `itemsize` bytes, `columns` left out.
+// A loop over arrays with elements of `itemsize` bytes, without `columns`.
 struct Streamed {
     Loop loop;
     const Operands* operands;
@@ -40,7 +42,7 @@ inline bool is_streamed(const void* out, std::ptrdiff_t nbytes) noexcept {
 
 #if DISPOSESCOPE_STREAMS
 
-// `to` is aligned to 16 bytes, `from` too.
+// Both `to` and `from` must be aligned to 16 bytes.
 inline void stream(char* to, const char* from, std::ptrdiff_t nbytes) noexcept {
     std::ptrdiff_t i = 0;
     for (; i + 16 <= nbytes; i += 16)
@@ -50,7 +52,8 @@ inline void stream(char* to, const char* from, std::ptrdiff_t nbytes) noexcept {
 
 #endif
 
-// For `parallel_for`: runs the loop of a `Streamed` from `start` to `end`, both multiples of 16 bytes, but for the end of the arrays.
+// For `parallel_for`: run the loop of a `Streamed` from `start` to `end`, multiples of 16 bytes except at the
+// end of arrays.
 inline void run_streamed([[maybe_unused]] void* streamed, [[maybe_unused]] std::ptrdiff_t start,
                          [[maybe_unused]] std::ptrdiff_t end) noexcept {
 #if DISPOSESCOPE_STREAMS
@@ -69,7 +72,7 @@ inline void run_streamed([[maybe_unused]] void* streamed, [[maybe_unused]] std::
         all.loop(&part, 0, n);
         stream(out + start * all.itemsize, lines, n * all.itemsize);
     }
-    _mm_sfence();  // others see what was written before they hear that this piece is done
+    _mm_sfence();  // make the stores visible before this piece counts as done
 #endif
 }
 

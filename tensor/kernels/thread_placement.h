@@ -1,8 +1,9 @@
-// Which core a thread runs on: two threads on one core take as long as one.
+// The core that a thread runs on. Two threads on one core take as long as one thread that does the work of
+// both.
 //
-// Linux may put a thread that is woken on the core of the one that wakes it, though others are idle: it does where it
-// does not see that a virtual core sleeps, or is configured to use few of them. There the thread waits for the core until
-// the system evens out the load, which takes milliseconds: longer than most kernels do.
+// Linux may put a woken thread on the core of the thread that wakes it, even if other cores are idle: if it
+// does not know that a virtual core sleeps, or is configured to use few cores. There the thread waits until
+// the system balances the load, which takes milliseconds, longer than most kernels.
 
 #pragma once
 
@@ -19,11 +20,11 @@ using ThreadHandle = std::thread::native_handle_type;
 
 #if defined(__linux__) && !defined(__ANDROID__)
 
-// Negative where it is unknown.
+// The number of the current core; negative if unknown.
 inline int current_core() noexcept { return sched_getcpu(); }
 
-// Lets the thread go on on another core at once, if it is on this one and may use others: a thread is moved when it may
-// not stay where it is. What it may use is the same afterwards. Costs 3 us.
+// Move the thread to another core at once, if it is on `core` and may use others: temporarily remove `core`
+// from the cores that it may use. Takes 3 us.
 inline void move_from(int core, ThreadHandle thread) noexcept {
     cpu_set_t usable;
     if (core < 0 || core >= CPU_SETSIZE || pthread_getaffinity_np(thread, sizeof(usable), &usable) != 0) return;
@@ -36,7 +37,7 @@ inline void move_from(int core, ThreadHandle thread) noexcept {
 
 #else
 
-// Other systems take hints at most.
+// Other systems offer no control of this.
 inline int current_core() noexcept { return -1; }
 inline void move_from(int, ThreadHandle) noexcept {}
 

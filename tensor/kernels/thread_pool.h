@@ -1,6 +1,7 @@
-// One pool of threads for all kernels: work is cut into pieces, and each thread that is awake takes the next.
+// One thread pool for all kernels. Work is divided into pieces, and each thread that is awake takes the next
+// piece.
 //
-// Included by threads.pyx alone, so that there is one pool in the process.
+// Only threads.pyx includes this file, so that the process has one pool.
 
 #pragma once
 
@@ -30,18 +31,18 @@ using Body = void (*)(void* context, std::ptrdiff_t start, std::ptrdiff_t end);
 
 constexpr int most_threads = 256;
 
-// So long a worker may take to come before it is moved to another core for the first time. One that comes at once takes less than a
-// microsecond, one whose core must be woken first 20 to 100.
+// The time for a worker to start before it is first moved to another core. A worker that is awake starts in
+// less than a microsecond, one whose core must be woken takes 20 to 100.
 constexpr std::chrono::microseconds first_patience{20};
 
-// A wait of this length at the end of a job, which is much longer than a piece takes, means that another program has
-// stopped a worker inside its piece. The system lets that program run for milliseconds. So for `alone_for` times the wait
-// the caller computes without workers, since the next wait would cost more than they gain.
+// A wait of this length at the end of a job, much longer than a piece takes, means that another program has
+// interrupted a worker inside its piece, for milliseconds. Then the caller computes without workers for
+// `alone_for` times that wait, because the next wait would cost more than workers save.
 constexpr std::chrono::microseconds long_wait{500};
 constexpr int alone_for = 32;
 constexpr std::chrono::milliseconds longest_alone{100};
 
-// Outlive a fork, which the rest does not.
+// These survive a fork; the rest does not.
 inline std::atomic<int> thread_count{1};
 inline std::atomic<std::int64_t> awake_nanoseconds{100'000};
 
@@ -53,9 +54,9 @@ inline void pause() noexcept {
 #endif
 }
 
-// Waits for `is_over` to say so, awake, for `nanoseconds` at most; returns what it said last. After the first
-// microseconds the processor is offered to others between two looks, so that a thread of a BLAS, which has
-// been woken on this core, need not wait for ours to give up.
+// Wait actively until `is_over` returns true, at most for `nanoseconds`. Return its last result. After the
+// first microseconds, yield the processor between two checks, so that a BLAS thread that was woken on this
+// core does not have to wait.
 template <typename Condition>
 bool wait_awake(std::int64_t nanoseconds, Condition is_over) noexcept {
     using Clock = std::chrono::steady_clock;
@@ -74,10 +75,11 @@ bool wait_awake(std::int64_t nanoseconds, Condition is_over) noexcept {
     return is_over();
 }
 
-// Lives from the first work to the end of the process, or to a fork: the child makes a new one.
+// Lives from the first work until the process ends or forks. The child creates a new one.
 class ThreadPool {
    public:
-    // False if another thread uses the pool, or its workers have no core to themselves: then nothing has been done.
+    // Return false, without doing anything, if another thread uses the pool, or its workers have no core of
+    // their own.
     bool try_run(std::ptrdiff_t size, std::ptrdiff_t grain, Body body, void* context) noexcept {
         if (is_busy.exchange(true, std::memory_order_acquire)) return false;
         const Time began = Clock::now();
@@ -90,17 +92,17 @@ class ThreadPool {
         const int most = pieces < wanted ? static_cast<int>(pieces) : wanted;
         if (started < wanted - 1) start_workers(wanted - 1);
         job = {body, context, size, grain, most < started + 1 ? most : started + 1, current_core()};
-        // Each has a stretch of its own, the same one at each call, whose memory its core may have cached.
+        // Each thread has its own range, the same one at each call, whose memory its core may have cached.
         for (int i = 0; i < job.threads; ++i) {
             stretches[i].next.store(pieces * i / job.threads, std::memory_order_relaxed);
             stretches[i].end = pieces * (i + 1) / job.threads;
         }
-        entrants.fetch_sub(closed);  // open
+        entrants.fetch_sub(closed);  // let workers enter
         epoch.fetch_add(1);
         for (int i = 1; i < job.threads; ++i) workers[i].wake();
         next_to_come = 1;
         const std::ptrdiff_t done = work(0);
-        // No worker enters from here on; one that is in ends its piece.
+        // From here on no worker enters. One that has entered finishes its piece.
         if (entrants.fetch_add(closed) != 0) {
             const Time ended = Clock::now();
             wait_for_entrants();
@@ -122,7 +124,7 @@ class ThreadPool {
         void* context;
         std::ptrdiff_t size;
         std::ptrdiff_t grain;
-        int threads, core;  // the core of who asks
+        int threads, core;  // the core of the calling thread
     };
 
     struct alignas(128) Stretch {
@@ -134,22 +136,22 @@ class ThreadPool {
         std::mutex mutex;
         std::condition_variable called;
         std::atomic<bool> is_asleep{false};
-        std::atomic<std::uint64_t> seen{0};  // of `epoch`
-        // Of who uses the pool.
+        std::atomic<std::uint64_t> seen{0};  // the last `epoch` that the worker has seen
+        // Only for the thread that uses the pool.
         ThreadHandle thread{};
-        Time late_since{};  // the beginning of time if it is not late
+        Time late_since{};  // the epoch of the clock if it is not late
         std::chrono::nanoseconds patience{};
         std::atomic<bool> is_moving{false};
 
-        // Who asks and the worker itself may both want it, from different cores. Then one does it: the other would
-        // read the cores of the moment between, and leave the worker without one that it may use.
+        // The caller and the worker may both do this, from different cores. Then only one does: the other
+        // would read the temporary set of cores, and leave the worker without a core that it may use.
         void leave(int core) noexcept {
             if (is_moving.exchange(true, std::memory_order_acquire)) return;
             move_from(core, thread);
             is_moving.store(false, std::memory_order_release);
         }
 
-        // After a change of `epoch`: the worker has seen it, or has said before that it sleeps.
+        // Called after a change of `epoch`. The worker has seen it, or has announced before that it sleeps.
         void wake() noexcept {
             if (!is_asleep.load()) return;
             const std::lock_guard<std::mutex> guard(mutex);
@@ -157,15 +159,15 @@ class ThreadPool {
         }
     };
 
-    // Added to `entrants` while no worker may enter. Those that try count themselves in for a moment all
-    // the same, so the number is changed by additions only.
+    // Added to `entrants` while no worker may enter. Workers that try are counted briefly even then, so the
+    // number is only changed by additions.
     static constexpr std::int64_t closed = std::int64_t{1} << 32;
 
     std::atomic<bool> is_busy{false};
-    // Of who uses the pool, and of who has entered.
+    // For the thread that uses the pool, and workers that have entered.
     Job job{};
     int started = 0;
-    // Of who uses the pool: all workers before this one have come.
+    // For the thread that uses the pool: all workers before this one have started.
     int next_to_come = 1;
     Time alone_until{};
     alignas(128) std::atomic<std::uint64_t> epoch{0};
@@ -176,7 +178,7 @@ class ThreadPool {
     Stretch stretches[most_threads];
     Worker workers[most_threads];
 
-    // The own stretch first, then what others have left. Returns how many pieces this thread has done.
+    // Process the thread's own range first, then the rest of the others. Return the number of pieces done.
     std::ptrdiff_t work(int self) noexcept {
         std::ptrdiff_t done = 0;
         for (int i = 0; i < job.threads; ++i) {
@@ -194,7 +196,7 @@ class ThreadPool {
         return done;
     }
 
-    // A worker that was called and does not come may be waiting for the very core that we use.
+    // A woken worker that does not start may be waiting for the core that the caller uses.
     void move_late_workers() noexcept {
         const std::uint64_t called = epoch.load(std::memory_order_relaxed);
         const Time now = Clock::now();
@@ -210,7 +212,7 @@ class ThreadPool {
                 worker.patience = first_patience;
             } else if (now - worker.late_since > worker.patience) {
                 worker.leave(current_core());
-                // If it stays away, others are in its way, not we.
+                // If it still does not start, other programs block it, not this thread.
                 worker.patience *= 2;
             }
         }
@@ -227,7 +229,7 @@ class ThreadPool {
 
     void enter(int self) noexcept {
         if (entrants.fetch_add(1) < closed && self < job.threads) {
-            // It may have been woken where the thread that asks has been stopped for it.
+            // The worker may have been woken on the caller's core, and interrupt it.
             if (current_core() == job.core) workers[self].leave(job.core);
             work(self);
         }
@@ -254,11 +256,11 @@ class ThreadPool {
         }
     }
 
-    // As far as the system lets us. They are never joined: at the end of the process they are asleep, or
-    // about to be, and touch nothing that is destroyed by then.
+    // Start as many workers as the system allows. They are never joined: when the process ends they are
+    // asleep, or about to sleep, and use no destroyed object.
     void start_workers(int wanted) noexcept {
 #if !defined(_WIN32)
-        // Signals are for the threads of the interpreter: a worker would only delay them.
+        // Block signals: they are for the interpreter's threads, and a worker would only delay them.
         sigset_t all, before;
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -279,7 +281,7 @@ class ThreadPool {
 
 inline std::atomic<ThreadPool*> current_pool{nullptr};
 
-// Null where there is no memory for one.
+// Null if there is no memory for the pool.
 inline ThreadPool* thread_pool() noexcept {
     ThreadPool* found = current_pool.load(std::memory_order_acquire);
     if (found != nullptr) return found;
@@ -291,8 +293,7 @@ inline ThreadPool* thread_pool() noexcept {
 
 inline void prepare_for_forks() noexcept {
 #if !defined(_WIN32)
-    // The child has no workers, and what they and other threads of the parent were about is left as it was:
-    // it is forgotten, not freed.
+    // The child has no workers, and the pool's state may be inconsistent: drop it without freeing.
     pthread_atfork(nullptr, nullptr, [] { current_pool.store(nullptr); });
 #endif
 }

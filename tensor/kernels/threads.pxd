@@ -1,15 +1,15 @@
-"""The pool of threads that all kernels share. For `cimport`."""
+"""The thread pool of all kernels. For `cimport`."""
 
-# Calls ``body(context, start, end)`` for all of ``range(size)``, in pieces of `grain` elements (the last one
-# is what is left), on several threads at once. In which order, and by whom, is open; where the pieces begin
-# depends on `size` and `grain` alone, so a reduction that adds up pieces first, and then their sums in order,
-# gives the same for any number of threads. All is done when it returns, and all that was written is seen.
+# Call ``body(context, start, end)`` for all of ``range(size)``, in pieces of `grain` elements (the last one
+# may be smaller), on several threads. The order and the thread of a piece are not defined, but pieces begin
+# at multiples of `grain`. So a reduction that sums pieces first, and then these sums in order, gives the same
+# result for any number of threads. When the call returns, all pieces are done and their writes are visible.
 #
-# To be called without the GIL. `body` takes no lock that a caller may hold, and calls no Python. If another
-# thread uses the pool, the caller does all pieces itself; so it does inside of a `body`.
+# Call it without the GIL. `body` must not take a lock that a caller may hold, or call Python. If another
+# thread uses the pool, or inside of a `body`, the caller runs all pieces itself.
 #
-# A piece should take 5 us or more, since to take one is some 20 ns and to wake a worker some 4 us: then one
-# piece alone is never cut, and starts nobody.
+# A piece should take 5 us or more, because taking one costs about 20 ns, and waking a worker about 4 us. A
+# single piece starts no worker.
 cdef void parallel_for(
     Py_ssize_t size,
     Py_ssize_t grain,
@@ -17,7 +17,6 @@ cdef void parallel_for(
     void* context,
 ) noexcept nogil
 
-# Return `grain`, or less: so much that each thread has as many pieces as the others. With pieces of 32,768,
-# one of two threads would have 65,536 of 100,000 elements. For results that do not depend on where pieces
-# begin.
+# Return `grain` or less, such that all threads have the same number of pieces. With pieces of 32,768, one of
+# two threads would get 65,536 of 100,000 elements. Use it for results that do not depend on the pieces.
 cdef Py_ssize_t even_grain(Py_ssize_t size, Py_ssize_t grain) noexcept nogil

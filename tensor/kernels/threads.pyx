@@ -1,4 +1,4 @@
-"""The pool of threads that all kernels share, and its settings."""
+"""The thread pool of all kernels, and its settings."""
 
 cimport cython
 from libc.stdint cimport int64_t
@@ -38,15 +38,15 @@ cdef Py_ssize_t even_grain(Py_ssize_t size, Py_ssize_t grain) noexcept nogil:
         return grain
     pieces = (pieces + threads - 1) // threads * threads
     even = (size + pieces - 1) // pieces
-    # Large ones begin where a cache line does, if the array does.
+    # Begin large pieces at a cache line, if the array does.
     return even if even < 1024 else (even + 63) // 64 * 64
 
 
 def set_num_threads(n):
-    """Let `n` threads compute on large arrays, 1 to 256; 1 leaves all to the thread that asks.
+    """Set the number of threads for large arrays, 1 to 256. With 1, only the calling thread computes.
 
-    Results are the same to the last bit for any number. The libraries below NumPy (BLAS) have threads and
-    settings of their own; ``threadpoolctl.threadpool_limits`` sets theirs and ours.
+    Results have the same bits for any number. The libraries below NumPy (BLAS) have their own threads and
+    settings; ``threadpoolctl.threadpool_limits`` sets those and this pool.
 
     Examples
     --------
@@ -67,9 +67,9 @@ def set_num_threads(n):
 
 
 def get_num_threads():
-    """Return how many threads compute on large arrays.
+    """Return the number of threads that compute on large arrays.
 
-    At first as many as the process may use cores, at most 16, or the number in the environment variable
+    The default is the number of cores that the process may use, at most 16, or the environment variable
     ``OMP_NUM_THREADS``.
 
     Examples
@@ -82,11 +82,11 @@ def get_num_threads():
 
 
 def configure_threads(*, awake_microseconds=None):
-    """Set how long a thread stays awake when it has nothing to do; what is not given stays.
+    """Set how long an idle thread stays awake. Arguments that are not given keep their value.
 
-    A thread that sleeps begins 45 to 100 microseconds late, one that is awake uses a core: it looks for work
-    again and again, and offers the core to others in between. At first 100 microseconds, or the number
-    in the environment variable ``DISPOSESCOPE_AWAKE_MICROSECONDS``.
+    A sleeping thread starts 45 to 100 microseconds late. A thread that is awake uses a core: it polls for
+    work, and yields the core to other threads in between. The default is 100 microseconds, or the environment
+    variable ``DISPOSESCOPE_AWAKE_MICROSECONDS``.
 
     Examples
     --------
@@ -119,7 +119,7 @@ cdef int _default_count():
         usable = len(os.sched_getaffinity(0))
     except AttributeError:  # not Linux
         usable = os.cpu_count() or 1
-    # Memory has little more to give to more than these.
+    # More threads would not increase the memory bandwidth much.
     return min(usable, 16)
 
 
@@ -144,7 +144,7 @@ cdef extern from *:
     #define DISPOSESCOPE_EXPORTED __attribute__((visibility("default")))
     #endif
 
-    /* By this name threadpoolctl finds this library among those that are loaded. */
+    /* threadpoolctl finds this library among the loaded ones by this name. */
     extern "C" DISPOSESCOPE_EXPORTED int disposescope_get_num_threads(void) {
         return disposescope::kernels::thread_count.load();
     }
@@ -164,7 +164,7 @@ def _version_of(controller):
 
 
 def _register_at(threadpoolctl):
-    """Let ``threadpoolctl.threadpool_limits`` set our threads too."""
+    """Let ``threadpoolctl.threadpool_limits`` set this pool's threads too."""
     content = {
         "user_api": "disposescope",
         "internal_api": "disposescope",
@@ -177,7 +177,7 @@ def _register_at(threadpoolctl):
     threadpoolctl.register(type("ThreadsController", (threadpoolctl.LibController,), content))
 
 
-# Not imported here: it takes 4 ms to load.
+# Register on import of threadpoolctl, because importing it here takes 4 ms.
 when_imported("threadpoolctl", _register_at)
 
 
@@ -222,9 +222,9 @@ cdef extern from *:
 def record_pieces(
     Py_ssize_t size, Py_ssize_t grain, *, int64_t microseconds=0, int64_t worker_microseconds=0
 ):
-    """Return ``(start, end, thread)`` of each piece of `parallel_for`, which takes so many microseconds.
+    """Return ``(start, end, thread)`` of each piece of `parallel_for`, where a piece takes `microseconds`.
 
-    A worker's piece takes `worker_microseconds`, if these are more.
+    A worker's piece takes `worker_microseconds` if that is longer.
 
     >>> [(start, end) for start, end, thread in record_pieces(10, 4)]
     [(0, 4), (4, 8), (8, 10)]
@@ -240,7 +240,7 @@ def record_pieces(
     records.nanoseconds = 1000 * microseconds
     records.of_workers = 1000 * max(microseconds, worker_microseconds)
     records.caller = this_thread()
-    with nogil:  # only `pieces` is touched, which lives until the end
+    with nogil:  # only uses `pieces`, which lives until the end
         parallel_for(size, grain, record_piece, &records)
     found = []
     for i in range(count):
@@ -265,8 +265,8 @@ cdef extern from *:
 
 
 def leave_core(int core):
-    """Move the calling thread from this core, if it is there and may use others; return on which one it is.
+    """Move the calling thread away from `core`, if it runs there and may use others. Return its core.
 
-    Negative where that is unknown, as it is on all systems but Linux.
+    The result is negative if the core is unknown, as on all systems but Linux.
     """
     return core_after_leaving(core)

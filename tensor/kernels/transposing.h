@@ -1,4 +1,4 @@
-// How a block of 4 by 4 is transposed, for kernels that are compiled once for each instruction set (simd.h).
+// Transposition of a block of 4 by 4, for kernels that are compiled once for each instruction set (simd.h).
 
 #pragma once
 

@@ -15,13 +15,13 @@ using std::ptrdiff_t;
 DISPOSESCOPE_INLINE float root(float x) { return sqrtf(x); }
 DISPOSESCOPE_INLINE double root(double x) { return sqrt(x); }
 
-// As NumPy has it: nan if either is.
+// Like np.maximum: nan if one operand is nan.
 template <typename T>
 DISPOSESCOPE_INLINE T larger(T a, T b) {
     return a >= b || a != a ? a : b;
 }
 
-// Update n elements; `k` are the rule's numbers, `a`, `b` and `c` its state, as far as it has some.
+// Update n elements. `k` are the rule's numbers; `a`, `b` and `c` its state, as far as used.
 template <typename T>
 using Loop = void (*)(T* p, const T* g, T* a, T* b, T* c, const T* k, ptrdiff_t n);
 
@@ -115,7 +115,7 @@ void update(void* context, ptrdiff_t start, ptrdiff_t end) {
     const Loop<T> loop = choose(all);
     T numbers[most_numbers];
     for (int i = 0; i < most_numbers; i++) numbers[i] = static_cast<T>(all.numbers[i]);
-    // The row that `start` is in.
+    // Find the row that contains `start`.
     ptrdiff_t low = 0, high = all.count;
     while (high - low > 1) {
         const ptrdiff_t middle = (low + high) / 2;

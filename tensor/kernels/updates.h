@@ -1,8 +1,7 @@
-// What optimizers do to parameters: each rule is one pass over a parameter, its gradient and its state; see simd.h.
+// Update rules of optimizers. Each is one pass over a parameter, its gradient and its state; see simd.h.
 //
-// A rule's numbers come as doubles and are rounded to the parameter's type, as NumPy rounds Python's numbers. Each
-// loop does what the plain formula beside the optimizer (nn/optim) does, operation by operation, so both give the
-// same to the last bit.
+// A rule's numbers are doubles, rounded to the parameter's type as NumPy rounds Python numbers. Each loop
+// does the same operations as the plain formula of the optimizer (nn/optim), so both give the same bits.
 
 #pragma once
 
@@ -12,16 +11,17 @@ namespace disposescope::kernels {
 
 enum : int { most_state = 3, most_numbers = 8 };
 
-// A parameter, its gradient and what the optimizer remembers of it. None overlaps another, in other rows neither.
+// A parameter, its gradient and its state. None of these arrays overlap, also between rows.
 struct UpdateRow {
     void* parameter;
     const void* gradient;
     void* state[most_state];
-    // How many elements the rows before have together.
+    // The number of elements in all rows before this one.
     std::ptrdiff_t start;
 };
 
-// Rows that the same numbers update. `start` of the last row, which is no parameter, is the number of elements.
+// Rows updated with the same numbers. The last row is no parameter; its `start` is the total number of
+// elements.
 struct UpdateRows {
     const UpdateRow* rows;
     std::ptrdiff_t count;
@@ -29,7 +29,7 @@ struct UpdateRows {
     double numbers[most_numbers];
 };
 
-// Update the elements from `start` to `end` of all those in an `UpdateRows`.
+// Update the elements from `start` to `end` of an `UpdateRows`.
 typedef void (*Update)(void* rows, std::ptrdiff_t start, std::ptrdiff_t end);
 
 struct Updates {

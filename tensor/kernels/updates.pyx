@@ -1,4 +1,4 @@
-"""Steps of optimizers: many parameters in one call, each in one pass over its memory."""
+"""Optimizer steps: one call updates many parameters, each in one pass over its memory."""
 
 cimport cython
 cimport numpy as cnp
@@ -41,29 +41,29 @@ cdef extern from "Python.h":
 
 cdef const Updates* _kernels = updates_kernels_of(simd_level)
 
-# Elements that a thread takes at a time, 5 to 15 us; and up to which the interpreter is not let go for them.
+# Elements that a thread takes at a time, for 5 to 15 us. For fewer, keep the GIL.
 cdef Py_ssize_t _AT_ONCE = 1 << 14
 
 
 @cython.final
 cdef class _Batch:
-    """Parameters of one dtype that have made as many steps: the same numbers update them."""
+    """Parameters of one dtype and one number of steps, so that the same numbers update them."""
 
     cdef int number
     cdef Py_ssize_t steps
     cdef object next_steps
     cdef tuple numbers
-    # Row after row: a parameter, its gradient, the tensors of its state. In the next two lists, from when
-    # they are written to, the array of each and its buffer.
+    # For each row: a parameter, its gradient, and the tensors of its state. The next two lists have, once a
+    # write has begun, the array and the buffer of each.
     cdef list tensors
     cdef list arrays
     cdef list buffers
     cdef Py_ssize_t width
-    # The dicts in which the number of steps is to be noted, and its name there.
+    # The dicts in which to store the number of steps, and its key.
     cdef list counted
     cdef str counter
-    # Rows for the compiled loop, which `arrays` keeps alive; for the plain formula those of other layouts and
-    # dtypes, and those whose memory another may see.
+    # The rows for the compiled loop, which `arrays` keeps alive. Rows for the plain formula have other
+    # layouts or dtypes, or memory that other tensors share.
     cdef vector[UpdateRow] rows
     cdef list plain
 
@@ -75,14 +75,14 @@ cdef class _Batch:
         self.plain = []
 
     cdef int begin(self) except -1:
-        """Begin all writes: copy what clones share."""
+        """Begin all writes, and copy memory that clones share."""
         cdef Py_ssize_t i, count = len(self.tensors)
         cdef TensorCore x
         self.arrays = [None] * count
         self.buffers = [None] * count
         for i in range(count):
             x = <TensorCore>self.tensors[i]
-            # Read at once: while room is made for the others, another thread may dispose this one.
+            # Read the array now: another thread may dispose this tensor while others are prepared.
             if i % self.width == 1:
                 if array_of(x) is None:
                     x._raise_disposed()
@@ -93,14 +93,14 @@ cdef class _Batch:
         return 0
 
     cdef void end(self) noexcept:
-        """End the writes that have begun."""
+        """End the writes that were begun."""
         cdef Py_ssize_t i
         for i in range(len(self.buffers)):
             if i % self.width != 1 and self.buffers[i] is not None:
                 end_write(<Buffer>self.buffers[i])
 
     cdef int arrange(self, bint has_loop) except -1:
-        """Part the rows into those that the compiled loop takes, and others."""
+        """Divide the rows into those for the compiled loop, and others."""
         cdef Py_ssize_t i, j, size, total = 0
         cdef UpdateRow row
         cdef cnp.ndarray p
@@ -125,7 +125,7 @@ cdef class _Batch:
         return 0
 
     cdef bint _is_looped(self, Py_ssize_t i) noexcept:
-        """Tell whether the row of the parameter at `i` suits the compiled loop."""
+        """Return whether the compiled loop supports the row of the parameter at `i`."""
         cdef cnp.ndarray p = <cnp.ndarray>self.arrays[i]
         cdef cnp.ndarray array
         cdef TensorCore x
@@ -139,7 +139,7 @@ cdef class _Batch:
             x = <TensorCore>self.tensors[j]
             array = <cnp.ndarray>self.arrays[j]
             buffer = <Buffer>self.buffers[j]
-            # Somebody else may look at its memory: another row of this step.
+            # Other code may use its memory, such as another row of this step.
             if x.next_in_storage != NULL or buffer.is_borrowed or buffer.writers != (0 if j == i + 1 else 1):
                 return False
             if cnp.PyArray_TYPE(array) != self.number or not cnp.PyArray_SAMESHAPE(array, p):
@@ -168,7 +168,7 @@ cdef class _Batch:
         if total <= _AT_ONCE:
             update(&all, 0, total)
             return 0
-        with nogil:  # `arrays` holds the memory, and that it is written to is noted: nobody shares it now
+        with nogil:  # `arrays` holds the memory, and its write is marked: no other tensor shares it now
             parallel_for(total, _AT_ONCE, update, &all)
         return 0
 
@@ -176,19 +176,20 @@ cdef class _Batch:
 cdef class Step:
     """One step of an optimizer: ``gather`` the parameters of each group, then ``run``.
 
-    What may fail comes first, for all parameters: when ``run`` begins to write, it writes all. (But where the
-    plain formula is interrupted: for float16, memory with gaps, and memory that several tensors see.)
+    All operations that may fail run first, for all parameters. So once ``run`` begins to write, it writes
+    all. The exception is an interrupt of the plain formula, which handles float16, memory with gaps, and
+    shared memory.
 
     Parameters
     ----------
     rule
-        ``"sgd"``, ``"adam"`` or ``"rmsprop"``; others have the plain formula alone.
+        ``"sgd"``, ``"adam"`` or ``"rmsprop"``. None uses the plain formula only.
     """
 
     cdef Update single
     cdef Update double
     cdef list batches
-    # State that is new: whose states it is to be entered in, the parameter, and a dict.
+    # New state: the dict of states to add it to, the parameter, and the new dict.
     cdef list fresh
 
     def __init__(self, str rule):
@@ -208,21 +209,21 @@ cdef class Step:
     def gather(
         self, list params not None, states, tuple names not None, str counter, new_state, numbers
     ):
-        """Add those of `params` that have a gradient.
+        """Add the parameters in `params` that have a gradient.
 
         Parameters
         ----------
         params
             Leaf tensors.
         states
-            By parameter a dict with what the optimizer remembers of it.
+            The optimizer's state: a dict for each parameter.
         names
-            The tensors that each such dict must have; ``new_state(x, name)`` makes what is missing.
+            The tensors that each such dict must have. ``new_state(x, name)`` creates missing ones.
         counter
-            The name of the number of steps in it, or None.
+            The key of the number of steps in the dict, or None.
         numbers
-            Returns what the rule asks for, by that number; without a `counter` it is called with 0 where some
-            of the state is new, else with 1.
+            A function of the number of steps that returns the rule's numbers. Without `counter`, its argument
+            is 0 if some of the state is new, else 1.
         """
         cdef TensorCore x, grad
         cdef cnp.ndarray array
@@ -257,7 +258,7 @@ cdef class Step:
             elif state is None:
                 steps, made = 0, {} if made is None else made
             else:
-                steps = int(state.setdefault(counter, 0))  # there is a place for it from now on
+                steps = int(state.setdefault(counter, 0))  # creates the key now, while an error is harmless
             array = array_of(x)
             number = -1 if array is None else cnp.PyArray_TYPE(array)
             if batch is None or batch.number != number or batch.steps != steps:
@@ -281,9 +282,9 @@ cdef class Step:
                 batch.counter = counter
 
     def run(self, formula):
-        """Update all that was gathered.
+        """Update all gathered parameters.
 
-        ``formula(numbers, arrays)`` updates a parameter that the compiled rule does not take, by arrays of
+        ``formula(numbers, arrays)`` updates a parameter that the compiled rule does not support. `arrays` has
         its values, its gradient and its state.
         """
         cdef _Batch batch
@@ -293,7 +294,7 @@ cdef class Step:
             for batch in self.batches:
                 batch.arrange(self.single != NULL)
             _enter(self.fresh)
-            # From here on nothing fails but a plain formula.
+            # From here on only a plain formula can fail.
             for batch in self.batches:
                 for state in batch.counted:
                     state[batch.counter] = batch.next_steps
@@ -307,7 +308,7 @@ cdef class Step:
 
 
 cdef inline object _found_in(object mapping, object key):
-    """Return ``mapping.get(key)``; a defaultdict makes nothing."""
+    """Return ``mapping.get(key)`` of a dict, without the default of a defaultdict."""
     cdef PyObject* found
     if not PyDict_Check(mapping):
         return mapping.get(key)
@@ -316,7 +317,7 @@ cdef inline object _found_in(object mapping, object key):
 
 
 cdef int _enter(list fresh) except -1:
-    """Enter state that is new, all of it or none."""
+    """Add new state to the optimizer, all of it or none."""
     cdef Py_ssize_t done = 0
     try:
         for states, x, made in fresh:
@@ -339,7 +340,7 @@ cdef int _enter(list fresh) except -1:
 
 
 cdef int _run_plainly(object formula, _Batch batch) except -1:
-    # NumPy's own memory, for temporaries: no limit stands in the way.
+    # In a context without the pool, so that no limit refuses temporaries.
     context = enter(False)
     try:
         for arrays in batch.plain:

@@ -1,7 +1,8 @@
-// Vectors of floats and doubles for kernels of reductions, of 64 bytes whatever the processor has registers for:
-// so the order in which a sum is added up, and with it the sum, is the same for each instruction set.
+// Vectors of floats and doubles for reduction kernels, of 64 bytes regardless of the processor's registers.
+// So the order of a sum, and its result, is the same for each instruction set.
 //
-// To be included by kernels that are compiled once for each set (simd.h): all names are of that set.
+// For kernels that are compiled once for each instruction set (simd.h). All names are in that set's
+// namespace.
 
 #pragma once
 
@@ -23,7 +24,7 @@ namespace {
 
 using std::ptrdiff_t;
 
-// What a number, or a register full of them, consists of, and integers of the same size.
+// The element type of a number or register, and integers of the same size.
 template <typename R>
 struct Of;
 
@@ -41,7 +42,8 @@ struct Of<double> {
     using Unsigned = std::uint64_t;
 };
 
-// `Register` is what the processor computes on at once: one number where the compiler knows no vectors.
+// `Register` is the type the processor computes with: a single number if the compiler does not support
+// vectors.
 template <typename T>
 struct Lanes {
     using Register = T;
@@ -85,7 +87,7 @@ struct Of<Lanes<double>::Register> {
 
 template <typename R>
 DISPOSESCOPE_INLINE R splat(typename Of<R>::Element x) {
-    return x - R{};  // which costs nothing: a sum would lose the sign of -0
+    return x - R{};  // free, and unlike an addition it keeps the sign of -0
 }
 
 template <typename R>
@@ -106,13 +108,13 @@ DISPOSESCOPE_INLINE constexpr T infinity() {
     return sizeof(T) == sizeof(float) ? T(HUGE_VALF) : T(HUGE_VAL);
 }
 
-// The larger; `a` where `b` is nan, `b` where `a` is.
+// Return the larger value; `a` if `b` is nan, `b` if `a` is nan.
 template <typename R>
 DISPOSESCOPE_INLINE R larger(R a, R b) {
     return a > b ? a : b;
 }
 
-// a * b + c, rounded once where the processor can do so at the same speed.
+// a * b + c, rounded once if the processor can do that at the same speed.
 template <typename R>
 DISPOSESCOPE_INLINE R fma(R a, R b, R c) {
     return a * b + c;
@@ -166,12 +168,12 @@ struct Pack {
         for (int i = 0; i < parts; ++i) std::memcpy(to + i * width, &part[i], sizeof(Register));
     }
 
-    // A pack, or where not all of it is there its first `left` elements.
+    // Load a pack; if fewer elements are left, load the first `left` and fill with `rest`.
     static DISPOSESCOPE_INLINE Pack load_up_to(const T* x, ptrdiff_t left, T rest = 0) {
         return left >= size ? load(x) : load_first(x, left, rest);
     }
 
-    // The first `n` elements of `x`, fewer than a pack has, then `rest`.
+    // Load the first `n` elements of `x`, fewer than a pack, and fill with `rest`.
     static DISPOSESCOPE_INLINE Pack load_first(const T* x, ptrdiff_t n, T rest) {
         T values[size];
         for (int i = 0; i < size; ++i) values[i] = rest;
@@ -211,15 +213,15 @@ DISPOSESCOPE_INLINE void Pack<double>::store_first(double* to, ptrdiff_t n) cons
     _mm512_mask_storeu_pd(to, static_cast<__mmask8>((1u << n) - 1), part[0]);
 }
 #elif defined(__AVX2__) && !defined(_MSC_VER)
-// All bits of the lanes before `n`.
+// Set all bits of the lanes before `n`.
 DISPOSESCOPE_INLINE __m256i first_floats(ptrdiff_t n) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 DISPOSESCOPE_INLINE __m256i first_doubles(ptrdiff_t n) {
     return _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3));
 }
-// A masked load reads no memory of the lanes that it leaves out. A masked store takes 12 cycles or more on AMD: parts are
-// stored by halves instead.
+// A masked load does not access the memory of inactive lanes. A masked store takes 12 cycles or more on AMD,
+// so parts are stored by halves instead.
 template <>
 DISPOSESCOPE_INLINE Pack<float> Pack<float>::load_first(const float* x, ptrdiff_t n, float rest) {
     Pack y;
@@ -319,13 +321,13 @@ DISPOSESCOPE_INLINE Pack<T> fma(Pack<T> a, Pack<T> b, Pack<T> c) {
     return c;
 }
 
-// What is negative becomes 0. nan is no less than 0: it stays.
+// Set negative values to 0. A comparison with nan is false, so nan stays nan.
 template <typename T>
 DISPOSESCOPE_INLINE Pack<T> rectified(Pack<T> a) {
     return map(a, [](auto x) DISPOSESCOPE_INLINED { return x <= splat<decltype(x)>(0) ? splat<decltype(x)>(0) : x; });
 }
 
-// Lanes in which a number was none.
+// The lanes that had a nan.
 template <typename R>
 struct LanesWithNan {
     BitsOf<R> lanes;
@@ -360,7 +362,7 @@ struct LanesWithNan<Lanes<double>::Register> {
 };
 #endif
 
-// The lanes joined by halves: 0 with 8, 1 with 9 ..., then 0 with 4 ... `f` takes numbers, and registers too.
+// Join the lanes by halves: 0 with 8, 1 with 9, ..., then 0 with 4, ... `f` takes numbers and registers.
 template <typename T, typename Function>
 DISPOSESCOPE_INLINE T join_numbers(const T* values, int count, Function f) {
     T left[16];

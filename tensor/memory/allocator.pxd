@@ -1,8 +1,8 @@
-# What other compiled modules may use of the allocator.
+# The interface of the allocator for other compiled modules.
 #
-# An array's memory is counted in one of two ways, never both: large blocks by the allocator, which hands them
-# out (`is_counted` tells); all other buffers by the object that holds them, with `count_small` and
-# `uncount_small`: NumPy's own of any size, and small ones made inside the hook.
+# Each array's memory is counted in exactly one place. The allocator counts its own large blocks (`is_counted`
+# returns True). For all other buffers, the object that holds the array calls `count_small` and
+# `uncount_small`: NumPy's own arrays of any size, and small arrays created inside the hook.
 
 cimport numpy as cnp
 from libc.stdint cimport int64_t
@@ -15,57 +15,58 @@ from libc.stdint cimport int64_t
 #     finally:
 #         leave_pool(previous)
 #
-# The hook belongs to the context (contextvars): enter and leave in one function, without `await` or `yield`
-# between. What the kernel allocates meanwhile from `min_pooled_bytes` on comes from the pool.
+# The hook is stored in the current context (contextvars): enter and leave in one function, without `await` or
+# `yield` in between. Allocations of at least `min_pooled_bytes` then come from the pool.
 
 cdef object enter_pool()
 cdef int leave_pool(object previous) except -1
 
-# Whether a result of so many bytes would come from the pool. Below, entering it costs more than it brings.
+# Whether a result of this size would come from the pool. For smaller ones, entering the pool costs more than
+# it saves.
 cpdef bint is_worth_pooling(Py_ssize_t nbytes) noexcept nogil
 
-# Whether the allocator counts the block of this array, which owns its data. False for views.
+# Whether the allocator counts the block of this array. False for views, which do not own their data.
 cpdef bint is_counted(cnp.ndarray owner) noexcept
 
 # --- Buffers that the allocator does not count --------------------------------------------------------------
 
-# Count a new buffer as live. False when it would go over the limit even after the pool was trimmed and
-# garbage was collected: nothing is counted then; raise `tensor.memory.limits.out_of_memory()`. Only with a
-# limit set can it run Python code (the collector's).
+# Count a new buffer as live. Return False, and count nothing, if it would exceed the limit even after
+# trimming the pool and collecting garbage; then raise `tensor.memory.limits.out_of_memory()`. Runs Python
+# code (the garbage collector) only if a limit is set.
 cpdef bint count_small(Py_ssize_t nbytes) noexcept
 
-# Count it no longer; `is_pinned` as it was left by `pin`. Fit for __dealloc__.
+# Count a buffer as freed; `is_pinned` is its state after the last `pin` or `unpin`. Safe in __dealloc__.
 cpdef void uncount_small(Py_ssize_t nbytes, bint is_pinned) noexcept nogil
 
-# --- Pinned: seen from outside only -------------------------------------------------------------------------
+# --- Pinned: used only by code outside the library ----------------------------------------------------------
 
-# Turn the buffer of `owner` from live to pinned, and back. Both may be called twice for a block of the
-# allocator, which remembers its state and uncounts itself when it is freed; for other buffers the caller
-# remembers.
+# Change the buffer of `owner` from live to pinned, and back. For blocks of the allocator a second call does
+# nothing, and freeing the block uncounts it. For other buffers the caller stores the state.
 cpdef void pin(cnp.ndarray owner, Py_ssize_t nbytes) noexcept
 cpdef void unpin(cnp.ndarray owner, Py_ssize_t nbytes) noexcept
 
-# --- Memory of others, donations, what objects take ---------------------------------------------------------
+# --- External memory, donations, overhead -------------------------------------------------------------------
 
 cpdef void borrow(Py_ssize_t nbytes) noexcept nogil
 cpdef void return_borrowed(Py_ssize_t nbytes) noexcept nogil
 cpdef void count_donation(bint is_reused) noexcept nogil
 
-# Let `bytes_overhead` include what `function` returns: the bytes that objects (tensors, buffers, nodes) take
-# now. It is called when somebody reads the statistics, so objects need no counting in bytes of their own.
+# Let `bytes_overhead` include the result of `function`: the bytes of objects (tensors, buffers, nodes). It
+# runs when the statistics are read, so objects only count their number.
 ctypedef int64_t (*overhead_function)() noexcept nogil
 cdef int report_overhead_by(overhead_function function) except -1
 
-# Whether a budget is open: memory that is refused may be freed.
+# Whether a budget is open. A budget can free memory when an allocation would be refused.
 cdef bint has_relief() noexcept
 
-# The pool itself, for modules that use more of `pool.h`: each that includes it would have a pool of its own.
+# The pool, for modules that use more of `pool.h`. Each module that called `pool()` itself would have its own
+# pool.
 cdef void* the_pool() noexcept nogil
 
 # --- Arrays from the allocator ------------------------------------------------------------------------------
 
-# As NumPy's functions; from the pool if large, NumPy's own if small (`is_counted` tells). MemoryError when
-# refused.
+# Like NumPy's functions. Large arrays come from the pool, small ones from NumPy (see `is_counted`). Raise
+# MemoryError if the allocator refuses.
 cpdef cnp.ndarray empty(tuple shape, object dtype, object like=*)
 cpdef cnp.ndarray zeros(tuple shape, object dtype)
 cpdef cnp.ndarray copy(cnp.ndarray array)

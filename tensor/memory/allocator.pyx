@@ -1,11 +1,11 @@
 """The allocator behind NumPy's functions, and the counters of bytes.
 
-NumPy takes the data memory of new arrays from a handler that belongs to the current context (NEP 49). Ours
-is set only around calls of kernels (`enter_pool`, ``with pooled():``), so other libraries' arrays stay
-NumPy's. An array refers to the handler that made it: to free it, on any thread, gives the block
-back here.
+NumPy allocates the data of new arrays with a handler that belongs to the current context (NEP 49). The
+handler of this library is set only during kernel calls (`enter_pool`, ``with pooled():``), so other
+libraries' arrays stay with NumPy's allocator. An array refers to the handler that allocated it. Freeing the
+array, on any thread, returns the block to this allocator.
 
-The allocator is C++ (`pool.h`): it needs neither the GIL nor a living interpreter.
+The allocator is written in C++ (`pool.h`). It needs neither the GIL nor a running interpreter.
 """
 
 import atexit
@@ -123,7 +123,7 @@ cdef void _free(void* context, void* data, size_t n) noexcept nogil:
     pool().free(data)
 
 
-# Static, for arrays outlive this module.
+# Static, because arrays can outlive this module.
 cdef cnp.PyDataMem_Handler _handler
 strcpy(_handler.name, b"disposescope")
 _handler.version = 1
@@ -138,7 +138,7 @@ cdef object _hook = PyCapsule_New(&_handler, "mem_handler", NULL)
 cdef object _collect = gc.collect
 
 
-# The next collection is left out: a finalizer would lose what is to be raised.
+# Skip the next collection: running a finalizer would lose the pending exception.
 cdef bint _is_interrupted = False
 
 
@@ -151,8 +151,8 @@ cdef void _collect_garbage() noexcept with gil:
         _is_interrupted = False
         return
     PyErr_Fetch(&kind, &value, &traceback)
-    # Not PyGC_Collect(), which does nothing while the collector is disabled. And in a context of its own: a
-    # kernel's is used again, and what finalizers set would stay in it.
+    # PyGC_Collect() would do nothing while the collector is disabled. Run it in a new context, because a
+    # kernel's context is used again and would keep what finalizers set.
     try:
         Context().run(_collect)
     except MemoryError:
@@ -163,9 +163,9 @@ cdef void _collect_garbage() noexcept with gil:
 pool().collect_garbage = _collect_garbage
 
 
-# What budgets do when memory is short: a function of the bytes that are missing.
+# The function of budgets that frees memory; its argument is the number of missing bytes.
 cdef object _relief = None
-# What the next refused allocation of a thread raises instead of OutOfMemoryError: a function of an exception.
+# A function of an exception that makes the thread's next refused allocation raise it, not OutOfMemoryError.
 cdef object _note = None
 
 
@@ -176,9 +176,9 @@ cdef int _raise_again(void* error) except -1:
 
 
 cdef int _raise_soon(object error) except -1:
-    """Raise `error`, such as that of a signal's handler, where the allocator's caller runs Python code."""
+    """Raise `error`, for example from a signal handler, when the allocator's caller next runs Python code."""
     global _is_interrupted
-    # Only the main thread runs handlers, and pending calls.
+    # Only the main thread runs signal handlers and pending calls.
     if get_ident() == main_thread().ident:
         _is_interrupted = True
         Py_INCREF(error)
@@ -198,11 +198,11 @@ cdef cbool _relieve(int64_t missing) noexcept with gil:
     if relief is None:
         return False
     PyErr_Fetch(&kind, &value, &traceback)
-    # In a context of its own, as the collector.
+    # In a new context, like the garbage collector.
     try:
         is_worth_a_try = Context().run(relief, missing)
     except MemoryError:
-        pass  # for Python's own objects: then it is refused
+        pass  # no memory for Python objects: refuse the allocation
     except BaseException as error:
         _raise_soon(error)
     PyErr_Restore(kind, value, traceback)
@@ -212,9 +212,9 @@ cdef cbool _relieve(int64_t missing) noexcept with gil:
 def relieve_by(function, note) -> None:
     """Call ``function(missing_bytes)`` when a limit refuses memory; None: call nothing.
 
-    It frees what it can and returns whether another try is worth while. What it raises, by the handler of a
-    signal for example, is raised on the main thread as soon as that runs Python code. On another thread it
-    calls ``note(error)``, and the op that asks for memory raises the error.
+    The function frees memory, and returns whether to try the allocation again. If it raises an exception, for
+    example from a signal handler, the main thread raises it when it next runs Python code. On another thread,
+    ``note(error)`` is called, and the op that allocates raises the error.
     """
     global _relief, _note
     _relief, _note = function, note
@@ -226,7 +226,7 @@ def relieve_by(function, note) -> None:
 
 @atexit.register
 def _stop_collecting():
-    # Afterwards finalizers may meet modules that are half gone.
+    # Later, finalizers may use modules that are partly torn down.
     pool().collect_garbage = NULL
     pool().relieve.store(NULL)
 
@@ -242,9 +242,9 @@ cdef int leave_pool(object previous) except -1:
 
 @cython.final
 cdef class pooled:
-    """Let NumPy's functions take memory from the allocator while a block runs.
+    """Use the allocator for the arrays that NumPy creates in a ``with`` block.
 
-    For one call of a kernel: the block must not await or yield, and needs a ``pooled()`` of its own.
+    The block is one kernel call. It must not await or yield. Create a new ``pooled()`` for each block.
 
     Examples
     --------
@@ -271,13 +271,13 @@ cpdef bint is_worth_pooling(Py_ssize_t nbytes) noexcept nogil:
 
 
 cpdef bint is_counted(cnp.ndarray owner) noexcept:
-    """Tell whether the allocator counts the block of `owner`, an array that owns its data; not of views."""
+    """Return whether the allocator counts the block of `owner`. False for views, which own no data."""
     if PyArray_HANDLER(owner) != <PyObject*> _hook or not cnp.PyArray_CHKFLAGS(owner, cnp.NPY_ARRAY_OWNDATA):
         return False
     return Pool.is_counted(cnp.PyArray_DATA(owner))
 
 
-# --- What others count --------------------------------------------------------------------------------------
+# --- Counters for memory outside the pool -------------------------------------------------------------------
 
 
 cpdef bint count_small(Py_ssize_t nbytes) noexcept:
@@ -346,7 +346,7 @@ cdef bint _is_large(tuple shape, cnp.dtype dtype) except -1:
     cdef Py_ssize_t n
     for n in shape:
         if n <= 0:
-            return False  # nothing to allocate; of a negative size NumPy says what is wrong
+            return False  # nothing to allocate; NumPy raises the error for a negative size
         if nbytes > <size_t> -1 // <size_t> n:
             return True
         nbytes *= n
@@ -354,14 +354,15 @@ cdef bint _is_large(tuple shape, cnp.dtype dtype) except -1:
 
 
 cpdef cnp.ndarray empty(tuple shape, object dtype, object like=None):
-    """Return a new array of whatever the memory held, or of the byte that ``configure(fill=)`` says.
+    """Return a new array with uninitialised values, or filled with the byte set by ``configure(fill=)``.
 
-    In the order of memory of `like` if that has the same shape, else in C order; large ones from the pool.
+    The memory order is that of `like` if that has the same shape, else C order. Large ones come from the
+    pool.
 
     Raises
     ------
     MemoryError
-        When the limit or the system refuses it; ``limits.out_of_memory()`` says more.
+        If the limit or the system refuses; ``limits.out_of_memory()`` returns the error with details.
     """
     cdef cnp.dtype kind = np.dtype(dtype)
     cdef bint is_like = like is not None and like.shape == shape
@@ -382,7 +383,7 @@ cpdef cnp.ndarray empty(tuple shape, object dtype, object like=None):
 
 
 cpdef cnp.ndarray zeros(tuple shape, object dtype):
-    """Return a new array of zeros; large ones come from the pool. Raises as ``empty``."""
+    """Return a new array of zeros. Large arrays come from the pool. Raise the same errors as ``empty``."""
     cdef cnp.dtype kind = np.dtype(dtype)
     cdef object previous
     if not _is_large(shape, kind):
@@ -395,7 +396,7 @@ cpdef cnp.ndarray zeros(tuple shape, object dtype):
 
 
 cpdef cnp.ndarray copy(cnp.ndarray array):
-    """Return a copy of `array` in its order of memory; large ones come from the pool. Raises as ``empty``."""
+    """Return a copy of `array` in its memory order. Large ones come from the pool. Errors as in ``empty``."""
     cdef object previous
     if not is_worth_pooling(cnp.PyArray_NBYTES(array)):
         return cnp.PyArray_NewCopy(array, cnp.NPY_KEEPORDER)
@@ -406,18 +407,18 @@ cpdef cnp.ndarray copy(cnp.ndarray array):
         leave_pool(previous)
 
 
-# --- Figures, settings, limits: for the modules beside this one ---------------------------------------------
+# --- Figures, settings and limits, for other modules of this folder -----------------------------------------
 
 
 def figures():
-    """Return the figures of `MemoryStatistics` at this moment, in its order."""
+    """Return the current figures of `MemoryStatistics`, in its order."""
     cdef Counters* counters = &pool().counters
     cdef int64_t overhead = counters.slack.load()
     cdef int i
     for i in range(_overhead_count):
         overhead += _overheads[i]()
-    # What falls when a buffer goes is read before what rises when it comes, so that other threads at work
-    # can't make `bytes_freed` negative.
+    # Read counters that fall on a free before those that rise on an allocation. Otherwise another thread
+    # could make `bytes_freed` negative.
     cdef int64_t pinned = counters.pinned.load()
     cdef int64_t live = counters.look()
     cdef int64_t allocated = counters.allocated.load()
@@ -451,7 +452,7 @@ def live_or_pinned():
 
 
 def reset_peak():
-    """Let the peak of the process start again at what is live now."""
+    """Reset the peak of the process to the bytes that are live now."""
     pool().counters.restart(&pool().counters.process_peak)
 
 
@@ -462,35 +463,35 @@ def settings():
 
 
 cdef int64_t _at_most(object nbytes) except -1:
-    """Return a size as 64 bits hold it: beyond 4 EiB all sizes are the same."""
+    """Return a size limited to 62 bits, because limits beyond 4 EiB make no difference."""
     return min(nbytes, 1 << 62)
 
 
 def set_max_cached(nbytes):
-    """Let the pool keep at most `nbytes`."""
+    """Limit the bytes that the pool caches to `nbytes`."""
     cdef int64_t most = _at_most(nbytes)
     pool().max_cached.store(most)
     pool().trim(most)
 
 
 def set_min_pooled(nbytes):
-    """Let arrays of `nbytes` and more come from the pool."""
+    """Let the pool allocate arrays of at least `nbytes`."""
     pool().min_pooled.store(_at_most(nbytes))
 
 
 def set_fill(int byte):
-    """Fill uninitialised memory with `byte`; -1 leaves it as it is."""
+    """Fill uninitialised memory with `byte`; -1 turns filling off."""
     pool().fill.store(byte)
 
 
 def trim(to_bytes, *, bint heap=False):
-    """Give blocks back to the system until at most `to_bytes` are cached; return how many bytes went.
+    """Return cached blocks to the system until at most `to_bytes` are cached. Return the bytes released.
 
-    With `heap` the C library gives back what it keeps of small blocks too, which is not counted.
+    With `heap`, the C library also releases its free heap memory, which is not included in the result.
     """
     cdef int64_t most = _at_most(to_bytes)
     cdef int64_t gone
-    with nogil:  # the system may take long
+    with nogil:  # the system call may take long
         gone = pool().trim(most)
         if heap:
             trim_heap()
@@ -498,7 +499,7 @@ def trim(to_bytes, *, bint heap=False):
 
 
 def cached():
-    """Return how many blocks of each capacity wait for the next array."""
+    """Return the number of cached blocks of each capacity."""
     found = {}
     for capacity in pool().cached_capacities():
         found[capacity] = found.get(capacity, 0) + 1
@@ -506,25 +507,25 @@ def cached():
 
 
 def cached_bytes():
-    """Return the bytes that are cached."""
+    """Return the number of cached bytes."""
     return pool().counters.cached.load()
 
 
 def is_in_budget():
-    """Tell whether a budget is open."""
+    """Return whether a budget is open."""
     return has_relief()
 
 
 def current_limit():
-    """Return the smallest of the limits that are set; None without any."""
+    """Return the smallest limit that is set, or None."""
     cdef int64_t limit = pool().limit.load()
     return None if limit == no_limit else limit
 
 
 def take_refusal():
-    """Return what this thread was refused last, as (asked, live, cached, limit), once; None if it was not.
+    """Return and clear this thread's last refusal, as (asked, live, cached, limit), or None.
 
-    `limit` is None where the system refused.
+    `limit` is None if the system refused.
     """
     cdef CRefusal* refusal = &pool().last_refusal()
     if refusal.asked < 0:
@@ -536,7 +537,7 @@ def take_refusal():
 
 
 def fail_allocation(int64_t number):
-    """Let the `number`-th allocation from now on fail; 0 lets none fail. Only in the debugging build."""
+    """Make the `number`-th allocation from now on fail; 0 turns this off. For debugging builds only."""
     if not DEBUGGING:
         raise RuntimeError("only the debugging build makes allocations fail: write `make build DEBUG=1`")
     pool().fail(number)

@@ -1,6 +1,6 @@
-// Memory taken ahead in one piece: for a plan, which says where each array goes, or for the pool.
+// Memory reserved in one piece, for a plan, which assigns a place to each array, or for the pool.
 //
-// All of it is guarded by the pool's `arena_mutex`, which is held while no Python code runs.
+// The pool's `arena_mutex` guards all of it. No Python code runs while the mutex is held.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,8 @@
 
 namespace disposescope::memory {
 
-// An array of a plan: the bytes that are asked for, and from where to where it lies in the arena, header included.
+// An array of a plan: the requested bytes, and the begin and end offsets of its block in the arena, with
+// header.
 struct Planned {
     std::size_t asked;
     std::size_t begin;
@@ -23,28 +24,28 @@ struct Planned {
 };
 
 struct Arena {
-    // The whole of it, from the system. Owned until the arena is closed and its last block has gone.
+    // All of the memory, from the system. Owned until the arena is closed and its last block is freed.
     void* memory = nullptr;
     std::size_t mapped = 0;
     bool is_mapped = false;
-    // Where offset 0 is: data after a header begins at a multiple of `slot`.
+    // The address of offset 0, such that data after a header begins at a multiple of `slot`.
     char* base = nullptr;
     std::size_t size = 0;
     std::vector<Planned> plan;
-    // The entry that is expected next, and how often in a row something else came.
+    // The plan entry expected next, and the number of unexpected sizes in a row.
     std::size_t cursor = 0;
     std::size_t strays = 0;
-    // The parts that are taken: from, to.
+    // The ranges in use: begin -> end.
     std::map<std::size_t, std::size_t> taken;
     bool is_closed = false;
     std::int64_t served = 0;
     std::int64_t missed = 0;
-    // The thread whose allocations it serves, while it is entered; the arena that was entered before it.
+    // The thread whose allocations the arena serves while entered, and the arena entered before it.
     std::thread::id thread;
     Arena* next = nullptr;
 
     static constexpr std::size_t slot = 512;
-    // Before the data of each array: a pointer to the arena, and the block's header.
+    // The bytes before the data of each array: a pointer to the arena, and the block's header.
     static constexpr std::size_t head = 128;
     static constexpr std::size_t far = 16;
 
@@ -55,7 +56,8 @@ struct Arena {
         return std::prev(after)->second <= begin;
     }
 
-    // The entry for an array of `n` bytes: the expected one, or one soon after it. Null: it is not in the plan.
+    // Return the plan entry for an array of `n` bytes: the expected one, or one soon after it. Null if there
+    // is none.
     const Planned* expected(std::size_t n) noexcept {
         const std::size_t count = plan.size();
         const std::size_t most = strays < 2 * far ? (far < count ? far : count) : count;
@@ -71,7 +73,7 @@ struct Arena {
         return nullptr;
     }
 
-    // A free part of `n` bytes, the first one; false: there is none.
+    // Find the first free range of `n` bytes. Return false if there is none.
     bool find(std::size_t n, std::size_t* begin) const noexcept {
         std::size_t at = 0;
         for (const auto& part : taken) {
@@ -83,13 +85,13 @@ struct Arena {
     }
 };
 
-// What happened to large blocks while a function ran.
+// An allocation or free of a large block while a function is recorded.
 struct Event {
-    // Of the allocation, from 0; -1: a block from before was freed.
+    // The number of the allocation, from 0; -1 for a block allocated before the recording.
     std::int64_t number;
     std::int64_t nbytes;
     bool is_free;
-    // What was live then.
+    // The live bytes at that moment.
     std::int64_t live;
 };
 
@@ -98,9 +100,9 @@ struct Recorder {
     std::vector<Event> events;
     std::unordered_map<void*, std::int64_t> known;
     std::int64_t count = 0;
-    // There was no memory to note something.
+    // Whether an event was lost because memory was short.
     bool is_incomplete = false;
-    // Called after each allocation, without a mutex.
+    // Called after each allocation, without holding a mutex.
     void (*noted)() = nullptr;
 };
 

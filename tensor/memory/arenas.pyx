@@ -1,5 +1,5 @@
 # cython: language_level=3, auto_pickle=False
-"""Memory that is taken ahead, and what a function allocates: the compiled part of plans."""
+"""Reserved memory and recorded allocations: the compiled part of plans."""
 
 cimport cython
 from cpython.exc cimport PyErr_Fetch, PyErr_Restore
@@ -37,11 +37,11 @@ cdef extern from "tensor/memory/pool.h" namespace "disposescope::memory" nogil:
         void close(CArena*) noexcept
         cbool record(Recorder*) noexcept
 
-# Before the data of an array in an arena, and the step of places there: `arena.h`.
+# As in `arena.h`: the bytes before the data of an array, and the alignment of places.
 HEAD = 128
 SLOT = 512
 
-# Where the running recording's allocations were made.
+# The lines of code that made the allocations of the running recording.
 cdef list _sites = None
 
 
@@ -65,13 +65,13 @@ cdef Pool* _pool() noexcept nogil:
 
 @cython.final
 cdef class Recording:
-    """Notes the allocations of this thread in large blocks, and when these are freed, until ``stop()``."""
+    """Records allocations of large blocks on this thread, and when they are freed, until ``stop()``."""
 
     cdef Recorder _recorder
     cdef bint _is_running
 
     def start(self):
-        """Begin."""
+        """Start recording."""
         global _sites
         if not _pool().record(&self._recorder):
             raise RuntimeError(
@@ -82,9 +82,10 @@ cdef class Recording:
         self._is_running = True
 
     def stop(self):
-        """Return an event for each allocation and free: number, bytes, whether it is a free, bytes live then.
+        """Return the events, and the source line of each allocation.
 
-        The number is -1 for what was allocated before. The second list has the line of each allocation.
+        An event is (number, bytes, is_free, live bytes). The number is -1 for a block allocated before the
+        start.
         """
         global _sites
         cdef Event event
@@ -104,19 +105,19 @@ cdef class Recording:
 
 @cython.final
 cdef class Arena:
-    """Memory taken ahead.
+    """Memory reserved in one piece.
 
     Parameters
     ----------
     nbytes
-        How much.
+        The size in bytes.
     places
-        For each array of a plan the bytes asked for, and from where to where it lies; empty: for the pool.
+        For each array of a plan its requested bytes, and the begin and end of its place. Empty: for the pool.
 
     Raises
     ------
     MemoryError
-        When the limit or the system refuses.
+        If the limit or the system refuses.
     """
 
     cdef CArena* _arena
@@ -128,7 +129,7 @@ cdef class Arena:
         for asked, begin, end in places:
             one.asked, one.begin, one.end = asked, begin, end
             plan.push_back(one)
-        with nogil:  # the system may take long
+        with nogil:  # the system call may take long
             self._arena = _pool().reserve(nbytes, plan)
         if self._arena is NULL:
             raise MemoryError
@@ -141,19 +142,19 @@ cdef class Arena:
         _pool().enter(self._arena)
 
     def leave(self):
-        """Serve them no longer."""
+        """Stop serving allocations."""
         if self._is_entered:
             self._is_entered = False
             _pool().leave(self._arena)
 
     def figures(self):
-        """Return how many allocations were served, and how many were not in the plan."""
+        """Return the number of served allocations, and the number that were not in the plan."""
         if self._arena is NULL:
             return 0, 0
         return self._arena.served, self._arena.missed
 
     def close(self):
-        """Give the memory back: now, or with the last array in it."""
+        """Release the memory: now, or when the last array in it is freed."""
         cdef CArena* arena = self._arena
         self.leave()
         self._arena = NULL

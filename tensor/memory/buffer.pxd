@@ -1,4 +1,4 @@
-"""Buffers, and who looks at them: the fields that copy-on-write decides by. For `cimport`."""
+"""Buffers and the counts that decide copy-on-write. For `cimport`."""
 
 cimport numpy as cnp
 from cpython.ref cimport PyObject
@@ -6,33 +6,34 @@ from libc.stdint cimport int64_t, uint64_t
 
 
 cdef class Buffer:
-    # The array that owns the block, or lies over somebody else's memory. Every array over the block keeps it
-    # alive.
+    # The array that owns the block, or the outermost array over external memory. Every array over the block
+    # keeps this array alive.
     cdef readonly cnp.ndarray root
-    # From the first byte of the root's elements to behind the last one.
+    # The address of the block's first byte, and its size.
     cdef char* data
     cdef readonly Py_ssize_t nbytes
-    # How many hold these values: one for each storage (a tensor with its views and aliases), one for each
-    # Share.
+    # The number of holders of these values: one for each storage (a tensor with its views and aliases), and
+    # one for each Share.
     cdef readonly Py_ssize_t sharers
-    # How many of these are Shares.
+    # The number of Shares among the sharers.
     cdef readonly Py_ssize_t shares
-    # How many arrays outside lie over the block, and how many writes are at work.
+    # The number of exported arrays over the block, and of running writes.
     cdef readonly Py_ssize_t exports
     cdef readonly Py_ssize_t writers
-    # Counts writes and exchanges of memory: one who copies sees by it that the copy is out of date.
+    # Increases with each write and each exchange of memory, so that code that copies detects an outdated
+    # copy.
     cdef uint64_t epoch
-    # Somebody else's memory; outsiders may write to it at any time.
+    # Whether the memory is external, and whether its owner may write to it at any time.
     cdef readonly bint is_external
     cdef readonly bint is_borrowed
-    # NumPy's own memory, counted here; the allocator counts its own.
+    # Whether this object counts the bytes, because NumPy allocated them. The allocator counts its own blocks.
     cdef bint is_counted_here
     cdef bint is_pinned
-    # One of those that look at it, to find the others; raw, who leaves names another. NULL: none, or none
-    # that is known.
+    # A member of one storage on this buffer, to find its tensors; a borrowed pointer. A tensor that leaves
+    # sets another one. NULL if none is known.
     cdef PyObject* member
-    # Neighbours in the list of large buffers and those of others, for reports; raw, a buffer leaves it in
-    # `__dealloc__`.
+    # The neighbours in the list of large and external buffers, for reports. Borrowed pointers: `__dealloc__`
+    # removes the buffer from the list.
     cdef PyObject* newer
     cdef PyObject* older
 
@@ -42,34 +43,36 @@ cdef class Buffer:
 
 
 cdef class Share:
-    # A snapshot of the values of a buffer: as long as it lives, a writer copies first.
+    # A snapshot of the values of a buffer. While it lives, a writer has to copy first.
     cdef readonly Buffer buffer
-    # The values: an array over the buffer.
+    # An array over the buffer with the values.
     cdef readonly cnp.ndarray array
 
 
-# Count the block under `array` and return its buffer, without a sharer. MemoryError when it goes over the
-# limit.
+# Count the block under `array` as live, and return its buffer, without a sharer. Raise MemoryError if the
+# limit refuses.
 cdef Buffer new_buffer(cnp.ndarray array)
-# The buffer under `array`, new and small; who counts its bytes is the caller's matter.
+# Return the buffer under the new, small `array`. The caller counts its bytes.
 cdef Buffer new_small_buffer(cnp.ndarray array)
-# As `new_buffer` for memory of others, which an `External` counts; `is_borrowed`: they may write to it.
+# Like `new_buffer`, for external memory, which an `External` counts. `is_borrowed`: its owner may write to
+# it.
 cdef Buffer new_external(cnp.ndarray array, bint is_borrowed)
 cdef Share new_share(Buffer buffer, cnp.ndarray array)
-# The array that owns the memory of `array`, or the last one before somebody else's.
+# Return the array that owns the memory of `array`, or the outermost array over external memory.
 cdef cnp.ndarray root_of(cnp.ndarray array)
-# A new array of the layout of `like` at `data`, in memory that `base` keeps.
+# Return a new array with the layout of `like` at `data`. It holds a reference to `base`.
 cdef cnp.ndarray array_over(cnp.ndarray like, char* data, object base)
-# A new array as `like`, `offset` bytes from the start of `root`, which it keeps alive.
+# Return a new array with the layout of `like`, `offset` bytes after the start of `root`, which it keeps
+# alive.
 cdef cnp.ndarray array_at(cnp.ndarray root, Py_ssize_t offset, cnp.ndarray like)
-# A new array over the memory of `array` for outsiders, by which the buffer is pinned.
+# Return a new array over the memory of `array` for code outside the library. It pins the buffer.
 cdef cnp.ndarray exported(Buffer buffer, cnp.ndarray array, bint is_writable)
-# The bytes that an array takes beside its data.
+# The bytes of an array in addition to its data.
 cdef int64_t array_overhead
-# A new read-only array over the memory of `array` that holds a share of its values.
+# Return a new read-only array over the memory of `share.array`. It holds the share.
 cdef cnp.ndarray shared_array(Share share)
 
-# New arrays from the allocator; OutOfMemoryError when it refuses.
+# New arrays from the allocator. Raise OutOfMemoryError if it refuses.
 cpdef cnp.ndarray empty(tuple shape, object dtype, object like=*)
 cpdef cnp.ndarray zeros(tuple shape, object dtype)
 cpdef cnp.ndarray copy(cnp.ndarray array)

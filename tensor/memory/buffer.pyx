@@ -1,14 +1,14 @@
-"""Buffers: blocks of memory that count who looks at them.
+"""Buffers: blocks of memory that count their sharers and exports.
 
-Two counts decide every question of copy-on-write:
+Two counts decide when to copy:
 
-- ``sharers``: who relies on the *values*: a storage (a tensor with its views and aliases counts once), and
-  each `Share` (a saved value of the tape, a clone that is not written to yet). With more than one, a writer
-  copies first.
-- ``exports``: arrays outside that look at the *memory* and may write to it at any time. With one, values are
-  copied at once instead of shared; so are they while a write is at work (``writers``).
+- ``sharers``: the holders that rely on the *values*. Each storage (a tensor with its views and aliases) is
+  one, and so is each `Share` (a saved value of the tape, a clone without writes). If there are several, a
+  writer copies first.
+- ``exports``: the arrays outside the library that see the *memory*, and may write to it at any time. If there
+  is one, a clone copies at once instead of sharing. The same holds during a write (``writers``).
 
-So of ``sharers > 1`` and ``exports > 0 or writers > 0`` at most one holds.
+So ``sharers > 1`` and ``exports > 0 or writers > 0`` are never both true.
 """
 
 cimport cython
@@ -26,80 +26,80 @@ from tensor.memory.limits import out_of_memory
 cnp.import_array()
 
 
-# --- Arrays from the allocator, and the error where it refuses ----------------------------------------------
+# --- Arrays from the allocator, and the error if it refuses -------------------------------------------------
 
 
 cpdef cnp.ndarray empty(tuple shape, object dtype, object like=None):
-    """Return a new array of whatever the memory held, or of the byte that ``configure(fill=)`` says.
+    """Return a new array with uninitialised values, or filled with the byte set by ``configure(fill=)``.
 
-    In the order of memory of `like` if that has the same shape, else in C order; large ones come from the
+    The memory order is that of `like` if that has the same shape, else C order. Large ones come from the
     pool.
 
     Raises
     ------
     OutOfMemoryError
-        When the limit or the system refuses it.
+        If the limit or the system refuses.
     """
     try:
         return allocator.empty(shape, dtype, like)
     except MemoryError:
-        pass  # not the context of our error: its traceback would hold arrays
+        pass  # not the context of our error: its traceback would keep arrays alive
     raise out_of_memory()
 
 
 cpdef cnp.ndarray zeros(tuple shape, object dtype):
-    """Return a new array of zeros; large ones come from the pool. Raises as ``empty``."""
+    """Return a new array of zeros. Large arrays come from the pool. Raise the same errors as ``empty``."""
     try:
         return allocator.zeros(shape, dtype)
     except MemoryError:
-        pass  # not the context of our error: its traceback would hold arrays
+        pass  # not the context of our error: its traceback would keep arrays alive
     raise out_of_memory()
 
 
 cpdef cnp.ndarray copy(cnp.ndarray array):
-    """Return a copy of `array` in its order of memory; large ones come from the pool. Raises as ``empty``."""
+    """Return a copy of `array` in its memory order. Large ones come from the pool. Errors as in ``empty``."""
     try:
         return allocator.copy(array)
     except MemoryError:
-        pass  # not the context of our error: its traceback would hold arrays
+        pass  # not the context of our error: its traceback would keep arrays alive
     raise out_of_memory()
 
 
 # --- Buffers ------------------------------------------------------------------------------------------------
 
 
-# Bytes from which on a buffer is listed for reports of who holds memory.
+# Buffers of at least this size are listed for reports of memory holders.
 cdef Py_ssize_t _LISTED = 1 << 14
 cdef PyObject* _newest = NULL
-# What objects take is counted by their number.
+# The numbers of objects, from which their overhead is computed.
 cdef int64_t _buffers_alive = 0
 cdef int64_t _shares_alive = 0
 cdef int64_t _exports_alive = 0
 
 
 @cython.final
-@cython.no_gc  # An array is no container to the collector, so no cycle can go through `root`.
+@cython.no_gc  # the garbage collector does not traverse arrays, so `root` cannot be part of a cycle
 @cython.freelist(256)
 cdef class Buffer:
-    """A block of memory that is counted once, however many tensors look at it."""
+    """A block of memory that is counted once, even if several tensors use it."""
 
     def __cinit__(self):
         global _buffers_alive
         _buffers_alive += 1
 
     cdef void retain(self) noexcept:
-        """Count one more who relies on the values."""
+        """Add a sharer."""
         self.sharers += 1
 
     cdef void release(self) noexcept:
-        """Count one sharer less. After the last one the block is not live, but pinned if exported."""
+        """Remove a sharer. After the last one, the block is not live; if exported, it is pinned."""
         self.sharers -= 1
         if self.sharers == 0 and self.exports > 0 and not self.is_external and not self.is_pinned:
             self.is_pinned = True
             pin(self.root, self.nbytes)
 
     cdef bint contains(self, cnp.ndarray array) noexcept:
-        """Tell whether `array` lies over this block: nobody else's memory can be there while it is held."""
+        """Return whether `array` lies in this block. The addresses belong to the block while it is alive."""
         cdef char* start = <char*>cnp.PyArray_DATA(array)
         if self.data <= start < self.data + self.nbytes:
             return True
@@ -116,8 +116,8 @@ cdef class Buffer:
             _newest = self.older
         if self.is_counted_here:
             uncount_small(self.nbytes, self.is_pinned)
-        # The allocator counts its own blocks, pinned or not, until they are freed with the root; memory of
-        # others is counted by the root's base, an `External`.
+        # The allocator counts its own blocks, live or pinned, until they are freed with the root array. For
+        # external memory, the base of the root, an `External`, counts.
 
 
 cdef Buffer new_buffer(cnp.ndarray array):
@@ -125,7 +125,7 @@ cdef Buffer new_buffer(cnp.ndarray array):
     cdef object base = cnp.get_array_base(root)
     cdef Buffer buffer
     if isinstance(base, Share):
-        return (<Share>base).buffer  # `array` came by a snapshot: it is counted already
+        return (<Share>base).buffer  # `array` came from a snapshot and is already counted
     buffer = Buffer.__new__(Buffer)
     buffer.root = root
     _measure(buffer)
@@ -157,7 +157,7 @@ cdef Buffer new_external(cnp.ndarray array, bint is_borrowed):
 
 
 cdef void _measure(Buffer buffer) noexcept:
-    """Set the bounds of the block; strides may be negative or leave gaps."""
+    """Set the bounds of the block. Strides may be negative or leave gaps."""
     cdef cnp.ndarray root = buffer.root
     cdef char* low = <char*>cnp.PyArray_DATA(root)
     cdef char* high = low
@@ -186,11 +186,11 @@ cdef void _list(Buffer buffer) noexcept:
 
 
 def listed_buffers() -> list[Buffer]:
-    """Return the buffers of 16 KiB and more, live or pinned, and all over others' memory; newest first."""
+    """Return live and pinned buffers of at least 16 KiB, and all external ones, newest first."""
     found = []
     cdef PyObject* each = _newest
     while each != NULL:
-        # Those that are listed are alive: one leaves the list before anything of it goes.
+        # Listed buffers are alive: `__dealloc__` removes a buffer before it frees anything.
         found.append(<Buffer>each)
         each = (<Buffer>each).older
     return found
@@ -200,7 +200,7 @@ def listed_buffers() -> list[Buffer]:
 @cython.no_gc
 @cython.freelist(256)
 cdef class Share:
-    """A snapshot of the values of a buffer, for as long as it lives."""
+    """A snapshot of the values of a buffer, valid as long as this object lives."""
 
     def __cinit__(self):
         global _shares_alive
@@ -226,7 +226,7 @@ cdef Share new_share(Buffer buffer, cnp.ndarray array):
 @cython.final
 @cython.no_gc
 cdef class _Export:
-    """What an array outside holds: its end is the end of the export."""
+    """The base object of an exported array. Its deallocation ends the export."""
 
     cdef Buffer buffer
 
@@ -261,7 +261,7 @@ cdef cnp.ndarray shared_array(Share share):
 
 cdef cnp.ndarray array_at(cnp.ndarray root, Py_ssize_t offset, cnp.ndarray like):
     cdef cnp.ndarray out = array_over(like, <char*>cnp.PyArray_DATA(root) + offset, root)
-    # `like` may lie elsewhere: over read-only memory, or at a better address.
+    # `like` may be read-only or unaligned, unlike `root`, or the reverse.
     if cnp.PyArray_ISWRITEABLE(root):
         cnp.PyArray_ENABLEFLAGS(out, cnp.NPY_ARRAY_WRITEABLE)
     else:
@@ -272,7 +272,7 @@ cdef cnp.ndarray array_at(cnp.ndarray root, Py_ssize_t offset, cnp.ndarray like)
 
 cdef extern from *:
     """
-    /* NumPy's own, with objects for dtypes. */
+    /* NumPy's C functions. Cython's declarations take objects for dtypes. */
     static inline PyObject *array_like(PyArrayObject *like, void *data)
     {
         PyArray_Descr *descr = PyArray_DESCR(like);
@@ -310,20 +310,20 @@ cdef cnp.ndarray root_of(cnp.ndarray array):
 
 
 def share_with(Share share not None, cnp.ndarray array not None) -> Share:
-    """Return a share of `array`, which lies over the buffer of `share`."""
+    """Return a share of `array`, which must lie in the buffer of `share`."""
     return new_share(share.buffer, array)
 
 
 def offset_in(cnp.ndarray array not None, cnp.ndarray base not None) -> int:
-    """Return how many bytes after the first element of `base` that of `array` lies."""
+    """Return the offset in bytes from the first element of `base` to that of `array`."""
     return <char*>cnp.PyArray_DATA(array) - <char*>cnp.PyArray_DATA(base)
 
 
 def view_at(cnp.ndarray base not None, Py_ssize_t offset, tuple shape not None, tuple strides not None,
             cnp.dtype dtype not None) -> cnp.ndarray:
-    """Return an array of this layout in the memory of `base`, `offset` bytes after its first element.
+    """Return an array with this layout in the memory of `base`, `offset` bytes after its first element.
 
-    All of it must lie in that memory.
+    The whole array must lie in that memory.
     """
     cdef cnp.npy_intp sizes[64]
     cdef cnp.npy_intp steps[64]
@@ -343,16 +343,16 @@ def view_at(cnp.ndarray base not None, Py_ssize_t offset, tuple shape not None, 
 
 
 def owner_of(array: cnp.ndarray) -> cnp.ndarray:
-    """Return the array that owns the memory of `array`, or the last one before somebody else's."""
+    """Return the array that owns the memory of `array`, or the outermost array over external memory."""
     return root_of(array)
 
 
-# An array object, and the block in which it has its shape and strides.
+# The array object, and the block with its shape and strides.
 cdef int64_t array_overhead = np.ndarray.__basicsize__ + 32
-# And what the C library keeps before its block, and rounds up.
+# With the header and rounding of the C library's allocator.
 cdef int64_t _buffer_overhead = Buffer.__basicsize__ + array_overhead + 16
 cdef int64_t _share_overhead = Share.__basicsize__
-# With the array that is handed out.
+# With the exported array.
 cdef int64_t _export_overhead = (_Export.__basicsize__ + 15) // 16 * 16 + array_overhead
 
 

@@ -12,7 +12,7 @@ using Bytes = std::int64_t;
 
 constexpr Bytes no_limit = std::numeric_limits<Bytes>::max();
 
-// A member of a list of its own kind. Lists of pointers to what others own need no memory, so joining can't
+// A node of an intrusive list. Its pointers are borrowed, and adding a node allocates nothing, so it can't
 // fail.
 template <typename T>
 struct Link {
@@ -38,28 +38,28 @@ class List {
     }
 };
 
-// The most that was live at once since it was started. Owned by who started it, until `stop`.
+// The highest number of live bytes since its start. The caller that started it owns it until `stop`.
 struct Peak : Link<Peak> {
     std::atomic<Bytes> nbytes{0};
 };
 
-// One limit; of several the smallest counts. Owned by who set it, until `lift`.
+// A limit. The smallest of all limits applies. The caller that set it owns it until `lift`.
 struct Limit : Link<Limit> {
     Bytes nbytes = no_limit;
 };
 
 struct Counters {
-    // Under arrays, in the bytes that were asked for. Those that only outsiders see are in `pinned` instead.
+    // Requested bytes of arrays. Memory that only exported arrays use counts in `pinned` instead.
     std::atomic<Bytes> live{0};
     std::atomic<Bytes> pinned{0};
-    // In blocks that wait for the next array, in the memory that they really take.
+    // Bytes of free blocks in the pool, as the memory that they really take.
     std::atomic<Bytes> cached{0};
-    // What live blocks take beyond what was asked: headers, the rest of the last page.
+    // Bytes of live blocks beyond the requested size: headers, and the rest of the last page.
     std::atomic<Bytes> slack{0};
     std::atomic<Bytes> external{0};
-    // All that was ever live.
+    // The total of all bytes that were ever live.
     std::atomic<Bytes> allocated{0};
-    // Buffers that ever were live, and those that are gone.
+    // The numbers of buffers allocated and freed.
     std::atomic<std::int64_t> allocations{0};
     std::atomic<std::int64_t> frees{0};
     std::atomic<std::int64_t> reuses{0};
@@ -69,7 +69,7 @@ struct Counters {
 
     void add_live(Bytes n) noexcept {
         const Bytes now = live.fetch_add(n) + n;
-        // Nearly always false: a peak that was reached once is reached again unseen.
+        // Nearly always false: reaching a former peak again does not raise it.
         if (now > lowest_peak.load()) raise_peaks(now);
     }
 
@@ -86,7 +86,7 @@ struct Counters {
 
     void remove(Bytes n, bool is_pinned) noexcept { (is_pinned ? pinned : live).fetch_sub(n); }
 
-    // `pinned` rises first and falls last, so that nobody sees too little of both together.
+    // `pinned` rises first and falls last, so that a reader never sees too small a sum of both.
     void pin(Bytes n) noexcept {
         pinned.fetch_add(n);
         live.fetch_sub(n);
@@ -121,7 +121,8 @@ struct Counters {
         return now;
     }
 
-    // What arrays take from the system, with what waits for the next array; `idle` is taken ahead.
+    // Return the bytes that arrays take from the system, with free blocks of the pool. `idle` is reserved
+    // memory.
     Bytes reserved(Bytes idle) const noexcept {
         return live.load() + pinned.load() + cached.load() + slack.load() + idle;
     }
@@ -137,7 +138,7 @@ struct Counters {
         reserved_peaks.remove(peak);
     }
 
-    // The system has given a block: only then can `reserved` be higher than ever.
+    // Called after an allocation from the system. Only then can `reserved` reach a new peak.
     void raise_reserved(Bytes idle) noexcept {
         const std::lock_guard<std::mutex> guard(mutex);
         const Bytes now = reserved(idle);
@@ -163,8 +164,8 @@ struct Counters {
     }
 
     void restart_held(Peak* peak) noexcept {
-        // A thread that allocates adds first and looks at `lowest_peak` then. So either it sees this and
-        // waits for the mutex, or what it added is seen below.
+        // An allocating thread first adds to `live`, then reads `lowest_peak`. So either it sees the -1 and
+        // waits for the mutex, or its bytes are included below.
         lowest_peak.store(-1);
         peak->nbytes.store(live.load());
         find_lowest_peak();

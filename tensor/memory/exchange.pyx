@@ -1,4 +1,4 @@
-"""Arrays and DLPack capsules: what NumPy does, and bfloat16, which NumPy does not know there."""
+"""Conversion between arrays and DLPack capsules, as NumPy does it, with support for bfloat16."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -7,13 +7,13 @@ import numpy as np
 
 from tensor._dtypes import is_bfloat16, load_bfloat16
 
-# DLPack's numbers for the CPU, and for kinds of elements.
+# DLPack's codes for the CPU device and for element types.
 cdef tuple _CPU = (1, 0)
 cdef enum:
     UNSIGNED = 1
     BFLOAT = 4
 
-# As in dlpack.h, as far as the dtype.
+# The fields of dlpack.h up to the dtype.
 cdef struct DLDevice:
     int32_t device_type
     int32_t device_id
@@ -41,12 +41,12 @@ cdef struct DLManagedTensorVersioned:
 cdef DLTensor* _tensor_in(object capsule) except NULL:
     if PyCapsule_IsValid(capsule, "dltensor_versioned"):
         return &(<DLManagedTensorVersioned*>PyCapsule_GetPointer(capsule, "dltensor_versioned")).dl_tensor
-    # Before version 1 the tensor is what a managed one begins with.
+    # A managed tensor from before version 1 begins with the tensor.
     return <DLTensor*>PyCapsule_GetPointer(capsule, "dltensor")
 
 
 cdef bint _relabel(object capsule, uint8_t old, uint8_t new) except -1:
-    """Let `capsule` name the kind of elements `new` if it names `old`, with 16 bits; tell whether it did."""
+    """Change the 16-bit element type of `capsule` from `old` to `new`. Return whether it was `old`."""
     cdef DLTensor* x = _tensor_in(capsule)
     if x.dtype.code != old or x.dtype.bits != 16 or x.dtype.lanes != 1:
         return False
@@ -55,17 +55,17 @@ cdef bint _relabel(object capsule, uint8_t old, uint8_t new) except -1:
 
 
 def capsule_of(array, max_version, copy):
-    """Return a capsule over the memory of `array`; the arguments are those of ``__dlpack__``."""
+    """Return a capsule over the memory of `array`. The arguments are those of ``__dlpack__``."""
     if not is_bfloat16(array.dtype):
         return array.__dlpack__(max_version=max_version, copy=copy)
-    # NumPy gives the bits as integers.
+    # NumPy exports the bits as integers.
     capsule = array.view(np.uint16).__dlpack__(max_version=max_version, copy=copy)
     _relabel(capsule, UNSIGNED, BFLOAT)
     return capsule
 
 
 class _Relabelled:
-    """The memory of a producer of bfloat16, given to NumPy as integers."""
+    """The memory of a producer of bfloat16, passed to NumPy as integers."""
 
     def __init__(self, producer, device, copy):
         self._device = producer.__dlpack_device__()
@@ -74,7 +74,7 @@ class _Relabelled:
             options["copy"] = copy
         try:
             self._capsule = producer.__dlpack__(max_version=(1, 0), **options)
-        except TypeError:  # from before version 1
+        except TypeError:  # the producer implements a version before 1
             self._capsule = producer.__dlpack__()
         self.is_bfloat16 = _relabel(self._capsule, BFLOAT, UNSIGNED)
 
@@ -86,10 +86,10 @@ class _Relabelled:
 
 
 def array_of(producer, device=None, copy=None):
-    """Return an array over the memory of `producer`; the arguments are those of ``numpy.from_dlpack``."""
+    """Return an array over the memory of `producer`. The arguments are those of ``numpy.from_dlpack``."""
     try:
         return np.from_dlpack(producer, device=device, copy=copy)
-    except (RuntimeError, BufferError):  # the second is that of NumPy 2.5
+    except (RuntimeError, BufferError):  # BufferError since NumPy 2.5
         relabelled = _Relabelled(producer, device, copy)
         if not relabelled.is_bfloat16:
             raise

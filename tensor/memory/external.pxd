@@ -1,25 +1,25 @@
-"""Memory of others. For `cimport`."""
+"""External memory. For `cimport`."""
 
 cimport numpy as cnp
 from cpython.ref cimport PyObject
 
 
 cdef class Exported:
-    # Owned by the exporter, and there until `view` is released.
+    # Owned by the exporter, and valid until `view` is released.
     cdef Py_buffer view
     cdef bint has_references(self) noexcept
     cdef bint has_gaps(self) noexcept
 
 
 cdef class External:
-    # What keeps the memory: an `Exported`, an array. None while memory is at a bare address.
+    # The object that keeps the memory: an `Exported` or an array; None for a bare address.
     cdef object source
-    # What must stay besides; let go together with `source`.
+    # Another object to keep alive, released together with `source`.
     cdef object owner
     cdef object on_release
-    # How much of the memory is counted as borrowed.
+    # The number of bytes counted as external.
     cdef readonly Py_ssize_t nbytes
-    # Neighbours in the list of all that are alive; raw, each leaves the list in `__dealloc__`.
+    # The neighbours in the list of all live objects. Borrowed pointers: `__dealloc__` removes the object.
     cdef PyObject* newer
     cdef PyObject* older
     cdef cnp.ndarray over_exported(self, Py_ssize_t offset, tuple shape, cnp.dtype dtype)

@@ -1,4 +1,4 @@
-"""Memory of others under tensors: held as long as any array lies over it, and given back at once then."""
+"""External memory under tensors: held while an array uses it, and released with the last array."""
 
 cimport cython
 cimport numpy as cnp
@@ -24,23 +24,23 @@ cdef PyObject* _newest = NULL
 
 
 @cython.final
-@cython.no_gc  # held by an `External` alone, which the collector does not see either
+@cython.no_gc  # only held by an `External`, which the garbage collector does not traverse either
 cdef class Exported:
-    """All bytes of an exporter's buffer, which can't be resized or closed until this goes.
+    """All bytes of an exporter's buffer. The exporter can't resize or close it until this object is freed.
 
-    Unlike a memoryview of a memoryview, it holds the memoryview too, whose ``release`` fails meanwhile.
-    Raises a ``TypeError`` for what exports nothing.
+    Unlike a memoryview of a memoryview, it also holds the memoryview, so that its ``release`` fails.
+    Raises ``TypeError`` if the object does not support the buffer protocol.
     """
 
     def __cinit__(self, exporter):
         PyObject_GetBuffer(exporter, &self.view, PyBUF_FULL_RO)
 
     cdef bint has_references(self) noexcept:
-        """Tell whether the elements are references to Python objects."""
+        """Return whether the elements are references to Python objects."""
         return self.view.format != NULL and strchr(self.view.format, b"O") != NULL
 
     cdef bint has_gaps(self) noexcept:
-        """Tell whether the bytes do not follow each other, in C's order or in Fortran's."""
+        """Return whether the bytes are not contiguous, in C or Fortran order."""
         return not PyBuffer_IsContiguous(&self.view, b"A")
 
     def __dealloc__(self):
@@ -48,24 +48,25 @@ cdef class Exported:
 
 
 @cython.final
-# No collector sees through arrays: a cycle through this is broken at the end of the program alone.
+# The garbage collector does not traverse arrays: only the end of the program breaks a cycle through this
+# object.
 @cython.no_gc
 cdef class External:
-    """Memory of others: the base of an array over it, so that the last array over it ends the export.
+    """External memory: the base object of an array over it. Freeing the last such array ends the export.
 
-    Then, in this order: the reference that keeps the memory is dropped, the bytes are no longer borrowed, and
-    `on_release` is called, which may close their file.
+    Then, in this order: the reference to the source is dropped, the bytes are no longer counted as external,
+    and `on_release` is called, which may for example close a file.
 
     Parameters
     ----------
     source
-        What keeps the memory: an `Exported`, an array, or None for a bare address.
+        The object that keeps the memory: an `Exported` or an array; None for a bare address.
     nbytes
-        How many bytes to count as borrowed.
+        The number of bytes to count as external.
     owner
-        What to hold besides.
+        Another object to keep alive.
     on_release
-        Called without arguments. What it raises goes to ``sys.unraisablehook``.
+        Called without arguments. Its exceptions go to ``sys.unraisablehook``.
     """
 
     def __cinit__(self, source, Py_ssize_t nbytes, *, owner=None, on_release=None):
@@ -81,13 +82,13 @@ cdef class External:
         _newest = <PyObject*>self
 
     def over(self, cnp.ndarray array not None) -> cnp.ndarray:
-        """Return an array of the place and layout of `array`, whose base object this is."""
+        """Return a copy of the array object `array` whose base is this object."""
         return array_over(array, <char*>cnp.PyArray_DATA(array), self)
 
     cdef cnp.ndarray over_exported(self, Py_ssize_t offset, tuple shape, cnp.dtype dtype):
-        """Return the bytes of the `Exported` source from `offset` on as an array, whose base object this is.
+        """Return an array over the bytes of the `Exported` source from `offset` on, with this as its base.
 
-        The caller has checked that they are there.
+        The caller has checked the bounds.
         """
         cdef Exported source = self.source
         cdef cnp.npy_intp sizes[cnp.NPY_MAXDIMS]
@@ -97,7 +98,7 @@ cdef class External:
             raise ValueError(f"an array has at most {cnp.NPY_MAXDIMS} dimensions, not {len(shape)}")
         for i in range(<int>len(shape)):
             sizes[i] = shape[i]
-        Py_INCREF(dtype)  # for NumPy to take over
+        Py_INCREF(dtype)  # NumPy takes over this reference
         found = PyArray_NewFromDescr(
             &PyArray_Type, dtype, <int>len(shape), sizes, NULL, <char*>source.view.buf + offset,
             0 if source.view.readonly else cnp.NPY_ARRAY_WRITEABLE, NULL,
@@ -107,7 +108,7 @@ cdef class External:
         return found
 
     def at(self, size_t address) -> cnp.ndarray:
-        """Return the bytes at `address` as an array, whose base object this is."""
+        """Return an array over the bytes at `address`, with this as its base."""
         cdef cnp.npy_intp size = self.nbytes
         cdef cnp.ndarray found = cnp.PyArray_SimpleNewFromData(1, &size, cnp.NPY_UINT8, <void*>address)
         cnp.set_array_base(found, self)
@@ -128,7 +129,7 @@ cdef class External:
         elif _newest == <PyObject*>self:
             _newest = self.older
         else:
-            return  # it was never in the list: called with wrong arguments
+            return  # never listed: the constructor raised an error
         self.source = None
         self.owner = None
         self.on_release = None

@@ -1,12 +1,13 @@
-// The pool: blocks of large arrays that are gone, kept for the next arrays of their size.
+// The pool: freed blocks of large arrays, cached for new arrays of the same size.
 //
 // Blocks are sorted into bins by capacity, 16 for each doubling, so a program that repeats itself takes
-// nothing from the system after its first round. The bin's last block comes out first (the processor's caches
-// know it best); over all bins, the block that was put back the longest time ago is the first to go to the
-// system.
+// nothing from the system after its first iteration. Within a bin, the block freed last is reused first,
+// because it is most likely in the processor's cache. The block freed first, of all bins, is returned to the
+// system first.
 //
-// Each function may be called on any thread, with or without the GIL, and after the interpreter has ended. No
-// Python code runs while the mutex is held, so no signal handler can leave it held; it is held across fork().
+// All functions may be called on any thread, with or without the GIL, and after the interpreter has ended. No
+// Python code runs while the mutex is held, so a signal handler can't leave it locked. fork() waits for the
+// mutex.
 #pragma once
 
 #include <atomic>
@@ -33,19 +34,21 @@ namespace disposescope::memory {
 enum class State : std::uint8_t { free, live, pinned };
 enum class Origin : std::uint8_t { small, aligned, mapped, planned, reserved };
 
-// Lies just before the bytes that it describes, inside memory that the pool owns until it is given back.
+// The header directly before the data of a block, in memory that the pool owns.
 struct Block {
     std::size_t capacity;
-    // Of the array in it now. NumPy's `free` tells a size too, but that is wrong for arrays of size zero.
+    // The requested bytes of the current array. NumPy's `free` passes a size too, but a wrong one for empty
+    // arrays.
     std::size_t asked;
-    // The most that was ever asked of this block, and what its last huge page has beyond: so much of it is really there.
+    // The highest number of bytes used in this block, with the rest of its last huge page. Only this part
+    // takes memory.
     std::size_t used;
-    // Free blocks: by the time of their release, over all bins, and within their bin.
+    // Free blocks: neighbours in the order of release over all bins, and neighbours in the bin.
     Block* newer;
     Block* older;
     Block* above;
     Block* below;
-    // From the beginning of the system's memory to the data.
+    // The offset of the data in the system's memory.
     std::uint16_t offset;
     std::uint16_t bin;
     Origin origin;
@@ -62,17 +65,17 @@ struct Block {
         return round_up(offset + (used > capacity ? used : capacity), page_size());
     }
 
-    // The memory that it really takes.
+    // The memory that the block really takes.
     Bytes footprint() const noexcept {
         const bool is_mapped = origin == Origin::mapped;
         return static_cast<Bytes>(is_mapped ? round_up(offset + used, page_size()) : offset + capacity);
     }
 };
 
-// Data after it is as aligned as it is itself.
+// The data after the header has the alignment of the header.
 static_assert(sizeof(Block) == alignment, "a block's header is one cache line");
 
-// Why this thread was refused memory last, for the error's text.
+// This thread's last refusal, for the error message.
 struct Refusal {
     Bytes asked = -1;
     Bytes live = 0;
@@ -80,7 +83,7 @@ struct Refusal {
     Bytes limit = no_limit;
 };
 
-// What was granted to an allocation under way; given up when that is counted, or has failed.
+// Bytes granted to a running allocation. Released when the bytes are counted as live, or when it fails.
 class Reservation {
    public:
     explicit Reservation(std::atomic<Bytes>& all) noexcept : all_(all) {}
@@ -103,18 +106,18 @@ class Reservation {
 class Pool {
    public:
     Counters counters;
-    // Collects garbage; set when Python is there. Called without the mutex.
+    // Runs the garbage collector; set while Python is running. Called without the mutex.
     void (*collect_garbage)() = nullptr;
-    // Frees some of the bytes that are missing within the limit, and says whether it is worth another try; null
-    // while no budget is open. Called without the mutex, before garbage is collected.
+    // Frees some of the missing bytes, and returns whether to try again. Null while no budget is open. Called
+    // without the mutex, before the garbage collector.
     std::atomic<bool (*)(Bytes)> relieve{nullptr};
     std::atomic<Bytes> limit{no_limit};
-    // Smaller ones are NumPy's: from 6 KB on results that are kept for a while cost the C library more, for
-    // it gives the end of its heap back to the system each time they go. In the pool they are there in the
-    // time of its own small ones.
+    // NumPy allocates smaller arrays. From 6 KB on, results that are kept for a while are slower with the C
+    // library, because it returns the end of its heap to the system on each free. The pool takes the same
+    // time as the C library does for small blocks.
     std::atomic<std::size_t> min_pooled{4096};
     std::atomic<Bytes> max_cached{Bytes{1} << 30};
-    // The byte that uninitialised memory is filled with; -1 leaves it as it is.
+    // The byte to fill uninitialised memory with; -1 for none.
     std::atomic<int> fill{-1};
 
     Pool() noexcept {
@@ -126,9 +129,9 @@ class Pool {
         return refusal;
     }
 
-    // New memory for an array of `n` bytes; null when the limit or the system refuses. Large blocks are
-    // counted as live. Small ones are not: most are gone before the kernel returns, and who keeps one counts
-    // it (`count`).
+    // Return memory for an array of `n` bytes, or null if the limit or the system refuses. Large blocks are
+    // counted as live. Small ones are not: most are freed before the kernel returns. The holder of a small
+    // one counts it (`count`).
     void* allocate(std::size_t n, bool is_zeroed) noexcept {
         if (n > max_bytes) return refuse(static_cast<Bytes>(max_bytes), no_limit);
         if (fails_now()) return refuse(static_cast<Bytes>(n), no_limit);
@@ -144,7 +147,7 @@ class Pool {
         Block* const block = Block::of(data);
         const State state = block->state.exchange(State::free);
 #if DISPOSESCOPE_DEBUG
-        // A block freed twice, or one that is not of the pool.
+        // A double free, or a pointer that is not from the pool.
         if (block->mark != block_mark || state == State::free) std::abort();
         std::memset(data, poison, block->asked);
 #endif
@@ -175,7 +178,7 @@ class Pool {
         give_back_all(excess);
     }
 
-    // The array in `data` in `n` bytes; null when that is refused, and then nothing has changed.
+    // Resize the array in `data` to `n` bytes. Return null, and change nothing, if that is refused.
     void* reallocate(void* data, std::size_t n) noexcept {
         if (data == nullptr) return allocate(n, false);
         Block* const block = Block::of(data);
@@ -194,7 +197,7 @@ class Pool {
         return moved;
     }
 
-    // Count a buffer of somebody else's, NumPy's for example; false when the limit refuses.
+    // Count a buffer that the pool did not allocate, for example NumPy's. Return false if the limit refuses.
     bool count(Bytes n) noexcept {
         if (fails_now()) {
             refuse(n, no_limit);
@@ -206,7 +209,7 @@ class Pool {
         return true;
     }
 
-    // Whether the counters here include one of our blocks.
+    // Whether the counters include this block of the pool.
     static bool is_counted(void* data) noexcept { return Block::of(data)->origin != Origin::small; }
 
     void pin(void* data) noexcept {
@@ -223,7 +226,7 @@ class Pool {
         counters.unpin(static_cast<Bytes>(block->asked));
     }
 
-    // Give the system the blocks that are cached beyond `to_bytes`; return what they took.
+    // Return cached blocks beyond `to_bytes` to the system. Return the bytes that they took.
     Bytes trim(Bytes to_bytes) noexcept {
         Block* excess;
         {
@@ -233,7 +236,7 @@ class Pool {
         return give_back_all(excess);
     }
 
-    // Give back what is cached beyond the limit.
+    // Return cached blocks beyond the limit to the system.
     void trim_to_limit() noexcept {
         Block* excess;
         {
@@ -259,7 +262,8 @@ class Pool {
         find_limit();
     }
 
-    // Take `n` bytes ahead, for `plan`; without one, for the pool. Null when the limit or the system refuses.
+    // Reserve `n` bytes for `plan`, or for the pool if it is empty. Return null if the limit or the system
+    // refuses.
     Arena* reserve(std::size_t n, std::vector<Planned> plan) {
         Reservation held(granted);
         if (n > max_bytes || !grant(static_cast<Bytes>(n), held)) return nullptr;
@@ -273,7 +277,7 @@ class Pool {
             delete arena;
             return nullptr;
         }
-        // Every page is there from now on.
+        // Touch every page, so that all memory is available from now on.
         for (std::size_t at = 0; at < arena->mapped; at += page_size()) {
             static_cast<volatile char*>(arena->memory)[at] = 0;
         }
@@ -293,7 +297,7 @@ class Pool {
         return arena;
     }
 
-    // Serve the allocations of this thread from `arena`, until it is left.
+    // Serve the allocations of this thread from `arena`, until `leave`.
     void enter(Arena* arena) noexcept {
         const std::lock_guard<std::mutex> guard(arena_mutex);
         arena->thread = std::this_thread::get_id();
@@ -307,13 +311,13 @@ class Pool {
         unlink(active, arena);
     }
 
-    // Give the memory back, now or with the last block in it.
+    // Release the memory, now or with the last block in it.
     void close(Arena* arena) noexcept {
         {
             const std::lock_guard<std::mutex> guard(arena_mutex);
             if (arena->plan.empty()) unlink(slabs, arena);
         }
-        if (arena->plan.empty()) trim(0);  // what lies in it and waits in the pool
+        if (arena->plan.empty()) trim(0);  // free its blocks that are cached in the pool
         bool is_empty;
         {
             const std::lock_guard<std::mutex> guard(arena_mutex);
@@ -323,7 +327,8 @@ class Pool {
         if (is_empty) release(arena);
     }
 
-    // Note what happens to large blocks in `one`, until null. False: somebody else notes.
+    // Record allocations and frees of large blocks in `one`; null stops. Return false if another recorder is
+    // active.
     bool record(Recorder* one) noexcept {
         Recorder* none = nullptr;
         if (one != nullptr) {
@@ -335,10 +340,10 @@ class Pool {
         return true;
     }
 
-    // What is taken ahead and holds no array.
+    // The reserved bytes that hold no array.
     std::atomic<Bytes> idle{0};
 
-    // Let the `number`-th allocation from now on fail, in the debugging build.
+    // Make the `number`-th allocation from now on fail, in the debugging build.
     void fail(std::int64_t number) noexcept { until_failure.store(number); }
 
     // The capacities of the blocks that are cached.
@@ -349,7 +354,7 @@ class Pool {
         return found;
     }
 
-    // A fork while another thread holds a mutex would leave it held in the child for good.
+    // A fork while another thread holds a mutex would leave it locked forever in the child.
     void hold_for_fork() noexcept {
         mutex.lock();
         arena_mutex.lock();
@@ -366,23 +371,22 @@ class Pool {
     static constexpr std::size_t max_bytes = static_cast<std::size_t>(std::numeric_limits<Bytes>::max()) / 4;
     static constexpr std::uint16_t block_mark = 0xB10C;
     static constexpr int poison = 0xDD;
-    // Arrays begin at different eighths of a page. The processor takes a load for one of the bytes just
-    // stored when both are at the same place of a page: where a result begins 16 to 300 bytes further in its
-    // page than an operand, exp() takes up to 1.5 times as long. At the same place, or 512 bytes apart, it
-    // does not.
+    // Arrays begin at different eighths of a page. The processor delays a load if a recent store has the same
+    // offset in another page. If a result begins 16 to 300 bytes further in its page than an operand, exp()
+    // takes up to 1.5 times as long. With equal offsets, or 512 bytes apart, it does not.
     static constexpr std::size_t place_step = 512;
     static constexpr unsigned places = 8;
 
     std::mutex mutex;
     List<Limit> limits;
-    // Granted within the limit, but not live yet.
+    // Bytes granted within the limit, but not live yet.
     std::atomic<Bytes> granted{0};
-    // Guards arenas and the recorder. Taken after `mutex`, where both are.
+    // Guards arenas and the recorder. If both mutexes are needed, `mutex` is locked first.
     std::mutex arena_mutex;
-    // Entered arenas, the last one first; those that the pool takes fresh blocks from.
+    // Entered arenas, the last one first; and arenas that the pool takes new blocks from.
     std::atomic<Arena*> active{nullptr};
     std::atomic<Arena*> slabs{nullptr};
-    // The part of `idle` that plans wait for: nobody else may have it.
+    // The part of `idle` that belongs to plans.
     std::atomic<Bytes> planned_idle{0};
     std::atomic<Recorder*> recorder{nullptr};
     Block* newest = nullptr;
@@ -391,7 +395,7 @@ class Pool {
     std::atomic<unsigned> turn{0};
     std::atomic<std::int64_t> until_failure{0};
 
-    // 16 capacities for each doubling from 2 KiB on, at most 6.25% more than `n`; below that, whole cache
+    // From 2 KiB on, 16 capacities for each doubling, at most 6.25% more than `n`. Below that, whole cache
     // lines.
     static unsigned shift_for(std::size_t n) noexcept {
         unsigned shift = 6;
@@ -405,7 +409,7 @@ class Pool {
 
     static std::uint16_t bin_for(std::size_t capacity) noexcept {
         const unsigned shift = shift_for(capacity);
-        // 1 to 32 steps where a step is 64 bytes, 17 to 32 above.
+        // The quotient is 1 to 32 if the step is 64 bytes, 17 to 32 above.
         return static_cast<std::uint16_t>((shift - 6) * 16 + (capacity >> shift) - 1);
     }
 
@@ -433,7 +437,7 @@ class Pool {
         return nullptr;
     }
 
-    // Of a block in an arena: its memory begins with a pointer to that.
+    // Return the arena of a block: its memory begins with this pointer.
     static Arena*& arena_of(Block* block) noexcept { return *static_cast<Arena**>(block->memory()); }
 
     bool lies_in_closed(Block* block) noexcept {
@@ -441,7 +445,7 @@ class Pool {
         return arena_of(block)->is_closed;
     }
 
-    // With the mutex of arenas.
+    // Requires `arena_mutex`.
     static void unlink(std::atomic<Arena*>& first, Arena* arena) noexcept {
         if (first.load() == arena) {
             first.store(arena->next);
@@ -467,8 +471,8 @@ class Pool {
         return block;
     }
 
-    // The place that the plan of the entered arena has for `n` bytes. Null: none is entered on this thread, the plan
-    // has no such array next, or its place is taken.
+    // Return a block at the planned place for `n` bytes. Null if no arena is entered on this thread, the plan
+    // does not expect this size, or the place is taken.
     Block* take_planned(std::size_t n, bool is_zeroed) noexcept {
         Block* block = nullptr;
         {
@@ -490,7 +494,7 @@ class Pool {
         return block;
     }
 
-    // A block out of memory that was taken ahead for the pool; null when none has room.
+    // Return a block in memory reserved for the pool, or null if no arena has space.
     Block* take_reserved(std::size_t n, std::size_t capacity) noexcept {
         const std::lock_guard<std::mutex> guard(arena_mutex);
         const std::size_t whole = round_up(Arena::head + capacity, Arena::slot);
@@ -617,13 +621,13 @@ class Pool {
         if (slabs.load(std::memory_order_relaxed) != nullptr) {
             Block* const block = take_reserved(n, capacity);
             if (block != nullptr) return block;
-            // Apart from the blocks taken ahead, at most what the limit allows.
+            // Beyond the reserved memory, allocate at most what the limit allows.
             const Bytes ahead = idle.load() - planned_idle.load();
             if (limit.load() != no_limit && left_beside(0) < ahead) return nullptr;
         }
         if (capacity >= mapped_from) {
             const unsigned place = turn.fetch_add(1, std::memory_order_relaxed) % places;
-            const std::size_t offset = place_step * (place + 1);  // the last one is the next page's beginning
+            const std::size_t offset = place_step * (place + 1);  // the last one is the start of the next page
             const std::size_t huge = in_huge_pages(offset + n), mapped = round_up(offset + capacity, page_size());
             void* const memory = map(huge > mapped ? huge : mapped, huge);
             if (memory != nullptr) {
@@ -656,8 +660,8 @@ class Pool {
         if (byte >= 0) std::memset(block->data(), byte, block->asked);
     }
 
-    // Grants `n` bytes within the limit, and a free block of `capacity` for them if there is one. What was
-    // granted stays reserved until `held` goes, by when it is counted as live.
+    // Grant `n` bytes within the limit, and a free block of `capacity` if there is one. The bytes stay
+    // reserved until `held` is destroyed; by then they are counted as live.
     bool grant(Bytes n, Reservation& held, std::size_t capacity = 0, Block** block = nullptr) noexcept {
         if (capacity == 0 && limit.load() == no_limit) return true;
         bool is_collected = false;
@@ -685,7 +689,7 @@ class Pool {
         return false;
     }
 
-    // How much of the limit is left when `n` bytes more are live and nothing is cached.
+    // Return the bytes left within the limit if `n` more bytes are live and nothing is cached.
     Bytes left_beside(Bytes n) const noexcept {
         const Bytes most = limit.load();
         if (most == no_limit) return most;
@@ -700,7 +704,7 @@ class Pool {
         limit.store(found);
     }
 
-    // From here on the mutex is held.
+    // The functions up to the next such comment require the mutex.
 
     void put(Block* block) noexcept {
         block->newer = nullptr;
@@ -729,7 +733,7 @@ class Pool {
         return block;
     }
 
-    // Takes out the oldest blocks until no more than `most` bytes are cached; they hang together by `below`.
+    // Remove the oldest blocks until at most `most` bytes are cached. The result is a list linked by `below`.
     Block* take_oldest(Bytes most) noexcept {
         Block* taken = nullptr;
         while (oldest != nullptr && counters.cached.load() > most) {
@@ -741,7 +745,7 @@ class Pool {
         return taken;
     }
 
-    // From here on it need not be.
+    // The functions from here on do not require the mutex.
 
     Bytes give_back_all(Block* block) noexcept {
         Bytes total = 0;
@@ -766,7 +770,7 @@ class Pool {
         }
     }
 
-    // What is cached belongs to nobody: the sanitizer and the debugging build say so when it is touched.
+    // Let the sanitizer and the debugging build report access to cached blocks.
     static void protect([[maybe_unused]] Block* block) noexcept {
 #if defined(__SANITIZE_ADDRESS__)
         ASAN_POISON_MEMORY_REGION(block->data(), block->used);
@@ -786,7 +790,8 @@ class Pool {
     }
 };
 
-// One for the process. Never destroyed: arrays are freed while the interpreter, and what is static, goes.
+// The pool of the process. Never destroyed, because arrays are freed even during the destruction of static
+// objects.
 inline Pool& pool() noexcept {
     static Pool* const the_pool = [] {
         Pool* const made = new Pool;

@@ -1,4 +1,4 @@
-// Memory from the system: mapped when it is large, from the C library when it is small.
+// Memory from the system: large blocks from mmap, small ones from the C library.
 #pragma once
 
 #include <cstddef>
@@ -17,15 +17,15 @@
 
 namespace disposescope::memory {
 
-// From here on memory is mapped for itself, so that all of it goes back to the system when it is released.
-// What the C library gives comes out of its heap, where a small neighbour keeps it.
+// Blocks of at least this size are mapped separately, so that releasing one returns all of it to the system.
+// The C library's heap can't return a block while a small neighbour is in use.
 constexpr std::size_t mapped_from = std::size_t{1} << 16;
-// The huge page of x86-64 and of 64-bit ARM with pages of 4 KiB. A fresh block of them is there 17 times
-// sooner.
+// The huge page size of x86-64, and of 64-bit ARM with pages of 4 KiB. Fresh memory in huge pages is
+// available 17 times faster.
 constexpr std::size_t huge_page = std::size_t{1} << 21;
 constexpr std::size_t alignment = 64;
 
-// `step` is a power of two.
+// Round `n` up to a multiple of `step`, a power of two.
 constexpr std::size_t round_up(std::size_t n, std::size_t step) noexcept {
     return (n + step - 1) & ~(step - 1);
 }
@@ -50,9 +50,10 @@ inline void free_aligned(void* memory) noexcept { _aligned_free(memory); }
 
 #else
 
-// Of `used` bytes, the beginning that lies in huge pages. What is left beyond the last whole one stays small pages, so that no
-// more is taken than asked for; but where one more takes at most a sixteenth more, and less than it saves, it is
-// huge too: 1,000,000 floats would have half of their bytes in small pages, and an optimizer's step over many such take 1.3 times as long.
+// Return how many of `used` bytes to put into huge pages, from the beginning. The rest after the last whole
+// huge page uses small pages, so that the block takes only the requested memory. But if one more huge page adds
+// at most a sixteenth, and less than the rest, add it. Otherwise 1,000,000 floats would have half of their
+// bytes in small pages, and an optimizer step over many such arrays takes 1.3 times as long.
 inline std::size_t in_huge_pages(std::size_t used) noexcept {
 #if defined(MADV_HUGEPAGE)
     const std::size_t whole = used / huge_page * huge_page, rest = used - whole, more = huge_page - rest;
@@ -64,13 +65,13 @@ inline std::size_t in_huge_pages(std::size_t used) noexcept {
 }
 
 inline void unmap(void* memory, std::size_t n) noexcept {
-    // To cut a hole can need one map more than the process may have. Then the addresses are lost, but no
-    // memory is.
+    // Unmapping a part can exceed the number of maps that the process may have. Then the addresses are lost,
+    // but not the memory.
     if (munmap(memory, n) != 0) madvise(memory, n, MADV_DONTNEED);
 }
 
-// Map `n` bytes, a multiple of the page, that read as zeros, the first `huge` of them in huge pages. Null when the
-// system refuses.
+// Map `n` zeroed bytes, a multiple of the page size, the first `huge` of them in huge pages. Return null if
+// the system refuses.
 inline void* map(std::size_t n, std::size_t huge) noexcept {
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
 #if defined(MADV_HUGEPAGE)
@@ -101,8 +102,7 @@ inline void free_aligned(void* memory) noexcept { std::free(memory); }
 
 #endif
 
-// Let the C library give the system what it keeps of small blocks, when the user asks for that
-// (`memory.trim`).
+// Let the C library return its free heap memory to the system (`memory.trim`).
 inline void trim_heap() noexcept {
 #if defined(__GLIBC__)
     malloc_trim(0);

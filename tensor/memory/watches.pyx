@@ -1,4 +1,4 @@
-"""Peaks of memory, and limits, for as long as somebody wants them."""
+"""Peaks of memory and limits, with a start and an end."""
 
 cimport cython
 from libc.stdint cimport int64_t
@@ -33,13 +33,13 @@ cdef Pool* _pool = <Pool*>the_pool()
 
 @cython.final
 cdef class Watch:
-    """The most bytes that are live at once from ``start()`` until ``stop()``, or until this object goes."""
+    """The peak of live bytes from ``start()`` until ``stop()``, or until this object is freed."""
 
     cdef CPeak _peak
     cdef bint _is_running
 
     def start(self):
-        """Begin at what is live now."""
+        """Start at the bytes that are live now."""
         if self._is_running:
             _pool.counters.restart(&self._peak)
         else:
@@ -47,14 +47,14 @@ cdef class Watch:
             _pool.counters.start(&self._peak)
 
     def stop(self):
-        """Stop rising."""
+        """Stop measuring."""
         if self._is_running:
             self._is_running = False
             _pool.counters.stop(&self._peak)
 
     @property
     def nbytes(self):
-        """The most until now."""
+        """The peak so far."""
         return self._peak.nbytes.load()
 
     def __dealloc__(self):
@@ -64,27 +64,27 @@ cdef class Watch:
 
 @cython.final
 cdef class ReservedWatch:
-    """The most bytes that arrays and the pool take from the system at once, until ``stop()`` or the end."""
+    """The peak of bytes that arrays and the pool take from the system, until ``stop()``."""
 
     cdef CPeak _peak
     cdef bint _is_running
 
     def start(self):
-        """Begin at what they take now."""
+        """Start at the bytes that are reserved now."""
         if self._is_running:
             _pool.counters.stop_reserved(&self._peak)
         self._is_running = True
         _pool.counters.start_reserved(&self._peak, _pool.idle.load())
 
     def stop(self):
-        """Stop rising."""
+        """Stop measuring."""
         if self._is_running:
             self._is_running = False
             _pool.counters.stop_reserved(&self._peak)
 
     @property
     def nbytes(self):
-        """The most until now."""
+        """The peak so far."""
         return self._peak.nbytes.load()
 
     def __dealloc__(self):
@@ -94,16 +94,16 @@ cdef class ReservedWatch:
 
 @cython.final
 cdef class Bound:
-    """A limit for live, pinned and cached bytes from ``set()`` until ``lift()``, or this object goes."""
+    """A limit for live, pinned and cached bytes from ``set()`` until ``lift()``, or until this is freed."""
 
     cdef CLimit _limit
     cdef bint _is_set
 
     def __cinit__(self, nbytes):
-        self._limit.nbytes = min(nbytes, 1 << 62)  # beyond 4 EiB all sizes are the same
+        self._limit.nbytes = min(nbytes, 1 << 62)  # limits beyond 4 EiB make no difference
 
     def set(self):
-        """Limit memory from now on; what is cached beyond the limit is given back."""
+        """Set the limit, and release cached memory beyond it."""
         if not self._is_set:
             self._is_set = True
             _pool.set(&self._limit)

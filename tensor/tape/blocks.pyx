@@ -1,4 +1,4 @@
-"""Blocks that switch modes. Entry and exit are one step each, which no interrupt can divide."""
+"""Gradient modes as ``with`` blocks. Entry and exit are atomic: no interrupt can split them."""
 
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF
@@ -13,7 +13,7 @@ cdef extern from "Python.h":
 cdef object _grad_enabled = ContextVar("grad_enabled", default=True)
 # The value that ``enable_grad`` sets `grad_enabled` to.
 cdef object _when_enabled = ContextVar("when_enabled", default=True)
-# The open blocks, the innermost first, each with the modes before it.
+# The open blocks as a linked list, the innermost first, each with the modes before it.
 cdef object _opened = ContextVar("opened", default=None)
 
 grad_enabled = _grad_enabled
@@ -24,12 +24,12 @@ cdef object _get(object variable):
     cdef PyObject* found = NULL
     PyContextVar_Get(variable, NULL, &found)
     value = <object>found
-    Py_DECREF(value)  # PyContextVar_Get gives a reference of our own
+    Py_DECREF(value)  # PyContextVar_Get returns a new reference
     return value
 
 
 cdef int _set(object variable, object value) except -1:
-    """Set `variable`. If memory is short, try twice: the first try may have freed some."""
+    """Set `variable`. If memory is short, try again, because the first try may have freed some."""
     try:
         PyContextVar_Set(variable, value)
     except MemoryError:
@@ -93,7 +93,7 @@ cdef class Block:
                 _turn_to(before)
                 _set(_opened, opened)
                 return
-        # It was entered in another context, for example in a generator that a finalizer ends.
+        # The block was entered in another context, for example in a generator that a finalizer closes.
 
 
 cdef class GradMode(Block):

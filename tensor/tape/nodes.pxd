@@ -1,4 +1,4 @@
-"""The nodes of the tape and the rules of their derivatives. For `cimport`."""
+"""Nodes of the tape and the derivative rules of ops. For `cimport`."""
 
 
 cdef class Plan:
@@ -51,7 +51,7 @@ cdef class Node:
     cdef public object recipe
     # Whether backward uses the saved values now, so that they must stay in memory.
     cdef public bint is_in_use
-    # The bytes of `next`, `saved`, `holds` and `shape`, which count as overhead.
+    # The bytes of the tuples `next`, `saved`, `holds` and `shape`, which count as overhead.
     cdef int bytes_of_tuples
     cdef object __weakref__
 

@@ -9,7 +9,7 @@ from tensor.memory.buffer import Share
 from tensor.tape.hooks import NodeHooks
 from tensor.tape.recipes import Recipe
 
-if TYPE_CHECKING:  # Checkers then read the operations before the class that they make up.
+if TYPE_CHECKING:  # so that type checkers read the operations before the class that uses them
     from tensor._tensor import Tensor
 
 _Functions = Mapping[str, Callable[..., Any] | None]

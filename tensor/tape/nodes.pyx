@@ -1,4 +1,4 @@
-"""The tape: nodes, and the rules of their derivatives."""
+"""Nodes of the tape, and the derivative rules of ops."""
 
 cimport cython
 cimport numpy as cnp
@@ -11,9 +11,9 @@ from weakref import ref
 
 cnp.import_array()
 
-# Parameters that backward knows without saved values: the index and the shape of an input.
+# Parameters of derivatives that need no saved value: the index of an input, and its shape.
 _FREE = {"i": -1, "to_shape": -2}
-# What functions of all gradients know: whether they may write over `g`.
+# The parameter of a `together` function: whether it may write over `g`.
 _MAY_OVERWRITE = "may_overwrite"
 
 
@@ -67,7 +67,7 @@ cdef class Plan:
 
 
 def _done_after(list steps):
-    """Return for each of `steps` the places of saved values that no later one asks for."""
+    """Return for each of `steps` the indices of saved values that no later step uses."""
     cdef list done = []
     later = set()
     for _, _, places in reversed(steps):
@@ -104,17 +104,18 @@ def _add_what_is_derived(Rule rule, tuple wanted, dict needed):
 cdef class Rule:
     """The derivatives of one op: for each input a function ``(xp, g, ...) -> gradient``.
 
-    Beside the namespace `xp` and the gradient `g` of the output, a function names what it needs: inputs by
-    their names, ``out``, and parameters of the op. Just that is saved, and just for inputs that require
-    gradients. Free of charge is ``to_shape``, the shape of the input that the gradient is for. An op with any
-    number of inputs has one function, ``each``, which may ask for the place `i`.
+    `xp` is the namespace, `g` the gradient of the output. Further parameters name the values that the
+    function needs: inputs by their names, ``out``, and parameters of the op. The tape saves only these, and
+    only for inputs that require gradients. ``to_shape``, the shape of the input, needs no saved value. An op
+    with any number of inputs has one function, ``each``, which may have a parameter `i`, the index of the
+    input.
 
-    Parameters are constants to higher derivatives, but for those in `derived`: each has a rule of its own, as
-    of an op of the same inputs whose output is that parameter.
+    Higher derivatives treat parameters of the op as constants, except those in `derived`. Each of these has
+    its own rule, as an op with the same inputs whose output is that parameter.
 
-    Where one pass over the arrays gives several gradients, `together` does: ``(g, wanted, ...)``, with what
-    inputs want gradients, returns one for each input, None where it is not wanted. It computes on plain
-    arrays alone; derivatives that are recorded themselves are made of `functions`.
+    If one pass over the arrays computes several gradients, `together` does so. ``together(g, wanted, ...)``
+    returns a gradient for each input, or None for those that `wanted` excludes. It only handles plain arrays.
+    A recorded backward uses `functions`.
     """
 
     def __init__(self, str name, functions, dict derived=None, together=None):
@@ -126,7 +127,7 @@ cdef class Rule:
         self.plans = {}
 
     def input_names(self, count: int) -> list[str]:
-        """Return the names of `count` inputs."""
+        """Return the names of the first `count` inputs."""
         if "each" not in self.functions:
             return list(self.functions)
         names = []
@@ -135,7 +136,7 @@ cdef class Rule:
         return names
 
     def wanted(self, wanted: tuple) -> list:
-        """Return the places that are `wanted`, with their functions."""
+        """Return the indices of the `wanted` inputs, with their functions."""
         each = self.functions.get("each")
         listed = list(self.functions.values())
         if each is None and len(listed) < len(wanted):
@@ -151,14 +152,14 @@ cdef class Rule:
         return found
 
     def require_no_parameters(self) -> None:
-        """Raise an error if a derivative has other parameters than inputs and the output of the op."""
+        """Raise an error if a derivative needs anything but inputs and the output of the op."""
         for function in self.functions.values():
             for name in () if function is None else _arguments(function):
                 if name != "out" and name not in _FREE and name not in self.functions:
                     raise self.unknown(name)
 
     def unknown(self, str name) -> NotImplementedError:
-        """Return the error for a derivative with a parameter `name` that the op does not have."""
+        """Return the error for a derivative with an unknown parameter `name`."""
         return NotImplementedError(
             f"a derivative of the op {self.name!r} asks for {name!r}, which is no input of it and no "
             f"parameter. It may ask for {', '.join([*self.functions, 'out'])}. Pass what else it needs as a "
@@ -166,7 +167,7 @@ cdef class Rule:
         )
 
     cpdef Plan plan(self, tuple wanted):
-        """Return the plan if the `wanted` inputs require gradients."""
+        """Return the plan for the case that the `wanted` inputs require gradients."""
         plan = self.plans.get(wanted)
         if plan is None:
             plan = self.plans[wanted] = Plan(self, wanted)
@@ -182,10 +183,10 @@ cdef class Rule:
 
 
 def _no_gradient(_xp, _g):
-    """Represents the derivative of an input that has none."""
+    """The derivative of an input that has none."""
 
 
-@cython.trashcan(True)  # a graph may be a very long chain of nodes
+@cython.trashcan(True)  # a graph can be a very long chain of nodes
 cdef class Node:
     """One recorded op. It holds arrays and the nodes of its inputs, never tensors."""
 
@@ -213,7 +214,7 @@ cdef class Node:
         self.bytes_of_tuples = count
 
     def shares(self) -> list:
-        """Return the shares of the arrays that are kept for backward."""
+        """Return the shares of the arrays that are saved for backward."""
         saved = self.saved
         if isinstance(saved, Deferred):
             return saved.shares()
@@ -226,14 +227,14 @@ cdef class Node:
         return kept
 
     cpdef int save_output(self, object array, object share) except -1:
-        """Store the values of the output, and their share, where the plan wants them."""
+        """Save the output and its share at the index that the plan gives."""
         cdef Py_ssize_t place = self.plan.saves.index(len(self.next))
         self.saved = (*self.saved[:place], array, *self.saved[place + 1 :])
         self.holds = (*self.holds[:place], share, *self.holds[place + 1 :])
         return 0
 
     def moved_to(self, x: StorageReference) -> None:
-        """Note that the tensor with this history has moved everything to `x`."""
+        """Update the node after the tensor with this history moved everything to `x`."""
 
     def name(self) -> str:
         """Return the op's name, as in ``MultiplyBackward``."""
@@ -244,7 +245,7 @@ cdef class Node:
 
 
 cdef class Leaf(Node):
-    """The end of the graph at a leaf tensor. It has a weak reference to the tensor, so there is no cycle."""
+    """The end of the graph at a leaf tensor. It refers to the tensor weakly, to avoid a cycle."""
 
     def __init__(self, StorageReference x not None):
         array = <object>array_of(x)
@@ -253,7 +254,7 @@ cdef class Leaf(Node):
         self.home = ref(x)
 
     def tensor(self):
-        """Return the tensor whose gradient accumulates here; None if it is gone or no longer a leaf."""
+        """Return the tensor that accumulates the gradient, or None if it was freed or is no longer a leaf."""
         x = self.home()
         return x if x is not None and x._node is self else None
 
@@ -267,21 +268,21 @@ cdef class Leaf(Node):
 
 
 class Deferred:
-    """Replaces the saved values of a node, which are computed again when backward needs them."""
+    """Replaces the saved values of a node; backward computes them again when it needs them."""
 
     __slots__ = ()
 
     def restore(self, node: Node) -> None:
-        """Put the values into `node`."""
+        """Compute the values, and store them in `node`."""
         raise NotImplementedError
 
     def shares(self) -> list:
-        """Return the shares of the arrays that are kept for it."""
+        """Return the shares of the arrays that it keeps."""
         raise NotImplementedError
 
 
 cdef class Ticks:
-    """The number of ops until the next check for growing graphs, which is due when ``left`` is below 0."""
+    """The ops left until the next check for growing graphs, which is due when ``left`` is below 0."""
 
 
 ticks = Ticks()
@@ -305,14 +306,14 @@ def become_leaf(StorageReference x not None) -> None:
     x._node = Leaf(x)
 
 
-# Including the collector's header before each.
+# With the garbage collector's header.
 cdef int64_t _size_of_node = Node.__basicsize__ + 16
 cdef int64_t _size_of_tuple = tuple.__basicsize__ + 16
 cdef int64_t _size_of_item = tuple.__itemsize__
 
 
 cdef int64_t _bytes_of(object held) noexcept:
-    """Return the bytes of `held` if it is a tuple, rounded as Python's allocator does; 0 if it is empty."""
+    """Return the size of the tuple `held` as Python's allocator rounds it; 0 for other objects and ()."""
     if type(held) is not tuple or len(<tuple>held) == 0:
         return 0
     return (_size_of_tuple + len(<tuple>held) * _size_of_item + 15) // 16 * 16

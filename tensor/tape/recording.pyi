@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 from tensor._dtypes import Array
 from tensor.tape.nodes import Node, Rule
 
-if TYPE_CHECKING:  # Checkers then read the operations before the class that they make up.
+if TYPE_CHECKING:  # so that type checkers read the operations before the class that uses them
     from tensor._tensor import Tensor
 
 def complete(node: Node, out: Array, answer: Any) -> Node: ...

@@ -1,4 +1,4 @@
-"""Recording: creates the node of an op that was computed."""
+"""Recording: creation of the nodes of ops."""
 
 cimport numpy as cnp
 from cpython.ref cimport Py_DECREF, PyObject
@@ -27,7 +27,7 @@ cdef object recorder():
     cdef PyObject* found = NULL
     PyContextVar_Get(_grad_enabled, NULL, &found)
     answer = <object>found
-    Py_DECREF(answer)  # PyContextVar_Get gives a reference of our own
+    Py_DECREF(answer)  # PyContextVar_Get returns a new reference
     return answer
 
 
@@ -36,12 +36,13 @@ cdef inline object _node_of(object x):
 
 
 cdef int _save(object x, object array, list saved, list holds) except -1:
-    """Append the value of the operand `x`, whose array is `array`, and its share, or None."""
+    """Append the value of the operand `x` to `saved`, and its share (or None) to `holds`."""
     cdef Share share
     if is_tensor(x):
         share = take_snapshot(<TensorCore>x)
     elif isinstance(array, cnp.ndarray):
-        share = share_of(copy_array(<cnp.ndarray>array))  # the user's array: the user may write to it
+        # Copy the user's array, because the user may write to it.
+        share = share_of(copy_array(<cnp.ndarray>array))
     else:
         saved.append(array)
         holds.append(None)
@@ -81,14 +82,14 @@ cdef Node _counted(Node node, object shape, object dtype, object answer):
 
 
 def complete(Node node not None, cnp.ndarray out not None, answer) -> Node:
-    """Return the new `node` with the values of the output, counted and passed to the recorder `answer`."""
+    """Set the output's shape and dtype of the new `node`, count it, and pass it to the recorder."""
     return _complete(node, out, answer)
 
 
 cpdef Node record(Rule rule, object inputs, cnp.ndarray out, dict parameters):
     """Return the node of an op with `inputs` (tensors, arrays, numbers), or None if none is needed.
 
-    A parameter that is an array belongs to the node from now on; one that others may write to is passed as a
+    The node takes over parameters that are arrays. If other code may write to a parameter, pass it as a
     tensor.
     """
     cdef list nodes, wanted, saved, holds
@@ -99,7 +100,7 @@ cpdef Node record(Rule rule, object inputs, cnp.ndarray out, dict parameters):
     if not answer or not rule.is_differentiable or not _is_inexact(out):
         return None
     nodes, wanted = [], []
-    # Loops, not list comprehensions: in these, Cython 3.3 frees an item twice if memory is short.
+    # Loops, because in list comprehensions Cython 3.3 frees an item twice if memory is short.
     for x in inputs:
         node = _node_of(x)
         nodes.append(node)
@@ -123,7 +124,7 @@ cpdef Node record(Rule rule, object inputs, cnp.ndarray out, dict parameters):
                 saved.append(value)
                 holds.append(share_of(<cnp.ndarray>value) if isinstance(value, cnp.ndarray) else None)
         elif source == count:
-            saved.append(out)  # the tensor of `out` counts it
+            saved.append(out)  # the result tensor counts it
             holds.append(None)
         else:
             value = inputs[source]
@@ -144,9 +145,9 @@ cdef inline Plan _binary_plan(Rule rule, object before1, object before2):
 cdef Node _saving(
     Rule rule, Plan plan, tuple nexts, object x1, object x2, object a, object b, cnp.ndarray out
 ):
-    """Return a node with the values that `plan` saves of the operands of an op and of `out`.
+    """Return a node with the operands and the output that `plan` saves.
 
-    An `out` that is None is saved later, by ``save_output``.
+    If `out` is None, ``save_output`` saves it later.
     """
     cdef Node node = Node.__new__(Node)
     cdef list saved, holds
@@ -233,9 +234,9 @@ cdef Node record_view(Rule rule, TensorCore x, cnp.ndarray out, tuple saved):
 
 
 cdef Node record_after(Rule rule, object before, cnp.ndarray input, cnp.ndarray out):
-    """Return the node of an op whose one input never had a tensor. `before` is the node of the input.
+    """Return the node of an op whose only input has no tensor. `before` is the node of the input.
 
-    `input` is its array, which belongs to the node from now on; None if its derivative needs `out` alone.
+    The node takes over `input`, the array of the input; None if the derivative only needs `out`.
     """
     cdef list saved = [], holds = []
     cdef Plan plan
@@ -252,10 +253,10 @@ cdef Node record_after(Rule rule, object before, cnp.ndarray input, cnp.ndarray 
 
 
 cpdef int remember(Node node, object kernel, object inputs, dict parameters=None) except -1:
-    """In a budget, note in the new `node` that ``kernel(*arrays)`` of `inputs` computes its output again.
+    """In a budget, record in the new `node` that ``kernel(*arrays)`` of `inputs` computes its output again.
 
-    It must make the same bits, change nothing else, and depend on nothing that others may change, but for
-    tensors among the `parameters` of the op.
+    The kernel must return the same bits, have no side effects, and depend on no data that other code may
+    change, except for tensors among the `parameters` of the op.
     """
     if node is not None and node.recipe is not None:
         node.recipe.remember(node, kernel, inputs, parameters)
@@ -268,7 +269,7 @@ cpdef TensorCore wrap_recorded(cnp.ndarray out, Node node):
     cdef Buffer buffer
     if node is None:
         return wrap(out)
-    # With its array, which backward and the next ops will need.
+    # Create the buffer now: backward and the next ops need the array.
     buffer = new_buffer(out)
     x = new_tensor()
     lay(x, out, buffer)
