@@ -22,7 +22,7 @@ cdef bint fill(Births made) noexcept
 cdef Births take_one(PyObject* x)
 # Forget the birth of `x`, if it is noted.
 cdef void forget(PyObject* x) noexcept
-cdef void release_by(void (*let_go)(PyObject*) noexcept) noexcept
+cdef void release_by(void (*release)(PyObject*) noexcept) noexcept
 # Of this thread.
 cdef bint is_paused() noexcept
 cdef bint is_strict() noexcept

@@ -1,14 +1,14 @@
 # cython: language_level=3, auto_pickle=False
-"""New instances of another library's classes, noted when they are allocated.
+"""Record new instances of another library's classes when they are allocated.
 
-A class allocates its instances by a slot of its type object, ``tp_alloc``. While births are noted, that slot
-also notes the address of the new instance, and the scope that is current on its thread. A note takes some
-20 ns, and most instances are gone before the notes are read. They are read together with the garbage
-collector's list of young objects, which has only objects that are alive. So a note whose instance has gone is
-never followed: either nothing is at its address, or a later instance, which has its own note.
+A class allocates its instances with the slot ``tp_alloc`` of its type object. While births are recorded, this
+slot also stores a note: the address of the new instance, and the thread's current scope. A note takes some 20
+ns, and most instances are freed before the notes are read. Notes are read together with the garbage
+collector's list of young objects, which only contains living objects. So the note of a freed instance is
+never used: its address is free, or belongs to a later instance with its own note.
 
-An instance that C++ code makes for an object of its own, such as the gradient that an attribute returns, is
-no birth. `pass_over` names such attributes.
+If C++ code creates an instance for its own object, such as a gradient that an attribute returns, this is not
+a birth. `pass_over` registers such attributes.
 """
 
 cimport cython
@@ -23,10 +23,10 @@ from scopes.core.disposable cimport MemberList, current_scope_or_ended, outer_of
 
 cdef extern from *:
     """
-    // How many blocks of this thread ask to note births, and how often it has paused that.
+    // The number of open blocks of this thread that record births, and of pauses.
     static thread_local int scopes_births = 0;
     static thread_local int scopes_births_pauses = 0;
-    // How many open blocks of this thread ask to be strict.
+    // The number of open strict blocks of this thread.
     static thread_local int scopes_births_strict = 0;
 
     static allocfunc scopes_allocator_of(PyObject* kind) {
@@ -36,7 +36,7 @@ cdef extern from *:
         ((PyTypeObject*)kind)->tp_alloc = allocator;
     }
 
-    // An attribute in C whose values are no births: its definition, and that before it was exchanged.
+    // A C attribute whose values are not births: its new and its previous definition.
     typedef struct {
         PyGetSetDef definition;
         PyGetSetDef* before;
@@ -58,8 +58,8 @@ cdef extern from *:
             scopes_taken_over(value);
         return failed;
     }
-    // Exchange the definition of `descriptor`. What this returns lives as long as the process: another thread
-    // may be in a call through it.
+    // Replace the definition of `descriptor`. The result is never freed, because another thread may be in a
+    // call through it.
     static scopes_attribute* scopes_pass_over(PyObject* descriptor) {
         PyGetSetDescrObject* object = (PyGetSetDescrObject*)descriptor;
         scopes_attribute* made;
@@ -127,16 +127,16 @@ cdef void forget(PyObject* x) noexcept:
     _notes.erase(<size_t>x)
 
 
-cdef void release_by(void (*let_go)(PyObject*) noexcept) noexcept:
-    """Call ``let_go(x)`` for each value that a C attribute has taken over."""
+cdef void release_by(void (*release)(PyObject*) noexcept) noexcept:
+    """Call ``release(x)`` for each value that is assigned to a registered C attribute."""
     global scopes_taken_over
-    scopes_taken_over = let_go
+    scopes_taken_over = release
 
 
 def begin(kinds):
-    """Note births of instances of `kinds`; tell whether that is possible for all of them.
+    """Record births of instances of `kinds`, and return whether that is possible for all of them.
 
-    Each thread asks for its own births with `note`.
+    Each thread turns recording on for itself with `note`.
     """
     global _is_watching
     _is_watching = True
@@ -144,7 +144,7 @@ def begin(kinds):
 
 
 def watch(kind):
-    """Note births of instances of `kind` too, until `end`; tell whether that is possible."""
+    """Record births of instances of `kind` too, until `end`, and return whether that is possible."""
     cdef allocfunc allocator = scopes_allocator_of(<PyObject*>kind)
     if _is_watching and allocator == PyType_GenericAlloc:
         scopes_set_allocator(<PyObject*>kind, _allocate)
@@ -166,9 +166,9 @@ def end():
 
 
 def pass_over(descriptor):
-    """Let no value of an attribute in C be a birth, from now on; tell whether that is possible.
+    """Exclude values of a C attribute from births, and return whether that is possible.
 
-    What is assigned to the attribute belongs to the object from then on.
+    A value that is assigned to the attribute belongs to the object from then on.
     """
     if descriptor not in _passed_over:
         if scopes_pass_over(<PyObject*>descriptor) is NULL:
@@ -178,19 +178,19 @@ def pass_over(descriptor):
 
 
 def note(int change):
-    """Begin (1) or stop (-1) noting births on this thread. Calls nest."""
+    """Begin (1) or stop (-1) recording births on this thread. Calls nest."""
     global scopes_births
     scopes_births += change
 
 
 def pause(int change):
-    """Pause (1) or resume (-1) noting births on this thread. Calls nest."""
+    """Pause (1) or resume (-1) recording births on this thread. Calls nest."""
     global scopes_births_pauses
     scopes_births_pauses += change
 
 
 def suspend(bint is_suspended):
-    """Pause or resume noting births on all threads."""
+    """Pause or resume recording births on all threads."""
     global _is_suspended
     _is_suspended = is_suspended
 
@@ -211,10 +211,10 @@ cdef bint is_strict() noexcept:
 
 @cython.final
 cdef class Births:
-    """The births noted between two calls of `fill`."""
+    """The births recorded between two calls of `fill`."""
 
     cdef MemberList scope_of(self, PyObject* x):
-        """Return the scope of the birth of `x`, None if none is noted or the scope has no successor."""
+        """Return the scope of the birth of `x`; None if there is no note or no open scope."""
         cdef MemberList scope
         found = self.notes.find(<size_t>x)
         if found == self.notes.end():
@@ -234,9 +234,9 @@ cdef Births new_births():
 
 
 cdef bint fill(Births made) noexcept:
-    """Put the births since the last call into `made`, which is new; tell whether there are any.
+    """Move the births since the last call into the new `made`, and return whether there are any.
 
-    No other code runs meanwhile, not even the garbage collector.
+    It runs no other code, not even the garbage collector.
     """
     global _scopes, _last_scope
     if _notes.empty():
@@ -248,7 +248,7 @@ cdef bint fill(Births made) noexcept:
 
 
 cdef Births take_one(PyObject* x):
-    """Return the birth of `x` alone; None if it is not noted."""
+    """Return the birth of `x` only; None if there is no note."""
     found = _notes.find(<size_t>x)
     if found == _notes.end():
         return None

@@ -1,8 +1,8 @@
 # cython: language_level=3, auto_pickle=False
 """Calls with their own scope, scopes of generators, and calls whose errors hold no memory.
 
-Compiled: no interrupt comes between the beginning of a scope and the block that ends it, and no frame of the
-call itself is in a traceback.
+This module is compiled. So no interrupt comes between the beginning of a scope and the block that ends it,
+and tracebacks have no frame of the call itself.
 """
 
 from functools import update_wrapper
@@ -23,8 +23,8 @@ def call_in_scope(name, function, tuple args, dict kwargs):
 def clearing(function):
     """Wrap `function` so that the tracebacks of its errors hold no operands and no partial results.
 
-    The frames of this library in its traceback are cleared; those of users in between keep their locals. The
-    error of a call that does not fit the parameters says what to write.
+    The frames of this library in the traceback are cleared; users' frames keep their locals. If the arguments
+    do not fit the parameters, the error says what to write.
     """
     def call(*args, **kwargs):
         try:
@@ -41,14 +41,14 @@ def clearing(function):
 
 
 cdef class SuspendableScope(DisposeScope):
-    """The scope of a generator. It is current only while the generator runs, not while its consumer runs."""
+    """Scope of a generator, which is current only while the generator runs, not while its consumer runs."""
 
     # The scope that was current inside at the last yield. None: this scope itself.
     cdef MemberList innermost
 
     def suspend(self, item):
         """Leave the generator: restore the consumer's scope and give it `item`."""
-        cdef MemberList _before = self.innermost  # as told at `outer_of`
+        cdef MemberList _before = self.innermost  # see `outer_of`
         cdef MemberList outer = outer_of(self)
         cdef MemberList scope = current_scope()
         self.innermost = None if scope is self or scope is outer else scope
@@ -59,7 +59,7 @@ cdef class SuspendableScope(DisposeScope):
 
     def resume(self):
         """Enter the generator again. The consumer may be in another scope, task or thread now."""
-        cdef MemberList _before = self.outer  # as told at `outer_of`
+        cdef MemberList _before = self.outer  # see `outer_of`
         self.outer = current_scope()
         make_current(self if self.innermost is None else self.innermost)
 
@@ -67,6 +67,6 @@ cdef class SuspendableScope(DisposeScope):
         try:
             DisposeScope.__exit__(self, kind, error, traceback)
         finally:
-            # Whatever the generator has left open: its end, perhaps by the collector, at any moment, changes
-            # nothing for its consumer.
+            # Restore the consumer's scope even if the generator left scopes open. The collector may end it at
+            # any moment.
             make_current(outer_of(self))

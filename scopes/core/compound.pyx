@@ -1,5 +1,5 @@
 # cython: language_level=3, auto_pickle=False
-"""A disposable made of others, such as a packed sequence of tensors. Only the whole is a scope's member."""
+"""A disposable made of others, such as a packed sequence of tensors. Scopes only own the whole."""
 
 cimport cython
 
@@ -12,12 +12,12 @@ from scopes.core.disposable import step_lock as _step_lock
 # The collector must not clear the parts, because `__dealloc__` reads them. Cycles are broken at the parts.
 @cython.no_gc_clear
 cdef class Compound(Disposable):
-    """Base of disposables made of others, its parts, which live and end with it.
+    """Base class of disposables that consist of other disposables, their parts.
 
-    The parts leave their scopes, which counts as detached where there was one. From then on they follow the
-    compound: its disposal disposes them, and counts them as disposed in a scope if it was in one. When its
-    last reference goes, parts that somebody still holds become members of the scope where it was; no counter
-    moves.
+    The parts are detached from their scopes, which counts as detached. Then the compound owns them: its
+    disposal disposes them, and counts them as disposed in a scope if a scope owned the compound. If the last
+    reference to the compound goes, parts with other references become members of its scope. No counter
+    changes then.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ cdef class Compound(Disposable):
             x = <Disposable>self.parts[i]
             if x.counters is not None and x.link.owner is NULL:
                 x.link.was_in = self.link.was_in
-                x.scope = self.scope  # None, or what has ended
+                x.scope = self.scope  # None, or the ended scope
             try:
                 dispose_one(x)
             except BaseException as error:

@@ -1,5 +1,5 @@
 # cython: language_level=3, auto_pickle=False
-"""Finding disposables inside lists, dicts, modules, and the attributes of any other object."""
+"""Find disposables in lists, dicts, modules, and attributes of other objects."""
 
 from cpython.buffer cimport PyObject_CheckBuffer
 from cpython.object cimport PyObject_GenericGetDict
@@ -22,17 +22,17 @@ cdef dict _holders = {}
 
 
 def add_holder(kind, held):
-    """Search instances of `kind` too from now on: the objects that ``held(x)`` returns."""
+    """Search instances of `kind` too: ``held(x)`` returns the objects in them."""
     _holders[kind] = held
 
 
 cpdef bint is_disposable(x):
-    """Tell whether instances of `x`'s class have ``dispose()``; a class itself is no disposable."""
+    """Return whether instances of `x`'s class have ``dispose()``; a class itself is no disposable."""
     return isinstance(x, Disposable) or callable(getattr(type(x), "dispose", None))
 
 
 cpdef bint is_closable(x):
-    """Tell whether instances of `x`'s class have ``close()``."""
+    """Return whether instances of `x`'s class have ``close()``."""
     return callable(getattr(type(x), "close", None))
 
 
@@ -41,7 +41,7 @@ cdef tuple _CLOSED = (
     type, ModuleType, FunctionType, BuiltinFunctionType, MethodType, GeneratorType, Iterator, BaseException,
     Enum,
 )
-# The most objects in attributes that one walk looks at.
+# The most objects in attributes that one walk visits.
 cdef Py_ssize_t _MOST = 100_000
 
 MANY = (
@@ -103,16 +103,15 @@ cdef list _attributes_of(x):
 
 
 cpdef list find(objects, wanted, bint inside):
-    """Return all that is `wanted` in any nesting of containers and objects, each once, in order.
+    """Return all objects `x` with ``wanted(x)`` in nested containers and objects, each once, in order.
 
-    With `inside`, what a found object holds itself is looked through too: a module tells that by
-    ``__disposables__()``, which returns disposables, or containers of them. The walk keeps its own stack, so
-    that neither depth nor cycles matter.
+    With `inside`, the walk also searches the found objects: a module returns its disposables, or containers
+    of them, by ``__disposables__()``. The walk has its own stack, so depth and cycles do not matter.
 
     Raises
     ------
     TypeError
-        For an iterator among `objects` or in containers of them, which the walk would use up.
+        For an iterator in `objects` or in their containers, because the walk would exhaust it.
     """
     cdef _Search search = _Search.__new__(_Search)
     return search.run(list(objects), wanted, inside)
@@ -133,7 +132,7 @@ cdef list find_in(tuple objects, wanted, bint inside, call):
 
 
 cdef bint _is_opaque(x):
-    """Tell whether a user may expect tensors in `x`, although its class does not show that it holds any."""
+    """Return whether a user may expect tensors in `x`, although its class does not show that it holds any."""
     kind = type(x)
     return not (
         kind.__module__ in ("builtins", "collections")
@@ -169,7 +168,7 @@ cdef class _Search:
             if type(x) in _PLAIN or id(x) in seen:
                 continue
             seen[id(x)] = x
-            if type(x) is GeneratorType and self.outside < 0:  # it has close(), and is meant as its items
+            if type(x) is GeneratorType and self.outside < 0:  # it has close(), but the user means its items
                 _refuse(x)
             if wanted(x):
                 found.append(x)
@@ -240,7 +239,7 @@ cdef list _held(x):
             return None
         try:
             held = list(x)
-        except NotImplementedError:  # a class that only looks like a collection
+        except NotImplementedError:  # a class that only pretends to be a collection
             held = []
     elif isinstance(x, Iterator) and not is_closable(x):
         _refuse(x)
@@ -251,12 +250,12 @@ cdef list _held(x):
 
 
 cdef bint _is_estimator(kind):
-    """Tell whether a class has the two methods of estimators in scikit-learn, whose state is attributes."""
+    """Return whether a class has the two methods of estimators in scikit-learn, whose state is attributes."""
     return callable(getattr(kind, "get_params", None)) and callable(getattr(kind, "set_params", None))
 
 
 cdef bint _is_array(x):
-    """Tell whether `x` is a collection of plain values: bytes, a buffer, an array of another library."""
+    """Return whether `x` is a collection of plain values: bytes, a buffer, an array of another library."""
     return PyObject_CheckBuffer(x) or hasattr(type(x), "__array__")
 
 

@@ -1,8 +1,8 @@
 # cython: language_level=3, auto_pickle=False
 """Exact counts of objects created, disposed, attached and detached, by type and creating thread.
 
-Each pair of a type and a thread has one block of atomic counters, which its objects hold from birth to death.
-So counting takes no lock, and a finalizer may count on any thread at any moment.
+Each pair of a type and a thread has one block of atomic counters. An object refers to its block from creation
+to end. So counting takes no lock, and a finalizer may count on any thread at any time.
 """
 
 cimport cython
@@ -19,11 +19,11 @@ cdef extern from *:
 
     namespace {
 
-    // One for each thread that ever counted. Unlike a thread's ident it is never used again: its address
-    // lives as long as the thread, a block or a view refers to it.
+    // One entry for each thread that ever counted. Unlike a thread's ident, its address is not reused while
+    // the thread, a block or a view refers to it.
     struct thread_entry {
         std::atomic<std::int64_t> shares{1};
-        // Views that somebody holds; while there are any, the thread's blocks are kept apart.
+        // The number of existing views. While there are any, the thread's blocks are not merged.
         std::atomic<std::int64_t> views{0};
         std::atomic<bool> has_ended{false};
     };
@@ -34,11 +34,11 @@ cdef extern from *:
         }
     }
 
-    // Raised by reset(): blocks found under another number are old.
+    // Incremented by reset(). Blocks of another generation are old.
     std::atomic<std::uint64_t> generation{1};
 
-    // Which block this thread used last. Apart from `thread_blocks`, since what needs no constructor is read
-    // without a guard: it is read at each creation.
+    // The block that this thread used last. Each creation reads it. It is not part of `thread_blocks`,
+    // because a thread_local without a constructor is read without a guard.
     struct last_used {
         PyTypeObject* type;
         PyObject* block;
@@ -46,8 +46,7 @@ cdef extern from *:
     };
     thread_local last_used last{nullptr, nullptr, 0};
 
-    // This thread's blocks by type; borrowed from the list of all blocks, which keeps those of living
-    // threads.
+    // This thread's blocks by type: borrowed references. The list of all blocks owns them.
     struct thread_blocks {
         thread_entry* entry = new thread_entry;
         std::uint64_t of_generation = 0;
@@ -61,7 +60,7 @@ cdef extern from *:
     };
     thread_local thread_blocks mine;
 
-    // By type: the block that sums up those of ended threads. Borrowed from the list of all blocks.
+    // For each type, the block with the sums of ended threads: borrowed references.
     std::unordered_map<PyTypeObject*, PyObject*> retired;
 
     inline PyObject* last_block(PyTypeObject* type) {
@@ -166,7 +165,7 @@ cdef Counters _find(type kind):
 
 
 cdef int _retire() except -1:
-    """Merge the blocks of ended threads whose objects are all gone, because these blocks no longer change."""
+    """Merge the blocks of ended threads without living objects: these blocks no longer change."""
     global _retire_at
     cdef Py_ssize_t i = 0
     cdef Counters block, total
@@ -182,7 +181,7 @@ cdef int _retire() except -1:
             give_back(block.thread)
             block.thread = NULL
             continue
-        # No Python code runs from here on, so that no other reader counts a block twice or misses one.
+        # From here on no Python code runs, so no other reader counts a block twice or misses one.
         total = <Counters>found
         total.created_in.fetch_add(block.created_in.load())
         total.created_outside.fetch_add(block.created_outside.load())
@@ -201,7 +200,7 @@ cdef int _retire() except -1:
 
 
 cdef class CountingThread:
-    """Represents the thread that created it. While it exists, the counts of that thread stay separate."""
+    """Handle of the thread that created it. While it exists, the counts of the thread are not merged."""
 
     cdef void* entry
 
@@ -214,11 +213,11 @@ cdef class CountingThread:
         give_back(self.entry)
 
     def __reduce__(self):
-        raise TypeError("the figures of a thread can't be copied or pickled: pass on their snapshot()")
+        raise TypeError("the figures of a thread can't be copied or pickled: use their snapshot()")
 
 
 def total(kind, CountingThread thread):
-    """Return the figures of all objects created as `kind` or a subclass, by `thread`; None means any.
+    """Return the counts of all objects of `kind` or a subclass, created by `thread`; None for all.
 
     Returns
     -------
@@ -232,7 +231,7 @@ def total(kind, CountingThread thread):
         # A metaclass may define `__subclasscheck__`.
         if kind is None or issubclass(block.kind, kind):
             chosen.append(block)
-    # No Python code runs during the sum, so the counts belong to one moment.
+    # No Python code runs during the sum, so all counts are of the same moment.
     cdef int64_t created_outside = 0, disposed_outside = 0, created_in = 0, disposed_in = 0
     cdef int64_t attached = 0, detached = 0, finalized = 0
     cdef Py_ssize_t i
@@ -254,7 +253,7 @@ def block_count():
 
 
 def reset():
-    """Use new blocks from now on. Older objects count in the old blocks, which are no longer read."""
+    """Start new blocks. Older objects count in the old blocks, which are no longer read."""
     global _blocks
     begin_generation()
     _blocks = []

@@ -1,18 +1,18 @@
 # cython: language_level=3, auto_pickle=False
 """The base class of scope members, the list of members, and the registration of new ones.
 
-A scope never keeps a member alive. Its list is a ring of raw pointers through the members themselves, so that
-entering, leaving and moving take constant time and no memory. Two rules keep the pointers right:
+A scope never keeps a member alive. Its list is an intrusive ring of raw pointers, so entering, leaving and
+moving take constant time and no memory. Two rules keep the pointers valid:
 
 - A member leaves the list in ``__dealloc__``, before its memory goes.
 - A pointer from the list becomes a reference through ``promoted()`` alone, which leaves those alone whose
   deallocation has begun: before ``__dealloc__`` of the base runs, finalizers of a subclass's slots and of
   other objects in a chain of deallocations may run any code, and find the list as it was.
 
-Every change of state (entering, leaving, moving, counting) stands in one stretch of C code that runs no
-Python code, between the last look at the state and its change. The GIL makes that one step. On a
-free-threaded interpreter, for which these modules do not declare themselves ready, one lock does:
-`step_lock`; one for all, since a move changes two lists and a member.
+Every change of state (entering, leaving, moving, counting) is C code that runs no Python code between the
+last check and the change. So it is one step under the GIL. On a free-threaded interpreter, which these
+modules do not declare support for, the lock `step_lock` makes it one step. There is one lock for all objects,
+because a move changes two lists and a member.
 """
 
 cimport cython
@@ -34,11 +34,12 @@ cdef extern from "scopes/core/references.h":
 step_lock = object()
 cdef object _step_lock = step_lock
 
-# The current scope of each thread and task. It may have ended in another context; then readers look outward.
+# The current scope of each thread and task. It may have ended in another context: then readers use the
+# enclosing scope.
 current = PyContextVar_New("current_dispose_scope", <PyObject*>None)
 cdef object _current = current
 
-# Receives the events: births, ends and scopes. None: there is no observer.
+# The object that receives events: births, ends and scopes; or None.
 cdef object _observer = None
 
 cdef Py_ssize_t _limited_count = 0
@@ -47,10 +48,10 @@ cdef bint _is_watched = False
 
 
 def set_observer(observer):
-    """Tell `observer` from now on what happens; None: tell nobody.
+    """Set the object that receives events; None for no observer.
 
-    It has ``created(x, scope)``, ``ended(x, how)``, ``written(x)``, ``opened(scope)`` and ``closed(scope)``.
-    Each is called on the thread where something happens, when it has happened.
+    Its methods are ``created(x, scope)``, ``ended(x, how)``, ``written(x)``, ``opened(scope)`` and
+    ``closed(scope)``. Each is called after the event, on the thread of the event.
     """
     global _observer
     _observer = observer
@@ -144,7 +145,7 @@ cdef void unlink(Link* link) noexcept nogil:
 
 
 cdef void link_newest(Disposable x, MemberList scope) noexcept:
-    """Append `x`, which is in no list, at the newest end."""
+    """Append `x`, which is in no list, as the newest member."""
     cdef Link* ring = &scope.members.ring
     cdef Link* link = &x.link
     link.older = ring.older
@@ -173,9 +174,9 @@ cdef Disposable promoted(PyObject* x):
 
 
 cdef MemberList outer_of(MemberList scope):
-    """Return the nearest open scope outward. Dropping those in between may run Python code."""
-    # Held to the end, as everywhere: the last reference to a scope may run Python code, and a field is not
-    # set before it has dropped what it held.
+    """Return the nearest enclosing open scope. Dropping the ended ones may run Python code."""
+    # Keep references to the end of the function, here and elsewhere: dropping the last reference to a scope
+    # may run Python code, and would do so before an assignment to a field is complete.
     cdef MemberList _before = scope.outer
     cdef MemberList outer = scope.outer
     while outer is not None and not outer.members.is_open:
@@ -258,7 +259,7 @@ cdef int register_as(Disposable x, type kind, bint is_owned) except -1:
         return 0
     if _is_watched:
         return _register_watched(x, kind, is_owned, True)
-    # First the steps that may run Python code: the rest happens at once.
+    # First the steps that may run Python code. The rest is one step.
     cdef Counters counters = counters_of(kind)
     cdef MemberList scope = current_scope() if is_owned else None
     _enter(x, counters, scope)
@@ -293,7 +294,7 @@ cdef int _register_watched(Disposable x, type kind, bint is_owned, bint is_limit
 
 
 cdef inline void _enter(Disposable x, Counters counters, MemberList scope) noexcept:
-    """Count the new `x`, and let `scope` own it."""
+    """Count the new `x`, and add it to `scope`."""
     with cython.critical_section(_step_lock):
         x.link.is_registered = True
         scopes_enable_try_incref(<PyObject*>x)
@@ -307,9 +308,9 @@ cdef inline void _enter(Disposable x, Counters counters, MemberList scope) noexc
 
 
 def register(Disposable x not None, *, bint is_owned=True):
-    """Count the new object `x` and let the current scope own it; the last step of its creation.
+    """Count the new object `x` and add it to the current scope, as the last step of its creation.
 
-    ``Disposable.__init__`` does that. This is for classes that make objects past their ``__init__``.
+    ``Disposable.__init__`` does this. Call it in classes that create objects without ``__init__``.
 
     With ``is_owned=False`` no scope owns it.
 
@@ -339,7 +340,7 @@ cdef void hand_over_count(Disposable giver, Disposable taker) noexcept:
 
 
 cdef bint hand_over_place(Disposable giver, Disposable taker) noexcept:
-    cdef MemberList _before = taker.scope  # as told at `outer_of`
+    cdef MemberList _before = taker.scope  # see `outer_of`
     cdef MemberList scope = owner_of(giver)
     cdef Link* link = &taker.link
     if scope is None or taker.counters is None or giver is taker:
@@ -394,23 +395,22 @@ cdef int dispose_one(Disposable x) except -1:
     return 0
 
 
-# The collector must not take `scope` away while this is linked there: it would break no cycle (a scope does
-# not hold its members), and could end the list before `__dealloc__` leaves it.
+# The collector must not clear `scope` while this is in its list. That would break no cycle, because a scope
+# does not refer to its members, and could free the list before `__dealloc__` leaves it.
 @cython.no_gc_clear
 cdef class Disposable:
-    """Base of disposables: objects whose memory is given back by ``dispose()``, or by their scope.
+    """Base class of disposables: objects whose memory ``dispose()`` or their scope releases.
 
-    The scope that is current when the object is made becomes its *owner*: it disposes the object when it
+    The scope that is current at the creation of an object becomes its *owner*: it disposes the object when it
     ends. Scopes do not keep such objects alive, and statistics count them.
 
-    To make a class of your own: derive from this, keep what the object holds in attributes, call
-    ``super().__init__()`` as the last line of ``__init__``, and give everything back in ``_release``, which
-    is called once, however the object is disposed. An object whose last reference goes is counted as
-    finalized; ``_release`` is then not called, since its attributes are freed with it. If that is not
-    enough, write ``__del__ = Disposable._finalize`` in the class.
+    A subclass stores its resources in attributes, calls ``super().__init__()`` as the last line of
+    ``__init__``, and releases the resources in ``_release``. The disposal calls ``_release`` once. An object
+    whose last reference goes counts as finalized. ``_release`` is not called then, because its attributes are
+    freed with it. If that is not enough, write ``__del__ = Disposable._finalize`` in the class.
 
-    A class that can't derive from this needs only a method ``dispose()`` or ``close()``: attach its objects
-    to a scope, which holds them and calls the method when it ends.
+    A class that can't derive from this only needs a method ``dispose()`` or ``close()``. Attach its objects
+    to a scope, which keeps them alive and calls the method when it ends.
 
     Examples
     --------
@@ -465,7 +465,7 @@ cdef class Disposable:
 
     def _finalize(self):
         """Dispose this from ``__del__``; it counts as finalized."""
-        cdef MemberList _scope = self.scope  # as told at `outer_of`
+        cdef MemberList _scope = self.scope  # see `outer_of`
         if self.counters is not None:
             self.retire()
             self.scope = None
@@ -488,9 +488,9 @@ cdef class Disposable:
         return id(self), 0
 
     def _keeps(self, seen):
-        """Yield what ``_footprint`` returns, for all memory that this keeps; go past nothing in `seen`.
+        """Yield results of ``_footprint`` for all memory that this keeps alive. Skip objects in `seen`.
 
-        A recorded operation that this keeps is put into `seen`, and yielded with None instead of bytes.
+        A recorded operation is added to `seen`, and yielded with None instead of bytes.
         """
         return (self._footprint(),)
 
@@ -545,7 +545,7 @@ cdef class Disposable:
         return scope if scope is not None and not scope.members.is_open else None
 
     def detach_from_dispose_scope(self):
-        """Leave the owning scope: no scope will dispose this from now on.
+        """Detach this from its scope, so that no scope disposes it.
 
         Examples
         --------
@@ -562,7 +562,7 @@ cdef class Disposable:
         return self
 
     def move_to_outer_dispose_scope(self):
-        """Move to the scope around the owning one; without an owner nothing happens.
+        """Move to the scope that encloses the owner. Without an owner, nothing happens.
 
         Examples
         --------
@@ -580,14 +580,14 @@ cdef class Disposable:
         return self
 
     def move_to_other_dispose_scope(self, other):
-        """Move to `other`, or to the owner of `other`; None detaches. What has no owner is attached there.
+        """Move to the scope `other`, or to the owner of `other`; None detaches. Without an owner, attach.
 
         Raises
         ------
         ScopeDisposedError
             If the scope `other` has ended.
         TensorDisposedError
-            If this is disposed, so that there is nothing to attach.
+            If this is disposed.
 
         Examples
         --------
@@ -614,6 +614,6 @@ cdef class Disposable:
         return self
 
 
-# The offset in bytes of the link in an object: so a link needs no pointer to its object.
+# The offset of the link in an object, in bytes, so that a link needs no pointer to its object.
 cdef Disposable _example = Disposable.__new__(Disposable)
 cdef Py_ssize_t _place_of_link = <char*>&_example.link - <char*><PyObject*>_example

@@ -1,9 +1,9 @@
 # cython: language_level=3, auto_pickle=False
 """A lock around calls that an interrupt never leaves locked.
 
-``with lock:`` can be interrupted when the lock is taken and its block not entered (Python 3.14 looks for
-signals there), and the lock is held for good then. Compiled code is interrupted only inside what it calls: in
-the wait, which then takes no lock, and in the guarded function, after which it is released.
+An interrupt can hit ``with lock:`` after the lock is taken and before the block is entered (Python 3.14
+checks for signals there). Then the lock is never released. Compiled code can only be interrupted inside its
+calls: in the wait, which then takes no lock, or in the guarded function, after which the lock is released.
 """
 
 cimport cython
@@ -47,7 +47,7 @@ cdef class Guard:
         return self.lock
 
     def is_held_here(self):
-        """Tell whether this thread is inside a call."""
+        """Return whether this thread is inside a call."""
         return self.generation == _generation and self.owner == PyThread_get_thread_ident()
 
     def run(self, function, *arguments):
@@ -64,9 +64,9 @@ cdef class Guard:
             lock.release()
 
     def run_if_free(self, function, double patience=0.0):
-        """Call `function`, and tell whether it was called: not inside a call of this thread.
+        """Call `function` unless a thread is inside a call, and return whether it was called.
 
-        For a call of another thread it waits `patience` seconds at most.
+        It waits at most `patience` seconds for a call of another thread, and not for one of this thread.
         """
         lock = self.fresh_lock()
         if self.owner == PyThread_get_thread_ident():

@@ -1,9 +1,9 @@
 # cython: language_level=3, auto_pickle=False
 """Limits of the bytes and members of a scope and the scopes inside it.
 
-What is owned is counted when it seems too much, not at each change: a member that goes tells nobody. Until
-then a bound is kept, to which each newcomer adds. The bound and the members change in C code that runs no
-Python code, so no other thread sees one without the other.
+Members are only counted when a limit may be exceeded, because a member that ends does not update the limits.
+Between counts there is an upper bound, to which each new member adds. The bound and the members change in C
+code that runs no Python code, so no other thread sees one change without the other.
 """
 
 import gc
@@ -22,13 +22,13 @@ cdef object _refusal = None
 
 
 def describe_limits_by(parse_size, refusal):
-    """Let ``parse_size(limit, name)`` read limits, and ``refusal(...)`` make the error of one exceeded."""
+    """Register the functions that parse a size, and that create the error of an exceeded limit."""
     global _parse_size, _refusal
     _parse_size, _refusal = parse_size, refusal
 
 
 def limits_of(name, limit, max_members):
-    """Return the limits that a scope is opened with."""
+    """Return the `Limits` for a new scope."""
     cdef Limits made = Limits.__new__(Limits)
     made.name = name
     made.most_bytes = made.most_members = _NONE

@@ -1,5 +1,5 @@
 # cython: language_level=3, auto_pickle=False
-"""Members that a scope borrows for a block, and that return to their owners."""
+"""Lend members to a scope for a block."""
 
 from libcpp.atomic cimport memory_order_relaxed
 
@@ -35,7 +35,7 @@ cdef class Loan:
             counters.append(counters_of(type(thing)) if isinstance(x, Held) else None)
             owners.append(owner_of_disposable(x))
         if not self.borrower.members.is_open:
-            self.borrower.raise_ended("asked to borrow")
+            self.borrower.raise_ended("used to borrow objects")
         if self.borrower.limits is not None:
             make_room_for_all(self.borrower.limits, members)
         for i in range(len(members)):
@@ -67,7 +67,7 @@ cdef class Loan:
                 continue
             counters = [counters_of(type(x.subject()))] if isinstance(x, Held) else [None]
             if owner is None:
-                self.borrower.let_go([x], counters)
+                self.borrower.release_members([x], counters)
             else:
                 if owner.held is None:
                     owner.held = set()

@@ -10,6 +10,6 @@ cdef class OwningList(MemberList):
     cdef int take_over(self, list members, list counters) except -1
     cdef int hold(self, list members) except -1
     # Detach the `members` of this scope: no scope owns them then.
-    cdef void let_go(self, list members, list counters) noexcept
+    cdef void release_members(self, list members, list counters) noexcept
     # Move the `members` of this scope to `target`.
     cdef int hand_over(self, list members, OwningList target) except -1

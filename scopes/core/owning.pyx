@@ -1,7 +1,7 @@
 # cython: language_level=3, auto_pickle=False
-"""How members come to a scope, and how they leave it: the part of a scope that changes owners.
+"""Change the owner of members: the part of a scope that attaches, moves and detaches.
 
-``disposable.pyx`` says how members are linked, and what makes each change one step.
+``disposable.pyx`` explains the list of members, and why each change is one step.
 """
 
 cimport cython
@@ -19,7 +19,7 @@ from scopes.core.resources import may_be_owned
 
 
 cdef class OwningList(MemberList):
-    """The members of a scope, and the changes of their owner; made as a `DisposeScope` alone."""
+    """Base class of `DisposeScope`: its members, and changes of their owner."""
 
     cdef int raise_ended(self, what) except -1:
         raise ScopeDisposedError(
@@ -33,18 +33,19 @@ cdef class OwningList(MemberList):
         cdef Py_ssize_t i
         cdef Disposable x
         cdef Counters counter
-        # Owners so far: let go of at the very end, for their last references may run Python code.
+        # The previous owners. Release them at the very end, because dropping a last reference may run Python
+        # code.
         cdef list before = [None] * len(members)
         if self.held is None:
             self.held = set()
         with cython.critical_section(_step_lock):
             if not self.members.is_open:
                 self.raise_ended("attached to")
-            # First what may fail.
+            # First the checks that may fail.
             for i in range(len(members)):
                 x = <Disposable>members[i]
                 if x.counters is None and not isinstance(x, Held):
-                    raise_disposed(x)  # on another thread, just now
+                    raise_disposed(x)  # another thread has just disposed it
             self.hold(members)
             for i in range(len(members)):
                 x = <Disposable>members[i]
@@ -97,8 +98,8 @@ cdef class OwningList(MemberList):
         if not self.members.is_open:
             if may_have_ended:
                 return 0
-            self.raise_ended("asked to give something away")
-        # Most often it is a single tensor, and a search takes longer than the move.
+            self.raise_ended("used to move objects")
+        # Usually `xs` is a single tensor, and a search would take longer than the move.
         if len(xs) == 1 and isinstance(xs[0], Disposable) and not hasattr(type(xs[0]), "__disposables__"):
             members, counters = [xs[0]], [None]
         else:
@@ -108,7 +109,7 @@ cdef class OwningList(MemberList):
                     members.append(member)
                     counters.append(counters_of(type(x)) if isinstance(member, Held) else None)
                     holds = holds or isinstance(member, Held)
-        while True:  # the steps that may run Python code, until none is left
+        while True:  # repeat the steps that may run Python code until nothing changes
             if outward:
                 target = outer_of(self)
             if target is not None and target.limits is not None and target is not admitted:
@@ -122,16 +123,16 @@ cdef class OwningList(MemberList):
             if not self.members.is_open:
                 if may_have_ended:
                     return 0
-                self.raise_ended("asked to give something away")
+                self.raise_ended("used to move objects")
             if target is None:
-                self.let_go(members, counters)
+                self.release_members(members, counters)
             elif not target.members.is_open:
                 (<OwningList>target).raise_ended("moved to")
             else:
                 self.hand_over(members, <OwningList>target)
         return 0
 
-    cdef void let_go(self, list members, list counters) noexcept:
+    cdef void release_members(self, list members, list counters) noexcept:
         """Detach the `members` of this scope: no scope owns them then."""
         cdef Py_ssize_t i
         cdef Disposable x

@@ -1,5 +1,5 @@
 # cython: language_level=3, auto_pickle=False
-"""Resources of the user in a scope, and ``close()`` methods that raise.
+"""Resources of the user in a scope, and the errors of disposals.
 
 Anything with ``dispose()`` or ``close()`` may be attached to a scope, which then keeps it alive.
 """
@@ -18,24 +18,25 @@ from scopes.core.foreign cimport foreign_for, foreign_of, is_foreign
 from scopes.core.disposable import step_lock as _step_lock
 from scopes.core.errors import TensorDisposedError
 
-# The address of a resource -> its `Held`; both are borrowed. An entry is removed with its `Held`.
+# Maps the address of a resource to its `Held`; both are borrowed references. An entry is removed with its
+# `Held`.
 cdef unordered_map[size_t, PyObject*] _held_by_address
 
 
 @cython.final
-@cython.no_gc_clear  # as for Disposable; the scope's set of them is what the collector clears
+@cython.no_gc_clear  # as in Disposable; the collector clears the scope's set of `Held` objects instead
 cdef class Held(Disposable):
-    """Represents a resource that is no `Disposable` in a scope, and keeps it alive.
+    """Member for a resource that is not a `Disposable`. It keeps the resource alive.
 
-    The scope refers to it, and it does not refer to the scope: a scope that is dropped without an end lets go
-    at once. It is not counted by itself.
+    The scope refers to it, but it does not refer to the scope. So a scope that is dropped without an end
+    releases its resources at once. It is not counted itself.
     """
 
     def __dealloc__(self):
         self.forget()
 
     cdef void forget(self) noexcept:
-        """Release the resource: this represents nothing from now on."""
+        """Remove the entry of the resource."""
         cdef size_t address = <size_t><PyObject*>self.resource
         found = _held_by_address.find(address)
         if found != _held_by_address.end() and _held_by_address[address] == <PyObject*>self:
@@ -46,7 +47,7 @@ cdef class Held(Disposable):
         cdef object resource = self.resource
         with cython.critical_section(_step_lock):
             if resource is None:
-                return 0  # another thread did it first
+                return 0  # another thread has already released it
             self.forget()
             self.resource = None
             if self.link.owner is not NULL:
@@ -99,7 +100,7 @@ cdef Disposable member_for(x):
 
 
 cdef Disposable new_member_for(x):
-    """Return the member of `x`; its `Held` is created if there is none."""
+    """Return the member of `x`; create a `Held` if there is none."""
     if isinstance(x, Disposable):
         return <Disposable>x
     return foreign_for(x) if is_foreign(x) else new_held(x)
@@ -119,7 +120,7 @@ cdef list members_of(MemberList scope):
     cdef list found = []
     cdef Link* link
     cdef Disposable x
-    # No Python code runs during the walk: a list that grows runs none.
+    # No Python code runs during the walk: appending to a list runs none.
     with cython.critical_section(_step_lock):
         link = scope.members.ring.newer
         while link is not &scope.members.ring:
@@ -144,12 +145,12 @@ cdef int add_sizes(list members, dict sizes) except -1:
 
 
 def may_be_owned(x):
-    """Tell whether a scope may own `x`: a disposable, or something with ``close()`` that was attached."""
+    """Return whether a scope may own `x`: a disposable, or something with ``close()`` that was attached."""
     return is_disposable(x) or is_foreign(x) or (is_closable(x) and held_of(x) is not None)
 
 
 def may_be_attached(x):
-    """Tell whether a scope could dispose `x`."""
+    """Return whether a scope could dispose `x`."""
     return is_disposable(x) or is_foreign(x) or is_closable(x)
 
 
@@ -187,7 +188,7 @@ cdef object noted(errors, error):
             return errors
         return [errors, error]
     except MemoryError:
-        return errors  # no memory for one more error; the disposal continues
+        return errors  # out of memory: drop the error, and continue the disposal
 
 
 cdef int raise_all(errors, when) except -1:
@@ -205,7 +206,7 @@ cdef int raise_all(errors, when) except -1:
         group = BaseExceptionGroup(message, others)
     if interrupt is None:
         raise group
-    # `except KeyboardInterrupt` and an exit code look for it alone.
+    # `except KeyboardInterrupt` and the exit code need it outside of a group.
     if group is None:
         raise interrupt
     raise interrupt from group
@@ -219,12 +220,12 @@ cdef object dispose_members(MemberList scope, errors):
             link = scope.members.ring.older
             x = promoted(member_at(link))
             if x is None:
-                # Its deallocation has begun, and counts it as a member of this scope.
+                # Its deallocation has begun, which counts it as a member of this scope.
                 link.was_in = True
                 unlink(link)
                 continue
             if x.counters is None and not isinstance(x, Held):
-                unlink(link)  # its count moved to another object; it only kept its place here
+                unlink(link)  # its count moved to another object; only its link is left here
                 continue
         try:
             if isinstance(x, Held):

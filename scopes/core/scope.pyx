@@ -1,7 +1,7 @@
 # cython: language_level=3, auto_pickle=False
-"""The scope: it owns what is created while it is current, and disposes what is left at its end.
+"""The scope: it owns objects that are created while it is current, and disposes them at its end.
 
-``disposable.pyx`` says how members are linked, and what makes each change one step.
+``disposable.pyx`` explains the list of members, and why each change is one step.
 """
 
 from cpython.object cimport PyObject
@@ -36,17 +36,17 @@ cdef object _report_survivors = None
 
 
 def report_survivors_by(report):
-    """Let ``DisposeScope.survivors`` return what ``report(members)`` returns."""
+    """Make ``DisposeScope.survivors`` return ``report(members)``."""
     global _report_survivors
     _report_survivors = report
 
 
 cdef class DisposeScope(OwningList):
-    """Owns the tensors that are created while it is current, and disposes those still alive when it ends.
+    """Scope that owns the tensors created while it is current, and disposes the living ones when it ends.
 
     It is current from its creation until it is disposed; ``with`` disposes it at the end of the block. It
-    holds tensors weakly: the memory of a tensor whose last reference goes is given back at once. The
-    scope keeps other objects, which you attach, alive until it ends.
+    does not keep tensors alive: the memory of a tensor is released at once when its last reference goes.
+    Other objects that you attach stay alive until the scope ends.
 
     Parameters
     ----------
@@ -54,8 +54,8 @@ cdef class DisposeScope(OwningList):
         For reports and errors.
     limit
         The most bytes that the scope and the scopes inside it may own at once: a number, or text such as
-        ``"64 MiB"``. What several members share counts once, as in ``nbytes``. A creation, an attachment or
-        a move beyond it raises a ``ScopeLimitError``.
+        ``"64 MiB"``. Shared memory counts once, as in ``nbytes``. Creating, attaching or moving an object
+        beyond the limit raises a ``ScopeLimitError``.
     max_members
         The most members that they may own at once.
 
@@ -130,7 +130,7 @@ cdef class DisposeScope(OwningList):
         Raises
         ------
         ExceptionGroup
-            Of what the members' own ``dispose()`` raised, after all of them were disposed.
+            The errors of the members' ``dispose()``, raised after all members are disposed.
         """
         self.__exit__(None, None, None)
 
@@ -143,7 +143,7 @@ cdef class DisposeScope(OwningList):
                 spare_kept(self, self.collect())
         except BaseException as error:
             errors = noted(errors, error)
-        # From here on no object can enter, and a second thread sees that the scope has ended.
+        # From here on no object can enter, and other threads see that the scope has ended.
         if not self.members.is_open:
             if errors is not None:
                 raise_all(errors, f"while {self} looked for its members")
@@ -172,12 +172,12 @@ cdef class DisposeScope(OwningList):
 
     @property
     def outer_scope(self):
-        """The nearest open scope outward."""
+        """The nearest enclosing scope that is open."""
         return outer_of(self)
 
     @property
     def _outer(self):
-        """The scope around it, which may have ended."""
+        """The enclosing scope, which may have ended."""
         return self.outer
 
     @property
@@ -190,7 +190,7 @@ cdef class DisposeScope(OwningList):
         return members_of(self)
 
     cdef int complete(self, what) except -1:
-        """Be open and own all that was created here, or raise an error."""
+        """Raise an error unless the scope is open, and add new objects of other libraries to it."""
         if not self.members.is_open:
             self.raise_ended(what)
         return harvest()
@@ -220,19 +220,19 @@ cdef class DisposeScope(OwningList):
 
     @property
     def disposables_view(self):
-        """What the scope owns, oldest first."""
-        self.complete("asked for its members")
+        """The objects that the scope owns, oldest first."""
+        self.complete("used to list its members")
         return tuple(subjects_of(self.collect()))
 
     @property
     def disposables_count(self):
-        """How many the scope owns."""
+        """The number of objects that the scope owns."""
         return len(self)
 
     @property
     def nbytes(self):
-        """The memory of what the scope owns, in bytes; what several members share counts once."""
-        self.complete("asked for its size")
+        """The bytes of the objects that the scope owns; shared memory counts once."""
+        self.complete("used to compute its size")
         return self.size()
 
     cdef object size(self):
@@ -241,7 +241,7 @@ cdef class DisposeScope(OwningList):
         return sum(sizes.values())
 
     def survivors(self):
-        """Return what the scope owns, by the line that created it; see ``scopes.leaks``.
+        """Return a report of the members by creation line; see ``scopes.leaks``.
 
         Tracking must be on.
 
@@ -256,14 +256,14 @@ cdef class DisposeScope(OwningList):
         return _report_survivors(self.disposables_view)
 
     def __len__(self):
-        self.complete("asked for its members")
+        self.complete("used to list its members")
         return self.members.count
 
     def __bool__(self):
         return True  # an empty scope is still a scope: `scope or other` must return it
 
     def contains(self, x):
-        """Tell whether the scope owns `x`. A scope that has ended owns nothing."""
+        """Return whether the scope owns `x`. A scope that has ended owns nothing."""
         cdef Disposable member = member_for(x)
         return member is not None and self.members.is_open and member.link.owner is &self.members
 
@@ -271,14 +271,13 @@ cdef class DisposeScope(OwningList):
         return self.contains(x)
 
     def attach(self, *xs):
-        """Take over disposables, from whatever scope owns them.
+        """Attach disposables to this scope, from any owner.
 
         Parameters
         ----------
         *xs
-            Disposables, or containers and objects that hold some, in any nesting; objects with ``close()``
-            count too. A module is attached as one disposable. An object in which nothing is found gives a
-            warning.
+            Disposables, objects with ``close()``, or containers and objects that hold some, in any nesting. A
+            module is attached as one disposable. An object without any disposable gives a warning.
 
         Returns
         -------
@@ -287,11 +286,11 @@ cdef class DisposeScope(OwningList):
         Raises
         ------
         ScopeDisposedError
-            If this scope has ended; all owners are as before.
+            If this scope has ended; no owner changes.
         TensorDisposedError
-            If one of the tensors is disposed; all owners are as before.
+            If one of the tensors is disposed; no owner changes.
         TypeError
-            For an iterator, which looking through it would use up; all owners are as before.
+            For an iterator, because the search would exhaust it; no owner changes.
 
         Examples
         --------
@@ -305,7 +304,7 @@ cdef class DisposeScope(OwningList):
         cdef list members = [], counters = []
         if not self.members.is_open:
             self.raise_ended("attached to")
-        # Holds what they are until the end: a mapping may make its values on the fly.
+        # Keep the found objects alive until the end: a mapping may create its values on access.
         found = find_in(xs, may_be_attached, False, "attach")
         for x in found:
             member = new_member_for(x)
@@ -323,7 +322,7 @@ cdef class DisposeScope(OwningList):
         return xs[0] if len(xs) == 1 else xs
 
     def detach(self, *xs):
-        """Let go of what this scope owns among `xs`; no scope will dispose it.
+        """Detach members among `xs` from this scope: no scope disposes them.
 
         Examples
         --------
@@ -338,7 +337,7 @@ cdef class DisposeScope(OwningList):
         return xs[0] if len(xs) == 1 else xs
 
     def move_to_outer(self, *xs):
-        """Hand what this scope owns among `xs` to the scope around it; an outermost scope detaches it.
+        """Move members among `xs` to the enclosing scope. An outermost scope detaches them.
 
         Examples
         --------
@@ -354,17 +353,17 @@ cdef class DisposeScope(OwningList):
         return xs[0] if len(xs) == 1 else xs
 
     def _hand_out(self, *xs):
-        """Do the same without a warning: for what a user's function returns, and any object may be."""
+        """Do the same without a warning: the result of a user function may be any object."""
         self.move(xs, None, True, False)
         return xs[0] if len(xs) == 1 else xs
 
     def move_to_other(self, other, *xs):
-        """Hand what this scope owns among `xs` to `other`; None detaches it.
+        """Move members among `xs` to the scope `other`; None detaches them.
 
         Raises
         ------
         ScopeDisposedError
-            If this scope or `other` has ended; all owners are as before.
+            If this scope or `other` has ended; no owner changes.
         """
         if other is not None and not isinstance(other, DisposeScope):
             raise TypeError(
@@ -375,16 +374,16 @@ cdef class DisposeScope(OwningList):
         return xs[0] if len(xs) == 1 else xs
 
     def borrow(self, *xs):
-        """Return a context manager: for its block this scope owns `xs`, and afterwards who owned them before.
+        """Return a context manager: this scope owns `xs` in its block, and the previous owners afterwards.
 
-        No counter moves for what another scope lends; what had no owner counts as attached and then as
-        detached. What is disposed or moved elsewhere in the block does not go back. An owner that has ended
-        meanwhile is replaced by the nearest scope around it that has not.
+        No counter changes for members of another scope. An object without an owner counts as attached and
+        then as detached. Objects that are disposed or moved in the block do not return. If the owner has
+        ended meanwhile, the object returns to the owner's nearest enclosing open scope.
 
         Parameters
         ----------
         *xs
-            As for ``attach``.
+            As in ``attach``.
 
         Returns
         -------
@@ -393,7 +392,7 @@ cdef class DisposeScope(OwningList):
         Raises
         ------
         ScopeDisposedError, TensorDisposedError, ScopeLimitError
-            When the block begins; all owners are as before.
+            When the block begins; no owner changes.
 
         Examples
         --------
@@ -409,17 +408,17 @@ cdef class DisposeScope(OwningList):
         True
         """
         if not self.members.is_open:
-            self.raise_ended("asked to borrow")
+            self.raise_ended("used to borrow objects")
         return Loan.__new__(Loan, self, xs)
 
     def dispose_everything(self):
-        """Dispose all that the scope owns; the scope goes on."""
+        """Dispose all members. The scope stays open."""
         self.dispose_everything_but()
 
     def dispose_everything_but(self, *keep):
-        """Dispose what the scope owns but for `keep`, containers of them, and what they hold.
+        """Dispose all members except those in `keep`, also inside of containers and objects.
 
-        What is in `keep` and not owned by this scope is left as it is.
+        Objects in `keep` that this scope does not own do not change.
 
         Returns
         -------
@@ -428,7 +427,7 @@ cdef class DisposeScope(OwningList):
         Raises
         ------
         ExceptionGroup
-            Of what the members' own ``dispose()`` raised, after all of them were disposed.
+            The errors of the members' ``dispose()``, raised after all members are disposed.
 
         Examples
         --------
@@ -443,9 +442,9 @@ cdef class DisposeScope(OwningList):
         cdef object errors = None
         cdef list members
         cdef Disposable x
-        self.complete("told to dispose its members")
+        self.complete("used to dispose its members")
         cdef set kept = set(map(id, find(keep, may_be_owned, True)))
-        self.complete("told to dispose its members")
+        self.complete("used to dispose its members")
         if has_keepers():
             spare_kept(self, self.collect())
         members = self.collect()
@@ -469,9 +468,9 @@ cdef class DisposeScope(OwningList):
 
     @staticmethod
     def replace_with(original, replacement):
-        """Put `replacement` where `original` is in its scope; no counter changes.
+        """Replace `original` by `replacement` in its scope. No counter changes.
 
-        Without an owner nothing happens. ``nn.Parameter`` uses it to take over a tensor.
+        If `original` has no owner, nothing happens. ``nn.Parameter`` uses this to take over a tensor.
 
         Examples
         --------
@@ -534,5 +533,5 @@ cdef int _replace_resource(original, replacement) except -1:
     return 0
 
 
-# A wrapper function would cost a tenth of the time of an empty scope.
+# A wrapper function would add a tenth to the time of an empty scope.
 new_dispose_scope = DisposeScope

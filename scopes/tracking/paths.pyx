@@ -1,4 +1,4 @@
-"""The places in the tree of scopes: what was created under each path of names, and how much is alive."""
+"""Nodes of the tree of scopes: creations and living memory of each path of names."""
 
 from scopes.core.disposable cimport MemberList
 
@@ -6,9 +6,9 @@ UNNAMED = "(unnamed)"
 
 
 cdef class Place:
-    """All scopes of one path of names: a loop's 10,000 "step" scopes are one place.
+    """Node for all scopes with one path of names: a loop's 10,000 "step" scopes are one place.
 
-    Each method that counts is one step: it calls no Python code, so that no thread sees it half done.
+    Each counting method is one step: it calls no Python code, so no thread sees a partial update.
     """
 
     def __init__(self, tuple path not None, Place outer):

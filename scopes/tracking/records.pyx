@@ -1,6 +1,6 @@
-"""The records of tracking: what is known of each disposable, and by whom it is counted.
+"""Records of tracking: one for each disposable.
 
-Compiled, for this is done for each operation while tracking is on.
+This module is compiled, because tracking runs it for each operation.
 """
 
 import time
@@ -21,7 +21,7 @@ cdef object _referent = ref.__call__
 
 
 cdef class Record(ref):
-    """What is known of one disposable that is alive, or at least referred to."""
+    """Record of one disposable that still has references; a weak reference to it."""
 
     def __hash__(self):
         return <Py_hash_t><size_t><PyObject*>self >> 4
@@ -32,18 +32,18 @@ cdef class Record(ref):
         return self is not other if op == Py_NE else NotImplemented
 
     def __call__(self):
-        """Return the disposable, or None when it has gone."""
+        """Return the disposable, or None after it was freed."""
         x = _referent(self)
         return x if x is None or self.foreign is None else revived(x)
 
     @property
     def scope(self):
-        """The names of the scopes that were open around it, the outermost first."""
+        """The names of the scopes around its creation, outermost first."""
         return self.place.path
 
 
 cdef class Tracker:
-    """All records, from when tracking begins until it ends."""
+    """All records while tracking is on."""
 
     def __init__(self, long depth):
         self.depth = depth
@@ -59,7 +59,7 @@ cdef class Tracker:
 
     @property
     def rounds(self):
-        """How often a scope of each path has ended."""
+        """The number of ended scopes for each path."""
         found = {}
         for place in self.places():
             if place.rounds:
@@ -67,7 +67,7 @@ cdef class Tracker:
         return found
 
     def places(self):
-        """Return all places, each after the one around it."""
+        """Return all places, outer ones first."""
         found = [self.root]
         for place in found:
             found += list(place.inner.values())
@@ -94,15 +94,15 @@ cdef class Tracker:
         record.buffer = buffer
         record.nbytes = nbytes
         record.shares = 1
-        _hold_memory(record, self._buffers)
+        _count_memory(record, self._buffers)
         record.created_at = _now()
         record.thread = PyThread_get_thread_ident()
         try:
             for listener in self.listeners:
                 listener.created(record)
         finally:
-            # Last: another thread that disposes `x` meanwhile finds nothing to end, so no listener hears of
-            # an end before the creation. The caller looks afterwards whether that was so.
+            # Store the record last. If another thread disposes `x` meanwhile, it finds no record, so
+            # listeners never get an end before the creation. The caller then checks whether `x` has ended.
             self.records[record.key] = record
         return record
 
@@ -112,33 +112,33 @@ cdef class Tracker:
         if place is None:
             place = place_of(scope, self.root)
             self._place_by_scope[key] = place
-            if not scope.members.is_open:  # ended by another thread, which may have forgotten it before
+            if not scope.members.is_open:  # another thread ended it, and may have removed its entry before
                 self._place_by_scope.pop(key, None)
         return place
 
     def ended(self, x, how):
-        """Note that `x`, to which somebody still refers, is empty from now on."""
+        """Record that `x`, which still has references, is empty now."""
         cdef Record record = self.records.get(id(x))
         if record is None or record.ended is not None:
             return
         where = call_site(self.depth)
-        # One step: not a second time, where another thread was quicker.
+        # One step, so that only one of several threads records the end.
         if record.ended is not None:
             return
         record.ended = how
         record.ended_at = where
-        _let_go_of_memory(record, self._buffers)
+        _release_memory(record, self._buffers)
         for listener in self.listeners:
             listener.ended(record, how)
 
     def given_memory(self, x, buffer, nbytes):
-        """Note the memory of `x`, which had none when it was created."""
+        """Record the memory that `x` got after its creation."""
         cdef Record record = self.records.get(id(x))
         if record is not None and record() is x:
-            _give_memory(record, buffer, nbytes, self._buffers)
+            _assign_memory(record, buffer, nbytes, self._buffers)
 
     def written(self, x):
-        """Note that a line has given `x` a graph in place."""
+        """Record that a line gave `x` a graph in place."""
         cdef Record record = self.records.get(id(x))
         if record is not None:
             record.graph_site = call_site(self.depth)
@@ -147,12 +147,12 @@ cdef class Tracker:
         if self.records.get(record.key) is record:
             del self.records[record.key]
         if record.ended is None:
-            _let_go_of_memory(record, self._buffers)
+            _release_memory(record, self._buffers)
             for listener in self.listeners:
                 listener.ended(record, LAST_REFERENCE)
 
     def opened(self, MemberList scope not None):
-        """Note that a scope was opened."""
+        """Record that a scope was opened."""
         cdef MemberList outer = scope.outer
         cdef Place around = self.root
         if outer is not None:
@@ -167,7 +167,7 @@ cdef class Tracker:
             listener.opened(scope, place.path)
 
     def closed(self, MemberList scope not None):
-        """Note that a scope has ended."""
+        """Record that a scope has ended."""
         key = id(scope)
         cdef Place place = self._place_by_scope.pop(key, None)
         if place is None:
@@ -179,14 +179,14 @@ cdef class Tracker:
             listener.closed(scope, place.path)
 
     def close(self):
-        """Let go of everything."""
+        """Remove all listeners and records."""
         self.listeners = ()
-        self._when_gone = None  # a cycle
+        self._when_gone = None    # break the cycle
         self.records.clear()
         self._buffers.clear()
 
     def alive(self):
-        """Return the records of what is alive and not empty, oldest first, with what they are of."""
+        """Return the records of living disposables with the disposables, oldest first."""
         found = []
         for record in list(self.records.values()):
             x = record()
@@ -197,7 +197,7 @@ cdef class Tracker:
 
 
 def serial_of(item):
-    """Return when it was created, as a number."""
+    """Return the serial number of an item of ``Tracker.alive()``."""
     return (<Record?>item[0]).serial
 
 
@@ -205,12 +205,12 @@ cdef bint _is_empty(x) except -1:
     return getattr(x, "is_invalid", False) is True
 
 
-# Each of these is one step: it calls no Python code. `records` has each buffer's first record, by what tells
-# the buffer from others.
+# Each of these functions is one step, because it calls no Python code. `records` maps the key of a buffer to
+# the first record on it.
 
 
-cdef int _hold_memory(Record record, dict records) except -1:
-    """Count the new `record` as alive, and its memory, by the first record of it."""
+cdef int _count_memory(Record record, dict records) except -1:
+    """Count the new `record` as alive. Its memory counts for the first record on the buffer."""
     record.place.count_created()
     cdef Record first = records.setdefault(record.buffer, record)
     if first is not record:
@@ -218,7 +218,7 @@ cdef int _hold_memory(Record record, dict records) except -1:
             record.first = first
             first.shares += 1
             return 0
-        # Other memory at the same address: a write has parted the first one from what it shared.
+        # Other memory at the same address: a copy-on-write has moved the first record's tensor.
         records[record.buffer] = record
     record.place.charge(record.nbytes)
     if record.foreign is not None:
@@ -226,8 +226,8 @@ cdef int _hold_memory(Record record, dict records) except -1:
     return 0
 
 
-cdef int _give_memory(Record record, buffer, long long nbytes, dict records) except -1:
-    """Count memory that nobody has had before as that of `record`, which had none."""
+cdef int _assign_memory(Record record, buffer, long long nbytes, dict records) except -1:
+    """Assign new memory to `record`, which had none."""
     if record.ended is not None or record.nbytes:
         return 0
     if records.get(record.buffer) is record:
@@ -241,7 +241,7 @@ cdef int _give_memory(Record record, buffer, long long nbytes, dict records) exc
     return 0
 
 
-cdef int _let_go_of_memory(Record record, dict records) except -1:
+cdef int _release_memory(Record record, dict records) except -1:
     """Count `record` as ended, and its memory too unless others share it."""
     cdef Record first = record if record.first is None else record.first
     record.place.count_ended()
