@@ -102,8 +102,13 @@ def _has_torch(package: str) -> bool:
 def _is_installed(name: str) -> bool:
     """Tell whether a module is a library's: an installer put it there, or the user names its package."""
     file = getattr(sys.modules.get(name), "__file__", None)
-    if file is None:  # so is the name of a class that code makes without a module
-        return False
+    # A class that code makes without a module has no name either.
+    return file is not None and _is_installed_at(name, file)
+
+
+# Scopes ask about each new generator and cache: looking at paths each time takes 10 us.
+@functools.cache
+def _is_installed_at(name: str, file: str) -> bool:
     package = name.partition(".")[0]
     return file.startswith(_INSTALLED) or package in _NAMED or package in _packages_in(_folder_of(name, file))
 
