@@ -17,9 +17,8 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.skipif(not (ROOT / ".ci").is_dir(), reason="needs a checkout")
 def test_the_stub_of_functions_follows_from_the_methods() -> None:
-    checked = subprocess.run(
-        [sys.executable, ".ci/write-stubs", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, ".ci/write-stubs", "--check", "tensor/torch/functions.pyi"]
+    checked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stderr
 
 
