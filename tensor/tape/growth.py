@@ -37,7 +37,9 @@ class GraphGrowthWarning(UserWarning):
     """Forward passes accumulate: one graph has used a parameter several times without a backward.
 
     Each pass uses the output of the former one, or a running sum keeps the graphs of all passes. Memory grows
-    with every pass. Attributes
+    with every pass.
+
+    Attributes
     ----------
     steps : int
         The number of times that the graph has used the parameter.
