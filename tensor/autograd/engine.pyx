@@ -539,7 +539,7 @@ cdef class Backward:
         accumulate([pending])
         clear(pending)
         x = node.tensor()
-        if x is not None and node.hooks is not None:
+        if isinstance(x, TensorCore) and node.hooks is not None:
             self._outside(_call_each, list(node.hooks.after.values()), x)
         return 0
 

@@ -12,7 +12,15 @@ from libc.stdint cimport uint16_t
 
 from tensor.autograd.pending_gradients cimport PendingGradient, tensor_of, value_of, with_history
 from tensor.autograd.fitting cimport as_array
-from tensor.core.storage cimport array_of, begin_write, take_snapshot, end_write, is_empty, is_expanded
+from tensor.core.storage cimport (
+    StorageReference,
+    array_of,
+    begin_write,
+    end_write,
+    is_empty,
+    is_expanded,
+    take_snapshot,
+)
 from tensor.core.tensor cimport TensorCore, wrap_unowned
 from tensor.memory.buffer cimport Buffer, Share
 from tensor.tape.nodes cimport Leaf
@@ -31,7 +39,8 @@ cdef class _Target:
     """A leaf to accumulate a gradient into."""
 
     cdef PendingGradient pending
-    cdef TensorCore x
+    # A tensor, or the handle that its memory was moved to.
+    cdef StorageReference x
     # Its gradient so far: a tensor, which may be empty, or None.
     cdef object before
     # Either the tensor that replaces `before`, and whether it includes the sum with it;
@@ -92,7 +101,7 @@ cdef int accumulate(list found) except -1:
 
 cdef int _prepare(_Target target, dict first) except -1:
     """Run the steps that may fail for the gradient of one leaf."""
-    cdef TensorCore x = target.x
+    cdef StorageReference x = target.x
     cdef object old = x.gradient
     cdef TensorCore before = None
     cdef object value

@@ -50,8 +50,9 @@ cdef class TensorCore(StorageReference):
     def move_handle(self) -> Handle:
         """Return the tensor's reference to its memory as a `Handle`, and leave the tensor empty.
 
-        The gradient and the history move too. No counter changes. The emptied tensor keeps its place in its
-        scope until something replaces it (``DisposeScope.replace_with``).
+        The gradient and the history move too: a backward pass accumulates the gradient in the handle, and
+        calls no post-accumulate hook, which takes a tensor. No counter changes. The emptied tensor keeps its
+        place in its scope until something replaces it (``DisposeScope.replace_with``).
 
         Examples
         --------

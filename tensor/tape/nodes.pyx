@@ -254,7 +254,10 @@ cdef class Leaf(Node):
         self.home = ref(x)
 
     def tensor(self):
-        """Return the tensor that accumulates the gradient, or None if it was freed or is no longer a leaf."""
+        """Return the tensor or `Handle` that accumulates the gradient.
+
+        Return None if it was freed or is no longer a leaf.
+        """
         x = self.home()
         return x if x is not None and x._node is self else None
 

@@ -134,6 +134,24 @@ def test_move_handle_leaves_the_tensor_empty_and_moves_no_counter(window):
     assert window().live_count == 0
 
 
+def test_a_backward_pass_accumulates_the_gradient_of_a_moved_leaf_in_its_handle():
+    x = tensor.ones((2,), requires_grad=True)
+    seen: list[Tensor] = []
+    x.register_post_accumulate_grad_hook(seen.append)
+    (x * 3.0).sum().backward()
+    loss = (x * 2.0).sum()
+    handle = x.move_handle()
+    loss.backward()
+    y = Tensor.from_handle(handle)
+    assert y.grad is not None
+    assert y.grad.tolist() == [5.0, 5.0]
+    assert seen == [x]  # a handle is no tensor, so the second pass calls no hook
+    (y * 2.0).sum().backward()
+    assert y.grad.tolist() == [7.0, 7.0]
+    assert len(seen) == 2
+    assert seen[1] is y
+
+
 def test_a_handle_dropped_unused_gives_the_memory_back_and_counts_once(window):
     handle = tensor.ones((2,)).move_handle()
     assert window().live_count == 1
