@@ -28,7 +28,7 @@ _WORDS = {
 # Names that differ between the array API standard and PyTorch.
 _OF_DIALECTS = {"axis", "axes", "dim", "dims", "keepdim", "keepdims"}
 _NUMBERS = (bool, int, float, complex)
-_NO_DEVICE = "all memory is the processor's"
+_NO_DEVICE = "all tensors are on the CPU"
 
 
 def call_advice(
@@ -61,12 +61,12 @@ def _instead_of_word(
         said = [f"{_known(key, parameters) or key}={shown(value)}" for key, value in kwargs.items()]
         call = f"{name}({', '.join([*_first(name, args), *said])})"
         return (
-            f"write {call}. Functions of `tensor` say axis and keepdims, as the array API standard does; "
-            "methods and all of `nn` say dim and keepdim, as PyTorch does"
+            f"write {call}. Functions of `tensor` use axis and keepdims, as in the array API standard; "
+            "methods and all of `nn` use dim and keepdim, as in PyTorch"
         )
     plain = name.rpartition(".")[2]
     if word == "device":
-        return f"leave device= out, for {_NO_DEVICE}"
+        return f"omit device=, because {_NO_DEVICE}"
     if word == "inplace":
         return f"write x.{plain}_(), which changes x itself"
     if word == "alpha":
@@ -74,14 +74,14 @@ def _instead_of_word(
     if word == "unbiased":
         return "write correction=1 for unbiased=True, correction=0 for unbiased=False"
     if word == "input":
-        return f"the tensor comes first and without a name: write {name}(x)"
+        return f"the tensor is the first positional argument: write {name}(x)"
     if word in ("shape", "size"):
         sizes = kwargs[word] if isinstance(kwargs[word], (tuple, list)) else [kwargs[word]]
         return f"write {name}({', '.join(map(shown, sizes))})"
     from difflib import get_close_matches
 
     close = get_close_matches(word, parameters, n=1)
-    return f"write {close[0]}=" if close else f"leave {word}= out"
+    return f"write {close[0]}=" if close else f"omit {word}="
 
 
 def _known(word: str, parameters: Mapping[str, Parameter]) -> str | None:
@@ -103,17 +103,17 @@ def _instead_of_many(name: str, parameters: Mapping[str, Parameter], args: tuple
     if first == "shape":
         sizes, others = (args[:-1], f", {shown(args[-1])}") if "fill_value" in parameters else (args, "")
         if all(isinstance(size, int) for size in sizes):
-            return f"the sizes are one tuple: write {name}({sizes}{others})"
+            return f"the sizes must be one tuple: write {name}({sizes}{others})"
     if first in ("arrays", "tensors") and all(isinstance(x, TensorCore) for x in args):
-        return f"the tensors are one list: write {name}([x, y])"
+        return f"the tensors must be one list: write {name}([x, y])"
     if first == "modules":
-        return f"the modules are one list: write {name}([a, b])"
+        return f"the modules must be one list: write {name}([a, b])"
     if first == "data" and all(isinstance(number, _NUMBERS) for number in args):
-        return f"the numbers are one list: write {name}({list(args)})"
+        return f"the numbers must be one list: write {name}({list(args)})"
     if {"shape", "axes"} & parameters.keys() and all(isinstance(size, int) for size in rest):
-        return f"the numbers are one tuple: write {name}(x, {rest})"
+        return f"the numbers must be one tuple: write {name}(x, {rest})"
     if "axis" in parameters:
-        return f"write {name}(x, axis={shown(args[-1])}): axis is given by its name"
+        return f"write {name}(x, axis={shown(args[-1])}): axis is a keyword argument"
     return None
 
 
@@ -121,8 +121,8 @@ def _instead_of_many(name: str, parameters: Mapping[str, Parameter], args: tuple
 _NAMES = {
     "array": "write tensor.tensor(data)",
     "as_tensor": "write tensor.asarray(data)",
-    "cuda": f"leave it out, for {_NO_DEVICE}; `tensor.torch` has cuda.is_available(), which is False",
-    "device": f"leave it out, for {_NO_DEVICE}",
+    "cuda": f"omit it, because {_NO_DEVICE}; `tensor.torch` has cuda.is_available(), which returns False",
+    "device": f"omit it, because {_NO_DEVICE}",
     "double": "write tensor.float64",
     "float": "write tensor.float32",
     "half": "write tensor.float16",
@@ -133,8 +133,8 @@ _NAMES = {
     "nn": "write import nn",
     "optim": "write import nn, and nn.optim",
     "random": "write tensor.rand, tensor.randn, tensor.randint or tensor.manual_seed",
-    "set_default_device": f"leave it out, for {_NO_DEVICE}",
-    "set_default_dtype": "write dtype=tensor.float64 where a tensor is made",
+    "set_default_device": f"omit it, because {_NO_DEVICE}",
+    "set_default_dtype": "pass dtype=tensor.float64 when you create a tensor",
     "utils": "write from nn.data import DataLoader; other helpers are in nn.utils",
 }
 _MODULES = {"fft", "linalg", "torch"}
@@ -149,7 +149,7 @@ def name_advice(name: str, methods: type) -> str:
         return f"{missing} before it is imported: write import tensor.{name}"
     if not name.startswith("_") and callable(getattr(methods, name, None)):
         return (
-            f"{missing}: write x.{name}(...), for it is a method. `import tensor.torch as torch` has "
+            f"{missing}: write x.{name}(...), because it is a method. `import tensor.torch as torch` has "
             "PyTorch's functions"
         )
     return missing

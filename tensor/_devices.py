@@ -24,11 +24,11 @@ class Device(str):
         if isinstance(type, Device) and index is None:
             return type
         if not isinstance(type, str):
-            raise TypeError(f"a device is named by a string such as 'cpu', not {shown(type)}")
+            raise TypeError(f"a device must be a string such as 'cpu', not {shown(type)}")
         kind, colon, number = type.partition(":")
         if not kind.isidentifier() or (colon and (index is not None or not number.isdecimal())):
             raise InvalidArgumentError(
-                f"{shown(type)} is no name of a device: write 'cpu', or a kind with a number, 'cuda:0'"
+                f"{shown(type)} is not the name of a device: write 'cpu', or a type with an index, 'cuda:0'"
             )
         return str.__new__(cls, type if index is None else f"{type}:{index}")
 
@@ -59,8 +59,8 @@ def require_cpu(device: object) -> None:
     if device is None or device in ("cpu", "cpu:0"):
         return
     if not isinstance(device, str):
-        raise TypeError(f"a device is named by a string such as 'cpu', not {shown(device)}")
+        raise TypeError(f"a device must be a string such as 'cpu', not {shown(device)}")
     raise InvalidArgumentError(
-        f"there is no device {shown(str(device))} here: all memory is the processor's. Leave .cuda() and "
-        "device= out, or write 'cpu'"
+        f"device {shown(str(device))} does not exist: all tensors are on the CPU. Omit .cuda() and "
+        "device=, or write 'cpu'"
     )

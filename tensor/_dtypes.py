@@ -74,7 +74,7 @@ def as_dtype(dtype: DtypeLike) -> Dtype:
     try:
         found: Dtype = np.dtype(dtype)
     except TypeError:
-        raise TypeError(f"{shown(dtype)} is no dtype: write tensor.float32, 'float32' or float") from None
+        raise TypeError(f"{shown(dtype)} is not a dtype: write tensor.float32, 'float32' or float") from None
     return require_supported(found)
 
 
@@ -90,7 +90,7 @@ def require_supported(dtype: Dtype) -> Dtype:
         native = SUPPORTED.get(dtype.newbyteorder("="))
     if native is None:
         raise TypeError(
-            f"tensors can't hold {dtype}: they hold bool, integers, float16/32/64, bfloat16 and "
+            f"tensors do not support {dtype}: they support bool, integers, float16/32/64, bfloat16 and "
             "complex64/128. Convert the data first, for example with numpy.asarray(data, dtype='float32')"
         )
     return native
@@ -98,7 +98,7 @@ def require_supported(dtype: Dtype) -> Dtype:
 
 NO_ML_DTYPES = (
     "tensor.bfloat16 needs ml_dtypes, which is not installed: pip install 'disposescope[bfloat16]'. "
-    "float16 takes as little memory and needs nothing"
+    "float16 takes the same memory, without ml_dtypes"
 )
 
 

@@ -150,7 +150,7 @@ def test_outputs_fed_back_let_memory_climb_and_each_cure_keeps_it_flat(capsys):
     assert {loop.left for loop in result.loops.values()} == {0}
     assert len(result.growth) == 1
     assert 200 <= result.growth[0].steps < 500
-    assert "Python warned:\n  forward passes pile up" in capsys.readouterr().out
+    assert "Python warned:\n  forward passes accumulate" in capsys.readouterr().out
 
 
 def test_the_agent_learns_in_memory_that_stays_flat_and_is_given_back(capsys):

@@ -115,7 +115,7 @@ def _avg_pool(
         )
     maps = []
     for dim in range(_dims):
-        # A divisor belongs to the whole window: one dimension divides by it, and the others sum.
+        # The divisor is that of the whole window: one dimension divides by it, and the others sum.
         divisor = None if divisor_override is None else divisor_override if dim == 0 else 1
         axis = x.ndim - _dims + dim
         maps.append((axis, _map(name, x.shape[axis], pool, dim, count_include_pad, divisor)))

@@ -39,7 +39,7 @@ def array_of(name: str, what: str, x: object) -> Array:
 
 def floating_array_of(name: str, what: str, x: object) -> Array:
     """Return the array under `x`, a tensor of floating numbers."""
-    # Not a call of `array_of` for each: one costs 50 ns.
+    # Do not call `array_of` for each, because a call takes 50 ns.
     array = x._array if isinstance(x, TensorCore) else None
     if array is None:
         array = array_of(name, what, x)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tensor import Tensor
     from tensor.lowlevel import Array
 
-# Of sizes, strides and the like, so that compiled code can multiply two of them and add up some products.
+# The limit for sizes, strides and the like: compiled code multiplies two of them and sums some products.
 _MOST = 2**40
 
 # --- The three ops, which are each other's derivatives ------------------------------------------------------

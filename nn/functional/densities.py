@@ -56,7 +56,7 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
     if log_target:
         losses = target.exp() * (target - input)
     else:
-        # 0 log 0 is 0.
+        # Define 0 log 0 as 0.
         losses = target * (tn.where(target == 0, 1.0, target).log() - input)
         losses = tn.where(target == 0, -target * input, losses)
     if reduction == "batchmean":

@@ -26,7 +26,7 @@ from tensor.lowlevel import RULES, define
 
 __all__ = ["RULES"]
 
-# Linear maps and look-ups
+# Linear maps and embeddings
 
 
 def _rows(xp: Any, x: Any) -> Any:
@@ -64,7 +64,7 @@ define("linear", input=affine_by_input, weight=affine_by_weight, bias=affine_by_
 define("embedding", weight=_embedding)
 define("dropout", input=lambda xp, g, bits, scale: xp.keep_where(g * scale, _unpacked(bits, g.shape)))
 
-# Sequences of several lengths: each packed element is one row of its source.
+# Packed sequences: each packed element is one row of its source.
 
 
 def _from_rows(xp: Any, g: Any, rows: Any, shape: tuple[int, ...]) -> Any:
@@ -94,8 +94,8 @@ def _steps_joined(xp: Any, x: Any) -> Any:
 
 
 # Attention: out = chances @ value, with chances = softmax(scale * query @ key.T + mask), some of them
-# dropped. A kernel gives all gradients, block by block; those that are recorded are made of whole matrices.
-# Heads of queries that share one of keys have a dimension of their own.
+# dropped. A kernel computes all gradients, block by block. Recorded gradients use whole matrices.
+# Query heads that share one key head have their own dimension.
 
 
 def attention_chances(xp: Any, query: Any, key: Any, mask: Any, is_causal: bool, scale: float) -> Any:
@@ -327,7 +327,7 @@ define(
     bias=lambda xp, g, like: _per_channel(xp, g, like),
 )
 
-# Losses of classes: the derivative of the mean by logits is (softmax - one at the target) / batch.
+# Classification losses: the derivative of the mean with respect to logits is (softmax - one_hot) / batch.
 
 
 def _cross_entropy(xp: Any, g: Any, input: Any, target: Any, tops: Any, sums: Any) -> Any:
@@ -347,8 +347,8 @@ define(
     ),
 )
 
-# Losses of each element save what they compare, and `share`, what one value counts in the reduction. Their
-# slopes are odd in input minus target: by the target it is the slope by the input, with the two exchanged.
+# Elementwise losses save their inputs, and `share`, the weight of one value in the reduction. Their
+# derivatives are odd in input minus target: the one for the target has input and target exchanged.
 
 
 def _absolute(xp: Any, g: Any, input: Any, target: Any, share: float) -> Any:
@@ -380,7 +380,7 @@ define(
     target=lambda xp, g, input, target, share, beta: _huber(xp, g, target, input, share / beta, beta),
 )
 
-# Binary cross entropy: -log(chance of yes) * target - log(chance of no) * (1 - target)
+# Binary cross entropy: -log(p) * target - log(1 - p) * (1 - target)
 
 
 def _weighed(g: Any, share: float, weight: Any) -> Any:
@@ -393,7 +393,7 @@ def _logs(xp: Any, input: Any) -> tuple[Any, Any]:
 
 
 def _by_chance(xp: Any, g: Any, input: Any, target: Any, weight: Any, share: float) -> Any:
-    # The 1e-12 is PyTorch's: the slope at 0 and 1 stays finite.
+    # The 1e-12 is PyTorch's. It keeps the derivative at 0 and 1 finite.
     slope = (input - target) / xp.maximum((1 - input) * input, 1e-12)
     return slope * _weighed(g, share, weight)
 
@@ -410,7 +410,7 @@ def _by_weight_of_chance(xp: Any, g: Any, input: Any, target: Any, share: float)
 
 define("bce_loss", input=_by_chance, target=_by_target_of_chance, weight=_by_weight_of_chance)
 
-# exp(x) is finite up to these, by the size of the dtype.
+# The largest x with a finite exp(x), by the itemsize of the dtype.
 _LARGEST_EXPONENT = {2: 11.0, 4: 88.0, 8: 709.0}
 
 

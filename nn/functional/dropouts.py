@@ -60,7 +60,7 @@ def dropout(
         out *= scale
         return out
 
-    # An eighth of the mask's memory; packing takes 1 % of the time of a dropout, unpacking 3 %.
+    # This takes an eighth of the mask's memory. Packing takes 1% of the time of a dropout, unpacking 3%.
     bits = run_kernel(np.packbits, mask) if is_wanted(input) else None
     if not inplace:
         parameters = {"bits": bits, "scale": scale}
@@ -86,7 +86,7 @@ def _dropped_again(x: Array, bits: Array, scale: float) -> Array:
     return out
 
 
-# Of the mask: 32 KiB of random words.
+# The elements of a chunk of the mask: 32 KiB of random words.
 _DRAWN_AT_ONCE = 2**13
 
 
@@ -98,10 +98,10 @@ def _mask(shape: tuple[int, ...], p: float, numbers: np.random.Generator) -> Arr
     flat, least = mask.reshape(-1), min(round(p * 2**32), 2**32 - 1)
     for start in range(0, flat.size, _DRAWN_AT_ONCE):
         part = flat[start : start + _DRAWN_AT_ONCE]
-        # Two to a word: that takes 0.7 of the time of floats.
+        # Use half a word for each, which takes 0.7 of the time of floats.
         chances = numbers.bit_generator.random_raw((part.size + 1) // 2).view(np.uint32)
         np.greater_equal(chances[: part.size], least, out=part)
-        del chances  # before the next ones come
+        del chances  # before the next allocation
     return mask
 
 
@@ -205,7 +205,7 @@ def _alpha_dropped(
     if not training or p == 0:
         return input
     kept = (dropout(tn.ones(shape, dtype=input.dtype), p, generator=generator) > 0).to(input.dtype)
-    # Scale and shift, so that mean 0 and variance 1 are kept.
+    # Scale and shift, so that the mean stays 0 and the variance 1.
     scale = 1 / math.sqrt((1 - p) * (1 + p * _LEAST**2)) if p < 1 else 0.0
     shift = (1 - kept) * (scale * _LEAST) - scale * _LEAST * p
     return input.mul_(kept * scale).add_(shift) if inplace else input * (kept * scale) + shift

@@ -26,8 +26,8 @@ _STEPWISE = ("nearest", "nearest-exact", "area")
 
 
 def _nearest(size: int, outs: int, factor: float | None, exact: bool) -> AxisMatrix:
-    # In single precision, as PyTorch computes: in double, another element would be the nearest here and
-    # there.
+    # Compute in single precision, as PyTorch does: in double precision, some positions would have another
+    # nearest element.
     scale = np.float32(1 / factor) if factor else np.float32(size) / np.float32(outs)
     at = np.arange(outs, dtype=np.float32)
     places = np.floor((at + np.float32(0.5)) * scale if exact else at * scale).astype(np.int64)
@@ -66,11 +66,11 @@ def _cubic(size: int, outs: int, factor: float | None, align_corners: bool) -> A
     lower = np.floor(sources)
     taps = lower[:, None] + np.arange(-1, 3)
     weights = _cubic_weights(sources[:, None] - taps, -0.75)
-    # Beyond the edges the elements are those at the edges.
+    # Indices beyond the edges are clamped to the edges.
     return AxisMatrix.of_rows(np.clip(taps, 0, size - 1).astype(np.int64), weights, size)
 
 
-# Filters that smooth while they shrink: how far each reaches, and its weights.
+# Antialiasing filters: the support of each, and its weights.
 _FILTERS: dict[str, tuple[float, Callable[[Array], Array]]] = {
     "bilinear": (1.0, lambda x: np.maximum(1 - np.abs(x), 0)),
     "bicubic": (2.0, lambda x: _cubic_weights(x, -0.5)),
@@ -98,7 +98,7 @@ def _smoothed(mode: str, size: int, outs: int, factor: float | None, align_corne
 def _map(
     mode: str, size: int, outs: int, factor: float | None, align_corners: bool, antialias: bool
 ) -> AxisMatrix:
-    # PyTorch ignores this when it computes with the factor.
+    # PyTorch ignores the sizes if it computes with the scale factor.
     if outs == size and (antialias or mode in ("linear", "bilinear", "trilinear")):
         factor = None
     if mode == "area":
@@ -120,8 +120,7 @@ def _each(what: str, given: object, space: int, kinds: tuple[type, ...]) -> list
     if len(many) != space:
         raise InvalidArgumentError(
             f"interpolate: {what} is one number, or {space}, one for each dimension behind batch and "
-            f"channels, "
-            f"not {shown(given)}"
+            f"channels, not {shown(given)}"
         )
     if not all(type(n) in kinds for n in many):
         names = " or ".join([kind.__name__ for kind in kinds])

@@ -46,9 +46,9 @@ class _Classes:
                 f"{name}: for an input of shape {x.shape} class indices have shape {expected}, not "
                 f"{target.shape}"
             )
-        # A copy, since the target may be written to before backward, or during the check.
+        # Copy the target, because it may be written to before backward or during the check.
         target = target.copy()
-        # Those that count, None for all.
+        # The elements that are not ignored; None for all.
         self.kept: Array | None = None
         wrong = (target < 0) | (target >= count)
         if wrong.any():
@@ -61,7 +61,7 @@ class _Classes:
                 )
         elif 0 <= ignore_index < count:
             self.kept = target != ignore_index
-        # What is ignored points at class 0 and counts nothing.
+        # Ignored elements use class 0 with weight 0.
         self.indices = target if self.kept is None else np.where(self.kept, target, 0)
         self.weight = _weight_of(name, weight, x)
         self.counts: Array | None = None if self.weight is None else self.weight[self.indices]
@@ -76,7 +76,7 @@ class _Classes:
 
         def kernel(x: Array) -> Array:
             picked: Array = -x[key]
-            # What is ignored may be anything, minus infinity too.
+            # Ignored elements may have any value, including minus infinity.
             return picked if counts is None else np.where(counts == 0, x.dtype.type(0), picked * counts)
 
         parameters = {"key": key, "counts": counts, "shape": logs.shape}
@@ -89,7 +89,7 @@ class _Classes:
         if reduction == "sum":
             return losses.sum()
         total = self.indices.size if self.counts is None else float(self.counts.sum())
-        return losses.sum() / total  # NaN, as in PyTorch, where nothing counts
+        return losses.sum() / total  # nan, as in PyTorch, if all elements are ignored
 
 
 def _weight_of(name: str, weight: Tensor | None, x: Array) -> Array | None:
@@ -204,7 +204,7 @@ def _plain(input: Tensor, target: Tensor, x: Array, y: Array) -> Tensor | None:
     if y.shape != x.shape[:1] or y.dtype != _INT64 or x.dtype.char not in "fd" or not x.size:
         return None
     found = run_kernel(mean_cross_entropy, x, y)
-    if found is None:  # a class that is none, or is ignored
+    if found is None:  # the class is out of range or ignored
         return None
     out, tops, sums = found
     return wrap_recorded(out, record(_RULE, (input, target), out, {"tops": tops, "sums": sums}))

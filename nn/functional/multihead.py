@@ -106,7 +106,7 @@ def multi_head_attention_forward(
         same = query is key and key is value
         query = query.unsqueeze(1)
         key, value = (query, query) if same else (key.unsqueeze(1), value.unsqueeze(1))
-    along = int(batch_first)  # the dimension of the length
+    along = int(batch_first)  # the sequence dimension
     batch, queries, keys = query.shape[1 - along], query.shape[along], key.shape[along]
     if use_separate_proj_weight:
         biases = (None,) * 3 if in_proj_bias is None else in_proj_bias.chunk(3)

@@ -59,7 +59,7 @@ def _affine(
 def _fitting(name: str, what: str, sizes: tuple[int, ...], x: object) -> Array | None:
     if x is None:
         return None
-    # Not a call of `array_of` for each: one costs 50 ns.
+    # Do not call `array_of` for each, because a call takes 50 ns.
     array = x._array if isinstance(x, TensorCore) else None
     if array is None:
         array = array_of(name, what, x)
@@ -239,7 +239,7 @@ def batch_norm(
     parameters: dict[str, Any] = {"like": (channels[0], *(1 for _ in x.shape[2:])), "eps": eps, "axes": None}
     rule = "scale_and_shift"
     if not are_given and x.size == 0:
-        means = variances = np.zeros(channels, x.dtype)  # of nothing: running figures stay as they are
+        means = variances = np.zeros(channels, x.dtype)  # no elements: do not change the running statistics
     elif not are_given:
         count = x.size // channels[0]
         if count == 1 and training:
@@ -255,7 +255,7 @@ def batch_norm(
         parameters["axes"] = (0, *range(2, x.ndim))
     inverses = run_kernel(inverses_of, variances, eps)
     out = run_kernel(normalize_channels, x, means, inverses, w, b)
-    # The node has them for itself: running figures change.
+    # The node needs its own copy, because running statistics change.
     parameters |= {"means": means.copy() if are_given else means, "inverses": inverses}
 
     def again(x: Array, weight: Any, bias: Any) -> Array:

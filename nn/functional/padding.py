@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tensor import Tensor
     from tensor.lowlevel import Array
 
-# For each dimension how many elements are added before and after it.
+# The numbers of elements to add before and after each dimension.
 Pads = tuple[tuple[int, int], ...]
 
 MODES = ("constant", "reflect", "replicate", "circular")
@@ -79,7 +79,7 @@ def _unpad(g: Array, pads: Pads, mode: str) -> Array:
         for target, source in reversed(list(_copies(g.shape, pads, mode))):
             share = g[target]
             for axis, (n, m) in enumerate(zip(share.shape, g[source].shape, strict=True)):
-                if n != m:  # one element, of which all of an edge are copies
+                if n != m:  # all elements of the edge are copies of one element
                     share = share.sum(axis=axis, keepdims=True)
             g[source] += share
     return g[_centre(g.shape, pads)]
@@ -117,9 +117,8 @@ def _require_room(sizes: Sequence[int], pads: Sequence[tuple[int, int]], mode: s
         most = {"reflect": size - 1, "circular": size, "replicate": max(pair) if size else 0}[mode]
         if max(pair) > most:
             raise InvalidArgumentError(
-                f"pad: with mode {mode!r} a dimension of size {size} can be padded by {max(most, 0)} at "
-                f"most on "
-                f"each side, not by {pair}"
+                f"pad: with mode {mode!r} a dimension of size {size} can be padded by {max(most, 0)} at most "
+                f"on each side, not by {pair}"
             )
 
 
@@ -160,9 +159,8 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         raise TypeError(f"pad: pad is a tuple of integers, two for each dimension, not {shown(pad)}")
     if len(pad) % 2 or len(pad) > 2 * x.ndim:
         raise InvalidArgumentError(
-            f"pad: pad has two integers for each of the last dimensions of input, of which there are "
-            f"{x.ndim}; "
-            f"not {len(pad)}"
+            "pad: pad has two integers for each of the last dimensions of input, of which there are "
+            f"{x.ndim}; not {len(pad)}"
         )
     if mode != "constant" and value is not None:
         raise InvalidArgumentError(f"pad: value goes with mode 'constant', not with {mode!r}")

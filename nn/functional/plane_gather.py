@@ -86,6 +86,6 @@ def recorded_largest(
         return wrap_recorded(out, record(LARGEST, (input,), out, {"places": places, "space": space}))
     assert places is not None
     indices = wrap(places)
-    # As a tensor, since the caller may write to it.
+    # Save it as a tensor, because the caller may write to it.
     pooled = wrap_recorded(out, record(LARGEST, (input,), out, {"places": indices, "space": space}))
     return pooled, indices

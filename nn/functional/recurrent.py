@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tensor import Tensor
     from tensor.lowlevel import Array
 
-# The arguments of `Recurrent` that have gradients, in order, after those that are not tensors.
+# The arguments of `Recurrent` with gradients, in order. Those that are not tensors come before them.
 NAMES = ("input", "h0", "c0", "weight_ih", "weight_hh", "weight_hr", "bias_ih", "bias_hh")
 
 
@@ -55,7 +55,7 @@ class Recurrent(autograd.Function):
         saved = [_array("a saved value", x) for x in ctx.saved_tensors]
         given = [_array("a gradient", x) for x in (*gradients, None)[:3]]
         arrays: Sequence[Any] = as_one_dtype(*saved, *given)
-        # Inputs but for the biases, the output, what was kept, and the gradients of results.
+        # The inputs without biases, the output, the saved states, and the gradients of the results.
         arguments: Sequence[Any] = (*ctx.what, wanted, *arrays[:6], arrays[8], arrays[9:12], *arrays[12:])
         found = run_kernel(recurrent_backward, *arguments)
         return None, None, None, *(None if x is None else wrap(x) for x in found)
@@ -70,7 +70,7 @@ def _derived(
     wanted: Sequence[bool],
     gradients: Sequence[Tensor | None],
 ) -> list[Tensor | None]:
-    # Aliases, so that one tensor in two places has a gradient for each.
+    # Use aliases, so that a tensor that is passed twice has a gradient for each position.
     given = [None if x is None else x.alias() for x in inputs]
     results = composed(*what, *given)
     pairs = [(y, g) for y, g in zip(results, gradients, strict=True) if g is not None]

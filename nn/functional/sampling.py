@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MODES = ("bilinear", "nearest", "bicubic")
 PADDINGS = ("zeros", "border", "reflection")
-# Of the cubic of Keys (1981), as PyTorch has it.
+# The parameter of the cubic kernel of Keys (1981), with PyTorch's value.
 _A = -0.75
 
 
@@ -212,5 +212,5 @@ def _kept_inside(at: Tensor, size: int, padding_mode: str, aligned: bool) -> Ten
             rest = at - turns * span
             at = tn.where(turns % 2 == 0, rest + low, (span + low) - rest)
     seen = at.detach()
-    # Coordinates at an edge, or moved to it, have no gradient.
+    # Coordinates at an edge, or clamped to it, have a gradient of 0.
     return tn.where((seen > 0) & (seen < size - 1), at, seen.clamp(0, size - 1))

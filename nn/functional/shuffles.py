@@ -57,9 +57,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     _require_factor("pixel_unshuffle", "downscale_factor", r)
     if len(shape) < 3 or shape[-2] % r or shape[-1] % r:
         raise InvalidArgumentError(
-            f"pixel_unshuffle: input has shape (*, channels, height, width) with height and width multiples "
-            f"of "
-            f"{r}, not {shape}"
+            "pixel_unshuffle: input has shape (*, channels, height, width) with height and width multiples "
+            f"of {r}, not {shape}"
         )
     *rest, channels, height, width = shape
     n = len(rest)
@@ -81,9 +80,8 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     _require_factor("channel_shuffle", "groups", groups)
     if len(shape) < 3 or shape[1] % groups:
         raise InvalidArgumentError(
-            f"channel_shuffle: input has shape (batch, channels, *sizes) with channels a multiple of "
-            f"{groups}, "
-            f"not {shape}"
+            "channel_shuffle: input has shape (batch, channels, *sizes) with channels a multiple of "
+            f"{groups}, not {shape}"
         )
     batch, channels, *sizes = shape
     parts = input.reshape((batch, groups, channels // groups, *sizes))

@@ -32,7 +32,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return maybe_in_place(lambda x: tn.elu(x / alpha) * alpha, input, inplace)
 
 
-# These keep mean 0 and variance 1.
+# With these constants mean 0 and variance 1 are preserved.
 _SELU_ALPHA = 1.6732632423543772
 _SELU_SCALE = 1.0507009873554805
 

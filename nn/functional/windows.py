@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from tensor import Tensor
     from tensor.lowlevel import Array
 
-# One integer, or one for each dimension of space.
+# One integer, or one for each spatial dimension.
 Sizes = int | tuple[int, ...] | list[int]
-# The same for the output of an adaptive pool; None stands for the size of the input.
+# The same for the output of an adaptive pool. None means the size of the input.
 OutputSizes = Sizes | tuple[int | None, ...] | None
 
 
@@ -52,7 +52,7 @@ def pool_of(
 ) -> Pool:
     """Return the options that a user gave, checked."""
     kernel = sizes_of(name, "kernel_size", kernel_size, space, 1)
-    # PyTorch's programs write an empty list, too.
+    # Programs for PyTorch also pass an empty list.
     given = kernel if stride is None or stride in ((), []) else stride
     pool = Pool(
         kernel,
@@ -91,7 +91,7 @@ def count_of_windows(name: str, size: int, pool: Pool, dim: int) -> int:
     room = size + 2 * pad - (pool.dilation[dim] * (pool.kernel[dim] - 1) + 1)
     count = (room + (step - 1 if pool.ceil_mode else 0)) // step + 1
     if pool.ceil_mode and (count - 1) * step >= size + pad:
-        count -= 1  # the last window would begin after the input
+        count -= 1  # the last window would start after the end of the input
     if count < 1:
         raise InvalidArgumentError(
             f"{name}: the kernel {pool.kernel} spans more than an input of size {size} with padding {pad}, "

@@ -14,8 +14,7 @@ cdef extern from "Python.h":
 
 cdef object _linear_forward = Linear.forward
 cdef object _LINEAR = RULES["linear"]
-# Activations by their class: the name of the rule, and what is called unless a user has put something else
-# there.
+# For each class of activations the name of its rule, and its own `forward`, which a user may replace.
 cdef dict _ACTIVATIONS = {
     ReLU: ("relu", ReLU.forward),
     GELU: ("gelu", GELU.forward),

@@ -12,7 +12,7 @@ cdef extern from "Python.h":
     object PyObject_VectorcallMethod(object name, PyObject** arguments, size_t count, PyObject* names)
 
 cdef enum:
-    # With more arguments than these a call takes the general way.
+    # A call with more arguments uses the general path.
     MOST = 6
 
 
@@ -20,7 +20,7 @@ cdef inline bint _is_set(dict own, object module, str name) except -1:
     """Tell whether the attribute `name` of `module` is true; `own` is its ``__dict__``."""
     cdef PyObject* found = PyDict_GetItemWithError(own, name)
     if found == NULL:
-        return bool(getattr(module, name))  # which says what is missing
+        return bool(getattr(module, name))  # raises an error that names the missing attribute
     return <object>found is not False and bool(<object>found)
 
 
@@ -51,12 +51,12 @@ cdef class Callable:
             arguments[1] = <PyObject*>self
             for i in range(count):
                 arguments[i + 2] = <PyObject*>(<tuple>args)[i]
-            # The place before the first is the callee's to use.
+            # The callee may use the slot before the first argument.
             return PyObject_VectorcallMethod(
                 "forward", arguments + 1, <size_t>(count + 1) | (<size_t>1 << (8 * sizeof(size_t) - 1)), NULL
             )
         except BaseException as error:
-            clear_library_frames(error)  # a stored error holds no operand and no half-made result
+            clear_library_frames(error)  # so that a stored error keeps no operands or results alive
             named = self._named_error(error) if isinstance(error, TensorDisposedError) else None
             if named is None:
                 raise

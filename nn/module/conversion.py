@@ -95,8 +95,8 @@ class Conversion(Traversal):
         >>> import nn
         >>> nn.Linear(1, 1).cuda()
         Traceback (most recent call last):
-        tensor.InvalidArgumentError: there is no device 'cuda' here: all memory is the processor's.
-        Leave .cuda() and device= out, or write 'cpu'
+        tensor.InvalidArgumentError: device 'cuda' does not exist: all tensors are on the CPU. Omit
+        .cuda() and device=, or write 'cpu'
         """
         return self.to(device=Device("cuda", device) if isinstance(device, int) else device or "cuda")
 
@@ -197,7 +197,7 @@ def _converted(array: Array, wanted: Dtype) -> Array:
 
 def _replace(x: TensorCore, array: Array, grad: Array | None) -> None:
     requires_grad = x._node is not None
-    x._lie_over(array)
+    x._set_memory(array)
     if requires_grad:
         become_leaf(x)
         x._grad = None if grad is None else wrap_unowned(grad)

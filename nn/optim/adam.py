@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Averaging(Optimizer):
     """Base of Adam and its relatives, which average the gradient and its square."""
 
-    # Whether the decay shrinks the parameter itself, as in AdamW, and is not added to the gradient.
+    # Whether weight decay multiplies the parameter, as in AdamW, instead of changing the gradient.
     _is_decoupled = False
     _bounds = bounds("lr", "eps", "weight_decay", betas=SHARE)
     _counter = "step"

@@ -219,7 +219,7 @@ class _Run:
         self.options = group
         self.parameters = parameters
         self.closure = closure
-        # The values of the parameters before the first of them changes.
+        # The values of the parameters before the step.
         self.before: list[Array] | None = None
         first: dict[str, Any] = optimizer.state.get(group["params"][0], {})
         lists = {name: list(first.get(name, ())) for name in ("old_dirs", "old_stps", "ro")}

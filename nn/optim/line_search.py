@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from tensor.lowlevel import Array
 
-# The conditions of Wolfe: the loss falls at least by this share of what the slope at the start promises, and
-# the slope there is at most this share of the slope at the start.
+# The Wolfe conditions: the loss decreases by at least this fraction of the initial slope times the step, and
+# the new slope is at most this fraction of the initial slope.
 _FALL, _FLATNESS = 1e-4, 0.9
 
 
@@ -85,7 +85,7 @@ def _zoom(
         t = _interpolated(bracket[0], bracket[1], (first, last))
         margin = 0.1 * (last - first)
         if min(last - t, t - first) < margin:
-            # Twice in a row: the bracket hardly shrinks. Further inside it does.
+            # The bracket hardly shrank twice in a row: try a point further inside.
             is_stuck = was_near_the_end or t >= last or t <= first
             if is_stuck:
                 t = last - margin if abs(t - last) < abs(t - first) else first + margin

@@ -63,7 +63,7 @@ class Optimizer:
         The state of each parameter: a dict, created at its first read.
     """
 
-    # The bounds of options, by name.
+    # The bounds of each option.
     _bounds: Mapping[str, Bound] = {}
     # The name of the step counter in the state of each parameter.
     _counter: str | None = None
@@ -157,7 +157,7 @@ class Optimizer:
                 )
             known.add(id(x))
         options = {**self.defaults, **param_group}
-        # NumPy's numbers as Python's: arithmetic with a float32 would be that of float32.
+        # Convert NumPy's numbers to Python's, because arithmetic with a float32 would give float32.
         group = {key: x.item() if isinstance(x, np.generic) else x for key, x in options.items()}
         group["params"] = params
         self._check_options(group)
@@ -332,7 +332,7 @@ class Optimizer:
             self._check_options(group)
         state = defaultdict(dict, {params[number]: values for number, values in self._loaded(params, held)})
         before = self.state
-        # In one call, so that an interrupt finds all of it old or all of it new.
+        # Use one call, so that an interrupt finds either the old state or the new one.
         vars(self).update(state=state, param_groups=groups)
         dispose(*before.values())
 

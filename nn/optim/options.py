@@ -11,7 +11,7 @@ from tensor.lowlevel import shown
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# What docstrings of optimizers say of options that several have.
+# Docstrings of the options that several optimizers share.
 TEXTS = {
     "params": 'Leaf tensors, or dicts of options with such tensors under ``"params"``.',
     "lr": "The step size.",
@@ -51,7 +51,7 @@ class Bound(NamedTuple):
         return f"a number of {' and '.join(limits)}" if limits else "a number"
 
 
-# What stays of an average at each step.
+# The decay rates of averages.
 SHARE = Bound(0.0, 1.0)
 
 
@@ -64,7 +64,7 @@ def require_within(name: str, group: dict[str, Any], bounds: Mapping[str, Bound]
     """Raise a ``ValueError`` that names the first option of `group` that is out of its bounds."""
     rate = group.get("lr")
     if isinstance(rate, Tensor) and rate.numel() == 1:
-        # A learning rate may be a tensor of one element: its value counts.
+        # A learning rate may be a tensor of one element.
         group["lr"] = rate.item()
     for option, bound in bounds.items():
         values = group[option] if isinstance(group[option], (tuple, list)) else (group[option],)

@@ -73,7 +73,7 @@ class SGD(Optimizer):
 
     def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:
         sign = -1 if group["maximize"] else 1
-        keeps = 1 if steps == 0 else 1 - group["dampening"]  # the first gradient goes in whole
+        keeps = 1 if steps == 0 else 1 - group["dampening"]  # no dampening for the first gradient
         decay = sign * group["weight_decay"]
         return sign * group["lr"], decay, group["momentum"], keeps, float(group["nesterov"])
 

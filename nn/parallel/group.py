@@ -188,8 +188,7 @@ class Group:
         if not self.is_connected:
             raise RuntimeError(
                 "the workers of this job are watched, and not connected by nn.parallel: start it with "
-                "parallel.Trainer, "
-                "or use what the library offers that it trains with"
+                "parallel.Trainer, or use what the library offers that it trains with"
             )
 
     # --- Waiting: flags show the late workers of one machine, the board those of several --------------------

@@ -61,8 +61,7 @@ def _require_same(named: dict[str, Tensor], group: Group) -> None:
             raise InvalidArgumentError(
                 "parallel.prepare: the models of the workers differ in names, dtypes or shapes. Worker "
                 f"{group.place.rank}{', unlike worker 0,' if is_other else ''} has {text[:1000]}. Build the "
-                "same model "
-                "in each of them"
+                "same model in each of them"
             )
     finally:
         exchange.close()

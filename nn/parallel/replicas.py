@@ -110,8 +110,7 @@ class Replica:
                 f"backward has come to {part.name!r} twice before it came to all other parameters: "
                 f"{self._missing()} have had no gradient. Use all parameters in each backward, write "
                 "parallel.prepare(model, find_unused_parameters=True), or go through all but the last "
-                "backward of a "
-                "step inside `with parallel.no_sync():`"
+                "backward of a step inside `with parallel.no_sync():`"
             )
         if not self._come:
             for other in self._buckets:
@@ -171,10 +170,8 @@ class Replica:
             self._come.clear()
             raise RuntimeError(
                 f"the last backward gave no gradient to {missing}, and so gradients were not averaged and "
-                "replicas may "
-                "differ: write parallel.prepare(model, find_unused_parameters=True), or let the loss depend "
-                "on all "
-                "parameters of the model"
+                "replicas may differ: write parallel.prepare(model, find_unused_parameters=True), or let "
+                "the loss depend on all parameters of the model"
             )
 
     def search(self, output: object) -> None:

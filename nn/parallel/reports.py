@@ -61,10 +61,8 @@ class ClusterMemory:
     def __str__(self) -> str:
         rows = [
             f"worker {rank}: {format_bytes(it.memory.bytes_live)} live, {format_bytes(it.memory.bytes_peak)} "
-            "at most, "
-            f"{format_bytes(it.memory.bytes_cached)} cached, {format_bytes(it.bytes_of_process)} of the "
-            "process, "
-            f"{format_bytes(it.bytes_in_store)} in the store{_last_seen(it)}"
+            f"at most, {format_bytes(it.memory.bytes_cached)} cached, {format_bytes(it.bytes_of_process)} of "
+            f"the process, {format_bytes(it.bytes_in_store)} in the store{_last_seen(it)}"
             for rank, it in self.workers.items()
         ]
         head = (

@@ -227,47 +227,47 @@ def dispose_adopted(x):
         (<Foreign>_by_address[<size_t><PyObject*>x]).dispose()
 
 
-def let_go(x):
+def detach_adopted(x):
     """Remove `x` from its scope, because it belongs to a module, an optimizer or another tensor."""
     forget_birth(<PyObject*>x)
     if _by_address.find(<size_t><PyObject*>x) != _by_address.end():
         (<Foreign>_by_address[<size_t><PyObject*>x]).detach_from_dispose_scope()
 
 
-cdef void _let_go_quietly(PyObject* x) noexcept:
-    let_go(<object>x)
+cdef void _detach_quietly(PyObject* x) noexcept:
+    detach_adopted(<object>x)
 
 
-release_by(_let_go_quietly)
+release_by(_detach_quietly)
 
 
 def leave_alone(x):
     """Let no scope own `x`, even if it is the result of a call that is still running."""
     forget_birth(<PyObject*>x)
     if is_adopted(x):
-        let_go(x)
+        detach_adopted(x)
     elif is_foreign(x) and _adapter_of(x).is_adoptable(x):
         _new(x, _adapter_of(x), False)
 
 
 @cython.final
 cdef class Adopter:
-    """Lets the current scope own the new objects that functions of a library return.
+    """Makes the current scope own the new objects that functions of a library return.
 
     Parameters
     ----------
     adapter
-        Of the library.
+        The library's adapter.
     exactly
         The class of most results.
     nothing
-        Classes of results that are and hold no such objects.
+        Classes whose instances neither are nor hold objects of the library.
     borrowing
-        Descriptors whose values are somebody else's: a tensor's gradient.
+        Descriptors whose values have another owner, such as a tensor's gradient.
     is_suspended
-        Whether nothing shall be adopted now; asked for each new object.
+        A function that returns whether adoption is off. It is called for each new object.
     is_owning
-        False: let no scope own them.
+        False if no scope should own the new objects.
     """
 
     cdef object adapter, is_suspended
@@ -287,7 +287,7 @@ cdef class Adopter:
         """Let the scope own the new objects in the `result` of a call."""
         if type(function) is _method_wrapper and function.__self__ in self.borrowing:
             if function.__name__ == "__set__":
-                let_go(args[1])
+                detach_adopted(args[1])
             return
         self.look(result, args, kwargs)
 

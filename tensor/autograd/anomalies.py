@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import numpy as np
 
 from scopes.lowlevel import callers
-from tensor.tape.blocks import turn_to
+from tensor.tape.blocks import set_modes
 from tensor.tape.modes import (
     Block,
     Recorder,
@@ -63,7 +63,7 @@ def recorded_at(node: Node) -> str:
     """Return a sentence with the lines that recorded the op of `node`."""
     site = getattr(node, "site", None)
     if site is None:
-        return "For the line that recorded it run the forward pass in `with autograd.detect_anomaly():` too"
+        return "To see its line, run the forward pass in `with autograd.detect_anomaly():` too"
     return f"It was recorded by\n{site}"
 
 
@@ -132,17 +132,17 @@ class SetDetection(Detection):
         self._mode = mode
         # The former modes, to restore at the end of a first block. A block that is entered again restores its
         # own.
-        self._before: Answers | None = turn_to(self._inside())
+        self._before: Answers | None = set_modes(self._inside())
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         # Used as a decorator, it only affects calls of the function.
-        self._take_back()
+        self._undo_switch()
         return super().__call__(function)
 
-    def _take_back(self) -> None:
+    def _undo_switch(self) -> None:
         before, self._before = self._before, None
         if before is not None:
-            turn_to(before)
+            set_modes(before)
 
     def _inside(self) -> Answers:
         if self._mode:

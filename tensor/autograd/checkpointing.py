@@ -118,9 +118,9 @@ class Segment(Deferred):
         rules = [each.rule for each in made]
         if rules[: None if self.is_complete else len(self.rules)] != self.rules:
             raise RuntimeError(
-                f"{node.name()}: the function of this checkpoint has recorded {len(self.rules)} ops in the "
+                f"{node.name()}: the function of this checkpoint recorded {len(self.rules)} ops in the "
                 f"forward pass, and now {_difference(self.rules, rules)}. It must do the same each "
-                "time: it may not depend on what has changed since, as on a counter"
+                "time, and not depend on anything that changes in between, such as a counter"
             )
         given: dict[Node, ref[Node]] = {}
         for waiting, each in zip(self.nodes, made, strict=False):
@@ -147,8 +147,8 @@ class Segment(Deferred):
             return again.nodes
         except Exception as error:
             error.add_note(
-                "Raised as backward ran the function of a checkpoint again, to compute what was not saved. "
-                "All that it uses must be as it was in the forward pass"
+                "Raised when backward ran the function of a checkpoint again, to compute its saved values. "
+                "All that it uses must be the same as in the forward pass"
             )
             raise
         finally:
@@ -158,9 +158,9 @@ class Segment(Deferred):
         """Raise an error if the second run drew different random numbers."""
         if self.is_complete and random_end not in (self.random_state, self.random_end):
             raise RuntimeError(
-                "the function of this checkpoint has drawn other random numbers than in the forward pass: it "
+                "the function of this checkpoint drew other random numbers than in the forward pass: it "
                 "drew more or fewer, or another thread drew from the default generator meanwhile. It must do "
-                "the same each time; let other threads draw from a tensor.Generator() of their own"
+                "the same each time; let other threads use their own tensor.Generator()"
             )
 
     def _wait_in(self, others: dict[Node, ref[Node]]) -> None:

@@ -87,7 +87,8 @@ class Comparison:
         for name, x in self.by:
             if _shares_with_itself(x._live_array()):
                 raise ValueError(
-                    f"{self.name}: elements of {name} share memory: none can be moved alone. Pass its clone()"
+                    f"{self.name}: elements of {name} share memory, so none can be changed alone. Pass its "
+                    "clone()"
                 )
             with writing(x):
                 pass  # copies memory shared with clones
@@ -96,7 +97,8 @@ class Comparison:
                 continue
             if np.shares_memory(x._live_array(), y._live_array()):
                 raise ValueError(
-                    f"{self.name}: {first} and {second} share memory: none can be moved alone. Clone one"
+                    f"{self.name}: {first} and {second} share memory, so neither can be changed alone. Clone "
+                    "one"
                 )
         rough = [f"{name} ({x.dtype})" for name, x in self.by if x.dtype not in (np.float64, np.complex128)]
         if rough:
@@ -152,8 +154,8 @@ class Comparison:
         numbers = np.concatenate([np.ascontiguousarray(x, _double(x)).view(np.float64) for x in flat])
         if numbers.size != count:
             raise GradcheckError(
-                f"{self.name}: the outputs have {count} elements in all, and {numbers.size} when an input "
-                f"moves by {self.eps}: their shapes must not depend on values"
+                f"{self.name}: the outputs have {count} elements in total, but {numbers.size} when an input "
+                f"changes by {self.eps}: their shapes must not depend on values"
             )
         return numbers
 
@@ -161,16 +163,16 @@ class Comparison:
         for (name, _), a, b in zip(self.by, self._together(1), self._together(1), strict=True):
             if not np.array_equal(a, b, equal_nan=True):
                 raise GradcheckError(
-                    f"{self.name}: called twice, the function and backward gave two gradients of {name}. "
-                    "Seed what is random in each call"
+                    f"{self.name}: two calls of the function and backward gave different gradients of "
+                    f"{name}. Seed random numbers in each call"
                 )
 
     def _require_nothing_of_nothing(self) -> None:
         for (name, _), zeros in zip(self.by, self._together(0), strict=True):
             if zeros.any():
                 raise GradcheckError(
-                    f"{self.name}: a gradient of zeros came back as {zeros[zeros != 0].flat[0]} in the "
-                    f"gradient of {name}: a derivative does not multiply by the gradient that it is given"
+                    f"{self.name}: with a gradient of zeros, the gradient of {name} has the value "
+                    f"{zeros[zeros != 0].flat[0]}: a derivative does not multiply by the gradient it gets"
                 )
 
     def _together(self, weight: int) -> list[Array]:
@@ -195,15 +197,15 @@ class Comparison:
         part = "the imaginary part of " if unit == 1j else ""
         element = tuple(int(n) for n in np.unravel_index(j, shape))
         raise GradcheckError(
-            f"{self.name}: the derivative of {result} by {name} is not what differences say, at "
-            f"{np.sum(excess > 1)} of {excess.size} places. Furthest off is that of {part}"
-            f"{_at(result, place)} by {_at(name, element)}: backward says {analytic[r, j]:.6g}, and "
-            f"differences {numeric[r, j]:.6g}. "
+            f"{self.name}: the derivative of {result} with respect to {name} does not match the differences "
+            f"at {np.sum(excess > 1)} of {excess.size} places. The largest error is that of "
+            f"{part}{_at(result, place)} with respect to {_at(name, element)}: backward gives "
+            f"{analytic[r, j]:.6g}, differences give {numeric[r, j]:.6g}. "
             + (
-                f"Either a derivative is wrong, or there is a kink or a jump within {self.eps} of the "
-                "inputs: then check elsewhere"
+                f"Either a derivative is wrong, or the function has a kink or jump within {self.eps} of the "
+                "inputs: then use other inputs"
                 if has_history
-                else "The former has no gradient history (was it detached?), and counts as a constant"
+                else "The output has no gradient history (was it detached?), and counts as a constant"
             )
         )
 
@@ -233,12 +235,12 @@ def floating(name: str, returned: object) -> list[Tensor]:
     for k, x in enumerate(outputs):
         if not is_tensor(x):
             raise TypeError(
-                f"{name}: the function returns a tensor or a tuple of tensors, and outputs[{k}] is a "
+                f"{name}: the function must return a tensor or a tuple of tensors, but outputs[{k}] is a "
                 f"{type(x).__name__}"
             )
     found = [x for x in outputs if is_inexact(x.dtype)]
     if not found:
-        raise ValueError(f"{name}: the function returned no floating or complex tensor: nothing to derive")
+        raise ValueError(f"{name}: the function returned no floating or complex tensor to differentiate")
     return found
 
 

@@ -174,7 +174,7 @@ cdef class Backward:
                     is_passed_on = not isinstance(node, Leaf)
                     if not is_passed_on:
                         if node.hooks is not None and node.hooks.after:
-                            self._gather_now(node, moved(pending))
+                            self._accumulate_now(node, moved(pending))
                         else:
                             self._complete(pending)
                 else:
@@ -533,8 +533,8 @@ cdef class Backward:
 
     # --- Leaves ---------------------------------------------------------------------------------------------
 
-    cdef int _gather_now(self, Node node, PendingGradient pending) except -1:
-        """Accumulate the gradient of one leaf now, because its hooks wait for it."""
+    cdef int _accumulate_now(self, Node node, PendingGradient pending) except -1:
+        """Accumulate the gradient of one leaf now, because its hooks run after that."""
         self.leave_kernels()
         accumulate([pending])
         clear(pending)

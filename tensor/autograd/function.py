@@ -14,7 +14,7 @@ from tensor.autograd.function_nodes import Applied, Refusal
 from tensor.core.storage import relatives
 from tensor.core.tensor import TensorCore, wrap_snapshot
 from tensor.ops.overlay import overlay
-from tensor.tape.growth import look_closer, ticks
+from tensor.tape.growth import check_growth, ticks
 from tensor.tape.hooks import continue_with
 from tensor.tape.modes import GradMode, grad_enabled, is_recording
 from tensor.tape.nodes import Node, Rule
@@ -69,33 +69,36 @@ class Function:
 
     def __new__(cls, *_args: Any, **_kwargs: Any) -> Self:
         raise TypeError(
-            f"{cls.__name__} has no objects, for its methods are static: write {cls.__name__}.apply(...)"
+            f"{cls.__name__} can't be instantiated, because its methods are static: write "
+            f"{cls.__name__}.apply(...)"
         )
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         for name in ("forward", "setup_context", "backward"):
             if not isinstance(getattr_static(cls, name), staticmethod):
-                raise TypeError(f"{cls.__name__}.{name} is no static method: write @staticmethod above it")
+                raise TypeError(
+                    f"{cls.__name__}.{name} must be a static method: write @staticmethod above it"
+                )
         cls.__rule = Rule(cls.__name__, {})
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
         """Compute the outputs: ``forward(ctx, *args)``, or ``forward(*args)`` with ``setup_context``."""
         raise NotImplementedError(
-            "this autograd.Function has no forward: give the class a static method forward(ctx, *args)"
+            "this autograd.Function has no forward: define a static method forward(ctx, *args)"
         )
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Save what backward needs of the arguments, and of the output of a ``forward`` without `ctx`."""
-        raise NotImplementedError("setup_context is not called unless a class has its own")
+        """Save data for backward from the arguments, and from the output of a ``forward`` without `ctx`."""
+        raise NotImplementedError("setup_context is only called if the class defines it")
 
     @staticmethod
     def backward(*args: Any, **kwargs: Any) -> Any:
         """Compute the gradient of each argument: ``backward(ctx, *grads)``."""
         raise NotImplementedError(
-            "this autograd.Function has no backward, and a gradient was asked for: give the class a static "
+            "this autograd.Function has no backward, but a gradient is needed: define a static "
             "method backward(ctx, *grads)"
         )
 
@@ -133,7 +136,7 @@ class Function:
         """
         if kwargs:
             raise TypeError(
-                f"{cls.__name__}.apply takes no keyword arguments ({', '.join(kwargs)}), for backward "
+                f"{cls.__name__}.apply takes no keyword arguments ({', '.join(kwargs)}), because backward "
                 "returns gradients in the order of arguments: pass them in the order of forward"
             )
         try:
@@ -170,7 +173,7 @@ def _apply(function: type[Function], rule: Rule, args: tuple[Any, ...]) -> Any:
             call.node = ref(applied)
             left = ticks.left = ticks.left - 1
             if left < 0:
-                look_closer(applied)
+                check_growth(applied)
             _connect(call, applied, found, outputs)
             if not isinstance(recorder, bool):
                 recorder.show(applied)
@@ -186,13 +189,13 @@ def _require_outputs(call: Call, found: Sequence[object]) -> None:
             x._raise_if_disposed()
         elif isinstance(x, (list, dict)) and _holds_tensors(x):
             raise TypeError(
-                f"{call.name}.forward has returned a {type(x).__name__} with tensors, which would have no "
+                f"{call.name}.forward returned a {type(x).__name__} with tensors, which would have no "
                 "history: return a tensor, or a tuple of tensors"
             )
     if not all(holds(found, x) for x in call.dirty):
         raise RuntimeError(
-            f"{call.name}: forward has marked an argument as dirty and not returned it: return each that it "
-            "writes to, for the value that it has now comes from this op"
+            f"{call.name}: forward marked an argument as dirty but did not return it: return each argument "
+            "that it writes to, because its new value is a result of this op"
         )
 
 
@@ -286,7 +289,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
     RuntimeError: Sinc.backward is marked @once_differentiable...
     """
     if isinstance(backward, staticmethod):
-        raise TypeError("once_differentiable marks a function: write @staticmethod above it, not below")
+        raise TypeError("once_differentiable takes a function: write @staticmethod above it, not below")
 
     @wraps(backward)
     def once(ctx: Any, *grads: Any) -> Any:

@@ -78,8 +78,8 @@ class Call:
         if node is None:
             why = "its graph is gone" if self.node is not None else "it is not recorded"
             raise RuntimeError(
-                f"{self.name}: this ctx belongs to a call that has no history: {why}. Saved tensors are read "
-                "in backward; to read them elsewhere, keep an output of the call: it keeps the graph alive"
+                f"{self.name}: this ctx belongs to a call without history: {why}. Read saved tensors "
+                "in backward; to read them elsewhere, keep an output of the call, which keeps the graph alive"
             )
         return node
 

@@ -127,9 +127,9 @@ class Applied(Node):
             del results[count:]
         if len(results) != count:
             raise RuntimeError(
-                f"{self.function.__name__}.backward has returned {_counted('gradient', len(results))}, and "
-                f"forward takes {_counted('argument', count)}: return a tuple with one for each, None where "
-                "there is none"
+                f"{self.function.__name__}.backward returned {_counted('gradient', len(results))}, but "
+                f"forward takes {_counted('argument', count)}: return a tuple with one for each, or None "
+                "where there is no gradient"
             )
         for i, x in enumerate(results):
             if x is not None:
@@ -139,12 +139,12 @@ class Applied(Node):
     def _require_gradient(self, i: int, x: object) -> None:
         if not isinstance(x, TensorCore):
             raise TypeError(
-                f"{self._gradient_of(i)} is a {type(x).__name__}: return tensors, or None where there is "
-                "none; several in a tuple"
+                f"{self._gradient_of(i)} is a {type(x).__name__}: return tensors, or None if there is no "
+                "gradient; several in a tuple"
             )
         if not self.are_tensors[i]:
             raise TypeError(
-                f"{self._gradient_of(i)} is a tensor, and the argument was none: return None for it"
+                f"{self._gradient_of(i)} is a tensor, but the argument is not a tensor: return None for it"
             )
         after, array = self.next[i], x._live_array()
         if after is None or array.shape == after.shape:
@@ -155,8 +155,8 @@ class Applied(Node):
             fits = False
         if not fits:
             raise ValueError(
-                f"{self._gradient_of(i)} has shape {array.shape}, and the argument {after.shape}: return one "
-                "of the argument's shape, or of one to which that broadcasts, which is summed"
+                f"{self._gradient_of(i)} has shape {array.shape}, but the argument {after.shape}: return a "
+                "gradient of the argument's shape, or of a shape to which that broadcasts, which is summed"
             )
 
     def _gradient_of(self, i: int) -> str:
@@ -181,7 +181,7 @@ class Output(Node):
     def __init__(self, applied: Applied, place: int) -> None:
         slot = applied.slots[place]
         if slot is None:
-            raise ValueError("what is no tensor has no history")
+            raise ValueError("an output that is not a tensor has no history")
         self.rule: Rule = applied.rule
         self.plan = _PLAN
         self.applied: Applied = applied
@@ -222,7 +222,6 @@ class Refusal(Node):
     def step(self, _pending: PendingGradient, _walk: Backward) -> None:
         """Raise an error."""
         raise RuntimeError(
-            f"{self.of}.backward is marked @once_differentiable, so a gradient that it has computed can't be "
-            "derived. Leave create_graph=True away, or write backward in tensor functions alone and take the "
-            "mark away"
+            f"{self.of}.backward is marked @once_differentiable, so its gradients can't be differentiated. "
+            "Omit create_graph=True, or write backward with tensor functions only and remove the mark"
         )

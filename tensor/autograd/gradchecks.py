@@ -153,7 +153,7 @@ def _compare_second(
     if len(given) != len(outputs):
         raise ValueError(f"{name}: {len(outputs)} outputs need as many grad_outputs, not {len(given)}")
     if not any(x.requires_grad for x in outputs):
-        raise ValueError(f"{name}: no output of the function has gradient history, so none can be derived")
+        raise ValueError(f"{name}: no output of the function has gradient history to differentiate")
     del outputs
 
     def gradients(*both: Any) -> list[Tensor]:
@@ -164,7 +164,7 @@ def _compare_second(
         return [zeros_like(x) if g is None else g for x, g in zip(by, found, strict=True)]
 
     names = [*_named("inputs", arguments), *_named("grad_outputs", given)]
-    results = [f"the gradient by {names[i]}" for i in wanted]
+    results = [f"the gradient of {names[i]}" for i in wanted]
     Comparison(name, gradients, (*arguments, *given), names, *tolerances, results).run()
 
 
@@ -177,7 +177,7 @@ def _wanted(name: str, inputs: tuple[object, ...]) -> list[int]:
     wanted = [i for i, x in enumerate(inputs) if is_tensor(x) and x.requires_grad]
     if not wanted:
         raise ValueError(
-            f"{name}: none of the inputs requires grad, so there is nothing to check. Make them with "
+            f"{name}: none of the inputs requires grad, so there is nothing to check. Create them with "
             "requires_grad=True"
         )
     return wanted

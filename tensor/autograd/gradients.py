@@ -125,17 +125,17 @@ class Gradients(Hooks):
         node = self._node
         if not isinstance(node, Leaf):
             raise RuntimeError(
-                "only a leaf that requires grad has a gradient to set: call x.requires_grad_() first, or "
-                "detach it"
+                "only the gradient of a leaf that requires grad can be set: call x.requires_grad_() first, "
+                "or detach it"
             )
         if grad is not None:
             if not isinstance(grad, TensorCore):
-                raise TypeError(f"a gradient is a tensor or None, not {type(grad).__name__}")
+                raise TypeError(f"a gradient must be a tensor or None, not {type(grad).__name__}")
             grad._raise_if_disposed()
             if grad.shape != node.shape or grad.dtype != node.dtype:
                 raise ValueError(
-                    f"a gradient has the shape and dtype of its tensor, {node.dtype}{list(node.shape)}, not "
-                    f"{grad.dtype}{list(grad.shape)}"
+                    "a gradient must have the shape and dtype of its tensor, "
+                    f"{node.dtype}{list(node.shape)}, not {grad.dtype}{list(grad.shape)}"
                 )
             grad.detach_from_dispose_scope()
         self._grad = grad
@@ -231,16 +231,16 @@ def take_values(x: TensorCore, values: TensorCore) -> None:
     is_leaf = x._node is not None
     if is_leaf and not isinstance(x._node, Leaf):
         raise RuntimeError(
-            "x.data is assigned to leaves, and this tensor was computed from others: its history would be "
-            "untrue. Write to x.detach()"
+            "x.data can only be assigned to leaves, and this tensor was computed from others: its history "
+            "would be wrong. Write to x.detach()"
         )
     if is_leaf and not is_inexact(given.dtype):
         raise RuntimeError(
-            f"a tensor that requires grad can't take values of {given.dtype}: only floating and complex ones "
-            "carry gradients"
+            f"a tensor that requires grad can't take values of {given.dtype}: only floating and complex "
+            "tensors can have gradients"
         )
     grad = x._grad if given.shape == before.shape and given.dtype == before.dtype else None
-    x._take_values_of(values)
+    x._share_values_of(values)
     if is_leaf:
         become_leaf(x)
         x._grad = grad
@@ -268,7 +268,7 @@ def _add_gradients(
     for i, x in enumerate(leaves):
         if not isinstance(x._node, Leaf):
             raise RuntimeError(
-                f"backward: inputs[{i}] is no leaf that requires grad, and gathers no gradient"
+                f"backward: inputs[{i}] is not a leaf that requires grad, so it accumulates no gradient"
             )
     found = _derivatives(
         list(outputs),
@@ -325,24 +325,23 @@ def root_of(output: TensorCore, gradient: TensorCore | None) -> Root:
     """Return the start of backward for `output`, with its gradient. Raise errors for missing data."""
     if not isinstance(output, TensorCore):
         raise TypeError(
-            f"backward starts at a tensor, not {type(output).__name__}: use the tensor that the loss "
-            "function "
+            f"backward needs a tensor, not {type(output).__name__}: use the tensor that the loss function "
             "returned, before .item()"
         )
     output._raise_if_disposed()
     node, array = output._node, output._array
     if node is None or array is None:
         raise RuntimeError(
-            "this tensor has no gradient history: no input of its computation required grad, it was computed "
-            "under no_grad(), or its op has no derivative (such as argmax and comparisons). Make the inputs "
-            "with requires_grad=True, and use an op that has a derivative"
+            "this tensor has no gradient history: no input of its computation required grad, it was "
+            "computed under no_grad(), or its op has no derivative (such as argmax and comparisons). Create "
+            "the inputs with requires_grad=True, and use an op that has a derivative"
         )
     if gradient is None:
         if array.size != 1:
             raise RuntimeError(
-                f"backward without a gradient starts at one element, not at shape {array.shape}: reduce "
-                "the tensor "
-                "first (loss.mean(), loss.sum()), or pass backward(gradient=...) in its shape"
+                f"backward without a gradient needs a tensor of one element, not of shape {array.shape}: "
+                "reduce the tensor first (loss.mean(), loss.sum()), or pass backward(gradient=...) in its "
+                "shape"
             )
         return node, _one(node.shape, node.dtype), None
     if not isinstance(gradient, TensorCore):
@@ -354,7 +353,7 @@ def root_of(output: TensorCore, gradient: TensorCore | None) -> Root:
     given = share.array
     if given.shape != node.shape:
         raise ValueError(
-            f"the gradient of a tensor of shape {node.shape} has that shape, not {given.shape}: pass "
+            f"the gradient of a tensor of shape {node.shape} must have that shape, not {given.shape}: pass "
             "gradient=tensor.ones(x.shape) or the like"
         )
     if given.dtype == node.dtype:
@@ -460,7 +459,7 @@ def _derivatives(
     for i, x in enumerate(inputs):
         if x._node is None:
             raise RuntimeError(
-                f"autograd.grad: inputs[{i}] does not require grad, so nothing was recorded by it. Make it "
+                f"autograd.grad: inputs[{i}] does not require grad, so no op on it was recorded. Create it "
                 "with requires_grad=True, or call x.requires_grad_() before it is used"
             )
         nodes.append(x._node)
@@ -470,7 +469,7 @@ def _derivatives(
     for i, node in enumerate(nodes):
         if node not in found and not allow_unused:
             raise RuntimeError(
-                f"autograd.grad: no output depends on inputs[{i}]. Leave it out, or pass "
+                f"autograd.grad: no output depends on inputs[{i}]. Omit it, or pass "
                 "allow_unused=True to get None for it"
             )
     return tuple([found.get(node) for node in nodes])

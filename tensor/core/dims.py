@@ -26,12 +26,12 @@ def dim_of(op: str, dim: int, ndim: int) -> int:
     try:
         place = index(dim)
     except TypeError:
-        raise TypeError(f"{op}: a dimension is an integer, not {type(dim).__name__}") from None
+        raise TypeError(f"{op}: a dimension must be an integer, not {type(dim).__name__}") from None
     if not -ndim <= place < ndim:
         if ndim == 0:
             raise IndexError(f"{op}: dimension {dim} is out of range: the tensor has no dimensions")
         raise IndexError(
-            f"{op}: dimension {dim} is out of range: the tensor has {ndim}, named {-ndim} to {ndim - 1}"
+            f"{op}: dimension {dim} is out of range: the tensor has {ndim}, from {-ndim} to {ndim - 1}"
         )
     return place % ndim
 
@@ -42,7 +42,7 @@ def dims_of(op: str, dims: int | Sequence[int], ndim: int) -> tuple[int, ...]:
         return (dim_of(op, dims, ndim),)
     places = tuple([dim_of(op, dim, ndim) for dim in dims])
     if len(set(places)) != len(places):
-        raise InvalidArgumentError(f"{op}: {dims} names a dimension twice")
+        raise InvalidArgumentError(f"{op}: {dims} contains a dimension twice")
     return places
 
 
@@ -64,13 +64,13 @@ def _size(op: str, sizes: Sequence[object], n: object) -> int:
         return index(n)
     if isinstance(n, np.dtype):
         raise TypeError(
-            f"a shape is made of sizes, not of the dtype {n}: to read the same bytes as that dtype, write "
+            f"a shape consists of sizes, not of the dtype {n}: to reinterpret the bytes as that dtype, write "
             "tensor.from_numpy(x.numpy().view(dtype)); to convert the values, x.to(dtype)"
         )
     raise TypeError(f"{op} takes integers, not {shown(tuple(sizes))}: write {op}(2, 3) or {op}((2, 3))")
 
 
-def fill_in(op: str, sizes: tuple[int, ...], count: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+def infer_sizes(op: str, sizes: tuple[int, ...], count: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return `sizes` with -1 replaced by the size that fits the `count` elements of `shape`."""
     unknown = [i for i, n in enumerate(sizes) if n == -1]
     if len(unknown) > 1 or any(n < -1 for n in sizes):
@@ -81,14 +81,14 @@ def fill_in(op: str, sizes: tuple[int, ...], count: int, shape: tuple[int, ...])
     if unknown:
         if known == 0 or count % known:
             raise InvalidArgumentError(
-                f"{op}: shape {shape} has {count} elements, which {sizes} can't hold whatever -1 stands for: "
-                f"the other sizes multiply to {known}"
+                f"{op}: shape {shape} has {count} elements, which {sizes} can't hold with any size for -1: "
+                f"the product of the other sizes is {known}"
             )
         return tuple(count // known if n == -1 else n for n in sizes)
     if known != count:
         raise InvalidArgumentError(
-            f"{op}: shape {shape} has {count} elements and {sizes} would have {known}: give sizes with the "
-            "same product, or -1 for the one to be computed"
+            f"{op}: shape {shape} has {count} elements and {sizes} would have {known}: give sizes with "
+            "the same product, or -1 for one of them"
         )
     return sizes
 
@@ -124,8 +124,8 @@ def expanded(
     fits = added >= 0 and all(n in (1, size) for n, size in zip(shape, whole[added:], strict=True))
     if not fits or min(whole, default=0) < 0:
         raise InvalidArgumentError(
-            f"shape {shape} does not broadcast to {whole}: from the last dimension backward, its sizes must "
-            "be those or 1, and it can't have more of them"
+            f"shape {shape} does not broadcast to {whole}: from the last dimension backward, each of its "
+            "sizes must be equal or 1, and it can't have more dimensions"
         )
     kept = zip(shape, whole[added:], strides, strict=True)
     return whole, (*[0] * added, *[step if n == size else 0 for n, size, step in kept])

@@ -75,10 +75,10 @@ def idle_tensors(Py_ssize_t least) -> list[StorageReference]:
 
 
 def move_to_file(StorageReference x not None, write) -> int:
-    """Let the values of `x` be in a file: ``write(array)`` puts them there and returns its `FiledValues`.
+    """Move the values of `x` to a file. ``write(array)`` writes them and returns their `FiledValues`.
 
-    Return how many bytes of memory are free now: none where `write` returns None, or if somebody looks at the
-    memory, or has written there in the meantime. The next look at `x` reads the values back.
+    Return the number of bytes that are freed. It is 0 if `write` returns None, if other code uses the memory,
+    or if it was written to during `write`. The next use of `x` reads the values back.
     """
     cdef cnp.ndarray array
     cdef FiledValues filed
@@ -93,7 +93,7 @@ def move_to_file(StorageReference x not None, write) -> int:
         return 0
     nbytes = (<Buffer>x.buffer).nbytes
     x.stored = None
-    x.let_go_of_memory()
+    x.release_memory()
     Py_INCREF(filed)
     x.inlined.data.filed = <void*>filed
     x.inlined.nbytes = IN_FILE

@@ -37,11 +37,10 @@ cdef struct InlineValues:
 cdef bint take_values(InlineValues* values, cnp.ndarray array) except -1
 # Count inline values of a tensor as live. Raise MemoryError if the limit refuses them.
 cdef int count_inline(Py_ssize_t nbytes) except -1
-# Forget values that moved to an array; their bytes stay live.
-cdef void hand_on(InlineValues* values) noexcept
-# The same for values that are freed.
-cdef void let_go(InlineValues* values) noexcept
-# Their dtype and their shape.
+# Clear values that were copied to an array. Their bytes stay counted as live.
+cdef void mark_moved(InlineValues* values) noexcept
+# Clear values and count their bytes as freed.
+cdef void free_values(InlineValues* values) noexcept
 cdef object dtype_of(InlineValues* values)
 cdef tuple shape_of(InlineValues* values)
 # Return a new array with these values. It is not counted.

@@ -65,15 +65,15 @@ cdef int count_inline(Py_ssize_t nbytes) except -1:
     return 0
 
 
-cdef void hand_on(InlineValues* values) noexcept:
+cdef void mark_moved(InlineValues* values) noexcept:
     global _bytes_inline
     _bytes_inline -= values.nbytes
     values.nbytes = 0
 
 
-cdef void let_go(InlineValues* values) noexcept:
+cdef void free_values(InlineValues* values) noexcept:
     uncount_small(values.nbytes, False)
-    hand_on(values)
+    mark_moved(values)
 
 
 cdef object dtype_of(InlineValues* values):

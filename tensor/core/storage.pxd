@@ -37,12 +37,12 @@ cdef class StorageReference(Disposable):
     cdef str ending
 
     cdef Buffer buffer_or_null(self)
-    cdef void let_go_of_memory(self) noexcept
+    cdef void release_memory(self) noexcept
     cdef int forget_history(self) except -1
 
 
-# Let `x`, which holds no memory, be a sharer of `buffer`. Inline: each new tensor passes here.
-cdef inline void lay(StorageReference x, cnp.ndarray array, Buffer buffer) noexcept:
+# Attach `x`, which holds no memory, to `buffer` as a sharer. Inline, because each new tensor calls it.
+cdef inline void attach_buffer(StorageReference x, cnp.ndarray array, Buffer buffer) noexcept:
     Py_INCREF(buffer)
     buffer.sharers += 1
     buffer.member = <PyObject*>x

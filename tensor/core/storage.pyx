@@ -16,7 +16,7 @@ from libc.stdint cimport int64_t, uint64_t
 from scopes.core.disposable cimport Disposable, hand_over_count, promoted
 from tensor.core.filed_values cimport FiledValues
 from tensor.core.inline_values cimport (
-    IN_FILE, MOST_INLINE_DIMS, InlineValues, array_with, hand_on, let_go,
+    IN_FILE, MOST_INLINE_DIMS, InlineValues, array_with, mark_moved, free_values,
 )
 from tensor.memory.allocator cimport count_donation, is_counted, report_overhead_by, uncount_small
 from tensor.memory.buffer cimport (
@@ -57,7 +57,7 @@ cdef class StorageReference(Disposable):
         global _references_alive
         _references_alive -= 1
         self.retire()
-        self.let_go_of_memory()
+        self.release_memory()
         if self.is_donated:
             count_donation(False)
 
@@ -65,13 +65,13 @@ cdef class StorageReference(Disposable):
         """Return the buffer, or None if this is empty."""
         return None if self.buffer == NULL else <Buffer>self.buffer
 
-    cdef void let_go_of_memory(self) noexcept:
-        """Leave the storage. The last reference gives up the storage's share of the buffer."""
+    cdef void release_memory(self) noexcept:
+        """Leave the storage. The last member releases the storage's share of the buffer."""
         cdef PyObject* held = self.buffer
         if self.inlined.nbytes == IN_FILE:
             _forget_file(self)
         elif self.inlined.nbytes:
-            let_go(&self.inlined)
+            free_values(&self.inlined)
         if held == NULL:
             return
         self.buffer = NULL
@@ -88,7 +88,7 @@ cdef class StorageReference(Disposable):
         cdef cnp.ndarray _last = self.stored
         _remember_kind(self)
         self.stored = None
-        self.let_go_of_memory()
+        self.release_memory()
         if self.is_donated:
             self.is_donated = False
             count_donation(False)
@@ -247,8 +247,8 @@ cdef cnp.ndarray store(StorageReference x):
         uncount_small(x.inlined.nbytes, False)  # the pool's hook is active and has counted the array
     else:
         buffer.is_counted_here = True
-    hand_on(&x.inlined)
-    lay(x, array, buffer)
+    mark_moved(&x.inlined)
+    attach_buffer(x, array, buffer)
     return array
 
 
@@ -263,7 +263,7 @@ cdef cnp.ndarray _read_back(StorageReference x):
     if x.inlined.nbytes != IN_FILE or x.inlined.data.filed != <void*>filed:
         return array_of(x)
     _forget_file(x)
-    lay(x, array, buffer)
+    attach_buffer(x, array, buffer)
     return array
 
 
@@ -417,7 +417,7 @@ cdef Buffer begin_write(StorageReference x):
         if is_expanded(array):
             raise RuntimeError(
                 f"can't write to this expanded view of shape {(<object>array).shape}: several of its "
-                "elements are one place in memory. Write to x.clone() instead, or to the tensor that was "
+                "elements share one memory location. Write to x.clone() instead, or to the tensor that was "
                 "expanded"
             )
         buffer = <Buffer>x.buffer
@@ -564,8 +564,8 @@ def join_storage(StorageReference x not None, StorageReference other not None, l
     cdef cnp.ndarray array = array_of(x)
     cdef Buffer buffer = other.buffer_or_null()
     if buffer is None or array is None or not buffer.contains(array):
-        raise ValueError("a tensor joins a storage over whose memory its array lies")
-    x.let_go_of_memory()
+        raise ValueError("a tensor can join a storage only if its array lies in the storage's memory")
+    x.release_memory()
     Py_INCREF(buffer)
     x.buffer = <PyObject*>buffer
     x.history_group = group

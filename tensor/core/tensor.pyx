@@ -12,7 +12,7 @@ from tensor.core.storage cimport (
     take_snapshot_to_write,
     is_empty,
     join_ring,
-    lay,
+    attach_buffer,
     move_storage,
 )
 from tensor.memory.buffer cimport Buffer, Share, array_at, new_buffer, new_external, root_of
@@ -97,12 +97,12 @@ cdef class TensorCore(StorageReference):
             self._raise_disposed()
         if type_of(self) != tensor_type:
             raise TypeError(
-                f"a {type(self).__name__} can't be donated, for it belongs to its module: pass its values as "
+                f"can't donate a {type(self).__name__}, because it belongs to its module: pass its values as "
                 "a plain tensor (x.detach().clone()), or write to it in place under no_grad()"
             )
 
-    def _given_away(self, str ending not None) -> TensorCore:
-        """Return a tensor with all that this has, its place in its scope too; `ending` is for errors.
+    def _transferred(self, str ending not None) -> TensorCore:
+        """Move everything, including the place in the scope, to a new tensor. Errors give `ending`.
 
         If views, aliases or exported arrays share the memory, return a clone, so that they do not see its
         writes.
@@ -119,31 +119,31 @@ cdef class TensorCore(StorageReference):
         hand_over_place(self, taker)
         return taker
 
-    def _lie_over(self, cnp.ndarray array not None) -> None:
-        """Exchange the memory for that of the new `array`; without history."""
+    def _set_memory(self, cnp.ndarray array not None) -> None:
+        """Replace the memory with that of the new `array`, and drop the history."""
         cdef Buffer buffer = new_buffer(array)
         if is_empty(self):  # creating the buffer may have run the garbage collector
             self._raise_disposed()
-        self.let_go_of_memory()
-        lay(self, array, buffer)
+        self.release_memory()
+        attach_buffer(self, array, buffer)
         self.forget_history()
 
-    def _take_view_of(self, TensorCore y not None) -> None:
-        """Have the shape and the strides of `y`, a view of this tensor: no element moves."""
+    def _set_layout_of(self, TensorCore y not None) -> None:
+        """Take the shape and strides of `y`, a view of this tensor. No element moves."""
         cdef cnp.ndarray array = array_of(y)
         if is_empty(self):
             self._raise_disposed()
         if array is None or self.buffer == NULL or self.buffer != y.buffer:
-            raise ValueError("a tensor takes the shape of a view of its own memory")
+            raise ValueError("a tensor can only take the shape of a view of its own memory")
         self.stored = array
 
-    def _take_values_of(self, TensorCore giver not None) -> None:
-        """Exchange the memory for a share of that of `giver`, copied by the first write; without history."""
+    def _share_values_of(self, TensorCore giver not None) -> None:
+        """Replace the memory with a share of that of `giver`, copied by the first write. Drop the history."""
         cdef Share share = take_snapshot_to_write(giver)
         if is_empty(self):
             self._raise_disposed()
-        self.let_go_of_memory()
-        lay(self, share.array, share.buffer)
+        self.release_memory()
+        attach_buffer(self, share.array, share.buffer)
         self.forget_history()
 
     def _raise_if_disposed(self) -> None:
@@ -158,9 +158,9 @@ cdef class TensorCore(StorageReference):
         elif scope is not None:
             why = ending_by(scope)
             cure = (
-                "Move it out before the scope ends: scope.move_to_outer(x), scope.detach(x), where x may be "
-                "what holds it (a list, a module, an estimator), or return it from a function decorated with "
-                "@disposing"
+                "Move it out before the scope ends: scope.move_to_outer(x) or scope.detach(x), where x may "
+                "also be an object that holds it (a list, a module, an estimator). Or return it from a "
+                "function decorated with @disposing"
             )
         else:
             why = "it was disposed by dispose()"
@@ -227,7 +227,7 @@ cpdef TensorCore wrap(cnp.ndarray array):
     """
     cdef TensorCore x = new_tensor()
     if not take_values(&x.inlined, array):
-        lay(x, array, new_buffer(array))
+        attach_buffer(x, array, new_buffer(array))
     register_new(x)
     return x
 
@@ -236,7 +236,7 @@ cpdef TensorCore wrap_unowned(cnp.ndarray array):
     """Return a tensor over the new `array`, owned by no scope: for gradients and the state of optimizers."""
     cdef Buffer buffer = new_buffer(array)
     cdef TensorCore x = new_tensor()
-    lay(x, array, buffer)
+    attach_buffer(x, array, buffer)
     register_unowned(x)
     return x
 
@@ -244,7 +244,7 @@ cpdef TensorCore wrap_unowned(cnp.ndarray array):
 cpdef TensorCore wrap_share(Share share):
     """Return a new tensor with the values of `share`."""
     cdef TensorCore x = new_tensor()
-    lay(x, share.array, share.buffer)
+    attach_buffer(x, share.array, share.buffer)
     register_new(x)
     return x
 
@@ -252,7 +252,7 @@ cpdef TensorCore wrap_share(Share share):
 cpdef TensorCore wrap_share_unowned(Share share):
     """Return a new tensor with the values of `share`, owned by no scope."""
     cdef TensorCore x = new_tensor()
-    lay(x, share.array, share.buffer)
+    attach_buffer(x, share.array, share.buffer)
     register_unowned(x)
     return x
 
@@ -276,7 +276,7 @@ def wrap_mapped(cnp.ndarray array not None) -> TensorCore:
 cdef TensorCore _wrap_external(cnp.ndarray array, bint is_borrowed):
     cdef Buffer buffer = new_external(array, is_borrowed)
     cdef TensorCore x = new_tensor()
-    lay(x, array, buffer)
+    attach_buffer(x, array, buffer)
     register_new(x)
     return x
 

@@ -18,7 +18,7 @@ from tensor.core.storage import members_of
 from tensor.core.tensor import wrap_borrowed
 from tensor.creation.from_data import shape_of
 from tensor.memory.buffer import listed_buffers, owner_of
-from tensor.memory.external import call_off
+from tensor.memory.external import cancel_callbacks
 
 cnp.import_array()
 
@@ -91,15 +91,15 @@ def from_blob(buffer, shape, dtype, *, strides=None, offset=0, on_release=None, 
     require_cpu(device)
     start = index(offset)
     if start < 0:
-        raise ValueError(f"from_blob(): offset is a number of bytes of at least 0, not {start}")
+        raise ValueError(f"from_blob(): offset must be a number of bytes of at least 0, not {start}")
     _require_callable("from_blob", on_release)
     try:
         source = _exported(buffer)
         if start + nbytes > source.view.len:
             raise ValueError(
-                f"from_blob(): {_described(sizes, kind, steps)} asks for {nbytes} bytes from offset {start}, "
-                f"to byte {start + nbytes}; the buffer has {source.view.len}. Ask for less; strides count "
-                "elements, offset counts bytes"
+                f"from_blob(): {_described(sizes, kind, steps)} needs {nbytes} bytes from offset {start}, "
+                f"to byte {start + nbytes}; the buffer has {source.view.len}. Use a smaller shape; strides "
+                "count elements, offset counts bytes"
             )
         held = _mapping_of(buffer) if isinstance(buffer, cnp.ndarray) else None
         external = External.__new__(External, source, nbytes)
@@ -158,12 +158,12 @@ def from_address(address, shape, dtype, *, strides=None, owner=None, on_release=
     place = index(address)
     if place <= 0:
         raise ValueError(
-            f"from_address(): {'null' if place == 0 else place} is no address: pass that of the first "
-            "element, such as ctypes.addressof(x)"
+            f"from_address(): address must not be {'null' if place == 0 else place}: pass the address of the "
+            "first element, such as ctypes.addressof(x)"
         )
     if nbytes > sys.maxsize or place + nbytes > 2 * sys.maxsize + 2:
         raise ValueError(
-            f"from_address(): {_described(sizes, kind, steps)} at {place:#x} ends beyond what is addressable"
+            f"from_address(): {_described(sizes, kind, steps)} at {place:#x} exceeds the address space"
         )
     external = External(None, nbytes, owner=owner, on_release=on_release)
     try:
@@ -201,7 +201,7 @@ cdef Exported _exported(object buffer):
             f"SharedMemory), not {type(buffer).__name__}: write tensor.tensor(data) for lists and numbers"
         ) from None
     if found.has_references():
-        raise TypeError("from_blob() can't lie over references to Python objects: copy their values")
+        raise TypeError("from_blob() can't use references to Python objects as elements: copy their values")
     if found.has_gaps():
         raise ValueError(
             "from_blob() takes a buffer without gaps: pass the whole buffer with offset and strides, or "
@@ -227,21 +227,21 @@ cdef object _strided(cnp.ndarray block, tuple shape, object dtype, tuple strides
 
 
 @atexit.register
-def _end_what_is_borrowed():
-    """Dispose tensors over memory whose end somebody wants to hear of, while all that they may call is there.
+def _release_external_memory():
+    """Dispose tensors whose external memory has a callback or an owner, while their modules still work.
 
     The garbage collector does not see that an array refers to its memory. So if a callback refers to the
     module of the tensor, that module and its open files would never be finalized.
     """
-    _dispose_what_is_cared_for()
-    # Memory at which exported arrays look is the operating system's to take back.
-    call_off()
+    _dispose_tensors_with_release_actions()
+    # Exported arrays may still use the memory. The operating system frees it.
+    cancel_callbacks()
 
 
-cdef int _dispose_what_is_cared_for() except -1:
+cdef int _dispose_tensors_with_release_actions() except -1:
     for buffer in listed_buffers():
         base = buffer.root.base
-        if isinstance(base, External) and base.is_cared_for:
+        if isinstance(base, External) and base.has_release_action:
             for x in members_of(buffer):
                 x.dispose()
 
@@ -276,7 +276,7 @@ cdef object _span(str op, tuple shape, cnp.dtype dtype, tuple strides):
         most = max(most, *strides)
     if most * dtype.itemsize > sys.maxsize:
         layout = _described(shape, dtype, strides)
-        raise ValueError(f"{op}(): {layout} asks for more bytes than any memory has")
+        raise ValueError(f"{op}(): {layout} needs more bytes than any memory has")
     return (last + 1) * dtype.itemsize if size else 0
 
 
@@ -297,18 +297,18 @@ cdef tuple _strides(str op, tuple shape, object strides):
     cdef tuple steps = tuple(map(index, strides))
     if len(steps) != len(shape):
         raise ValueError(
-            f"{op}(): shape {shape} has {len(shape)} dimensions, and there are {len(steps)} strides: give "
-            "one for each"
+            f"{op}(): shape {shape} has {len(shape)} dimensions, and strides has {len(steps)} values: give "
+            "one stride for each dimension"
         )
     if min(steps, default=0) < 0:
-        raise ValueError(f"{op}(): strides are at least 0, not {steps}: flip the tensor, with tensor.flip(x)")
+        raise ValueError(f"{op}(): strides must be at least 0, not {steps}: flip the tensor: tensor.flip(x)")
     span = 0
     for step, n in sorted(zip(steps, shape)):
         if n > 1:
             if step <= span and 0 not in shape:
                 raise ValueError(
-                    f"{op}(): strides {steps} put elements of shape {shape} into one place, or into each "
-                    "other's rows, where a write is several. Take views instead: x.expand(...), x[:, 1:]"
+                    f"{op}(): strides {steps} let elements of shape {shape} overlap, so that a write to one "
+                    "would change others. Take views instead: x.expand(...), x[:, 1:]"
                 )
             span += (n - 1) * step
     return steps
@@ -317,5 +317,5 @@ cdef tuple _strides(str op, tuple shape, object strides):
 cdef int _require_callable(str op, object on_release) except -1:
     if on_release is not None and not callable(on_release):
         raise TypeError(
-            f"{op}(): on_release is called without arguments; {shown(on_release)} can't be called"
+            f"{op}(): on_release must be callable without arguments, not {shown(on_release)}"
         )

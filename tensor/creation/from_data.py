@@ -61,7 +61,7 @@ def finish(array: Array, requires_grad: bool) -> Tensor:
     if requires_grad and not is_inexact(array.dtype):
         raise TypeError(
             f"a tensor of {array.dtype} can't require gradients: only floating and complex ones can. Pass "
-            "dtype=tensor.float32, or leave requires_grad out"
+            "dtype=tensor.float32, or omit requires_grad"
         )
     x = wrap(array)
     if requires_grad:
@@ -118,7 +118,7 @@ def asarray(
     if copy is False:
         raise ValueError(
             f"asarray: {type(obj).__name__} can't become a tensor{'' if wanted is None else f' of {wanted}'} "
-            "without a copy: leave copy=False out"
+            "without a copy: omit copy=False"
         )
     if isinstance(obj, TensorCore):
         # A different dtype: record the cast, as x.to(dtype) does.
@@ -207,8 +207,8 @@ def from_slice(buffer: object, *, dtype: DtypeLike | None = None, requires_grad:
             )
         if view.nbytes % wanted.itemsize:
             raise ValueError(
-                f"from_slice(): {view.nbytes} bytes are no whole number of {wanted} elements of "
-                f"{wanted.itemsize} bytes"
+                f"from_slice(): the buffer's {view.nbytes} bytes are not a multiple of the element size of "
+                f"{wanted}, {wanted.itemsize} bytes"
             )
         array = empty_array((view.nbytes // wanted.itemsize,), wanted)
         array.view(uint8)[...] = np.frombuffer(view.cast("B") if view.c_contiguous else view.tobytes(), uint8)
@@ -229,7 +229,7 @@ def shape_of(shape: Sizes) -> tuple[int, ...]:
     sizes = [index(n) if hasattr(n, "__index__") and not isinstance(n, bool) else -1 for n in given]
     if any(n < 0 for n in sizes):
         raise ValueError(
-            f"{shown(shape)} is no shape: sizes are integers of at least 0. Write zeros((2, 3)) or zeros(2)"
+            f"{shown(shape)} is not a shape: sizes are integers of at least 0. Write zeros((2, 3)), zeros(2)"
         )
     return tuple(sizes)
 

@@ -19,8 +19,7 @@ def legacy_tensor(given: tuple[object, ...], dtype: Dtype) -> Tensor:
         return empty(tuple(sizes) or (0,), dtype=dtype)
     if len(given) != 1:
         raise TypeError(
-            "a Tensor is made of sizes, Tensor(2, 3), or of data in one list or array: write "
-            "tensor.tensor([1.0, 2.0])"
+            "Tensor takes sizes, Tensor(2, 3), or data in one list or array: write tensor.tensor([1.0, 2.0])"
         )
     data = given[0]
     return tensor(data.detach() if isinstance(data, TensorCore) else data).to(dtype)  # type: ignore[attr-defined]

@@ -142,7 +142,7 @@ class Creating(TensorCore):
         [3.0, 3.0]
         """
         if not std >= 0:
-            raise InvalidArgumentError(f"normal_: a standard deviation is at least 0, not {std}")
+            raise InvalidArgumentError(f"normal_: the standard deviation must be at least 0, not {std}")
         return _filled("normal_", self, lambda x: normal_array(x.shape, x.dtype, generator) * std + mean)
 
     def uniform_(self, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None) -> Self:
@@ -156,7 +156,7 @@ class Creating(TensorCore):
         True
         """
         if not a <= b:
-            raise InvalidArgumentError(f"uniform_: draws from a to b, and a = {a} is above b = {b}")
+            raise InvalidArgumentError(f"uniform_: a must be at most b, but a = {a} and b = {b}")
         return _filled("uniform_", self, lambda x: uniform_array(x.shape, x.dtype, generator) * (b - a) + a)
 
     def exponential_(self, lambd: float = 1.0, *, generator: Generator | None = None) -> Self:
@@ -169,7 +169,7 @@ class Creating(TensorCore):
         True
         """
         if not lambd > 0:
-            raise InvalidArgumentError(f"exponential_: the rate lambd is above 0, not {lambd}")
+            raise InvalidArgumentError(f"exponential_: the rate lambd must be above 0, not {lambd}")
         return _filled(
             "exponential_", self, lambda x: numbers_of(generator).standard_exponential(x.shape) / lambd
         )
@@ -184,7 +184,7 @@ class Creating(TensorCore):
         (3,)
         """
         if not sigma > 0:
-            raise InvalidArgumentError(f"cauchy_: sigma is above 0, not {sigma}")
+            raise InvalidArgumentError(f"cauchy_: sigma must be above 0, not {sigma}")
         return _filled(
             "cauchy_", self, lambda x: numbers_of(generator).standard_cauchy(x.shape) * sigma + median
         )
@@ -199,7 +199,7 @@ class Creating(TensorCore):
         [1.0, 1.0, 1.0]
         """
         if not 0 < p <= 1:
-            raise InvalidArgumentError(f"geometric_: p lies above 0 and is at most 1, not {p}")
+            raise InvalidArgumentError(f"geometric_: p must be above 0 and at most 1, not {p}")
         return _filled("geometric_", self, lambda x: numbers_of(generator).geometric(p, x.shape))
 
     def log_normal_(self, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Self:
@@ -212,7 +212,7 @@ class Creating(TensorCore):
         [True, True, True]
         """
         if not std > 0:
-            raise InvalidArgumentError(f"log_normal_: std is above 0, not {std}")
+            raise InvalidArgumentError(f"log_normal_: std must be above 0, not {std}")
         return _filled("log_normal_", self, lambda x: numbers_of(generator).lognormal(mean, std, x.shape))
 
     def random_(self, from_: int = 0, to: int | None = None, *, generator: Generator | None = None) -> Self:
@@ -258,7 +258,7 @@ class Creating(TensorCore):
         [1.0, 1.0]
         """
         if not 0 <= p <= 1:
-            raise InvalidArgumentError(f"bernoulli_: a probability lies between 0 and 1, and p is {p}")
+            raise InvalidArgumentError(f"bernoulli_: p must be from 0 to 1, not {p}")
         return _filled(
             "bernoulli_", self, lambda x: numbers_of(generator).random(x.shape) < p, floating=False
         )

@@ -24,7 +24,7 @@ def _floating(op: str, dtype: DtypeLike | None) -> Dtype:
     wanted = float32 if dtype is None else as_dtype(dtype)
     if not is_inexact(wanted):
         raise TypeError(
-            f"{op} gives floating numbers, not {wanted}: draw with randint, or convert the result"
+            f"{op} returns floating numbers, not {wanted}: draw with randint, or convert the result"
         )
     return wanted
 

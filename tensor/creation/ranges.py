@@ -54,7 +54,7 @@ def arange(
                 f"arange takes numbers, not {type(x).__name__}: write arange(stop) or arange(start, stop)"
             )
     if step == 0:
-        raise ValueError(f"arange({first}, {last}, 0): step can't be 0, for stop would never be reached")
+        raise ValueError(f"arange({first}, {last}, 0): step must not be 0, because it would never reach stop")
     return finish(run_kernel(_as, np.arange, (first, last, step), dtype), requires_grad)
 
 
@@ -80,7 +80,7 @@ def linspace(
     if device is not None:
         require_cpu(device)
     if num < 0:
-        raise ValueError(f"linspace: num is at least 0, not {num}")
+        raise ValueError(f"linspace: num must be at least 0, not {num}")
     return finish(run_kernel(_as, np.linspace, (start, stop, num, endpoint), dtype), requires_grad)
 
 

@@ -87,7 +87,7 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: DtypeLike | N
     if not isinstance(n, SupportsIndex):
         raise TypeError(f"randperm takes an integer, not {type(n).__name__}")
     if index(n) < 0:
-        raise ValueError(f"randperm: n is at least 0, not {n}")
+        raise ValueError(f"randperm: n must be at least 0, not {n}")
     wanted = int64 if dtype is None else as_dtype(dtype)
     drawn = run_kernel(_permutation, numbers_of(generator), index(n), wanted)
     return wrap(drawn)
@@ -118,7 +118,7 @@ def normal(
     parts = [x for x in (mean, std) if isinstance(x, TensorCore)]
     means, stds = _array_of(mean), _array_of(std)
     if (stds < 0).any():
-        raise ValueError("normal: a standard deviation is at least 0")
+        raise ValueError("normal: the standard deviation must be at least 0")
     sizes = np.broadcast_shapes(means.shape, stds.shape) if size is None else shape_of(size)
     if size is None and not parts:
         raise TypeError("normal of two numbers needs a shape: write normal(0.0, 1.0, (2, 3))")
@@ -151,7 +151,7 @@ def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor:
             f"bernoulli takes floating probabilities, not {chances.dtype}: convert them with x.float()"
         )
     if not ((chances >= 0) & (chances <= 1)).all():
-        raise ValueError("bernoulli: probabilities lie between 0 and 1")
+        raise ValueError("bernoulli: probabilities must be from 0 to 1")
     drawn = uniform_array(chances.shape, chances.dtype, generator)
     values = run_kernel(lambda: np.asarray(drawn < chances).astype(chances.dtype))
     return wrap(values)
@@ -181,14 +181,14 @@ def multinomial(
     weights = given.astype(np.float64)
     if weights.ndim not in (1, 2) or weights.shape[-1] == 0:
         raise ValueError(
-            f"multinomial takes weights of shape (places,) or (rows, places), not {weights.shape}"
+            f"multinomial takes weights of shape (indices,) or (rows, indices), not {weights.shape}"
         )
     if not (np.isfinite(weights).all() and (weights >= 0).all() and (weights.sum(-1) > 0).all()):
-        raise ValueError("multinomial: weights are finite, at least 0, and not all 0 in any row")
+        raise ValueError("multinomial: weights must be finite, at least 0, and not all 0 in a row")
     if num_samples < 1 or (not replacement and num_samples > (weights > 0).sum(-1).min()):
         raise ValueError(
-            f"multinomial: can't draw {num_samples} places without replacement from "
-            f"{int((weights > 0).sum(-1).min())} of a weight above 0: pass replacement=True, or draw fewer"
+            f"multinomial: can't draw {num_samples} indices without replacement from "
+            f"{int((weights > 0).sum(-1).min())} with a weight above 0: pass replacement=True, or draw fewer"
         )
     rows = weights.reshape(-1, weights.shape[-1])
     places = run_kernel(_indices, numbers_of(generator), rows, num_samples, replacement)

@@ -166,16 +166,16 @@ def _loaded(file: BinaryIO, memory: mmap.mmap | bytes, size: int, label: str, re
         # follows.
         if start.startswith(b"\x80") and start[4:] != b"\0\0\0\0{":
             _fail(
-                "is a plain pickle, which may run code when it is loaded. If it is of torch.save before "
-                "PyTorch 1.6, load it there and save it again"
+                "is a plain pickle, which may run code when it is loaded. If torch.save before PyTorch 1.6 "
+                "wrote it, load it there and save it again"
             )
         if start.startswith(b"\x93NUMPY"):
-            _fail("is an array of NumPy: write tensor.tensor(numpy.load(path))")
+            _fail("is a NumPy array: write tensor.tensor(numpy.load(path))")
         file.seek(0)
         header = read_header(file, size, label)
         pairs = _parsed(header.metadata.get(_PAIRS, "[]"))
         if not isinstance(pairs, list):
-            _fail(f"is broken: names were expected in {_PAIRS}, not {shown(pairs)}")
+            _fail(f"is broken: expected names in {_PAIRS}, found {shown(pairs)}")
         entries = {name: _of_pairs(x) if name in pairs else x for name, x in header.entries.items()}
         tensors = _Tensors(memory, entries)
         if _TREE not in header.metadata:
@@ -184,7 +184,7 @@ def _loaded(file: BinaryIO, memory: mmap.mmap | bytes, size: int, label: str, re
     except CheckpointError as error:
         raise CheckpointError(f"{label} {error}") from None
     except RecursionError:
-        raise CheckpointError(f"{label} is broken: its tree is nested without end") from None
+        raise CheckpointError(f"{label} is broken: its tree is nested too deeply") from None
 
 
 def _is_flat(obj: object, tree: Any) -> bool:
@@ -231,8 +231,8 @@ class _Trunk:
         place = f"{shown(path)} is" if path else "the object is"
         cure = ": save its state_dict()" if hasattr(x, "state_dict") else ""
         raise TypeError(
-            f"save: {place} {type(x).__name__}, and checkpoints hold tensors, arrays, numbers and texts in "
-            f"dicts, lists, tuples and sets, nothing that would run when it is loaded{cure}"
+            f"save: {place} {type(x).__name__}, but checkpoints hold only tensors, arrays, numbers and "
+            f"strings in dicts, lists, tuples and sets, so that loading runs no code{cure}"
         )
 
     def _tensor(self, x: TensorCore, path: str) -> dict[str, object]:
@@ -275,8 +275,8 @@ def _key(key: object, path: str) -> Any:
     if type(key) is tuple and all(type(part) in _PLAIN for part in key):
         return {"tuple": list(key)}
     raise TypeError(
-        f"save: a key or a member of a set at {shown(path)} is {shown(key)}: only numbers, texts and tuples "
-        "of them can be saved"
+        f"save: a key or a member of a set at {shown(path)} is {shown(key)}: only numbers, strings and "
+        "tuples of them can be saved"
     )
 
 
@@ -322,7 +322,7 @@ class _Tensors:
             case {"complex": [float() as real, float() as imag]}:
                 return complex(real, imag)
             case _:
-                raise CheckpointError(f"is broken: its tree holds {shown(node)}")
+                raise CheckpointError(f"is broken: its tree has an invalid node {shown(node)}")
 
     def _tensor(self, name: str) -> Tensor:
         made = self._made.get(name)
@@ -338,14 +338,14 @@ class _Tensors:
         try:
             return self._entries[name]
         except KeyError:
-            _fail(f"is broken: its tree speaks of a tensor {shown(name)}, and there is none")
+            _fail(f"is broken: its tree refers to a tensor {shown(name)}, which does not exist")
 
 
 def _bytes(text: str) -> bytes:
     try:
         return bytes.fromhex(text)
     except ValueError:
-        _fail(f"is broken: its tree holds bytes in no hexadecimal digits, {shown(text)}")
+        _fail(f"is broken: expected bytes as hexadecimal digits in its tree, found {shown(text)}")
 
 
 def _parsed(text: str) -> Any:
@@ -354,12 +354,12 @@ def _parsed(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        _fail(f"is broken: its tree is no JSON ({error})")
+        _fail(f"is broken: its tree is not JSON ({error})")
 
 
 def _of_pairs(entry: Entry) -> Entry:
     if entry.dtype != np.float64 or entry.shape[-1:] != (2,):
-        _fail(f"is broken: complex numbers lie in pairs of float64, not {entry.dtype} of shape {entry.shape}")
+        _fail(f"is broken: expected complex numbers as pairs, found {entry.dtype} of shape {entry.shape}")
     return entry._replace(dtype=complex128, shape=entry.shape[:-1])
 
 
@@ -367,7 +367,7 @@ def _with_gradient(x: Tensor, more: object) -> Tensor:
     if more == {"requires_grad": True} and is_inexact(x.dtype):
         become_leaf(x)
     elif more:
-        _fail(f"is broken: its tree says {shown(more)} of a tensor of {x.dtype}")
+        _fail(f"is broken: its tree has invalid attributes {shown(more)} for a tensor of {x.dtype}")
     return x
 
 

@@ -76,8 +76,8 @@ class Conversion(TensorCore):
         self._raise_if_disposed()
         if self._node is not None and not force:
             raise RuntimeError(
-                "a tensor that requires grad gives no array: writes through it would be missing in its "
-                "history. Use x.detach().numpy()"
+                "can't convert a tensor that requires grad to an array: its history would not include writes "
+                "through the array. Use x.detach().numpy()"
             )
         return export(self)
 
@@ -86,7 +86,7 @@ class Conversion(TensorCore):
         if array is None:
             self._raise_disposed()
         if array.size != 1:
-            self._raise_not_one("bool()", "; x.any() or x.all() tell about all of them")
+            self._raise_not_one("bool()", "; x.any() or x.all() test all of them")
         return bool(array.item())
 
     def __int__(self) -> int:
@@ -101,7 +101,7 @@ class Conversion(TensorCore):
     def __index__(self) -> int:
         value = self._one("an index")
         if not isinstance(value, int):
-            raise TypeError(f"{value} is no index: only integer tensors are. Convert it: int(x), x.long()")
+            raise TypeError(f"{value} is not an index: an index is an integer. Convert it: int(x), x.long()")
         return int(value)
 
     def _one(self, use: str) -> Any:
@@ -115,6 +115,6 @@ class Conversion(TensorCore):
     def _raise_not_one(self, use: str, hint: str = "") -> NoReturn:
         shape = self._live_array().shape
         raise ValueError(
-            f"{use} takes a tensor of one element, not of shape {shape}: pick one (x[0]) or reduce the "
-            f"tensor (x.sum()){hint}; x.tolist() gives all of them"
+            f"{use} takes a tensor of one element, not of shape {shape}: select one (x[0]) or reduce the "
+            f"tensor (x.sum()){hint}; x.tolist() returns all of them"
         )

@@ -77,8 +77,8 @@ class Exchange(TensorCore):
             )
         if dl_device not in (None, (_CPU, 0)):
             raise BufferError(
-                f"DLPack: a tensor is on device {(_CPU, 0)}, the CPU, and is not given on "
-                f"{shown(dl_device)}. Take it there with the other library"
+                f"DLPack: this tensor is on device {(_CPU, 0)}, the CPU, and can't be exported to "
+                f"{shown(dl_device)}. Move it there with the other library"
             )
         if copy:
             # A copy made here is not an export, so clones stay lazy.
@@ -129,16 +129,16 @@ class Exchange(TensorCore):
             # PyTorch 2.13 crashes on negative strides instead of raising an error.
             steps = tuple(s // array.itemsize for s in array.strides)
             raise BufferError(
-                f"DLPack: a dimension of this tensor runs backwards (strides {steps}), which not every "
-                "library reads. Pass x.contiguous(), or ask for a copy with copy=True"
+                f"DLPack: a dimension of this tensor has a negative stride (strides {steps}), which not "
+                "every library supports. Pass x.contiguous(), or ask for a copy with copy=True"
             )
 
     def _require_no_history_for(self, what: str) -> None:
         self._raise_if_disposed()
         if self._node is not None:
             raise BufferError(
-                f"a tensor that requires grad is not exported by {what}: writes through it would be missing "
-                "in its history. Use x.detach()"
+                f"can't export a tensor that requires grad by {what}: its history would not include writes "
+                "through the export. Use x.detach()"
             )
 
 
@@ -176,18 +176,18 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
     [5.0, 0.0]
     """
     if device not in (None, "cpu"):
-        raise ValueError(f"from_dlpack(): tensors are on device 'cpu', not {shown(device)}")
+        raise ValueError(f"from_dlpack(): tensors are always on device 'cpu', not {shown(device)}")
     if not (hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__")):
         raise TypeError(
-            f"from_dlpack() takes what has __dlpack__ and __dlpack_device__, not {type(x).__name__}: write "
-            "tensor.asarray(x)"
+            f"from_dlpack() takes an object with __dlpack__ and __dlpack_device__, not {type(x).__name__}: "
+            "write tensor.asarray(x)"
         )
     producer = cast("Any", x)
     kind, number = producer.__dlpack_device__()
     if device is None and kind not in _HOST_DEVICES:
         raise BufferError(
-            f"from_dlpack(): {type(x).__name__} is on DLPack's device ({int(kind)}, {number}), not on the "
-            "CPU. Bring it there with its own library, or write from_dlpack(x, device='cpu')"
+            f"from_dlpack(): {type(x).__name__} is on DLPack device ({int(kind)}, {number}), not on the "
+            "CPU. Move it there with its own library, or write from_dlpack(x, device='cpu')"
         )
     # Make the copy here, because producers before version 1 do not support copies.
     wanted = None if copy else copy
@@ -197,7 +197,7 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
         # NumPy's error for a dtype or number of dimensions that arrays do not support.
         dtype = getattr(x, "dtype", "unknown dtype")
         raise TypeError(
-            f"from_dlpack(): {type(x).__name__} of {dtype} can't become a tensor: {error} Convert it first, "
+            f"from_dlpack(): {type(x).__name__} of {dtype} can't become a tensor: {error} Convert it first "
             "with its own library"
         ) from None
     require_supported(array.dtype)

@@ -184,7 +184,7 @@ def require_file(f: object, method: str) -> None:
     """Raise an error unless `f` is an open file with the method "read" or "write"."""
     if not hasattr(f, method):
         verb = "save" if method == "write" else "load"
-        raise TypeError(f"{verb}: a path or a file in binary mode is needed, not {type(f).__name__}")
+        raise TypeError(f"{verb}: expected a path or a file in binary mode, not {type(f).__name__}")
 
 
 def as_path(path: PathLike) -> Path:
@@ -217,13 +217,11 @@ def _arrays(tensors: object) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
     for name, x in tensors.items():
         if not isinstance(name, str):
-            raise TypeError(
-                f"save_file: the name {shown(name)} is {type(name).__name__}, and names are strings"
-            )
+            raise TypeError(f"save_file: names must be strings, but {shown(name)} is {type(name).__name__}")
         if name == METADATA:
             raise ValueError(
-                f"save_file: the format keeps the name {METADATA!r} for itself: choose another, or pass "
-                "texts as metadata="
+                f"save_file: the format reserves the name {METADATA!r}: choose another, or pass strings as "
+                "metadata="
             )
         arrays[name] = array_to_write("save_file", name, x)
     return arrays
@@ -237,14 +235,16 @@ def array_to_write(function: str, name: str, x: object) -> Array:
         array = x
     else:
         raise TypeError(
-            f"{function}: {shown(name)} is {type(x).__name__}, and files hold tensors and arrays. Write "
+            f"{function}: {shown(name)} is {type(x).__name__}, but files hold only tensors and arrays. Write "
             "tensor.tensor(data) for numbers and lists; tensor.save(obj, path) takes nested dicts and lists"
         )
     if name_of(array.dtype) is None:
         cure = "Convert it first, for example with x.to(tensor.float32)"
         if array.dtype.kind == "c":
             cure = "Convert it with x.to(tensor.complex64), or write tensor.save(obj, path)"
-        raise TypeError(f"{function}: {shown(name)} is of {array.dtype}, which the format has not. {cure}")
+        raise TypeError(
+            f"{function}: {shown(name)} has dtype {array.dtype}, which the format does not support. {cure}"
+        )
     return array
 
 
@@ -262,10 +262,10 @@ def _require_texts(metadata: object) -> None:
     if metadata is None:
         return
     if not isinstance(metadata, Mapping):
-        raise TypeError(f"save_file: metadata is a dict of texts, not {type(metadata).__name__}")
+        raise TypeError(f"save_file: metadata must be a dict of strings, not {type(metadata).__name__}")
     for key, text in metadata.items():
         if not isinstance(key, str) or not isinstance(text, str):
             raise TypeError(
-                f"save_file: metadata holds texts by name, not {shown(key)}: {shown(text)}. Write "
-                "str(value), or json.dumps(value)"
+                f"save_file: metadata must have string keys and values, not {shown(key)}: {shown(text)}. "
+                "Write str(value), or json.dumps(value)"
             )

@@ -118,8 +118,8 @@ def _array_of(function: str, x: object) -> Array:
     if isinstance(x, np.ndarray):
         if x.dtype.name == "bfloat16":
             raise TypeError(
-                f"{function}: NumPy's files don't name bfloat16: write x.float(), or save with tensor.save "
-                "or tensor.save_file"
+                f"{function}: NumPy's files do not support bfloat16: write x.float(), or save with "
+                "tensor.save or tensor.save_file"
             )
         return x
     raise TypeError(f"{function} takes tensors and arrays, not {shown(x)}: write tensor.tensor(data)")

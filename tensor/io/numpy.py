@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 function_of[np.matmul] = matmul
 
 NO_HISTORY = (
-    "and some argument requires grad: gradients would be lost there. Use the tensor namespace's own "
-    "function, or x.detach()"
+    "and an argument requires grad: its gradient would be lost. Use the function of the tensor namespace, or "
+    "x.detach()"
 )
 
 
@@ -40,8 +40,8 @@ class Interop(TensorCore):
         self._raise_if_disposed()
         if self._node is not None:
             raise RuntimeError(
-                "a tensor that requires grad gives no array: writes through it would be missing in its "
-                "history. Use x.detach().numpy()"
+                "can't convert a tensor that requires grad to an array: its history would not include writes "
+                "through the array. Use x.detach().numpy()"
             )
         array = self._array
         if array is None:
@@ -49,7 +49,7 @@ class Interop(TensorCore):
         wanted = array.dtype if dtype is None else np.dtype(dtype)
         if wanted != array.dtype:
             if copy is False:
-                raise ValueError(f"a tensor of {array.dtype} has no array of {wanted} without a copy")
+                raise ValueError(f"a tensor of {array.dtype} can't be an array of {wanted} without a copy")
             return array.astype(wanted)
         return array.copy() if copy else export(self)
 
@@ -137,10 +137,11 @@ def _write(name: str, target: Any, result: Any) -> Any:
     if place is None:
         target._raise_disposed()
     if place.shape != array.shape:
-        raise ValueError(f"np.{name}: out has shape {place.shape}, and the result {array.shape}")
+        raise ValueError(f"np.{name}: out has shape {place.shape}, but the result has shape {array.shape}")
     if not np.can_cast(array.dtype, place.dtype, "same_kind"):
         raise TypeError(
-            f"np.{name}: out of {place.dtype} can't take a result of {array.dtype}: give an out of that dtype"
+            f"np.{name}: can't write a result of {array.dtype} to an out of {place.dtype}: use that "
+            "dtype for out"
         )
     if isinstance(target, TensorCore):
         with writing(target) as memory:

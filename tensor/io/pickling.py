@@ -55,7 +55,7 @@ class Pickling(TensorCore):
         node = self._node
         if node is not None and not isinstance(node, Leaf):
             raise RuntimeError(
-                f"only leaves can be copied by deepcopy(), and this tensor was computed by {node.name()}: "
+                f"deepcopy() can only copy leaves, and this tensor was computed by {node.name()}: "
                 "use x.clone(), which keeps its history, or copy x.detach()"
             )
         copied = memo[id(self)] = wrap_snapshot(self)
@@ -167,7 +167,7 @@ def _require_flag(array: Array, requires_grad: object) -> None:
 
 
 def _broken(what: str) -> UnpicklingError:
-    return UnpicklingError(f"this pickle of a tensor is broken, or was changed: it has {what}")
+    return UnpicklingError(f"this pickle of a tensor is broken or was modified: it has {what}")
 
 
 def _block(memory: object) -> Block:

@@ -76,11 +76,11 @@ def set_printoptions(
     """
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
     if profile is not None and profile not in _PROFILES:
-        raise ValueError(f"profile is one of {', '.join(map(repr, _PROFILES))}, not {shown(profile)}")
+        raise ValueError(f"profile must be one of {', '.join(map(repr, _PROFILES))}, not {shown(profile)}")
     start = _options[0] if profile is None else _PROFILES[profile]
     for name, value in given.items():
         if value is not None and not value >= 0:
-            raise ValueError(f"{name} is a number of at least 0, not {value}")
+            raise ValueError(f"{name} must be a number of at least 0, not {value}")
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     _options[0] = start._replace(sci_mode=sci_mode, **changes)
 
@@ -138,8 +138,8 @@ class Printing(TensorCore):
         except ValueError:
             shape = "an empty tensor" if array is None else f"a tensor of shape {array.shape}"
             raise TypeError(
-                f"{shape} is no number, which the format {spec!r} is for: format one element, x[0], or "
-                "x.mean(); or all of them, with tensor.set_printoptions"
+                f"{shape} is not a number, as the format {spec!r} requires: format one element, x[0], or "
+                "x.mean(); or set options for all elements with tensor.set_printoptions"
             ) from None
 
     def _why_empty(self) -> str:

@@ -116,12 +116,12 @@ def compose(arrays: Mapping[str, Array], metadata: Mapping[str, str] | None) -> 
     except UnicodeEncodeError as error:
         raise ValueError(
             f"save_file: {_shown(text[error.start : error.end])}, in a tensor's name or in the metadata, is "
-            "half of a character and has no UTF-8. Give names and metadata without lone surrogates"
+            "a lone surrogate, which UTF-8 can't encode. Remove it from names and metadata"
         ) from None
     encoded += b" " * (-len(encoded) % LENGTH_BYTES)
     if len(encoded) > MAX_HEADER_BYTES:
         raise ValueError(
-            f"save_file: names, shapes and metadata take {len(encoded):,} bytes, and the format allows "
+            f"save_file: names, shapes and metadata take {len(encoded):,} bytes, but the format allows only "
             f"{MAX_HEADER_BYTES:,}. Save to several files, or shorten the metadata"
         )
     return len(encoded).to_bytes(LENGTH_BYTES, "little") + encoded, names
@@ -139,7 +139,7 @@ def read_header(file: BinaryIO, size: int, label: str) -> Header:
     try:
         return _header_of(file, size)
     except SafetensorsError as error:
-        raise SafetensorsError(f"{label}: no valid safetensors file: {error}") from None
+        raise SafetensorsError(f"{label}: not a valid safetensors file: {error}") from None
 
 
 def _header_of(file: BinaryIO, size: int) -> Header:
@@ -149,14 +149,14 @@ def _header_of(file: BinaryIO, size: int) -> Header:
         _fail(f"expected at least {LENGTH_BYTES} bytes (the header's length), found {size} in the whole file")
     first = file.read(LENGTH_BYTES)
     if first.startswith(b"PK\x03\x04"):
-        _fail("it is a zip archive, such as torch.save makes: write tensor.load(path), which reads these too")
+        _fail("it is a zip archive, as torch.save writes it: write tensor.load(path), which reads these too")
     length = int.from_bytes(first, "little")
     if length > MAX_HEADER_BYTES:
         _fail(f"expected a header of at most {MAX_HEADER_BYTES:,} bytes, found a length of {length:,}")
     if length > size - LENGTH_BYTES:
         _fail(
-            f"the header's length is {length:,}, expected at most {size - LENGTH_BYTES:,}: the file ends "
-            "there. It was cut off, or is of another format"
+            f"the header's length is {length:,}, expected at most {size - LENGTH_BYTES:,}, to the end of the "
+            "file. The file is truncated, or has another format"
         )
     # Read one byte first, so that a file full of zeros takes no memory.
     first = file.read(min(length, 1))
@@ -207,7 +207,7 @@ def _parse(raw: bytes) -> dict[str, object]:
     except json.JSONDecodeError as error:
         _fail(f"expected JSON in the header, found {error.msg} at character {error.pos}")
     except RecursionError:
-        _fail("expected two levels of JSON objects in the header, found them nested without end")
+        _fail("expected two levels of JSON objects in the header, found them nested too deeply")
     return header  # type: ignore[no-any-return]  # it starts with a brace
 
 
@@ -234,10 +234,10 @@ def _constant(name: str) -> NoReturn:
 
 def _metadata_of(value: object) -> dict[str, str]:
     if not isinstance(value, dict):
-        _fail(f"expected an object of texts as {METADATA}, found {_shown(value)}")
+        _fail(f"expected an object of strings as {METADATA}, found {_shown(value)}")
     for key, text in value.items():
         if not isinstance(text, str) or not _has_utf8(key + text):
-            _fail(f"expected a text as {METADATA}[{_shown(key)}], found {_shown(text)}")
+            _fail(f"expected a string as {METADATA}[{_shown(key)}], found {_shown(text)}")
     return value
 
 
@@ -255,10 +255,10 @@ def _entry(name: str, value: object, start: int, size: int) -> Entry:
         if isinstance(code, str) and code in _FOREIGN:
             _fail_at(
                 name,
-                f" is of dtype {code}, which no tensor can hold. Convert the file "
+                f" has dtype {code}, which tensors do not support. Convert the file "
                 f"once with PyTorch (x.to(torch.float32) for each tensor of {code}) and load the result",
             )
-        _fail_at(name, f": expected a dtype out of {', '.join(_RANKS)}, found {_shown(code)}")
+        _fail_at(name, f": expected one of the dtypes {', '.join(_RANKS)}, found {_shown(code)}")
     if not _are_sizes(shape):
         _fail_at(name, f": expected a shape of integers of at least 0, found {_shown(shape)}")
     if len(shape) > MAX_DIMENSIONS:

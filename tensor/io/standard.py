@@ -94,7 +94,7 @@ class _Inspection:
         for one in kinds:
             if one not in KINDS:
                 raise InvalidArgumentError(
-                    f"{shown(one)} is no kind of dtype: write one of {', '.join(KINDS)}"
+                    f"{shown(one)} is not a kind of dtype: write one of {', '.join(KINDS)}"
                 )
             letters += KINDS[one]
         found = [dtype for dtype in SUPPORTED if dtype.kind in letters and dtype != float16]
@@ -196,8 +196,8 @@ class Standard(TensorCore):
         """
         if api_version is not None and api_version not in _VERSIONS:
             raise InvalidArgumentError(
-                f"version {shown(api_version)} of the array API standard is none of those that tensors "
-                f"follow: {', '.join(_VERSIONS)}"
+                f"version {shown(api_version)} of the array API standard is not supported. Tensors follow "
+                f"{', '.join(_VERSIONS)}"
             )
         self._raise_if_disposed()  # so that a library which gets a disposed tensor fails here
         if api_version == _NAMESPACE_2025.__array_api_version__:
@@ -222,7 +222,5 @@ class Standard(TensorCore):
         self._raise_if_disposed()
         require_cpu(device)
         if stream is not None:
-            raise InvalidArgumentError(
-                f"a tensor on the CPU has no streams: leave stream={shown(stream)} away"
-            )
+            raise InvalidArgumentError(f"a tensor on the CPU has no streams: omit stream={shown(stream)}")
         return self

@@ -50,7 +50,7 @@ class Archive:
             _fail(f"its zip archive is broken: {error}")
         pickles = [name for name in self._members if name.endswith("/data.pkl")]
         if len(pickles) != 1:
-            _fail("it is a zip archive, and not one of torch.save: there is no <name>/data.pkl in it")
+            _fail("it is a zip archive, but not of torch.save: it has no <name>/data.pkl")
         self._folder = pickles[0].removesuffix("data.pkl")
         if f"{self._folder}constants.pkl" in self._members:
             _fail(
@@ -59,14 +59,14 @@ class Archive:
             )
         order = bytes(self.member("byteorder")) if f"{self._folder}byteorder" in self._members else b"little"
         if order not in (b"little", b"big"):
-            _fail(f"its byte order is {shown(order)}: 'little' or 'big' was expected")
+            _fail(f"expected a byte order of 'little' or 'big', found {shown(order)}")
         self.is_swapped = order.decode() != sys.byteorder
 
     def member(self, name: str) -> Array:
         """Return the bytes of a member, without reading or copying them."""
         found = self._members.get(self._folder + name)
         if found is None:
-            _fail(f"its archive has no {shown(name)}: it was cut off, or not written by torch.save")
+            _fail(f"its archive has no {shown(name)}: it is truncated, or torch.save did not write it")
         if found.compress_type != _STORED or found.flag_bits & 1:
             _fail(
                 f"{shown(name)} in its archive is compressed or encrypted, which torch.save never does. "
@@ -74,12 +74,12 @@ class Archive:
             )
         start, size = found.header_offset, self._memory.nbytes
         if not 0 <= start <= size - _LOCAL.size:
-            _fail(f"{shown(name)} lies outside the file")
+            _fail(f"{shown(name)} is outside the file")
         signature, name_size, extra_size = _LOCAL.unpack(self._memory[start : start + _LOCAL.size].tobytes())
         begin = start + _LOCAL.size + name_size + extra_size
         end = begin + found.file_size
         if signature != SIGNATURE or end > size:
-            _fail(f"{shown(name)} in its archive is not where the archive says")
+            _fail(f"{shown(name)} is not at the position that its archive says")
         return self._memory[begin:end]
 
 

@@ -49,7 +49,7 @@ def rebuild_tensor(
 ) -> Tensor:
     dtype = storage.kind.held() if isinstance(storage, Storage) else None
     if not isinstance(storage, Storage) or dtype is None:
-        _fail("a tensor in it has no storage of a dtype")
+        _fail("a tensor in it has no storage with a dtype")
     return _made(storage, dtype, offset, shape, stride, requires_grad, rest[1:])
 
 
@@ -64,7 +64,7 @@ def rebuild_tensor_of_dtype(
     *rest: object,
 ) -> Tensor:
     if not isinstance(storage, Storage) or not isinstance(dtype, np.dtype):
-        _fail("a tensor in it has no storage, or no dtype")
+        _fail("a tensor in it has no storage or no dtype")
     return _made(storage, dtype, offset, shape, stride, requires_grad, rest)
 
 
@@ -78,22 +78,22 @@ def _made(
     flags: tuple[object, ...],
 ) -> Tensor:
     if flags and flags[0]:
-        _fail("it holds a conjugate or negative view: in PyTorch, save x.resolve_conj().resolve_neg()")
+        _fail("it has a conjugate or negative view: in PyTorch, save x.resolve_conj().resolve_neg()")
     if type(offset) is not int or offset < 0:
-        _fail(f"a tensor in it begins at element {shown(offset)}")
+        _fail(f"a tensor in it has an invalid offset {shown(offset)}")
     x = storage.tensor(dtype, offset, _sizes(shape), _sizes(stride))
     return rebuild_parameter(x, requires_grad)
 
 
 def _sizes(given: object) -> tuple[int, ...]:
     if type(given) is not tuple or any(type(n) is not int or n < 0 for n in given):
-        _fail(f"a tensor in it has shape or strides {shown(given)}")
+        _fail(f"a tensor in it has an invalid shape or strides {shown(given)}")
     return given
 
 
 def rebuild_parameter(x: object, requires_grad: object, *_: object) -> Tensor:
     if not isinstance(x, TensorCore) or type(requires_grad) is not bool:
-        _fail("a parameter in it is no tensor")
+        _fail("a parameter in it is not a tensor")
     if requires_grad and x._node is None:
         if x._array is None or not is_inexact(x._array.dtype):
             _fail("a tensor of integers in it requires grad")
@@ -105,7 +105,7 @@ def _ordered_dict(pairs: object = ()) -> OrderedDict[Any, Any]:
     items: OrderedDict[Any, Any] = OrderedDict()
     for pair in pairs if isinstance(pairs, (list, tuple)) else [None]:
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
-            _fail("an OrderedDict in it is built of no pairs")
+            _fail("an OrderedDict in it is not built from pairs")
         items[keys_of(pair[:1])[0]] = pair[1]
     return items
 
@@ -116,30 +116,30 @@ def _size(sizes: object) -> tuple[int, ...]:
 
 def _device(*given: object) -> str:
     if not given or not isinstance(given[0], str):
-        _fail(f"a device in it is {shown(given)}")
+        _fail(f"a device in it is invalid: {shown(given)}")
     return ":".join(map(str, given[:2]))
 
 
 def _set(values: object = ()) -> set[Any]:
-    return set(keys_of(values)) if isinstance(values, (list, tuple)) else _fail("a set in it has no members")
+    return set(keys_of(values)) if isinstance(values, (list, tuple)) else _fail("a set in it is invalid")
 
 
 def _bytes(text: object = "", encoding: object = "latin1") -> bytes:
     # The encoding of bytes in protocol 2.
     if not isinstance(text, str) or encoding != "latin1":
-        _fail("bytes in it are encoded otherwise than PyTorch does")
+        _fail("bytes in it do not have PyTorch's encoding")
     return text.encode("latin1")
 
 
 def _complex(real: object, imag: object) -> complex:
     if not isinstance(real, float) or not isinstance(imag, float):
-        _fail("a complex number in it is none")
+        _fail("a complex number in it is invalid")
     return complex(real, imag)
 
 
 def _numpy_dtype(code: object, *_: object) -> Dtype:
     if not isinstance(code, str) or not _NUMBER.fullmatch(code):
-        _fail(f"it holds the NumPy dtype {shown(code)}, which tensors have not")
+        _fail(f"it has the NumPy dtype {shown(code)}, which tensors do not support")
     return np.dtype(code).newbyteorder("<")
 
 

@@ -94,22 +94,21 @@ class _TorchNames:
             return dtype
         if module.partition(".")[0] != "torch":
             _fail(
-                f"it would call {shown(name)}: it holds more than tensors and plain data, perhaps a whole "
-                "model, and loading that runs code by the file's author. Save model.state_dict() "
-                "and load that. Or, if you trust a file of tensor.torch.save, write torch.load(f, "
-                "weights_only=False), or allow the class: "
-                f"with torch.serialization.safe_globals([{last}]): ..."
+                f"it would call {shown(name)}: it has more than tensors and plain data, perhaps a whole "
+                "model, and loading that runs code from the file's author. Save model.state_dict() and load "
+                "that. If you trust a file of tensor.torch.save, write torch.load(f, weights_only=False), "
+                f"or allow the class: with torch.serialization.safe_globals([{last}]): ..."
             )
         if last.startswith("_rebuild") or last.endswith("Storage"):
             _fail(
-                f"it holds what {name} makes, a kind of tensor that this library has not (sparse, quantized, "
-                "a subclass, or another dtype). Convert it in PyTorch and save it again"
+                f"it has an object built by {name}, a kind of tensor that this library does not support "
+                "(sparse, quantized, a subclass, or another dtype). Convert it in PyTorch and save it again"
             )
         if module == "torch":
-            _fail(f"it holds {name}, for which there is nothing here. Save its name, str(...), instead")
+            _fail(f"it has {name}, which has no counterpart here. Save its name, str(...), instead")
         raise CheckpointError(
-            f"it would call {shown(name)}, which is PyTorch's own: it holds more than tensors and plain "
-            "data, perhaps a whole model, and the classes here are others. In PyTorch, save "
+            f"it would call {shown(name)}, a function or class of PyTorch: it has more than tensors and "
+            "plain data, perhaps a whole model, whose classes this library does not have. In PyTorch, save "
             "model.state_dict() and load that"
         )
 
@@ -120,7 +119,7 @@ class _TorchNames:
             ):
                 pass
             case _:
-                _fail(f"it names no storage of the archive: {shown(given)}")
+                _fail(f"it refers to a storage that is not in the archive: {shown(given)}")
         found = self._storages.get(key)
         if found is None:
             memory = self._archive.member(f"data/{key}")
@@ -198,9 +197,9 @@ class _TrustingUnpickler(pickle.Unpickler):
             return super().find_class(module, name)
         except (ImportError, AttributeError) as error:
             raise CheckpointError(
-                f"it holds {module}.{name}, which is not found here ({error}). Whole objects are saved by "
-                "the names of their classes: put the class where it was, or save model.state_dict() and load "
-                "that"
+                f"it has {module}.{name}, which can't be imported ({error}). Whole objects are saved with "
+                "the names of their classes: put the class back at that place, or save model.state_dict() "
+                "and load that"
             ) from None
 
 
@@ -238,7 +237,7 @@ def _as_one_error(kind: type) -> Iterator[None]:
         yield
     except Exception as error:
         raise CheckpointError(
-            f"what it says of {kind.__qualname__} can't be used: {type(error).__name__}, {shown(str(error))}"
+            f"its data for {kind.__qualname__} can't be used: {type(error).__name__}, {shown(str(error))}"
         ) from error
 
 

@@ -142,7 +142,7 @@ class Storage:
         if len(shape) > MAX_DIMENSIONS or not is_within(count, 1, shape, stride, offset):
             raise CheckpointError(
                 f"a tensor of shape {shown(shape)} and strides {shown(stride)}, from element {shown(offset)} "
-                f"on, does not lie in its storage of {count:,} elements"
+                f"on, exceeds its storage of {count:,} elements"
             )
         is_mapped = size == dtype.itemsize and not self._is_swapped
         memory = self._memory if is_mapped else self._converted_to(dtype, count)

@@ -75,8 +75,8 @@ def write_torch_file(obj: object, f: PathLike | BinaryIO, parameter: type[Tensor
         pickler.dump(obj)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise pickle.PicklingError(
-            f"save: {error}. Objects are saved by the names of their classes and functions, which therefore "
-            "stand at the top level of a module: move them there, or save module.state_dict() alone"
+            f"save: {error}. Objects are saved with the names of their classes and functions, which must "
+            "be at the top level of a module: move them there, or only save module.state_dict()"
         ) from error
     written = _renamed(code.getvalue())
     if isinstance(f, (str, os.PathLike)):

@@ -99,7 +99,7 @@ class _Machine:
 
     def result(self) -> object:
         if len(self._stack) != 1 or self._below:
-            _fail(f"it ends with {len(self._stack)} objects, instead of one")
+            _fail(f"it ends with {len(self._stack)} objects instead of one")
         return self._stack[0]
 
     def step(self, opcode: str, argument: Any) -> None:
@@ -184,7 +184,7 @@ class _Machine:
             case "BINPERSID":
                 stack.append(self._vocabulary.persistent(stack.pop()))
             case _:
-                _fail(f"it has the opcode {opcode}, which files of tensors do not need")
+                _fail(f"it has the opcode {opcode}, which checkpoints do not need")
 
     def _since_mark(self) -> list[Any]:
         values, self._stack = self._stack, self._below.pop()
@@ -217,8 +217,8 @@ def keys_of(values: Iterable[object]) -> list[Any]:
         parts = x if type(x) is tuple else (x,)
         if len(parts) > _MOST_PARTS or not all(_is_hashed_quickly(part) for part in parts):
             _fail(
-                f"a key in it is {shown(x)}: numbers, texts, and tuples of at most {_MOST_PARTS} of them may "
-                "be keys"
+                f"a key in it is {shown(x)}: keys must be numbers, strings, or tuples of at most "
+                f"{_MOST_PARTS} of them"
             )
     return found
 

@@ -128,7 +128,8 @@ cdef int _require_fitting(cnp.ndarray x, cnp.ndarray weight, object bias) except
         )
     if bias is not None and not _is_one_each(<cnp.ndarray?>bias, cnp.PyArray_DIM(weight, 0)):
         raise ValueError(
-            f"the bias has one value for each output feature, {(<object>weight).shape[:1]}, not {bias.shape}"
+            f"the bias must have shape {(<object>weight).shape[:1]}, one value for each output feature, not "
+            f"{bias.shape}"
         )
     return 0
 

@@ -131,7 +131,9 @@ cdef class PaddedInput:
         cdef CopiedAxis* axes = self._layout.axes
         self._kind = kind_of(x)
         if self._kind < 0 or not 1 <= space <= 3:
-            raise TypeError("direct convolution is of float32 or float64, in C order, over 1 to 3 dimensions")
+            raise TypeError(
+                "direct convolution takes C-contiguous float32 or float64 arrays with 1 to 3 space dimensions"
+            )
         self._x = x
         self._itemsize = cnp.PyArray_ITEMSIZE(x)
         self._groups = geometry.groups
@@ -201,9 +203,9 @@ cdef class PaddedInput:
         cdef CopyWork work
         cdef CopiedAxis* axis = &self._layout.axes[self._sliced]
         if rows < 1 or not 0 <= sample < sample + samples <= cnp.PyArray_DIM(self._x, 0):
-            raise IndexError("no such samples")
+            raise IndexError("samples are out of range")
         if samples * self._layout.volume + self._layout.behind > self._layout.block or rows > self._rows:
-            raise ValueError("there is no room for a piece larger than the first one")
+            raise ValueError("a piece must not be larger than the first one")
         axis.before = self._before - top * axis.stride
         axis.count = rows
         self._layout.samples = samples
@@ -222,7 +224,7 @@ cdef class PaddedInput:
 
     cdef int _check(self, cnp.ndarray other) except -1:
         if kind_of(other) != self._kind or cnp.PyArray_NDIM(other) < 3:
-            raise TypeError("direct convolution is of arrays of one dtype, in C order")
+            raise TypeError("direct convolution takes C-contiguous arrays of one dtype")
         return 0
 
     def add_up(
@@ -236,7 +238,7 @@ cdef class PaddedInput:
         cdef Py_ssize_t one
         self._check(out)
         if weight._kind != self._kind or cnp.PyArray_SIZE(self._offsets) != weight._work.count:
-            raise TypeError("the weight is of the input's dtype, with one element for each of a patch")
+            raise TypeError("the weight must have the input's dtype, and one element for each of a patch")
         work.padded = self._layout
         work.groups, work.rows, work.count = self._groups, weight._work.rows, weight._work.count
         work.group_step = self._layout.channels // work.groups * self._phases() * self._layout.block
@@ -245,7 +247,7 @@ cdef class PaddedInput:
         work.bias = NULL
         if bias is not None:
             if kind_of(bias) != self._kind or cnp.PyArray_SIZE(bias) != work.groups * work.rows:
-                raise TypeError("the bias is of the input's dtype, one for each channel")
+                raise TypeError("the bias must have the input's dtype, and one value for each channel")
             work.bias = cnp.PyArray_DATA(bias)
         work.channel_size = _elements_of_channel(out)
         if (
@@ -254,7 +256,7 @@ cdef class PaddedInput:
             or cnp.PyArray_SIZE(weight._packed) != work.groups * work.rows * work.count
             or self._skipped + self._places() > work.channel_size
         ):
-            raise ValueError("the result has no room for these places")
+            raise ValueError("the result is too small for these places")
         work.out = (
             <char*>cnp.PyArray_DATA(out)
             + (self._sample * work.groups * work.rows * work.channel_size + self._skipped) * self._itemsize
@@ -292,7 +294,7 @@ cdef class PaddedInput:
             or self._skipped + places > work.by_channel
             or cnp.PyArray_SIZE(out) != work.groups * work.count * weight_channels(work.rows, self._itemsize)
         ):
-            raise ValueError("the shapes of gradient and result do not fit")
+            raise ValueError("the shapes of gradient and result do not match")
         tiles = ceil_of(work.count, _kernels.most_rows[self._kind])
         one = places * self._layout.samples * ceil_of(work.count, tiles)
         if work.rows <= FEW:
@@ -356,7 +358,9 @@ cdef class PackedWeight:
         cdef cnp.npy_intp size = cnp.PyArray_SIZE(weight)
         self._kind = kind_of(weight)
         if self._kind < 0 or size == 0 or cnp.PyArray_DIM(weight, 0) % groups:
-            raise TypeError("a weight is float32 or float64, in C order, not empty, and divided into groups")
+            raise TypeError(
+                "a weight must be float32 or float64, C-contiguous, not empty, and divisible into groups"
+            )
         self._work.rows = cnp.PyArray_DIM(weight, 0) // groups
         self._work.count = size // cnp.PyArray_DIM(weight, 0)
         self._packed = new_array(1, &size, cnp.PyArray_TYPE(weight))

@@ -26,7 +26,7 @@ cdef extern from "tensor/kernels/elementwise.h" namespace "disposescope::kernels
 # for functions that take 0.4 ns or more.
 cdef enum:
     CHEAP = 1 << 17
-    DEAR = 1 << 16
+    EXPENSIVE = 1 << 16
 
 
 cdef class UnaryKernel:

@@ -4,7 +4,7 @@ As in IEEE 754 and C, nan stays nan, infinities and zeros give the limits, and s
 like others. silu(-inf) is -0.
 """
 
-from tensor.kernels.elementwise cimport DEAR, Loops, slope_kernel, unary_kernel
+from tensor.kernels.elementwise cimport EXPENSIVE, Loops, slope_kernel, unary_kernel
 from tensor.kernels.simd cimport simd_level
 
 import numpy as np
@@ -17,17 +17,17 @@ cdef extern from "tensor/kernels/exponentials.h" namespace "disposescope::kernel
 
 cdef const Exponentials* _loops = exponentials_kernels_of(simd_level)
 
-exp = unary_kernel(_loops.exp, DEAR, np.exp)
-log = unary_kernel(_loops.log, DEAR, np.log)
-tanh = unary_kernel(_loops.tanh, DEAR, np.tanh)
-# NumPy has no such functions to fall back on: callers make the array fit first.
-sigmoid = unary_kernel(_loops.sigmoid, DEAR, None)
-silu = unary_kernel(_loops.silu, DEAR, None)
-softplus = unary_kernel(_loops.softplus, DEAR, None)
-logsigmoid = unary_kernel(_loops.logsigmoid, DEAR, None)
+exp = unary_kernel(_loops.exp, EXPENSIVE, np.exp)
+log = unary_kernel(_loops.log, EXPENSIVE, np.log)
+tanh = unary_kernel(_loops.tanh, EXPENSIVE, np.tanh)
+# NumPy has no such functions, so there is no fallback: callers convert arrays first.
+sigmoid = unary_kernel(_loops.sigmoid, EXPENSIVE, None)
+silu = unary_kernel(_loops.silu, EXPENSIVE, None)
+softplus = unary_kernel(_loops.softplus, EXPENSIVE, None)
+logsigmoid = unary_kernel(_loops.logsigmoid, EXPENSIVE, None)
 
-tanh_slope = slope_kernel(_loops.tanh_slope, DEAR)
-sigmoid_slope = slope_kernel(_loops.sigmoid_slope, DEAR)
-silu_slope = slope_kernel(_loops.silu_slope, DEAR)
-softplus_slope = slope_kernel(_loops.softplus_slope, DEAR)
-logsigmoid_slope = slope_kernel(_loops.logsigmoid_slope, DEAR)
+tanh_slope = slope_kernel(_loops.tanh_slope, EXPENSIVE)
+sigmoid_slope = slope_kernel(_loops.sigmoid_slope, EXPENSIVE)
+silu_slope = slope_kernel(_loops.silu_slope, EXPENSIVE)
+softplus_slope = slope_kernel(_loops.softplus_slope, EXPENSIVE)
+logsigmoid_slope = slope_kernel(_loops.logsigmoid_slope, EXPENSIVE)

@@ -69,18 +69,18 @@ cdef extern from *:
     char* nonzero_types
     char* true_types
 
-cdef const char* _doc_of_nonzero = b"""Return `x` where `by`, of its dtype, is not 0, else 0: any inexact.
+cdef const char* _doc_of_nonzero = b"""Return `x` where `by` is not 0, else 0.
 
-A ufunc. nan counts as not 0.
+A ufunc for inexact dtypes. Both have the same dtype. nan counts as not 0.
 
 >>> import numpy as np
 >>> keep_nonzero(np.array([np.inf, np.nan, 3.0]), np.array([0.0, -0.0, np.nan])).tolist()
 [0.0, 0.0, 3.0]
 """
 
-cdef const char* _doc_of_true = b"""Return `x` where `mask`, of bools, is true, else 0: any inexact.
+cdef const char* _doc_of_true = b"""Return `x` where `mask`, an array of bools, is true, else 0.
 
-A ufunc.
+A ufunc for inexact dtypes.
 
 >>> import numpy as np
 >>> keep_true(np.array([np.inf, 3.0]), np.array([False, True])).tolist()

@@ -46,7 +46,7 @@ cdef int _describe(
     cdef PatchAxis* axis
     cdef Py_ssize_t height = 1, width = 1
     if kind < 0 or kind_of(columns) != kind or not 1 <= space <= 3:
-        raise TypeError("patches are of arrays of one dtype, float32 or float64, in C order")
+        raise TypeError("patches take C-contiguous arrays of one dtype, float32 or float64")
     for i in range(3):
         work.axes[i] = PatchAxis(1, 1, 0, 1, 1, 1, 0)
     for i in range(space):
@@ -63,7 +63,7 @@ cdef int _describe(
     work.samples = cnp.PyArray_DIM(x, 0)
     work.channels = cnp.PyArray_DIM(x, 1)
     if cnp.PyArray_SIZE(columns) != work.channels * height * work.samples * width:
-        raise ValueError("columns have no room for these patches")
+        raise ValueError("columns is too small for these patches")
     work.x = cnp.PyArray_DATA(x)
     work.columns = cnp.PyArray_DATA(columns)
     return kind

@@ -51,13 +51,13 @@ cdef enum:
 cdef int _check(cnp.ndarray x) except -1:
     cdef int kind = kind_of(x)
     if kind < 0:
-        raise TypeError("pooling is of arrays of float32 or float64 in C order")
+        raise TypeError("pooling takes C-contiguous arrays of float32 or float64")
     return kind
 
 
 cdef int _check_places(cnp.ndarray places) except -1:
     if cnp.PyArray_TYPE(places) != cnp.NPY_INT64 or not cnp.PyArray_ISCARRAY_RO(places):
-        raise TypeError("places are int64 in C order")
+        raise TypeError("places must be a C-contiguous array of int64")
     return 0
 
 

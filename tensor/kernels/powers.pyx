@@ -13,7 +13,7 @@ cimport numpy as cnp
 
 from tensor.kernels.elementwise cimport (
     CHEAP,
-    DEAR,
+    EXPENSIVE,
     Loop,
     Loops,
     Operands,
@@ -56,7 +56,7 @@ cdef bint _find(double n, Loops* loops, Py_ssize_t* bytes_in_piece) noexcept:
         loops[0] = _loops.minus_half
     elif -MOST <= n <= MOST and n == <double> <int> n and not -1 <= n <= 2:
         loops[0] = _loops.whole
-        bytes_in_piece[0] = DEAR
+        bytes_in_piece[0] = EXPENSIVE
     else:
         return False
     return True

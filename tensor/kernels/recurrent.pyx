@@ -117,8 +117,8 @@ cdef tuple _starts(tuple sizes, Py_ssize_t elements):
         most = size
     if len(starts) < len(sizes) or start < elements:
         raise ValueError(
-            f"recurrent layer: the sizes of steps must not rise, and must add up to {elements}, the elements "
-            "of all sequences: batch_sizes of the packed sequence are others since they were written to"
+            f"recurrent layer: batch_sizes must not increase, and must sum to {elements}, the number of "
+            "elements of all sequences: the tensor batch_sizes of the packed sequence was changed"
         )
     return tuple(starts)
 
@@ -130,7 +130,8 @@ cdef int _check_shapes(
     shape = (<object>w_hh).shape
     if len(shape) != 2 or shape[0] % blocks or (w_hr is None and shape[1] * blocks != shape[0]):
         raise ValueError(
-            f"recurrent layer: weight_hh has shape ({'' if blocks == 1 else f'{blocks} * '}hidden_size, "
+            "recurrent layer: weight_hh must have shape "
+            f"({'' if blocks == 1 else f'{blocks} * '}hidden_size, "
             f"{'hidden_size' if w_hr is None else 'proj_size'}), not {shape}"
         )
     rows, width, hidden = shape[0], shape[1], shape[0] // blocks
@@ -141,7 +142,8 @@ cdef int _check_shapes(
     ):
         if a is not None and a.shape != expected:
             raise ValueError(
-                f"recurrent layer: with weight_hh of shape {shape} {name} has shape {expected}, not {a.shape}"
+                f"recurrent layer: with weight_hh of shape {shape}, {name} must have shape {expected}, not "
+                f"{a.shape}"
             )
     return 0
 

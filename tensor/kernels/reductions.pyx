@@ -217,7 +217,7 @@ cdef int moments(
     cdef ReductionWork work
     cdef int kind = kind_of(x)
     if cnp.PyArray_SIZE(x) == 0:
-        raise ValueError("no moments of no elements")
+        raise ValueError("moments need at least one element")
     work.shape = shape
     work.x = cnp.PyArray_DATA(x)
     work.out = cnp.PyArray_DATA(variances)

@@ -49,7 +49,7 @@ cdef int _chosen_level() except -1:
     if not wanted:
         return best_level()
     if wanted not in _NAMES:
-        raise ImportError(f"DISPOSESCOPE_SIMD is one of {', '.join(_NAMES)}, or not set; not {wanted!r}")
+        raise ImportError(f"DISPOSESCOPE_SIMD must be one of {', '.join(_NAMES)}, or not set; not {wanted!r}")
     return min(_NAMES.index(wanted), best_level())
 
 

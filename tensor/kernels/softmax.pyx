@@ -75,7 +75,7 @@ cdef cnp.ndarray _in_shape(const Kernel* kernels, cnp.ndarray a, int axis, bint 
         # Kernels read each element of a row, or of a block of columns, before they write it.
         out = a if may_overwrite else new_like(a)
     elif cnp.PyArray_ISCOMPLEX(a):
-        raise TypeError("complex numbers have no order; take .real or .abs() first")
+        raise TypeError("softmax does not support complex numbers; take .real or .abs() first")
     elif kind_of(a.T) >= 0:
         return _in_shape(kernels, a.T, cnp.PyArray_NDIM(a) - 1 - axis, False).T  # in the memory order of `a`
     else:
@@ -169,7 +169,7 @@ def mean_cross_entropy(cnp.ndarray x not None, cnp.ndarray classes not None):
     cdef Py_ssize_t i
     if x.ndim != 2 or classes.ndim != 1 or cnp.PyArray_DIM(x, 0) != cnp.PyArray_DIM(classes, 0):
         raise ValueError(
-            f"mean_cross_entropy: x has shape (batch, classes), and classes (batch,), not "
+            f"mean_cross_entropy: x must have shape (batch, classes), and classes (batch,), not "
             f"{(<object>x).shape} and {(<object>classes).shape}"
         )
     if kind_of(x) < 0:

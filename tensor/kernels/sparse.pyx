@@ -53,7 +53,7 @@ def sparse_product(
     cdef cnp.ndarray out
     cdef SparseWork work
     if kind < 0 or kind_of(weights) != kind:
-        raise TypeError("a sparse product is of arrays of one dtype, float32 or float64, in C order")
+        raise TypeError("a sparse product takes C-contiguous arrays of one dtype, float32 or float64")
     for i in range(cnp.PyArray_NDIM(x)):
         shape[i] = cnp.PyArray_DIM(x, i)
     shape[axis] = count

@@ -60,9 +60,9 @@ def set_num_threads(n):
     if isinstance(n, bool) or not isinstance(n, int):
         raise TypeError(f"set_num_threads takes an int, not {type(n).__name__}")
     if n < 1:
-        raise ValueError(f"set_num_threads: at least 1 thread computes, not {n}: write 1 for no other")
+        raise ValueError(f"set_num_threads: at least 1 thread is needed, not {n}: 1 is the calling thread")
     if n > most_threads:
-        raise ValueError(f"set_num_threads: at most {most_threads} threads compute, not {n}")
+        raise ValueError(f"set_num_threads: at most {most_threads} threads are possible, not {n}")
     thread_count.store(n)
 
 
@@ -98,11 +98,11 @@ def configure_threads(*, awake_microseconds=None):
         return
     if isinstance(awake_microseconds, bool) or not isinstance(awake_microseconds, (int, float)):
         raise TypeError(
-            f"configure_threads: awake_microseconds is a number, not {type(awake_microseconds).__name__}"
+            f"configure_threads: awake_microseconds must be a number, not {type(awake_microseconds).__name__}"
         )
     if not 0 <= awake_microseconds <= LONGEST:
         raise ValueError(
-            f"configure_threads: awake_microseconds is from 0 to {LONGEST}, not {awake_microseconds!r}"
+            f"configure_threads: awake_microseconds must be from 0 to {LONGEST}, not {awake_microseconds!r}"
         )
     awake_nanoseconds.store(<int64_t> (1000 * awake_microseconds))
 

@@ -232,7 +232,7 @@ cdef class Step:
         cdef Py_ssize_t steps
         found = {}
         if len(names) > most_state:
-            raise ValueError(f"a rule keeps at most {most_state} tensors, not {len(names)}")
+            raise ValueError(f"a rule supports at most {most_state} state tensors, not {len(names)}")
         for each in params:
             x = <TensorCore?>each
             if is_empty(x):

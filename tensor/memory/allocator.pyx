@@ -71,11 +71,11 @@ cdef extern from "tensor/memory/pool.h" namespace "disposescope::memory" nogil:
         atomic[int64_t] donation_reuses
         atomic[int64_t] donation_misses
         CPeak process_peak
-        void count_gone(int64_t, cbool) noexcept
+        void count_free(int64_t, cbool) noexcept
         void pin(int64_t) noexcept
         void unpin(int64_t) noexcept
         void restart(CPeak*) noexcept
-        int64_t look() noexcept
+        int64_t read_live() noexcept
     cdef cppclass Pool:
         Counters counters
         void (*collect_garbage)() noexcept
@@ -209,8 +209,8 @@ cdef cbool _relieve(int64_t missing) noexcept with gil:
     return is_worth_a_try
 
 
-def relieve_by(function, note) -> None:
-    """Call ``function(missing_bytes)`` when a limit refuses memory; None: call nothing.
+def set_relief(function, note) -> None:
+    """Call ``function(missing_bytes)`` when a limit refuses memory. None removes the function.
 
     The function frees memory, and returns whether to try the allocation again. If it raises an exception, for
     example from a signal handler, the main thread raises it when it next runs Python code. On another thread,
@@ -285,7 +285,7 @@ cpdef bint count_small(Py_ssize_t nbytes) noexcept:
 
 
 cpdef void uncount_small(Py_ssize_t nbytes, bint is_pinned) noexcept nogil:
-    pool().counters.count_gone(nbytes, is_pinned)
+    pool().counters.count_free(nbytes, is_pinned)
 
 
 cpdef void pin(cnp.ndarray owner, Py_ssize_t nbytes) noexcept:
@@ -324,7 +324,7 @@ cdef int _overhead_count = 0
 cdef int report_overhead_by(overhead_function function) except -1:
     global _overhead_count
     if _overhead_count == 16:
-        raise RuntimeError("there is room for 16 functions that report what objects take: raise the number")
+        raise RuntimeError("at most 16 functions can report overhead: increase the size of _overheads")
     _overheads[_overhead_count] = function
     _overhead_count += 1
     return 0
@@ -420,7 +420,7 @@ def figures():
     # Read counters that fall on a free before those that rise on an allocation. Otherwise another thread
     # could make `bytes_freed` negative.
     cdef int64_t pinned = counters.pinned.load()
-    cdef int64_t live = counters.look()
+    cdef int64_t live = counters.read_live()
     cdef int64_t allocated = counters.allocated.load()
     return (
         live,
@@ -440,15 +440,15 @@ def figures():
 
 
 def live_and_allocated():
-    """Return the bytes that are live, and all that ever were."""
-    cdef int64_t live = pool().counters.look()
+    """Return the live bytes, and the bytes of all allocations so far."""
+    cdef int64_t live = pool().counters.read_live()
     return live, pool().counters.allocated.load()
 
 
 def live_or_pinned():
     """Return the number of buffers that are live or pinned, and their bytes."""
     cdef int64_t count = pool().counters.allocations.load() - pool().counters.frees.load()
-    return count, pool().counters.look() + pool().counters.pinned.load()
+    return count, pool().counters.read_live() + pool().counters.pinned.load()
 
 
 def reset_peak():
@@ -539,7 +539,7 @@ def take_refusal():
 def fail_allocation(int64_t number):
     """Make the `number`-th allocation from now on fail; 0 turns this off. For debugging builds only."""
     if not DEBUGGING:
-        raise RuntimeError("only the debugging build makes allocations fail: write `make build DEBUG=1`")
+        raise RuntimeError("only a debugging build can make allocations fail: run `make build DEBUG=1`")
     pool().fail(number)
 
 

@@ -75,7 +75,8 @@ cdef class Recording:
         global _sites
         if not _pool().record(&self._recorder):
             raise RuntimeError(
-                "another plan is being recorded: memory.plan() can't run inside another, or on two threads"
+                "another plan is being recorded: run memory.plan() on one thread at a time, and not inside "
+                "another plan"
             )
         self._recorder.noted = _note_site
         _sites = []
@@ -94,7 +95,7 @@ cdef class Recording:
             _pool().record(NULL)
         sites, _sites = _sites, None
         if self._recorder.is_incomplete:
-            raise MemoryError("there was no memory to note all allocations of the plan")
+            raise MemoryError("not enough memory to record all allocations of the plan")
         events = [(event.number, event.nbytes, event.is_free, event.live) for event in self._recorder.events]
         return events, sites
 
@@ -137,7 +138,7 @@ cdef class Arena:
     def enter(self):
         """Serve the allocations of this thread."""
         if self._arena is NULL or self._is_entered:
-            raise RuntimeError("this memory was given back, or is in use: reserve it again")
+            raise RuntimeError("this memory is in use or was already released: reserve it again")
         self._is_entered = True
         _pool().enter(self._arena)
 

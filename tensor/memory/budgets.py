@@ -7,7 +7,7 @@ from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from scopes.lowlevel import ModuleOnDemand, SpillError, SpillFile, format_bytes, parse_size
-from tensor.memory.allocator import live_or_pinned, relieve_by
+from tensor.memory.allocator import live_or_pinned, set_relief
 from tensor.memory.limits import forget_failure, note_failure
 from tensor.memory.watches import Bound, ReservedWatch, Watch
 
@@ -265,7 +265,7 @@ def _add(one: budget) -> None:
     global _opened
     with _changing:
         _opened = [*_opened, one]
-        relieve_by(_relieve, note_failure)
+        set_relief(_relieve, note_failure)
 
 
 def _remove(one: budget) -> None:
@@ -273,4 +273,4 @@ def _remove(one: budget) -> None:
     with _changing:
         _opened = [each for each in _opened if each is not one]
         if not _opened:
-            relieve_by(None, None)
+            set_relief(None, None)

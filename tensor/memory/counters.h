@@ -79,7 +79,7 @@ struct Counters {
         add_live(n);
     }
 
-    void count_gone(Bytes n, bool is_pinned) noexcept {
+    void count_free(Bytes n, bool is_pinned) noexcept {
         frees.fetch_add(1, std::memory_order_relaxed);
         remove(n, is_pinned);
     }
@@ -114,8 +114,8 @@ struct Counters {
         find_lowest_peak();
     }
 
-    // What is live now; every peak is at least that.
-    Bytes look() noexcept {
+    // Return the live bytes, and raise all peaks to at least that.
+    Bytes read_live() noexcept {
         const Bytes now = live.load();
         if (now > lowest_peak.load()) raise_peaks(now);
         return now;

@@ -22,7 +22,7 @@ class _Donatable(Protocol):
     def is_invalid(self) -> bool: ...
     def data_ptr(self) -> int: ...
     def _raise_if_not_donatable(self) -> None: ...
-    def _given_away(self, ending: str) -> _Donatable: ...
+    def _transferred(self, ending: str) -> _Donatable: ...
 
 
 def donating(*names: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
@@ -76,7 +76,7 @@ def donating(*names: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
                 )
         if _suspends(function):
             raise TypeError(
-                f"{title}() is async or a generator, and @memory.donating takes functions that return: "
+                f"{title}() is async or a generator, which @memory.donating does not support: "
                 "decorate the function that it calls"
             )
 
@@ -89,7 +89,7 @@ def donating(*names: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
             taken: dict[int, _Donatable] = {}
             addresses: list[tuple[_Donatable, int]] = []
             for x, name in found:
-                taker = x._given_away(f"its memory was donated to {title}() as {name!r}")
+                taker = x._transferred(f"its memory was donated to {title}() as {name!r}")
                 taken[id(x)] = taker
                 addresses.append((taker, taker.data_ptr()))
             for name, argument in given.items():
@@ -117,7 +117,7 @@ def _suspends(function: Callable[..., object]) -> bool:
 
 
 def _tensors_in(x: Any) -> Iterator[_Donatable]:
-    if hasattr(type(x), "_given_away"):
+    if hasattr(type(x), "_transferred"):
         yield x
     elif isinstance(x, dict):
         for item in x.values():
@@ -135,7 +135,7 @@ def _found_in(given: dict[str, Any], title: str) -> list[tuple[_Donatable, str]]
         for x in _tensors_in(argument):
             if id(x) in seen:
                 raise TypeError(
-                    f"{title}() would get one tensor twice in what is donated to it (the second time in "
+                    f"{title}() would get the same tensor twice in its donated arguments (the second time in "
                     f"{name!r}): pass x.clone() for one of them"
                 )
             seen.add(id(x))

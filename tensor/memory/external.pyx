@@ -115,8 +115,8 @@ cdef class External:
         return found
 
     @property
-    def is_cared_for(self) -> bool:
-        """Whether somebody wants to hear of the end, or something is held besides."""
+    def has_release_action(self) -> bool:
+        """Whether there is a callback to call, or an owner to release."""
         return self.on_release is not None or self.owner is not None
 
     def __dealloc__(self):
@@ -135,11 +135,11 @@ cdef class External:
         self.on_release = None
         return_borrowed(self.nbytes)
         if on_release is not None:
-            _tell(on_release)
+            _call(on_release)
 
 
-cdef void _tell(object on_release) noexcept:
-    """Call `on_release`; what it raises is reported, and an interrupt comes again when this is over."""
+cdef void _call(object on_release) noexcept:
+    """Call `on_release`. Report exceptions as unraisable, and raise an interrupt again afterwards."""
     cdef bint is_interrupt = False
     try:
         on_release()
@@ -151,8 +151,8 @@ cdef void _tell(object on_release) noexcept:
         PyErr_SetInterrupt()
 
 
-def call_off() -> list[object]:
-    """Let nobody be told any more, and return what would have been called."""
+def cancel_callbacks() -> list[object]:
+    """Remove all callbacks, and return them."""
     cdef PyObject* each = _newest
     calls = []
     while each != NULL:

@@ -41,14 +41,14 @@ class OutOfMemoryError(MemoryError):
         taken = f"{format_bytes(live)} live and {format_bytes(cached)} in the pool"
         if limit is None:
             wanted = format_bytes(asked) if asked else "memory"
-            reason = f"the system has no {wanted} more to give, with {taken}"
+            reason = f"the system has not enough memory for {wanted} more, with {taken}"
         else:
             wanted = f"asked for {format_bytes(asked)} more"
             reason = f"the limit of memory is {format_bytes(limit)}: {wanted}, with {taken}"
             if allocator.is_in_budget():
                 reason += (
-                    f". The operation needs a budget of at least {format_bytes(live + asked)}: nothing more "
-                    "can leave memory now"
+                    f". The operation needs a budget of at least {format_bytes(live + asked)}: no "
+                    "other memory can be freed now"
                 )
         held = f" The largest holders: {'; '.join(self.holders)}." if self.holders else ""
         super().__init__(

@@ -105,7 +105,7 @@ class measure:  # noqa: N801  # it is called like a function
 
     def __repr__(self) -> str:
         if self._watch is None and self._results is None:
-            return "<measure: not begun>"
+            return "<measure: not started>"
         peak, change, allocated, live = self._figures()
         return (
             f"<measure: peak {format_bytes(peak)} ({format_bytes(change)} above the start), "
@@ -136,8 +136,8 @@ def _decorated(function: Callable[_P, _R], around: Callable[[], Any]) -> Callabl
     flags = getattr(getattr(function, "__code__", None), "co_flags", 0)
     if flags & _IS_GENERATOR:
         raise TypeError(
-            f"{function.__name__} is a generator function: its body runs in the loops of its callers. Write "
-            "the `with` statement in its body, or around the loop"
+            f"{function.__name__} is a generator function, whose body runs in the loops of its callers: "
+            "write the `with` statement in its body, or around the loop"
         )
     if flags & _IS_COROUTINE:
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _NO_MATPLOTLIB = (
     "plotting a plan needs matplotlib, which is not installed: pip install 'disposescope[plot]'. "
-    "print(plan.table()) needs nothing"
+    "print(plan.table()) works without it"
 )
 _UNKNOWN = "(unknown line)"
 _MOST_LINES = 8

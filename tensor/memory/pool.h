@@ -158,7 +158,7 @@ class Pool {
         const Bytes asked = static_cast<Bytes>(block->asked);
         const Bytes footprint = block->footprint();
         counters.slack.fetch_sub(footprint - asked, std::memory_order_relaxed);
-        counters.count_gone(asked, state == State::pinned);
+        counters.count_free(asked, state == State::pinned);
         if (recorder.load(std::memory_order_relaxed) != nullptr) note_free(data, asked);
         if (block->origin == Origin::planned || (block->origin == Origin::reserved && lies_in_closed(block))) {
             give_back(block);
@@ -422,7 +422,7 @@ class Pool {
     }
 
     void* refuse(Bytes asked, Bytes by_limit) noexcept {
-        last_refusal() = {asked, counters.look() + counters.pinned.load(), counters.cached.load(), by_limit};
+        last_refusal() = {asked, counters.read_live() + counters.pinned.load(), counters.cached.load(), by_limit};
         return nullptr;
     }
 
@@ -456,8 +456,9 @@ class Pool {
         }
     }
 
-    // Lays a block for `n` bytes into `arena`; with the mutex of arenas. Null when there is no memory to note it.
-    Block* lay(Arena* arena, std::size_t begin, std::size_t end, std::size_t n, Origin origin) noexcept {
+    // Create a block for `n` bytes in `arena`. Requires `arena_mutex`. Return null if there is no memory to
+    // record it.
+    Block* place_block(Arena* arena, std::size_t begin, std::size_t end, std::size_t n, Origin origin) noexcept {
         try {
             arena->taken.emplace(begin, end);
         } catch (...) {
@@ -483,7 +484,7 @@ class Pool {
             if (arena == nullptr) return nullptr;
             const Planned* const entry = arena->expected(n);
             if (entry != nullptr && arena->is_free(entry->begin, entry->end)) {
-                block = lay(arena, entry->begin, entry->end, n, Origin::planned);
+                block = place_block(arena, entry->begin, entry->end, n, Origin::planned);
             }
             ++(block == nullptr ? arena->missed : arena->served);
         }
@@ -501,7 +502,7 @@ class Pool {
         for (Arena* arena = slabs.load(); arena != nullptr; arena = arena->next) {
             std::size_t begin;
             if (!arena->find(whole, &begin)) continue;
-            Block* const block = lay(arena, begin, begin + whole, n, Origin::reserved);
+            Block* const block = place_block(arena, begin, begin + whole, n, Origin::reserved);
             if (block == nullptr) return nullptr;
             block->capacity = capacity;
             block->bin = bin_for(capacity);
@@ -545,7 +546,7 @@ class Pool {
             if (one == nullptr || one->thread != std::this_thread::get_id()) return;
             try {
                 one->known[data] = one->count;
-                one->events.push_back({one->count, static_cast<Bytes>(n), false, counters.look()});
+                one->events.push_back({one->count, static_cast<Bytes>(n), false, counters.read_live()});
                 ++one->count;
                 noted = one->noted;
             } catch (...) {
@@ -561,7 +562,7 @@ class Pool {
         if (one == nullptr) return;
         const auto found = one->known.find(data);
         try {
-            one->events.push_back({found == one->known.end() ? -1 : found->second, n, true, counters.look()});
+            one->events.push_back({found == one->known.end() ? -1 : found->second, n, true, counters.read_live()});
         } catch (...) {
             one->is_incomplete = true;
         }

@@ -172,9 +172,7 @@ def configure(
     if not isinstance(limit_bytes, _Given) and limit_bytes is not None:
         limit_bytes = parse_size(limit_bytes, "limit_bytes")
     if not (fill is None or isinstance(fill, _Given) or (type(fill) is int and 0 <= fill <= 255)):
-        raise ValueError(
-            f"fill is {shown(fill)}, which is no byte: write a whole number from 0 to 255, or None"
-        )
+        raise ValueError(f"fill must be a byte, not {shown(fill)}: write an integer from 0 to 255, or None")
     if not isinstance(fill, _Given):
         allocator.set_fill(-1 if fill is None else fill)
     if not isinstance(min_pooled_bytes, _Given):

@@ -177,7 +177,7 @@ class Casts(TensorCore):
         return self.to(other)
 
     def cpu(self) -> Self:
-        """Return the tensor itself: all memory is the processor's.
+        """Return the tensor itself, because all tensors are on the CPU.
 
         Examples
         --------

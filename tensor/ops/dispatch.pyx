@@ -144,7 +144,7 @@ cdef object _call(object kernel, object a, object b, Py_ssize_t count, bint pool
     arguments[1] = <PyObject*>a
     arguments[2] = <PyObject*>b
     context = enter(pooled)
-    # The place before the first is the callee's to use. Not by try and finally, which is 60 ns.
+    # The callee may use the slot before the first argument. Not by try and finally, which is 60 ns.
     result = PyObject_Vectorcall(<PyObject*>kernel, arguments + 1, <size_t>count | FIRST_IS_FREE, NULL)
     if result == NULL:
         PyErr_Fetch(&error[0], &error[1], &error[2])

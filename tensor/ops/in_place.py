@@ -61,7 +61,7 @@ def view_in_place(owner: type[TensorCore], name: str) -> Callable[..., Tensor]:
             view = method(x, *args, **kwargs)
         if view is x:
             return x
-        x._take_view_of(view)
+        x._set_layout_of(view)
         if view._node is not None:
             continue_with(x, view._node)
         view.dispose()

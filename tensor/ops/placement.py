@@ -20,15 +20,15 @@ class Placement(TensorCore):
     __slots__ = ()
 
     def cuda(self, device: str | int | None = None, non_blocking: Flag = False) -> Tensor:
-        """Raise: there is no such device. Ask ``tensor.torch.cuda.is_available()`` before, which says False.
+        """Raise an error, because no such device exists. ``tensor.torch.cuda.is_available()`` returns False.
 
         Examples
         --------
         >>> import tensor
         >>> tensor.zeros((1,)).cuda()
         Traceback (most recent call last):
-        tensor.InvalidArgumentError: there is no device 'cuda' here: all memory is the processor's.
-        Leave .cuda() and device= out, or write 'cpu'
+        tensor.InvalidArgumentError: device 'cuda' does not exist: all tensors are on the CPU. Omit
+        .cuda() and device=, or write 'cpu'
         """
         del non_blocking
         self._raise_if_disposed()
@@ -55,7 +55,7 @@ class Placement(TensorCore):
 
     @property
     def is_cpu(self) -> Flag:
-        """Whether the memory is the processor's: True."""
+        """Whether the tensor is on the CPU, which is always True."""
         self._raise_if_disposed()
         return True
 

@@ -6,7 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from tensor._errors import InvalidArgumentError
-from tensor.core.dims import dim_of, dims_of, exchange, fill_in, order_of, sizes_of
+from tensor.core.dims import dim_of, dims_of, exchange, infer_sizes, order_of, sizes_of
 from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import apply, over
@@ -257,7 +257,9 @@ class Shapes(TensorCore):
         """
         shape = self._shape()
         place = dim_of("unflatten", dim, len(shape))
-        split = fill_in("unflatten", sizes_of("unflatten", (tuple(sizes),)), shape[place], (shape[place],))
+        split = infer_sizes(
+            "unflatten", sizes_of("unflatten", (tuple(sizes),)), shape[place], (shape[place],)
+        )
         return self.reshape(*shape[:place], *split, *shape[place + 1 :])
 
     def permute(self, *dims: int | Sequence[int]) -> Tensor:

@@ -11,7 +11,7 @@ from tensor.tape.nodes cimport Rule
 from math import prod
 
 from tensor._errors import InvalidArgumentError
-from tensor.core.dims import fill_in, sizes_of
+from tensor.core.dims import infer_sizes, sizes_of
 from tensor.kernels.context import run_kernel
 from tensor.tape.rules import RULES
 
@@ -43,7 +43,7 @@ def reshaped(TensorCore x not None, tuple shape not None, copy):
 
 
 cdef cnp.ndarray _reshaped_at_once(cnp.ndarray array, tuple sizes):
-    """Return a view of `array` where plain integers fit it; None where somebody has to look closer."""
+    """Return a view of `array` if `sizes` are integers that fit it, else None."""
     cdef cnp.npy_intp found[MOST_SIZES]
     cdef cnp.PyArray_Dims shape
     cdef Py_ssize_t i, n, unknown = -1, known = 1, count = cnp.PyArray_SIZE(array)
@@ -90,4 +90,4 @@ cdef bint _is_view(cnp.ndarray out, cnp.ndarray array) noexcept:
 
 def sizes_for(before, shape):
     """Return the sizes of ``f(2, 3)`` or ``f((2, 3))``, -1 filled in."""
-    return fill_in("reshape", sizes_of("reshape", shape), prod(before), before)
+    return infer_sizes("reshape", sizes_of("reshape", shape), prod(before), before)

@@ -46,7 +46,7 @@ cdef tuple _answers():
     return _get(_grad_enabled), _get(_when_enabled)
 
 
-cdef int _turn_to(tuple answers) except -1:
+cdef int _set_modes(tuple answers) except -1:
     # Skip values that do not change, because setting one takes as long as an op on one element.
     if _get(_grad_enabled) is not answers[0]:
         _set(_grad_enabled, answers[0])
@@ -55,10 +55,10 @@ cdef int _turn_to(tuple answers) except -1:
     return 0
 
 
-def turn_to(tuple answers not None) -> tuple:
+def set_modes(tuple answers not None) -> tuple:
     """Set `grad_enabled` and `when_enabled` to `answers`, and return their former values."""
     before = _answers()
-    _turn_to(answers)
+    _set_modes(answers)
     return before
 
 
@@ -69,18 +69,18 @@ cdef class Block:
         """Return the values of `grad_enabled` and `when_enabled` inside."""
         raise NotImplementedError
 
-    def _take_back(self):
+    def _undo_switch(self):
         """Undo the switch that the creation of the block made, before the block is entered."""
 
     def __enter__(self):
-        self._take_back()
+        self._undo_switch()
         before, opened = _answers(), _get(_opened)
         inside = self._inside()
         try:
             _set(_opened, (self, before, opened))
-            _turn_to(inside)
+            _set_modes(inside)
         except BaseException:
-            _turn_to(before)
+            _set_modes(before)
             _set(_opened, opened)
             raise
         return self
@@ -90,7 +90,7 @@ cdef class Block:
         while opened is not None:
             block, before, opened = opened
             if block is self:
-                _turn_to(before)
+                _set_modes(before)
                 _set(_opened, opened)
                 return
         # The block was entered in another context, for example in a generator that a finalizer closes.
@@ -127,12 +127,12 @@ cdef class Steps:
         outside = _answers()
         inside = self.block._inside() if self.inside is None else self.inside
         try:
-            _turn_to(inside)
+            _set_modes(inside)
         except BaseException:
-            _turn_to(outside)
+            _set_modes(outside)
             raise
         self.outside = outside
 
     def __exit__(self, *error):
         self.inside = _answers()
-        _turn_to(self.outside)
+        _set_modes(self.outside)

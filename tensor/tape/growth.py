@@ -1,6 +1,6 @@
 """The warning about growing graphs: forward passes that accumulate without a backward.
 
-Each recorded op counts in `ticks`. From time to time ``look_closer`` checks whether the graph has grown, and
+Each recorded op counts in `ticks`. From time to time ``check_growth`` checks whether the graph has grown, and
 only then walks through it. A growing graph, unlike a deep one, has used one parameter several times, and has
 memory that nothing else holds. A user's line is checked again when enough new nodes are alive for its graph
 to reach the limit. Each line warns once.
@@ -55,7 +55,7 @@ class GraphGrowthWarning(UserWarning):
         self.parameter = parameter
         nbytes = statistics.bytes_held_alone
         super().__init__(
-            f"forward passes pile up without a backward: this graph has used a parameter, {parameter}, "
+            f"forward passes accumulate without a backward: this graph has used a parameter, {parameter}, "
             f"{steps} times. Its {statistics.node_count} recorded ops keep {format_bytes(nbytes)} that "
             f"nothing else holds, about {format_bytes(round(nbytes / steps))} more with each pass. Call "
             "loss.backward() in each pass; or cut the history of what goes into the next pass (x.detach()) "
@@ -166,18 +166,18 @@ def warn_on_graph_growth(steps: int | None = _STEPS, *, held_bytes: int | str = 
         if isinstance(steps, bool) or not isinstance(steps, int):
             raise TypeError(
                 f"warn_on_graph_growth takes a number of steps, not {type(steps).__name__}: write an int, "
-                "or None to switch the warning off"
+                "or None to turn the warning off"
             )
         if steps < 2:
             raise ValueError(
                 f"warn_on_graph_growth takes 2 steps or more, not {steps}: every graph has one. Write None "
-                "to switch the warning off"
+                "to turn the warning off"
             )
     _watch = _Watch(steps, parse_size(held_bytes, "held_bytes"))
     _watch.wind_up()
 
 
-def look_closer(node: Node) -> None:
+def check_growth(node: Node) -> None:
     """Check whether the graph of the new `node` contains many passes, and warn once.
 
     Recording calls it when `ticks` has run out, at a point where it may raise: a filter may turn the warning

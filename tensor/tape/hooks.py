@@ -95,14 +95,16 @@ class NodeHooks:
 
 def _checked(node: Node, given: object) -> Tensor:
     if not isinstance(given, TensorCore):
-        raise TypeError(f"a hook returns None, or a tensor to go on in its place, not {type(given).__name__}")
+        raise TypeError(
+            f"a hook must return None, or a tensor as the new gradient, not {type(given).__name__}"
+        )
     array = given._array
     if array is None:
         given._raise_disposed()
     if array.shape != node.shape or array.dtype != node.dtype:
         raise ValueError(
-            f"a hook has returned a gradient of {array.dtype}{list(array.shape)}, and the tensor is "
-            f"{node.dtype}{list(node.shape)}: return one of that shape and dtype"
+            f"a hook returned a gradient of {array.dtype}{list(array.shape)}, but the tensor is "
+            f"{node.dtype}{list(node.shape)}: return a gradient with that shape and dtype"
         )
     return given  # type: ignore[return-value]  # every core made is a Tensor
 
@@ -164,7 +166,7 @@ class Hooks(TensorCore):
         hooks = _hooks_of(self, "register_post_accumulate_grad_hook")
         if not isinstance(self._node, Leaf):
             raise RuntimeError(
-                "register_post_accumulate_grad_hook: only leaves gather gradients, and this tensor was "
+                "register_post_accumulate_grad_hook: only leaves accumulate gradients, and this tensor was "
                 "computed: use register_hook(), which is called with the gradient"
             )
         return hooks.after.register(hook)
@@ -217,8 +219,8 @@ def _hooks_of(x: TensorCore, what: str) -> NodeHooks:
     node = x._node
     if node is None:
         raise RuntimeError(
-            f"{what}: this tensor has no gradient history, so backward never comes here. Make it, or what "
-            "it is computed from, with requires_grad=True"
+            f"{what}: this tensor has no gradient history, so backward never computes its gradient. Create "
+            "it, or the tensors it is computed from, with requires_grad=True"
         )
     hooks: NodeHooks | None = node.hooks
     if hooks is None:

@@ -12,7 +12,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from tensor.tape import blocks
-from tensor.tape.blocks import Steps, grad_enabled, turn_to, when_enabled
+from tensor.tape.blocks import Steps, grad_enabled, set_modes, when_enabled
 
 __all__ = [
     "Block",
@@ -174,17 +174,17 @@ class SetGradEnabled(GradMode):
         super().__init__(enabled)
         # The former modes, to restore at the end of a first block. A block that is entered again restores its
         # own.
-        self._before: Answers | None = turn_to(self._inside())
+        self._before: Answers | None = set_modes(self._inside())
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         # Used as a decorator, it only affects calls of the function.
-        self._take_back()
+        self._undo_switch()
         return super().__call__(function)
 
-    def _take_back(self) -> None:
+    def _undo_switch(self) -> None:
         before, self._before = self._before, None
         if before is not None:
-            turn_to(before)
+            set_modes(before)
 
 
 class Inference(Block):

@@ -44,7 +44,7 @@ cdef class Plan:
                 is_free = name == _MAY_OVERWRITE
                 places.append(-1 if is_free else needed.setdefault(name, len(needed)))
             self.together = (rule.together, wanted, tuple(places))
-        _add_what_is_derived(rule, wanted, needed)
+        _add_derived_names(rule, wanted, needed)
         saves = []
         for name in needed:
             saves.append(names.index(name) if name in names else name)
@@ -86,8 +86,8 @@ def _arguments(function):
     return code.co_varnames[2 : code.co_argcount]
 
 
-def _add_what_is_derived(Rule rule, tuple wanted, dict needed):
-    """Add to `needed` the names that derivatives of `needed` need themselves."""
+def _add_derived_names(Rule rule, tuple wanted, dict needed):
+    """Add to `needed` the names that the derivatives of `needed` themselves require."""
     waiting = []
     for name in needed:
         if name in rule.derived:
@@ -141,8 +141,8 @@ cdef class Rule:
         listed = list(self.functions.values())
         if each is None and len(listed) < len(wanted):
             raise NotImplementedError(
-                f"the op {self.name!r} has {len(wanted)} inputs, and its entry in the table of derivatives "
-                f"names {len(listed)} ({', '.join(self.functions)}). Write a function for each input there, "
+                f"the op {self.name!r} has {len(wanted)} inputs, but its entry in the table of derivatives "
+                f"has {len(listed)} ({', '.join(self.functions)}). Add a function for each input there, "
                 "or None"
             )
         found = []
@@ -161,9 +161,9 @@ cdef class Rule:
     def unknown(self, str name) -> NotImplementedError:
         """Return the error for a derivative with an unknown parameter `name`."""
         return NotImplementedError(
-            f"a derivative of the op {self.name!r} asks for {name!r}, which is no input of it and no "
-            f"parameter. It may ask for {', '.join([*self.functions, 'out'])}. Pass what else it needs as a "
-            f"parameter to apply(rule, kernel, inputs, {name}=...)"
+            f"a derivative of the op {self.name!r} has a parameter {name!r}, which is neither an input nor a "
+            f"parameter of the op. It may use {', '.join([*self.functions, 'out'])}. Pass other values as "
+            f"parameters to apply(rule, kernel, inputs, {name}=...)"
         )
 
     cpdef Plan plan(self, tuple wanted):

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from tensor.memory.buffer import Share
     from tensor.tape.nodes import Node
 
-# Operands of fewer bytes are kept: to make them again costs more than it saves.
+# Keep operands of fewer bytes, because computing them again costs more than it saves.
 _SMALL = 4096
-# How many operations take as long as a byte takes to be read or written, where a kernel does many for each.
+# The number of operations that take as long as reading or writing one byte, in kernels with many per byte.
 _FLOPS_IN_PRODUCT = 16.0
 _FLOPS_IN_CONVOLUTION = 8.0
 _PRODUCTS = frozenset({"linear", "matmul", "vecdot", "einsum", "tensordot"})
@@ -80,23 +80,23 @@ class Recipe:
     )
 
     def __init__(self, claims: list[ref[Recipe]]) -> None:
-        # Those that keep memory themselves are noted here, so that it can be evicted.
+        # Recipes that keep memory themselves are recorded here, so that it can be evicted.
         self.claims: list[ref[Recipe]] = claims
-        # With the arrays of the operands it gives that of the value. A `Layout` makes a view of its operand.
+        # A function of the operands' arrays that returns the value's array. A `Layout` returns a view.
         self.kernel: Callable[..., Any] | Layout | None = None
-        # A recipe, or a number.
+        # Each is a recipe or a number.
         self.operands: tuple[Any, ...] = ()
-        # Nodes that save the value, each with the place.
+        # The nodes that save the value, each with its index there.
         self.users: list[tuple[ref[Node], int]] = []
-        # The value itself, where nothing can make it again.
+        # The value itself, if no kernel can compute it again.
         self.share: Share | None = None
-        # The file's bytes, and the place of the value in these.
+        # The bytes in the file, and the position of the value in them.
         self.stored: tuple[Stored, Layout] | None = None
-        # What the kernel uses beside its operands.
+        # The bytes that the kernel needs in addition to its operands.
         self.keeps: tuple[Share, ...] = ()
-        # What the kernel costs, in the time that a byte takes to be read or written.
+        # The cost of the kernel, in units of the time to read or write one byte.
         self.work: float = 0.0
-        # The value can be made again, whatever else goes.
+        # Whether the value can be computed again, whatever else is evicted.
         self.is_secured: bool = False
 
     # --- What the op notes ----------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ class Recipe:
                 operands.append(found)
             elif isinstance(x, np.ndarray):
                 if x.nbytes > _SMALL:
-                    return  # the user's own, who may write to it
+                    return  # a tensor of the user, who may write to it
                 arrays.append(x)
                 operands.append(x.copy())
             else:
@@ -149,10 +149,10 @@ class Recipe:
         else:
             buffer = x._buffer
             if buffer.is_borrowed or buffer.exports or buffer.writers:
-                return None  # others may write to it, and a copy takes memory
+                return None  # other code may write to it, and a copy takes memory
             source.share = snapshot_share(x)
         source.is_secured = True
-        if before is None or known is not None:  # a leaf's memory is the user's
+        if before is None or known is not None:  # the user may write to a leaf
             self.claims.append(ref(source))
         return source
 

@@ -5,14 +5,14 @@ from cpython.ref cimport Py_DECREF, PyObject
 
 from scopes.core.disposable cimport register_new
 from tensor.core.inline_values cimport InlineValues, count_inline, dtype_of, shape_of
-from tensor.core.storage cimport lay, share_of, take_snapshot
+from tensor.core.storage cimport attach_buffer, share_of, take_snapshot
 from tensor.core.tensor cimport TensorCore, is_tensor, new_tensor, wrap
 from tensor.core.bfloat16 cimport is_inexact as _is_inexact
 from tensor.memory.buffer cimport Buffer, Share, new_buffer, new_share
 from tensor.memory.buffer cimport copy as copy_array
 from tensor.tape.nodes cimport Node, Plan, Rule, ticks
 
-from tensor.tape.growth import look_closer
+from tensor.tape.growth import check_growth
 from tensor.tape.modes import grad_enabled
 
 cnp.import_array()
@@ -75,7 +75,7 @@ cdef Node _counted(Node node, object shape, object dtype, object answer):
     node.count_tuples()
     ticks.left -= 1
     if ticks.left < 0:
-        look_closer(node)
+        check_growth(node)
     if answer is not True:
         answer.show(node)
     return node
@@ -272,7 +272,7 @@ cpdef TensorCore wrap_recorded(cnp.ndarray out, Node node):
     # Create the buffer now: backward and the next ops need the array.
     buffer = new_buffer(out)
     x = new_tensor()
-    lay(x, out, buffer)
+    attach_buffer(x, out, buffer)
     if node.plan.saves_out:
         node.save_output(out, new_share(buffer, out))
     x._node = node

@@ -138,7 +138,7 @@ def test_options_that_do_not_fit_are_errors() -> None:
 def test_layers_take_the_device_and_a_dtype(make: Any) -> None:
     layer = make(device="cpu", dtype="float64")
     assert {str(parameter.dtype) for parameter in layer.parameters()} == {"float64"}
-    with pytest.raises(ValueError, match="there is no device 'cuda' here"):
+    with pytest.raises(ValueError, match="device 'cuda' does not exist"):
         make(device="cuda")
 
 

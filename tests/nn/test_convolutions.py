@@ -271,25 +271,25 @@ def test_a_channel_or_sample_dimension_of_size_1_may_have_any_stride() -> None:
 def test_the_kernel_refuses_what_does_not_fit() -> None:
     geometry = convolution.Geometry((2,), (1,), ((0, 0),), (1,), 1)
     x, weight = np.ones((4, 3, 9)), PackedWeight(np.ones((5, 3, 2)), 1)
-    with pytest.raises(TypeError, match="float32 or float64, in C order"):
+    with pytest.raises(TypeError, match="C-contiguous float32 or float64"):
         PaddedInput(x.astype(int), geometry, (8,), 4, 8)
     copy = PaddedInput(x, geometry, (8,), 2, 8)
-    with pytest.raises(ValueError, match="no room for a piece larger than the first one"):
+    with pytest.raises(ValueError, match="a piece must not be larger than the first one"):
         copy.fill(0, 3, 0, 8)
-    with pytest.raises(IndexError, match="no such samples"):
+    with pytest.raises(IndexError, match="samples are out of range"):
         copy.fill(3, 2, 0, 8)
     copy.fill(0, 2, 0, 8)
-    with pytest.raises(ValueError, match="the result has no room"):
+    with pytest.raises(ValueError, match="the result is too small"):
         copy.add_up(weight, None, np.empty((4, 5, 7)))
-    with pytest.raises(TypeError, match="one for each channel"):
+    with pytest.raises(TypeError, match="one value for each channel"):
         copy.add_up(weight, np.ones(4), np.empty((4, 5, 8)))
     with pytest.raises(TypeError, match="one element for each of a patch"):
         copy.add_up(PackedWeight(np.ones((5, 3, 3)), 1), None, np.empty((4, 5, 8)))
-    with pytest.raises(TypeError, match="of one dtype"):
+    with pytest.raises(TypeError, match="arrays of one dtype"):
         copy.add_weights(np.ones((4, 5, 8), np.float32), np.empty((1, 6, 5)))
-    with pytest.raises(ValueError, match="gradient and result do not fit"):
+    with pytest.raises(ValueError, match="gradient and result do not match"):
         copy.add_weights(np.ones((4, 5, 8)), np.empty((1, 5, 5)))
-    with pytest.raises(TypeError, match="divided into groups"):
+    with pytest.raises(TypeError, match="divisible into groups"):
         PackedWeight(np.ones((5, 3, 2)), 2)
 
 

@@ -252,9 +252,9 @@ def test_indices_that_are_written_to_after_unpooling_do_not_disturb_backward() -
     "places", [np.zeros((1, 1, 1, 2), np.int32), np.zeros((1, 1, 1, 4), np.int64)[..., ::2]]
 )
 def test_the_kernels_refuse_places_that_they_would_misread(places: Array) -> None:
-    with pytest.raises(TypeError, match="places are int64 in C order"):
+    with pytest.raises(TypeError, match="places must be a C-contiguous array of int64"):
         take_places(np.zeros((1, 1, 1, 8)), places)
-    with pytest.raises(TypeError, match="places are int64 in C order"):
+    with pytest.raises(TypeError, match="places must be a C-contiguous array of int64"):
         add_at_places(np.zeros((1, 1, 1, 2)), places, (1, 1, 8))
 
 

@@ -448,22 +448,28 @@ def test_dropout_of_a_single_layer_is_warned_of() -> None:
 def test_batch_sizes_that_are_written_to_are_refused(sizes: list[int]) -> None:
     packed = PackedSequence(tensor.ones((3, 2)), tensor.tensor([2, 1]))
     packed.batch_sizes.numpy()[...] = sizes
-    with pytest.raises(ValueError, match="must not rise, and must add up to 3, the elements of all"):
+    with pytest.raises(
+        ValueError, match="must not increase, and must sum to 3, the number of elements of all"
+    ):
         nn.GRU(2, 4)(packed)
 
 
 @pytest.mark.parametrize(
     ("name", "shape", "message"),
     [
-        ("weight_hh_l0", (400, 100), r"with weight_hh of shape \(400, 100\) weight_ih has shape \(400, 2\)"),
+        (
+            "weight_hh_l0",
+            (400, 100),
+            r"weight_hh of shape \(400, 100\), weight_ih must have shape \(400, 2\)",
+        ),
         (
             "weight_hh_l0",
             (16, 400),
-            r"weight_hh has shape \(4 \* hidden_size, hidden_size\), not \(16, 400\)",
+            r"weight_hh must have shape \(4 \* hidden_size, hidden_size\), not \(16, 400\)",
         ),
-        ("weight_ih_l0", (16, 3), r"weight_ih has shape \(16, 2\), not \(16, 3\)"),
-        ("bias_ih_l0", (400,), r"bias_ih has shape \(16,\), not \(400,\)"),
-        ("bias_hh_l0", (1,), r"bias_hh has shape \(16,\), not \(1,\)"),
+        ("weight_ih_l0", (16, 3), r"weight_ih must have shape \(16, 2\), not \(16, 3\)"),
+        ("bias_ih_l0", (400,), r"bias_ih must have shape \(16,\), not \(400,\)"),
+        ("bias_hh_l0", (1,), r"bias_hh must have shape \(16,\), not \(1,\)"),
     ],
 )
 def test_a_weight_that_fits_no_other_is_refused(name: str, shape: tuple[int, ...], message: str) -> None:
@@ -476,7 +482,7 @@ def test_a_weight_that_fits_no_other_is_refused(name: str, shape: tuple[int, ...
 def test_a_projection_that_fits_no_other_weight_is_refused() -> None:
     layer = nn.LSTM(2, 4, proj_size=3)
     layer.weight_hr_l0 = nn.Parameter(tensor.ones((3, 40)))
-    with pytest.raises(ValueError, match=r"weight_hr has shape \(3, 4\), not \(3, 40\)"):
+    with pytest.raises(ValueError, match=r"weight_hr must have shape \(3, 4\), not \(3, 40\)"):
         layer(tensor.ones((3, 1, 2)))
 
 

@@ -129,5 +129,5 @@ def test_the_environment_names_the_instruction_set() -> None:
 
     assert run("baseline").stdout.strip() == "baseline"
     assert run("").stdout.strip() == best_instruction_set()
-    assert "DISPOSESCOPE_SIMD is one of baseline, avx2, avx512" in run("sse").stderr
+    assert "DISPOSESCOPE_SIMD must be one of baseline, avx2, avx512" in run("sse").stderr
     assert instruction_set() in {"baseline", "avx2", "avx512"}

@@ -135,7 +135,12 @@ def test_large_results_are_the_same_for_any_number_of_threads() -> None:
     [
         (random(2, 3), random(4, 5), None, r"\(out_features, in_features\) = \(4, 5\)"),
         (random(2, 3), random(3), None, r"\(out_features, in_features\) = \(3,\)"),
-        (random(2, 3), random(4, 3), random(5), r"one value for each output feature, \(4,\), not \(5,\)"),
+        (
+            random(2, 3),
+            random(4, 3),
+            random(5),
+            r"must have shape \(4,\), one value for each output feature, not \(5,\)",
+        ),
     ],
 )
 def test_shapes_that_do_not_fit_are_named(x: Any, weight: Any, bias: Any, message: str) -> None:

@@ -268,7 +268,7 @@ def test_a_tensor_of_the_closure_that_is_disposed_is_an_error_that_says_so():
     scale.dispose()
     with pytest.raises(TensorDisposedError, match="disposed by dispose") as caught:
         y.backward()
-    assert "as it was in the forward pass" in caught.value.__notes__[0]
+    assert "the same as in the forward pass" in caught.value.__notes__[0]
     assert (x.grad, w.grad) == (None, None)
 
 

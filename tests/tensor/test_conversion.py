@@ -57,7 +57,7 @@ def test_several_elements_or_none_are_no_number(convert, shape):
 
 
 def test_only_integers_are_indices():
-    with pytest.raises(TypeError, match=r"1\.0 is no index"):
+    with pytest.raises(TypeError, match=r"1\.0 is not an index"):
         range(3)[tensor.tensor(1.0)]
 
 
@@ -80,7 +80,7 @@ def test_dtypes_by_name_and_by_method():
 def test_there_is_one_device():
     x = tensor.ones((1,))
     assert x.to("cpu", "float64").dtype == x.to(device="cpu", dtype="float64").dtype == tensor.float64
-    with pytest.raises(ValueError, match="no device 'cuda:0'"):
+    with pytest.raises(ValueError, match="device 'cuda:0' does not exist"):
         x.to("cuda:0")
 
 

@@ -133,7 +133,7 @@ def test_only_the_cpu_is_served_and_it_has_no_streams():
     assert x.__dlpack_device__() == (1, 0)
     assert x.__dlpack__(dl_device=(1, 0), stream=None) is not None
     for device in [(2, 0), (1, 1), [1, 0], "cpu"]:
-        with pytest.raises(BufferError, match=r"device \(1, 0\), the CPU, and is not given on"):
+        with pytest.raises(BufferError, match=r"device \(1, 0\), the CPU, and can't be exported to"):
             x.__dlpack__(dl_device=device)
     for stream in (0, 1, -1):
         with pytest.raises(BufferError, match=f"stream=None, not {stream}"):
@@ -164,7 +164,7 @@ def test_a_version_that_is_none_is_an_error():
 def test_a_reversed_array_is_exported_as_a_copy_only():
     x = tensor.tensor([1.0, 2.0, 3.0])
     backwards = x[::-1]
-    with pytest.raises(BufferError, match=r"runs backwards \(strides \(-1,\)\).*contiguous"):
+    with pytest.raises(BufferError, match=r"has a negative stride \(strides \(-1,\)\).*contiguous"):
         np.from_dlpack(backwards)
     assert np.from_dlpack(backwards, copy=True).tolist() == [3.0, 2.0, 1.0]
     assert np.from_dlpack(backwards.contiguous()).tolist() == [3.0, 2.0, 1.0]
@@ -356,7 +356,7 @@ def test_a_loaded_file_is_exported_to_pytorch_without_a_copy_and_its_copy_may_be
 
 
 def test_a_reversed_array_raises_where_pytorch_would_end_the_process(torch):
-    with pytest.raises(BufferError, match="runs backwards"):
+    with pytest.raises(BufferError, match="has a negative stride"):
         torch.from_dlpack(tensor.ones((3,))[::-1])
     for few in (tensor.ones((1, 2))[::-1], tensor.ones((0, 3))[:, ::-1], tensor.ones(())):
         assert torch.from_dlpack(few).shape == few.shape

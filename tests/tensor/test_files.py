@@ -389,14 +389,14 @@ def test_arrays_of_another_byte_order_are_written_little_endian(path: Path) -> N
 
 BAD_CALLS: list[tuple[Any, Any, type[Exception], str]] = [
     ([np.zeros(1)], None, TypeError, "dict of tensors by name, not list"),
-    ({1: np.zeros(1)}, None, TypeError, "the name 1 is int"),
-    ({"__metadata__": np.zeros(1)}, None, ValueError, "keeps the name '__metadata__'"),
-    ({"\ud800": np.zeros(1)}, None, ValueError, "half of a character"),
+    ({1: np.zeros(1)}, None, TypeError, "names must be strings, but 1 is int"),
+    ({"__metadata__": np.zeros(1)}, None, ValueError, "reserves the name '__metadata__'"),
+    ({"\ud800": np.zeros(1)}, None, ValueError, "lone surrogate"),
     ({"a": {"b": np.zeros(1)}}, None, TypeError, "'a' is dict"),
-    ({"a": np.zeros(1, "complex128")}, None, TypeError, r"'a' is of complex128.*complex64"),
-    ({"a": np.array(["x"])}, None, TypeError, "'a' is of <U1"),
+    ({"a": np.zeros(1, "complex128")}, None, TypeError, r"'a' has dtype complex128.*complex64"),
+    ({"a": np.array(["x"])}, None, TypeError, "'a' has dtype <U1"),
     ({}, {"a": 1}, TypeError, "'a': 1"),
-    ({}, "text", TypeError, "metadata is a dict of texts, not str"),
+    ({}, "text", TypeError, "metadata must be a dict of strings, not str"),
 ]
 
 
@@ -415,7 +415,7 @@ def test_a_header_beyond_the_limit_of_the_format_is_refused(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_safetensors, "MAX_HEADER_BYTES", 1000)
-    with pytest.raises(ValueError, match="take 1,024 bytes, and the format allows 1,000"):
+    with pytest.raises(ValueError, match="take 1,024 bytes, but the format allows only 1,000"):
         tensor.save_file({}, path, {"a": "x" * 995})
     assert list(path.parent.iterdir()) == []
 

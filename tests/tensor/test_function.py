@@ -322,7 +322,7 @@ def test_a_tensor_that_is_marked_dirty_must_be_an_argument_and_a_result() -> Non
     y = leaf(1.0) * 1
     before = y.grad_fn
     with pytest.raises(
-        RuntimeError, match="Forgotten: forward has marked an argument as dirty and not returned"
+        RuntimeError, match="Forgotten: forward marked an argument as dirty but did not return"
     ):
         Forgotten.apply(y)
     assert y.grad_fn is before

@@ -82,22 +82,22 @@ def test_a_gradient_for_a_tensor_that_needs_none_is_passed_over(monkeypatch: pyt
 @pytest.mark.parametrize(
     ("of", "error", "message"),
     [
-        (lambda g: g, RuntimeError, "has returned 1 gradient, and forward takes 2 arguments"),
-        (lambda g: None, RuntimeError, "has returned 1 gradient, "),
-        (lambda g: (g, None, g), RuntimeError, "has returned 3 gradients, "),
+        (lambda g: g, RuntimeError, "returned 1 gradient, but forward takes 2 arguments"),
+        (lambda g: None, RuntimeError, "returned 1 gradient, "),
+        (lambda g: (g, None, g), RuntimeError, "returned 3 gradients, "),
         (
             lambda g: (g.sum(), None),
             ValueError,
-            r"argument 0 \('x'\) has shape \(\), and the argument \(2,\)",
+            r"argument 0 \('x'\) has shape \(\), but the argument \(2,\)",
         ),
-        (lambda g: (g[None, :1], None), ValueError, r"has shape \(1, 1\), and the argument \(2,\)"),
+        (lambda g: (g[None, :1], None), ValueError, r"has shape \(1, 1\), but the argument \(2,\)"),
         (
             lambda g: (2.0, None),
             TypeError,
             r"Returning.backward: the gradient of argument 0 \('x'\) is a float",
         ),
-        (lambda g: [g], RuntimeError, "has returned 1 gradient, "),
-        (lambda g: (g, g), TypeError, r"argument 1 \('y'\) is a tensor, and the argument was none"),
+        (lambda g: [g], RuntimeError, "returned 1 gradient, "),
+        (lambda g: (g, g), TypeError, r"argument 1 \('y'\) is a tensor, but the argument is not a tensor"),
     ],
 )
 @pytest.mark.parametrize("create_graph", [False, True])

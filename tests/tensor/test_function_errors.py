@@ -14,7 +14,9 @@ from tests.tensor.graphs import leaf, leaving_nothing
 
 
 def test_methods_that_are_not_static_are_refused_when_the_class_is_made() -> None:
-    with pytest.raises(TypeError, match=r"Plain\.backward is no static method: write @staticmethod above it"):
+    with pytest.raises(
+        TypeError, match=r"Plain\.backward must be a static method: write @staticmethod above it"
+    ):
 
         class Plain(Exp):
             def backward(self, grad: Tensor) -> Any:
@@ -49,7 +51,7 @@ def test_a_list_of_tensors_is_refused_for_it_would_have_no_history() -> None:
         def forward(ctx: Any, x: Tensor) -> Any:
             return [x * 2]
 
-    with pytest.raises(TypeError, match=r"Listing\.forward has returned a list with tensors"):
+    with pytest.raises(TypeError, match=r"Listing\.forward returned a list with tensors"):
         Listing.apply(leaf(1.0))
 
 

@@ -1,4 +1,4 @@
-"""Which programs are told that their forward passes pile up, where, and how often; and which are not."""
+"""The warning about forward passes that accumulate: which programs get it, where, and how often."""
 
 from __future__ import annotations
 

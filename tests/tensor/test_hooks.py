@@ -123,9 +123,9 @@ def test_a_handle_keeps_neither_tensor_nor_graph(window):
 @pytest.mark.parametrize(
     ("given", "kind", "message"),
     [
-        (3.0, TypeError, "a tensor to go on in its place, not float"),
+        (3.0, TypeError, "a tensor as the new gradient, not float"),
         (np.ones(2, np.float32), TypeError, "not ndarray"),
-        (tensor.ones((3,)), ValueError, r"float32\[3\], and the tensor is float32\[2\]"),
+        (tensor.ones((3,)), ValueError, r"float32\[3\], but the tensor is float32\[2\]"),
         (tensor.ones((2, 1)), ValueError, r"float32\[2, 1\]"),
         (tensor.ones((2,), dtype="float64"), ValueError, r"float64\[2\]"),
     ],

@@ -138,5 +138,5 @@ def test_deepcopy_respects_its_memo_and_keeps_leaves():
     assert first is second
     assert (first.requires_grad, first.grad.tolist()) == (True, [3.0])
     assert first.grad is not x.grad
-    with pytest.raises(RuntimeError, match=r"only leaves.*clone"):
+    with pytest.raises(RuntimeError, match=r"can only copy leaves.*clone"):
         copy.deepcopy(x * 2)

@@ -221,7 +221,7 @@ def test_measures_on_several_threads_are_each_of_the_whole_process() -> None:
 
 def test_a_measure_can_be_read_only_once_it_began_and_entered_only_once_at_a_time() -> None:
     measured = memory.measure()
-    assert repr(measured) == "<measure: not begun>"
+    assert repr(measured) == "<measure: not started>"
     with pytest.raises(RuntimeError, match="nothing was measured yet"):
         _ = measured.peak_bytes
     with measured:

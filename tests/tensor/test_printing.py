@@ -70,7 +70,7 @@ def test_options_change_the_form():
     assert repr(tensor.tensor([1.5])) == "tensor([1.50e+00])"
     tensor.set_printoptions(profile="short", threshold=4)
     assert repr(tensor.arange(6)) == "tensor([0, 1,  ..., 4, 5])"
-    with pytest.raises(ValueError, match="profile is one of"):
+    with pytest.raises(ValueError, match="profile must be one of"):
         tensor.set_printoptions(profile="long")
     with pytest.raises(ValueError, match="precision"):
         tensor.set_printoptions(precision=-1)
@@ -101,6 +101,6 @@ def test_one_element_is_formatted_as_a_number_recorded_or_not(shape):
 
 
 def test_several_elements_are_no_number():
-    with pytest.raises(TypeError, match=r"shape \(2,\) is no number.*'\.3f'.*x\[0\]"):
+    with pytest.raises(TypeError, match=r"shape \(2,\) is not a number.*'\.3f'.*x\[0\]"):
         f"{tensor.ones((2,)):.3f}"
     assert f"{tensor.ones((2,)):>20}" == "    tensor([1., 1.])"

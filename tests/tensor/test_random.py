@@ -93,12 +93,12 @@ def test_multinomial_follows_its_weights():
     assert (drawn[1] == 1).all()
     once = tensor.multinomial(tensor.tensor([1.0, 2.0, 0.0]), 2, generator=g)
     assert sorted(once.tolist()) == [0, 1]
-    with pytest.raises(ValueError, match="can't draw 3 places"):
+    with pytest.raises(ValueError, match="can't draw 3 indices"):
         tensor.multinomial(tensor.tensor([1.0, 2.0, 0.0]), 3)
 
 
 def test_wrong_parameters_are_explained():
-    with pytest.raises(ValueError, match="between 0 and 1"):
+    with pytest.raises(ValueError, match="from 0 to 1"):
         tensor.bernoulli(tensor.tensor([2.0]))
     with pytest.raises(ValueError, match="at least 0"):
         tensor.normal(0.0, -1.0, (2,))
@@ -108,7 +108,7 @@ def test_wrong_parameters_are_explained():
         tensor.rand(1, generator=np.random.default_rng())
     with pytest.raises(TypeError, match="a seed is an integer"):
         tensor.manual_seed(1.5)
-    with pytest.raises(ValueError, match=r"\(2, -1\) is no shape"):
+    with pytest.raises(ValueError, match=r"\(2, -1\) is not a shape"):
         tensor.randn(2, -1)
     with pytest.raises(TypeError, match="randperm takes an integer"):
         tensor.randperm(2.5)

@@ -237,7 +237,7 @@ def test_a_dimension_that_is_not_there_is_named(reduce):
     for x, dim in ((tensor.ones((2, 3)), 2), (tensor.ones((2, 3)), -3), (tensor.tensor(1.0), 1)):
         with pytest.raises(IndexError, match=rf"dimension {dim} is out of range"):
             reduce(x, dim)
-    with pytest.raises(TypeError, match="a dimension is an integer, not str"):
+    with pytest.raises(TypeError, match="a dimension must be an integer, not str"):
         reduce(tensor.ones((2, 3)), "rows")
 
 

@@ -39,7 +39,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "two values": (with_header(b"{}{}"), "JSON in the header, found Extra data"),
     "zeros behind": (with_header(b"{}\0"), "JSON in the header, found Extra data"),
     "NaN": (with_header(b'{"a":NaN}'), "found NaN"),
-    "deep": (with_header(b'{"a":' + b"[" * 200_000), "nested without end"),
+    "deep": (with_header(b'{"a":' + b"[" * 200_000), "nested too deeply"),
     "long number": (with_header(b'{"a":' + b"9" * 9_000 + b"}"), "at most 64 bits, found '999"),
     "long number as size": (
         with_header({"a": entry(shape=[10**30])}, bytes(4)),
@@ -51,12 +51,18 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     ),
     "same name twice": (with_header(b'{"a":1,"b":2,"a":3}'), "once, found 'a' twice"),
     "same field twice": (with_header(b'{"a":{"dtype":"F32","dtype":"F32"}}'), "found 'dtype' twice"),
-    "metadata no object": (with_header({"__metadata__": []}), r"object of texts as __metadata__, found \[\]"),
+    "metadata no object": (
+        with_header({"__metadata__": []}),
+        r"object of strings as __metadata__, found \[\]",
+    ),
     "metadata no text": (with_header({"__metadata__": {"a": 1}}), r"__metadata__\['a'\], found 1"),
     "half a character": (with_header({"\ud800": X}, bytes(4)), "lone surrogate"),
     "no object": (with_header({"a": 1}), "'a': expected an object with dtype, .*found 1"),
     "a field missing": (with_header({"a": {"dtype": "F32", "shape": []}}), "data_offsets, found {'dtype'"),
-    "unknown dtype": (with_header({"a": entry("F33")}, bytes(4)), "'a': expected a dtype .*found 'F33'"),
+    "unknown dtype": (
+        with_header({"a": entry("F33")}, bytes(4)),
+        "'a': expected one of the dtypes .*found 'F33'",
+    ),
     "dtype no text": (with_header({"a": entry(["F32"])}, bytes(4)), r"'a': .*found \['F32'\]"),
     "negative size": (with_header({"a": entry(shape=(-1,))}, bytes(4)), r"at least 0, found \[-1\]"),
     "fractional size": (with_header({"a": entry(shape=(1.0,))}, bytes(4)), r"integers .*found \[1.0\]"),
@@ -101,9 +107,7 @@ def test_a_broken_file_is_an_error_that_says_what_was_expected_and_found(path: P
 @pytest.mark.parametrize("dtype", ["F8_E4M3", "F8_E5M2", "F4"])
 def test_a_dtype_that_numpy_has_not_is_named_with_a_way_out(path: Path, dtype: str) -> None:
     path.write_bytes(with_header({"layer.weight": entry(dtype, (2,))}, bytes(4)))
-    with pytest.raises(
-        SafetensorsError, match=rf"'layer.weight' is of dtype {dtype}.*x\.to\(torch\.float32\)"
-    ):
+    with pytest.raises(SafetensorsError, match=rf"'layer.weight' has dtype {dtype}.*x\.to\(torch\.float32\)"):
         tensor.load_file(path)
 
 

@@ -83,7 +83,7 @@ def test_reshape_with_copy_is_never_a_view():
     ("sizes", "message"),
     [
         ((4, 2), "6 elements and"),
-        ((4, -1), "-1 stands for"),
+        ((4, -1), "any size for -1"),
         ((-1, -1), "one of them may be -1"),
         ((-2, 3), "at least 0"),
     ],

@@ -383,7 +383,7 @@ def test_the_number_of_threads_is_an_int(n: object) -> None:
 def test_how_long_threads_stay_awake_is_a_number_of_microseconds(
     wrong: object, error: type[Exception]
 ) -> None:
-    with pytest.raises(error, match="configure_threads: awake_microseconds is"):
+    with pytest.raises(error, match="configure_threads: awake_microseconds must be"):
         configure_threads(awake_microseconds=wrong)  # type: ignore[arg-type]
 
 

@@ -159,12 +159,15 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "a built-in": (archive(pickled(Raw(b"cbuiltins\neval\n)R"))), r"would call 'builtins\.eval'"),
     "a sparse tensor": (
         archive(pickled(Raw(b"ctorch._utils\n_rebuild_sparse_tensor\n"))),
-        "a kind of tensor that this library has not",
+        "a kind of tensor that this library does not support",
     ),
-    "another dtype": (refused_tensor(storage="QInt8Storage"), "a kind of tensor that this library has not"),
+    "another dtype": (
+        refused_tensor(storage="QInt8Storage"),
+        "a kind of tensor that this library does not support",
+    ),
     "a layout": (
         archive(pickled(Raw(b"ctorch\nstrided\n"))),
-        r"torch\.strided, for which there is nothing here",
+        r"torch\.strided, which has no counterpart here",
     ),
     "a module's attribute": (archive(pickled(Raw(b"ctorch._utils\n__builtins__\n"))), "would call"),
     "an opcode of extensions": (archive(pickled(Raw(b"\x82\x01"))), "the opcode EXT1"),
@@ -188,15 +191,15 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "a storage outside the archive": (refused_tensor(key="../../x"), r"no 'data/\.\./\.\./x'"),
     "a size that is not the file's": (refused_tensor(count=7), "7 elements of 4 bytes, and has 24 bytes"),
     "a negative count": (refused_tensor(count=-6), "-6 elements"),
-    "beyond the storage": (refused_tensor(shape=(3, 3)), "does not lie in its storage of 6 elements"),
-    "an offset beyond": (refused_tensor(offset=1), "does not lie in its storage"),
-    "a negative offset": (refused_tensor(offset=-1), "begins at element -1"),
+    "beyond the storage": (refused_tensor(shape=(3, 3)), "exceeds its storage of 6 elements"),
+    "an offset beyond": (refused_tensor(offset=1), "exceeds its storage"),
+    "a negative offset": (refused_tensor(offset=-1), "has an invalid offset -1"),
     "a negative size": (refused_tensor(shape=(-2, 3)), "shape or strides"),
     "a negative stride": (refused_tensor(stride=(-3, 1)), "shape or strides"),
-    "too many dimensions": (refused_tensor(shape=(1,) * 65, stride=(1,) * 65), "does not lie in its storage"),
-    "sizes that overflow": (refused_tensor(shape=(2**62, 2**62, 0), stride=(0, 0, 0)), "does not lie"),
-    "strides that overflow": (refused_tensor(shape=(2, 1), stride=(2**70, 1)), "does not lie"),
-    "fewer strides": (refused_tensor(stride=(3,)), "does not lie in its storage"),
+    "too many dimensions": (refused_tensor(shape=(1,) * 65, stride=(1,) * 65), "exceeds its storage"),
+    "sizes that overflow": (refused_tensor(shape=(2**62, 2**62, 0), stride=(0, 0, 0)), "exceeds"),
+    "strides that overflow": (refused_tensor(shape=(2, 1), stride=(2**70, 1)), "exceeds"),
+    "fewer strides": (refused_tensor(stride=(3,)), "exceeds its storage"),
     "integers that require grad": (
         archive(pickled({"x": Stored("0", 6, (6,), (1,), storage="IntStorage", requires_grad=True)}), DATA),
         "of integers in it requires grad",
@@ -210,7 +213,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
         "compressed or encrypted",
     ),
     "TorchScript": (archive(pickled(1), constants__pkl=b""), "a TorchScript program"),
-    "a byte order": (archive(pickled(1), byteorder=b"middle"), "'little' or 'big' was expected"),
+    "a byte order": (archive(pickled(1), byteorder=b"middle"), "expected a byte order of 'little' or 'big'"),
 }
 
 
@@ -224,14 +227,14 @@ def test_another_zip_archive_is_none_of_torch() -> None:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as made:
         made.writestr("a.txt", "a")
-    with pytest.raises(CheckpointError, match=r"not one of torch\.save"):
+    with pytest.raises(CheckpointError, match=r"not of torch\.save"):
         load(file.getvalue())
 
 
 def test_a_member_that_is_elsewhere_than_the_archive_says_is_refused() -> None:
     data = one_tensor()
     place = data.index(b"PK\x03\x04", 4)
-    with pytest.raises(CheckpointError, match="not where the archive says"):
+    with pytest.raises(CheckpointError, match="not at the position that its archive says"):
         load(data[:place] + b"XX" + data[place + 2 :])
 
 

@@ -54,7 +54,7 @@ def _largest(weight: Tensor, w: Array, rows: Array, starts: Array) -> Tensor:
     values, entries = w[rows], np.arange(rows.size)[:, None]
     most = np.maximum.reduceat(values, starts[filled], axis=0)
     of_entry = np.repeat(np.arange(filled.size), np.diff(starts)[filled])
-    # The first one of several that are equal; a nan equals nothing, itself neither.
+    # Use the first of several equal elements. nan is not equal to itself.
     first = np.where((values == most[of_entry]) | np.isnan(values), entries, rows.size - 1)
     chosen[filled] = rows[np.minimum.reduceat(first, starts[filled], axis=0)]
     found = weight[chosen, np.arange(width)]
@@ -93,8 +93,7 @@ def _starts(name: str, indices: Array, offsets: Tensor | None, include_last_offs
     if (starts[0] != 0 and starts.size > 1) or (np.diff(starts) < 0).any() or starts[-1] > indices.size:
         raise InvalidArgumentError(
             f"{name}: offsets begin with 0, never fall, and are at most {indices.size}, the size of input; "
-            f"not "
-            f"{given.tolist() if given.size <= 8 else '...'}"
+            f"not {given.tolist() if given.size <= 8 else '...'}"
         )
     return starts
 

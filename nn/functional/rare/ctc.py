@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tensor import Tensor
     from tensor.lowlevel import Array
 
-# The logarithm of a chance of 0; finite, so that differences of two have a value and a derivative.
+# Replaces log(0). It is finite, so that differences of two have a value and a derivative.
 _NEVER = -1e30
 
 
@@ -40,10 +40,10 @@ class _Paths:
         self.labels = np.full((batch, 2 * most + 1), blank, np.intp)
         self.labels[:, 1::2] = targets
         self.rows = np.arange(batch)[:, None]
-        self.last = 2 * label_counts  # the place of the last blank
+        self.last = 2 * label_counts  # the index of the last blank
         place = np.arange(2 * most + 1)
         self.place = place
-        # A path may leave out a blank between two labels that differ.
+        # A path may skip the blank between two different labels.
         self.skips = np.zeros(self.labels.shape, bool)
         self.skips[:, 2:] = (self.labels[:, 2:] != blank) & (self.labels[:, 2:] != self.labels[:, :-2])
         self.begins = np.broadcast_to(place <= 1, self.labels.shape)
@@ -92,7 +92,7 @@ class _Paths:
         rows, last = self.rows[:, 0], self.last
         if not forward:
             return np.where(last == 0, 0.0, _NEVER)
-        found = np.where(last == 0, 0.0, _NEVER)  # without a step of time, that of no label
+        found = np.where(last == 0, 0.0, _NEVER)  # without time steps: 0 for no label
         for time in sorted(set((self.steps - 1).tolist()) - {-1}):
             reached = forward[time]
             end = reached[rows, last]
@@ -114,13 +114,13 @@ def _by_log_probs(xp: Any, g: Any, log_probs: Any, paths: _Paths) -> Any:
     is_possible = likelihood > _NEVER / 2
     if not forward:
         return log_probs * 0
-    # Each path has gone through exactly one place at each time. (Both ways count the emission.)
+    # Each path is at exactly one position at each time. (Both directions include the emission.)
     through = xp.stack(forward) + xp.stack(backward) - emissions - likelihood[:, None]
     shares = xp.exp(xp.where(is_possible[:, None], through, _NEVER))
     times = np.arange(len(forward))[:, None, None]
     key = tuple(np.broadcast_arrays(times, paths.rows, paths.labels))
     gathered = xp.scatter_add(shares, key, log_probs.shape)
-    # An impossible target has no derivative.
+    # The gradient of an impossible target is 0.
     g = xp.where(is_possible | (g == 0), g, np.nan)
     is_within = np.arange(len(forward))[:, None] < paths.steps
     return xp.where(is_within[..., None], (xp.exp(log_probs) - gathered) * g[:, None], 0.0)
@@ -173,7 +173,7 @@ def ctc_loss(
     >>> import nn, tensor
     >>> logs = tensor.full((2, 1, 2), 0.5).log()
     >>> loss = nn.functional.ctc_loss(logs, tensor.tensor([[1]]), [2], [1])
-    >>> round(loss.item(), 4)  # of four ways through the time three say the target
+    >>> round(loss.item(), 4)  # three of four paths produce the target
     0.2877
     """
     name = "ctc_loss"

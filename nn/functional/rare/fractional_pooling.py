@@ -168,7 +168,7 @@ def _fractional_max_pool(
                 f"{draws.shape} and {draws.dtype}"
             )
     flat = draws.reshape(-1, _dims)
-    # Two dimensions have their draws in the order of width and height, as PyTorch has them.
+    # In two dimensions draw the width first, then the height, as PyTorch does.
     flat = flat[:, ::-1] if _dims == 2 else flat
     found, places = run_kernel(partial(_found, draws=flat, kernel=kernel, outs=outs), x)
     return recorded_largest(  # type: ignore[no-any-return]

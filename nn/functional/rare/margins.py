@@ -151,7 +151,7 @@ def cosine_embedding_loss(
             f"{name}: inputs have shape (batch, size) and the target (batch,), or (size,) and (); not "
             f"{x.shape} and {y.shape}"
         )
-    # The small addend gives vectors of zeros a cosine.
+    # The small addend makes the cosine of zero vectors finite.
     squares = ((a * a).sum(dim=-1) + 1e-12 for a in (input1, input2))
     first, second = squares
     cosines = (input1 * input2).sum(dim=-1) / (first * second).sqrt()
@@ -348,7 +348,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
     is_other = np.ones(x.shape, bool)
     places = np.nonzero(counts)
     is_other[(*places[:-1], given[places])] = False
-    # As many columns as the longest row has targets. In shorter rows the rest is class 0, masked below.
+    # The longest row gives the number of columns. Pad shorter rows with class 0, which is masked below.
     most = int(counts.sum(axis=-1).max(initial=0))
     counts, classes = counts[..., :most], np.where(counts, given, 0)[..., :most]
     short = tn.relu(1 - _picked(input, classes)[..., None] + input[..., None, :])

@@ -107,7 +107,7 @@ def _max_unpool(
             f"{name}: indices are int64 and have the input's shape, {x.shape}, as max_pool{_dims}d returns "
             f"them with return_indices=True; these are {given.dtype} of shape {given.shape}"
         )
-    # A snapshot: kernels read the values that are checked here, even if `indices` is written to later.
+    # Take a snapshot, so that kernels read the checked values even if `indices` is written to later.
     places = np.ascontiguousarray(snapshot(indices))
     room = prod(sizes)
     if places.size and not 0 <= places.min() <= places.max() < room:

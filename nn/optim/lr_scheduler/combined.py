@@ -117,7 +117,7 @@ class SequentialLR(_Combined):
                 part.last_epoch -= 1
 
     def _update_lr(self, epoch: float | None = None) -> None:
-        # Of a part of another sequence, which begins.
+        # A nested sequence begins.
         self.last_epoch = 0
         self._schedulers[0]._update_lr(epoch)
         self._last_lr = self._schedulers[0].get_last_lr()

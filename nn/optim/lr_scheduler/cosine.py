@@ -43,10 +43,10 @@ class CosineAnnealingLR(LRScheduler):
             return self._current()
         if (
             self._step_count == 1 and self.last_epoch > 0
-        ):  # in a sequence, or after epochs that were not its own
+        ):  # in a sequence, or after epochs of another scheduler
             return self._get_closed_form_lr()
         if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:
-            # It stood at the bottom, from where no factor leads up.
+            # The learning rate is at its minimum, which no factor can raise.
             rise = (1 - math.cos(math.pi / self.T_max)) / 2
             pairs = zip(self._current(), self.base_lrs, strict=True)
             return [rate + (first - self.eta_min) * rise for rate, first in pairs]

@@ -290,7 +290,7 @@ class OneCycleLR(_Cycles):
             if self.last_epoch <= end:
                 break
             begin = end
-        else:  # the step after the last
+        else:  # one step after the last one
             begin = self._schedule_phases[-2]["end_step"]
         place = (self.last_epoch - begin) / (end - begin)
         if self.cycle_momentum:

@@ -88,7 +88,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.last_epoch = 0
         self._last_lr = self._current()
 
-    # Without a figure there is no step.
+    # Without a metric do nothing.
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
         """Go on to the next epoch, or to `epoch`, with the figure `metrics`: a number or a tensor of one."""
         figure = float(metrics)

@@ -52,7 +52,7 @@ class LRScheduler:
     [0.5]
     """
 
-    # Whether the scheduler is being made: it sets the step sizes of epoch 0.
+    # Whether __init__ runs, which sets the learning rates of epoch 0.
     _is_initial = False
     _step_count = 0
     _last_lr: list[float]
@@ -84,7 +84,7 @@ class LRScheduler:
         """Return the step sizes of the groups in epoch ``last_epoch``; called by ``step``."""
         raise NotImplementedError
 
-    # The same by the epoch alone, without what the step sizes are now: for an epoch that is not the next.
+    # The learning rates from the epoch alone, for an epoch that is not the next one.
     _get_closed_form_lr: Callable[[], list[float]] | None = None
 
     def step(self, epoch: float | None = None) -> None:

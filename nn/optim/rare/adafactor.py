@@ -140,7 +140,7 @@ class Adafactor(Optimizer):
         def update(key: Key) -> Array:
             return g[key] / np.sqrt(np.maximum(variance(key), floor * floor))
 
-        # Computed twice, for its size comes before its first element: it is never whole in memory.
+        # Compute the update twice, because its norm is needed first and it is never whole in memory.
         update_size = math.sqrt(sum(_squares(update(key)).sum() for key in keys) / p.size)
         rate = sign * relative * max(least, size) / max(1.0, update_size / d)
         for key in keys:

@@ -68,7 +68,7 @@ class ASGD(Optimizer):
     def _new_state(self, group: Group, x: Tensor, name: str) -> Tensor:
         if name == "ax":
             return super()._new_state(group, x, name)
-        # One number for the whole parameter: the step size and the new parameter's share of the average.
+        # Numbers for the whole parameter: the step size, and the weight of the new value in the average.
         return self._unowned(np.full((), group["lr"] if name == "eta" else 1, np.float32))
 
     def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:
@@ -82,7 +82,7 @@ class ASGD(Optimizer):
         p, g, size, share, average = arrays
         eta = float(size)
         super()._update_plainly((sign, decay, 1 - shrink * eta, eta, float(share)), [p, g, average])
-        # Single numbers, as PyTorch's, also where a state of doubles was loaded.
+        # Use float32, as PyTorch does, even if the loaded state has float64.
         size[...], share[...] = np.float32(next_size), np.float32(next_share)
 
     def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:

@@ -154,7 +154,7 @@ def _orthogonal(matrix: Array, coefficients: list[float], steps: int, eps: float
     _round(x)
     for _ in range(steps):
         gram = _round(x @ x.T)
-        # By its transposed, which it equals: BLAS computes one half only of such a product.
+        # Multiply by the transpose, which it equals: BLAS computes only half of such a product.
         factor = gram @ gram.T
         factor *= c
         gram *= b

@@ -72,7 +72,7 @@ def _rectification(beta2: float, step: int) -> float:
     """Return what the ratio of the averages is multiplied by; 0 while too few gradients are in the second."""
     unbiased = 1 - beta2**step
     most = 2 / (1 - beta2) - 1
-    length = most - 2 * step * beta2**step / unbiased  # of the average, in steps
+    length = most - 2 * step * beta2**step / unbiased  # of the moving average, in steps
     if length <= 5:
         return 0.0
     variance = (length - 4) * (length - 2) * most / ((most - 4) * (most - 2) * length)

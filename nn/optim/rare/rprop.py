@@ -93,5 +93,5 @@ class Rprop(Optimizer):
         grown = np.where(agreement > 0, sizes * more, sizes)
         np.clip(np.where(has_turned, sizes * less, grown), smallest, largest, out=sizes)
         before[...] = np.where(has_turned, 0, g)
-        # Not np.sign: where the gradient is nan, PyTorch takes no step.
+        # Do not use np.sign: PyTorch takes no step if the gradient is nan.
         p -= np.where(before > 0, sizes, np.where(before < 0, -sizes, 0))

@@ -77,7 +77,7 @@ class SWALR(LRScheduler):
         rates = []
         for group in self.optimizer.param_groups:
             end = group["swa_lr"]
-            # Where the way would have begun, of which `before` is done.
+            # The value at which the annealing started, if `before` of it is done.
             begin = end if before == 1 else (group["lr"] - before * end) / (1 - before)
             rates.append(end * now + begin * (1 - now))
         return rates

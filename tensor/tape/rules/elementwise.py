@@ -8,7 +8,7 @@ from typing import Any
 
 from tensor.tape.rules.table import conj, define
 
-# Masks select (keep_where), they are no factors: an infinite gradient times 0 would be nan.
+# Masks select (keep_where) instead of multiplying, because an infinite gradient times 0 would be nan.
 
 
 def _cube(xp: Any, g: Any, a: Any) -> Any:
@@ -59,7 +59,7 @@ def _raised(xp: Any, g: Any, x: Any, min: Any, max: Any) -> Any:
 
 
 def _lowered(xp: Any, g: Any, x: Any, min: Any, max: Any) -> Any:
-    # Where the bounds cross, the upper one is the result.
+    # If min > max, the result is max.
     return xp.keep_where(g, x > max if min is None else (x > max) | (max < min))
 
 
@@ -72,7 +72,7 @@ def _elu(xp: Any, g: Any, out: Any, alpha: float) -> Any:
     return g * below if alpha == 1 else _by_sign(xp, g, out, below)
 
 
-# In one pass for float32 and float64 (`tensor.kernels.namespace`), by these formulas elsewhere.
+# float32 and float64 use a kernel of one pass (`tensor.kernels.namespace`), other dtypes these formulas.
 
 
 def _tanh(xp: Any, g: Any, out: Any) -> Any:
@@ -121,7 +121,7 @@ def _gelu(xp: Any, g: Any, x: Any) -> Any:
 
 
 def _gelu_by_tanh(xp: Any, g: Any, x: Any) -> Any:
-    # Far out the hyperbolic tangent is 1 whatever the square: bounded, it makes no infinity times 0.
+    # For large inputs tanh is 1. Clip the square, because infinity times 0 would be nan.
     square = xp.minimum(x * x, 100.0)
     scale = math.sqrt(2 / math.pi)
     t = xp.tanh(x * (scale + scale * 0.044715 * square))
@@ -203,7 +203,7 @@ define(
     a=lambda xp, g, a, out: g * (xp.sign(a) * xp.sign(out)),
     b=lambda xp, g: xp.zeros_like(g),
 )
-# The number next to `a`, toward `b`; `b` itself where they are equal.
+# The next floating-point number after `a` toward `b`; `b` if they are equal.
 define(
     "nextafter",
     a=lambda xp, g, a, b: xp.keep_where(g, a != b),
@@ -256,9 +256,9 @@ define("sign", x=_sign)
 
 # Activations and special functions
 
-# By the output, which the next layer mostly saves too.
+# These use the output, which the next layer usually saves too.
 define("relu", x=lambda xp, g, out: xp.where_nonzero(g, out))  # nan stays visible
-# The sign of the output is that of the input, unless the slope below 0 is negative.
+# The output has the sign of the input, unless the slope below 0 is negative.
 define("leaky_relu", x=lambda xp, g, out, slope: _by_sign(xp, g, out, slope))
 define("leaky_relu_by_input", x=lambda xp, g, x, slope: _by_sign(xp, g, x, slope))
 define("elu", x=_elu)
@@ -281,7 +281,7 @@ define("bessel_i", x=_bessel_i)
 define("lgamma", x=lambda xp, g, x: g * xp.polygamma(0, x))
 define("polygamma", x=lambda xp, g, x, n: g * xp.polygamma(n + 1, x))
 
-# Constant almost everywhere: a gradient of zero, as in PyTorch
+# Constant almost everywhere: the gradient is zero, as in PyTorch
 
 for _name in ("ceil", "floor", "round", "trunc"):
     define(_name, x=lambda xp, g: xp.zeros_like(g))

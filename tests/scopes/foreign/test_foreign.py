@@ -23,7 +23,7 @@ from scopes import (
     statistics,
 )
 from scopes.core.containers import add_holder
-from scopes.core.foreign import add_adapter, adopt, is_adopted, let_go
+from scopes.core.foreign import add_adapter, adopt, detach_adopted, is_adopted
 from scopes.foreign.adapter import Adapter
 from scopes.lowlevel import Record, owner_of
 from scopes.tracking import tracking
@@ -271,7 +271,7 @@ def test_containers_dataclasses_and_holders_are_looked_through() -> None:
 def test_a_library_may_take_it_out_of_its_scope() -> None:
     with new_dispose_scope() as scope:
         block = new()
-        let_go(block)
+        detach_adopted(block)
         assert block not in scope
     assert block.use() == 8
 
