@@ -1,13 +1,13 @@
-"""What a budget does to the tape: saved values leave memory, and come back when backward asks for them.
+"""Evictions of a memory budget: saved values leave memory, and return when backward needs them.
 
-When the allocator has no room, `Evictions.evict` looks for buffers that only the saved values of its nodes
-hold. Each leaves in the cheaper of two ways: it is forgotten, and a kernel makes it again (`Recipe`), or its
-bytes go to a file. Which buffers go first follows Kirisame et al., "Dynamic Tensor Rematerialization" (2021):
-those of the least cost / (bytes x staleness). The cost is estimated from shapes, and staleness counts ops, so
-a program evicts the same buffers each time it runs.
+When the allocator has no room, `Evictions.evict` searches for buffers that only saved values of its nodes
+hold. It evicts each in the cheaper of two ways: it drops the values, and a kernel computes them again
+(`Recipe`), or it writes the bytes to a file. The order follows Kirisame et al., "Dynamic Tensor
+Rematerialization" (2021): the buffers with the least cost / (bytes x staleness) go first. The cost is
+estimated from shapes, and staleness counts ops, so a program evicts the same buffers each time it runs.
 
-Tensors that nobody looks at go to the file too: gradients that wait for the optimizer, its state, data. They
-are read when somebody looks at them (`tensor.core.idle`).
+Idle tensors go to the file too: gradients before the optimizer's step, its state, data. Their next use reads
+them back (`tensor.core.idle`).
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ if TYPE_CHECKING:
     from tensor.memory import budgets
     from tensor.memory.buffer import Buffer, Share
 
-# What it takes to write a byte to a file and read it again, in the time that a byte takes to be read from
-# memory or written there by a kernel.
+# The time to write a byte to a file and to read it back, and the time to read it, in units of the time in
+# which a kernel reads or writes a byte of memory.
 _WRITTEN_AND_READ = 16.0
 _READ = 6.0
-# How many buffers the system reads into its cache before backward needs them.
+# The number of buffers that the system reads into its cache before backward needs them.
 _AHEAD = 4
 _FEW = 1000
 _UINT8 = np.dtype(np.uint8)
 
 
 class Absent:
-    """Says of a saved value that it is not in memory, and where it comes from."""
+    """The source of a saved value that is not in memory: a recipe, or a buffer in the file."""
 
     __slots__ = ("layout", "recipe", "stored")
 
@@ -58,7 +58,7 @@ class Absent:
 
 
 class Kept(Deferred):
-    """Stands for the saved values of a node some of which are not in memory."""
+    """The saved values of a node, if some are not in memory."""
 
     __slots__ = ("absent", "clock", "holds", "tape", "values")
 
@@ -72,18 +72,18 @@ class Kept(Deferred):
         self.absent: dict[int, Absent] = {}
 
     def restore(self, node: Node) -> None:
-        """Make the values again, or read them."""
+        """Compute the absent values again, or read them from the file."""
         self.tape.clock = self.clock
         for place in list(self.absent):
             absent = self.absent.get(place)
             if absent is None:
-                continue  # it came with another one
+                continue  # restored together with another value
             share = self.tape.bring_back(absent)
             if place in self.absent:
                 self.put(node, place, share)
 
     def put(self, node: Node, place: int, share: Share) -> None:
-        """Let `node` have one of the values; with the last it has them as ever."""
+        """Set one value. After the last absent one, `node` has a plain tuple of values again."""
         self.values[place] = share.array
         self.holds[place] = share
         del self.absent[place]
@@ -92,7 +92,7 @@ class Kept(Deferred):
             node.saved = tuple(self.values)
 
     def shares(self) -> list[Share]:
-        """Return the shares of what is in memory."""
+        """Return the shares of the values in memory."""
         kept = [share for share in self.holds if share is not None]
         for value in self.values:
             kept += getattr(value, "holds", ())
@@ -100,7 +100,7 @@ class Kept(Deferred):
 
 
 class StoredBuffer:
-    """The contents of a buffer in a file, and the nodes that wait for them."""
+    """The contents of a buffer in the file, and the nodes that need them."""
 
     __slots__ = ("__weakref__", "clock", "handle", "nbytes", "tape", "waiting")
 
@@ -108,12 +108,12 @@ class StoredBuffer:
         self.tape: Evictions = tape
         self.handle: Spilled = handle
         self.nbytes: int = nbytes
-        # That of the node which backward will come to first.
+        # The clock of the node that backward reaches first.
         self.clock: int = clock
         self.waiting: list[tuple[ref[Node], int]] = []
 
     def read(self) -> Share:
-        """Return a share of all of it, as bytes, and let each node that waits have its part."""
+        """Return a share of the whole buffer, as bytes, and restore the values of all nodes that need it."""
         raw = empty((self.nbytes,), _UINT8)
         self.handle.read_into(raw.data)
         self.tape.read_ahead(self.clock)
@@ -162,7 +162,7 @@ class _Member:
 
 
 class _Group:
-    """A buffer, with all that hold it as far as the tape knows."""
+    """A buffer, with the holders that the tape knows."""
 
     __slots__ = ("buffer", "claims", "clock", "members", "shares")
 
@@ -171,35 +171,35 @@ class _Group:
         self.members: list[_Member] = []
         self.claims: list[Recipe] = []
         self.shares: set[int] = set()
-        # That of the node which backward will come to first.
+        # The clock of the node that backward reaches first.
         self.clock = 0
 
     def is_ours(self) -> bool:
-        """Tell whether nobody else holds the buffer."""
+        """Return whether the buffer has no other holders."""
         buffer = self.buffer
         return buffer.sharers == len(self.shares) and not buffer.exports and not buffer.is_external
 
 
 class Evictions(Recorder):
-    """Is shown the nodes that are recorded in a budget, and takes their saved values out of memory."""
+    """The recorder of a budget. It evicts the saved values of the nodes that were recorded in it."""
 
     __slots__ = ("budget", "claims", "clock", "count", "least", "most", "nodes", "stored")
 
     def __init__(self, budget: budgets.budget) -> None:
         super().__init__()
         self.budget: budgets.budget = budget
-        # Each with its number.
+        # The nodes, each with its number.
         self.nodes: list[tuple[ref[Node], int]] = []
         self.claims: list[ref[Recipe]] = []
-        # At so many those that have gone are taken out.
+        # At this length of `nodes`, remove the freed ones.
         self.most: int = _FEW
-        # How many nodes there were.
+        # The number of nodes recorded so far.
         self.count: int = 0
-        # Where the program is: the number of the node that was recorded or restored last.
+        # The number of the node that was recorded or restored last.
         self.clock: int = 0
-        # What is in the file, by the clock.
+        # The buffers in the file, sorted by clock.
         self.stored: list[tuple[int, ref[StoredBuffer]]] = []
-        # Smaller buffers are left alone.
+        # Smaller buffers stay in memory.
         self.least: int = max(256, min(1 << 16, budget.nbytes // 1024))
 
     def show(self, node: Node) -> None:
@@ -225,10 +225,10 @@ class Evictions(Recorder):
                 self.most = 2 * len(self.nodes) + _FEW
         super().show(node)
 
-    # --- Out of memory --------------------------------------------------------------------------------------
+    # --- Eviction -------------------------------------------------------------------------------------------
 
     def evict(self, nbytes: int) -> int:
-        """Take at least `nbytes` out of memory if so much can go; return how many went."""
+        """Evict at least `nbytes`, or as many as possible. Return the number of evicted bytes."""
         groups = self._groups()
         costs = []
         most = 1
@@ -240,7 +240,7 @@ class Evictions(Recorder):
             most = max(most, staleness)
             costs.append((cost / (group.buffer.nbytes * staleness), number, is_made_again))
         idle = idle_tensors(self.least) if self.budget.can_spill else []
-        # The optimizer needs them, after all that backward needs.
+        # Idle tensors are needed last, by the optimizer after backward.
         costs += [(_WRITTEN_AND_READ / (most + 1), len(groups) + i, False) for i in range(len(idle))]
         costs.sort()
         gone = 0
@@ -257,7 +257,7 @@ class Evictions(Recorder):
         return gone
 
     def _filed(self, array: Array) -> FiledValues | None:
-        """Write the values of a tensor to the file; None, with the error noted, if that fails."""
+        """Write the values of a tensor to the file. If that fails, note the error and return None."""
         handle = self.budget._write(array.reshape(-1, order="A").view(_UINT8))
         if handle is None:
             return None
@@ -265,7 +265,7 @@ class Evictions(Recorder):
         return _Filed(array, handle, self.budget)
 
     def _groups(self) -> list[_Group]:
-        """Return the buffers that nobody holds but saved values, and what recipes keep."""
+        """Return the buffers that only saved values and recipes hold."""
         found: dict[int, _Group] = {}
         left = []
         for known, clock in self.nodes:
@@ -298,7 +298,7 @@ class Evictions(Recorder):
         if len(holds) != len(plan.saves):
             return
         if plan.saves_out and holds[plan.saves.index(len(nexts))] is None and type(node.saved) is tuple:
-            return  # it is being recorded, or its output is small
+            return  # the node is being recorded, or its output is small
         for place, share in enumerate(holds):
             if share is None:
                 continue
@@ -319,7 +319,7 @@ class Evictions(Recorder):
             group.clock = max(group.clock, clock)
 
     def _cheapest(self, group: _Group) -> tuple[float | None, bool]:
-        """Return what it costs to have the buffer back, and whether kernels make it; None: it can't go."""
+        """Return the cost of restoring the buffer, or None if it must stay, and whether kernels restore it."""
         budget = self.budget
         cost: float | None = None
         if budget.can_spill:
@@ -340,7 +340,7 @@ class Evictions(Recorder):
         return cost, False
 
     def _forget(self, group: _Group) -> bool:
-        """Let the values of a buffer go, to be made again; False if something is missing for that."""
+        """Drop the values of a buffer, to compute them again. Return False if that would be impossible."""
         for member in group.members:
             if member.recipe is None or not member.recipe.secure(group.buffer):
                 return False
@@ -349,13 +349,13 @@ class Evictions(Recorder):
         return True
 
     def _write(self, group: _Group) -> bool:
-        """Write a buffer to the file and let it go; False if that can't be."""
+        """Write a buffer to the file and release it. Return False if that is impossible."""
         root = group.buffer.root
         if not self.budget.can_spill or any(n < 0 for n in root.strides) or root.dtype.hasobject:
             return False
         nbytes = group.buffer.nbytes
         handle = self.budget._write(view_at(root, 0, (nbytes,), (1,), _UINT8))
-        # Another thread may have taken a share meanwhile.
+        # Another thread may have taken a share in the meantime.
         if handle is None or not group.is_ours():
             return False
         stored = StoredBuffer(self, handle, nbytes, group.clock)
@@ -396,19 +396,19 @@ class Evictions(Recorder):
             node.holds = ()
         group.shares.clear()
 
-    # --- And back -------------------------------------------------------------------------------------------
+    # --- Restoration ----------------------------------------------------------------------------------------
 
     def bring_back(self, absent: Absent) -> Share:
-        """Return a share of a value that was taken out of memory."""
+        """Return a share of an evicted value."""
         stored, layout = absent.stored, absent.layout
         if stored is not None and layout is not None:
             whole = stored.read()
             return share_with(whole, layout.over(whole.array))
-        assert absent.recipe is not None, "a value that went can be read or made"
+        assert absent.recipe is not None, "an evicted value has a file or a recipe"
         return self._made(absent.recipe)
 
     def read_ahead(self, clock: int) -> None:
-        """Let the system read what backward will need after what it needs at `clock`."""
+        """Start reading the buffers that backward needs next after `clock`."""
         del self.stored[bisect_right(self.stored, clock, key=_clock_of) :]
         for _, known in self.stored[-_AHEAD:]:
             stored = known()
@@ -416,7 +416,7 @@ class Evictions(Recorder):
                 stored.handle.read_ahead()
 
     def _made(self, wanted: Recipe) -> Share:
-        """Return a share of the value of `wanted`, made again with all that it needs."""
+        """Compute the value of `wanted` again, with all values that it needs, and return a share of it."""
         order, found, uses = _in_order(wanted)
         for recipe, operands in order:
             share = found[recipe] = self._make(recipe, found)
@@ -438,7 +438,7 @@ class Evictions(Recorder):
             return share_with(base, kernel.over(base.array))
         if kernel is None:
             raise RuntimeError(
-                "a value that backward needs is gone, and nothing makes it again: this is a bug"
+                "backward needs an evicted value without a file or a kernel: this is a bug, report it"
             )
         arrays = [found[x].array if isinstance(x, Recipe) else x for x in recipe.operands]
         out = np.asarray(run_kernel(kernel, *arrays))
@@ -462,9 +462,10 @@ def _group_of(found: dict[int, _Group], buffer: Buffer) -> _Group:
 def _in_order(
     wanted: Recipe,
 ) -> tuple[list[tuple[Recipe, tuple[Recipe, ...]]], dict[Recipe, Share], dict[Recipe, int]]:
-    """Return what to make for `wanted`, operands first; what is there of these; how often each is used.
+    """Return the recipes to run for `wanted`, the values in memory, and the number of uses of each recipe.
 
-    What is made comes with the operands that it uses: none if it is read from the file.
+    The recipes are in order, operands first, each with the operands that it uses. A value in the file uses
+    none.
     """
     order: list[tuple[Recipe, tuple[Recipe, ...]]] = []
     found: dict[Recipe, Share] = {}
@@ -492,7 +493,7 @@ def _in_order(
 
 
 def _hand_out(recipe: Recipe, share: Share) -> None:
-    """Let each node that waits for the value have it."""
+    """Give the value to each node that needs it."""
     for known, place in recipe.users:
         node = known()
         kept = None if node is None else node.saved
@@ -501,6 +502,6 @@ def _hand_out(recipe: Recipe, share: Share) -> None:
 
 
 def new_tape(budget: budgets.budget) -> tuple[Evictions, Recording]:
-    """Return what evicts for `budget`, and a block in which it is shown what is recorded."""
+    """Return the evictions of `budget`, and the block in which they record nodes."""
     tape = Evictions(budget)
     return tape, Recording(tape)

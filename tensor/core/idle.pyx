@@ -1,8 +1,8 @@
-"""Tensors whose memory nobody looks at: their values may wait in a file.
+"""Idle tensors: no other code uses their memory, so that a budget may move their values to a file.
 
-Fields of a buffer count its sharers, shares and exports. What they do not count is an op that runs on another
-thread: it holds a reference to the array, so reference counts tell. They are exact only where Python has a
-global lock, so that no tensor counts as idle elsewhere.
+A buffer counts its sharers, shares and exports. It does not count ops that run now, on this thread or another:
+they hold a reference to the array, which its reference count includes. Reference counts are exact only with
+Python's global lock. Without it no tensor is idle.
 """
 
 cimport numpy as cnp
@@ -36,9 +36,9 @@ cdef extern from "Python.h":
 
 
 cdef bint _is_idle(StorageReference x, Py_ssize_t more) noexcept:
-    """Tell whether nobody looks at the memory of `x`, so that it is free once `x` lets go of it.
+    """Return whether only `x` uses its memory, so that releasing it frees the memory.
 
-    `more` references to its array are the caller's.
+    The caller holds `more` references to the array.
     """
     cdef PyObject* array = <PyObject*>x.stored
     cdef PyObject* root
@@ -58,15 +58,15 @@ cdef bint _is_idle(StorageReference x, Py_ssize_t more) noexcept:
 
 
 def idle_tensors(Py_ssize_t least) -> list[StorageReference]:
-    """Return tensors and handles of `least` bytes and more whose memory nobody looks at now but they.
+    """Return the idle tensors and handles of at least `least` bytes.
 
-    They have no history: optimizers' state, gradients of parameters, data.
+    They have no history: they are optimizers' state, gradients of parameters, data.
     """
     candidates = []
     for each in listed_buffers():
         if (<Buffer>each).nbytes >= least and (<Buffer>each).sharers == 1 and (<Buffer>each).member != NULL:
             candidates.append(promoted((<Buffer>each).member))
-    each = None  # references to buffers are counted
+    each = None  # drop the reference, which `_is_idle` would count
     found = []
     for x in candidates:
         if x is not None and _is_idle(<StorageReference>x, 0):

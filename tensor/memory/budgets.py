@@ -80,7 +80,7 @@ class budget:  # noqa: N801  # it is called like a function
 
     Where an op needs more than is left, values that the tape has saved for backward leave memory. They are
     computed again when backward needs them, or read from a file: for each the cheaper is taken. Losses and
-    gradients are the same to the bit. Random ops keep what they drew.
+    gradients are the same to the bit. Random ops keep their random numbers.
 
     The limit is one as of ``memory.limit``: it holds for the whole process. Values that other threads record,
     and tasks that do not inherit this block, stay in memory.
@@ -134,11 +134,11 @@ class budget:  # noqa: N801  # it is called like a function
         self._on_pressure = on_pressure
         self._file: SpillFile | None = None
         self._tape: Tape | None = None
-        # The block in which the tape is shown what is recorded; None while this is not open.
+        # The block in which the tape records nodes; None while this is not open.
         self._recording: AbstractContextManager[object] | None = None
         self._bound = Bound(self.nbytes)
         self._lock = Lock()
-        # The thread that evicts: what that allocates itself is not to evict more.
+        # The thread that evicts. Its own allocations must not start another eviction.
         self._thread: int | None = None
         self._watch = Watch()
         self._reserved = ReservedWatch()
@@ -167,7 +167,7 @@ class budget:  # noqa: N801  # it is called like a function
         try:
             self._close()
         except BaseException:
-            self._close()  # an interrupt came: each step may be done twice
+            self._close()  # after an interrupt: each step may run twice
             raise
 
     def _close(self) -> None:
@@ -179,10 +179,10 @@ class budget:  # noqa: N801  # it is called like a function
         if self._recording is not None:
             self._recording.__exit__(None, None, None)
         self._recording = self._tape = None
-        self._file = None  # values that are in it keep it
+        self._file = None  # values in the file keep it open
 
     def statistics(self) -> BudgetStatistics:
-        """Return what was done so far, over all blocks of this object."""
+        """Return the counts so far, over all blocks of this object."""
         for name, watch in (("peak_bytes", self._watch), ("peak_reserved_bytes", self._reserved)):
             self._figures[name] = max(self._figures[name], watch.nbytes)
         return BudgetStatistics(**self._figures)
@@ -193,18 +193,18 @@ class budget:  # noqa: N801  # it is called like a function
 
     @property
     def can_spill(self) -> bool:
-        """Whether there is a file to write to."""
+        """Whether the budget has a file."""
         return self._file is not None
 
-    # --- When memory is short -------------------------------------------------------------------------------
+    # --- Memory pressure --------------------------------------------------------------------------------
 
     def _relieve(self, missing: int) -> bool:
-        """Free some memory, and tell whether it is worth while to ask for it again."""
+        """Free some memory, and return whether the allocation should be tried again."""
         if self._thread == get_ident():
             return False
         if not self._lock.acquire(blocking=False):
             with self._lock:
-                return True  # another thread has freed some
+                return True  # another thread freed some
         try:
             self._thread = get_ident()
             self._figures["pressure_count"] += 1
@@ -212,14 +212,14 @@ class budget:  # noqa: N801  # it is called like a function
             if self._on_pressure is not None and self._asked_for(missing):
                 return True
             tape = self._tape
-            # A little more, so that the next op need not ask.
+            # Free a little more, so that the next op need not evict.
             return tape is not None and tape.evict(missing + self.nbytes // 64) > 0
         finally:
             self._thread = None
             self._lock.release()
 
     def _asked_for(self, missing: int) -> bool:
-        """Call the user's function; tell whether it has freed what is missing."""
+        """Call the user's function, and return whether it freed enough."""
         assert self._on_pressure is not None
         _, before = live_or_pinned()
         try:
@@ -231,7 +231,7 @@ class budget:  # noqa: N801  # it is called like a function
         return before - after >= missing
 
     def _write(self, data: Array) -> Spilled | None:
-        """Write bytes to the file; None, with the error noted, if that fails."""
+        """Write bytes to the file. If that fails, note the error and return None."""
         file = self._file
         if file is None:
             return None

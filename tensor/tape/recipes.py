@@ -1,8 +1,8 @@
-"""How the outputs of recorded ops can be made again: what a budget notes beside the tape.
+"""Recipes: how a budget computes the outputs of recorded ops again.
 
-Each node that a budget sees has a `Recipe` for its output: the kernel, and the recipes of its operands. It
-keeps no operand with a history in memory. So a recipe can be followed only as far back as something is there.
-Who evicts a value makes sure of that first (`Recipe.secure`).
+Each node that a budget records has a `Recipe` for its output: the kernel, and the recipes of its operands. A
+recipe does not keep operands with a history in memory, so a chain of recipes needs values in memory or in the
+file where it ends. Before a value is evicted, `Recipe.secure` makes sure of these.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SLOW = frozenset(
 
 
 class Layout(NamedTuple):
-    """Where an array lies, relative to the first element of another one."""
+    """The position of an array relative to the first element of another array."""
 
     offset: int
     shape: tuple[int, ...]
@@ -45,12 +45,12 @@ class Layout(NamedTuple):
     dtype: Dtype
 
     def over(self, base: Array) -> Array:
-        """Return the array that lies so in the memory of `base`."""
+        """Return the array at this position in the memory of `base`."""
         return view_at(base, self.offset, self.shape, self.strides, self.dtype)
 
 
 def layout_of(array: Array, base: Array) -> Layout:
-    """Return where `array` lies in the memory of `base`."""
+    """Return the position of `array` in the memory of `base`."""
     return Layout(offset_in(array, base), array.shape, array.strides, array.dtype)
 
 
@@ -60,11 +60,11 @@ class Stored(Protocol):
     nbytes: int
 
     def read(self) -> Share:
-        """Return a share of all of it, as bytes."""
+        """Return a share of the whole buffer, as bytes."""
 
 
 class Recipe:
-    """How to make one value again: by a kernel, as a view, out of a file, or out of what is kept."""
+    """How to restore one value: by a kernel, as a view, from a file, or from a share that it keeps."""
 
     __slots__ = (
         "__weakref__",
@@ -92,14 +92,14 @@ class Recipe:
         self.share: Share | None = None
         # The bytes in the file, and the position of the value in them.
         self.stored: tuple[Stored, Layout] | None = None
-        # The bytes that the kernel needs in addition to its operands.
+        # The shares of the kernel's parameters.
         self.keeps: tuple[Share, ...] = ()
         # The cost of the kernel, in units of the time to read or write one byte.
         self.work: float = 0.0
         # Whether the value can be computed again, whatever else is evicted.
         self.is_secured: bool = False
 
-    # --- What the op notes ----------------------------------------------------------------------------------
+    # --- Recording ------------------------------------------------------------------------------------------
 
     def remember(
         self,
@@ -108,7 +108,7 @@ class Recipe:
         inputs: Sequence[object],
         parameters: Mapping[str, object] | None,
     ) -> None:
-        """Note that ``kernel(*arrays)`` of `inputs` makes the value, if these can be kept or made again."""
+        """Record that ``kernel(*arrays)`` computes the value from `inputs`, if these can be restored."""
         keeps = [] if parameters is None else _kept_parameters(node, parameters)
         if keeps is None:
             return
@@ -157,22 +157,22 @@ class Recipe:
         return source
 
     def remember_like(self, other: Recipe, kernel: Callable[..., Any]) -> None:
-        """Note that `kernel` makes the value of the operands of `other`."""
+        """Record that `kernel` computes the value from the operands of `other`."""
         if other.kernel is not None:
             self.kernel, self.operands, self.work = kernel, other.operands, other.work
 
     def remember_after(self, before: Recipe, kernel: Callable[[Array], Any], node: Node) -> None:
-        """Note that `kernel` makes the value of `node` of that of `before`."""
+        """Record that `kernel` computes the value of `node` from that of `before`."""
         self.kernel, self.operands = kernel, (before,)
         self.work = _work(node, [])
 
     def remember_view(self, node: Node, array: Array, out: Array) -> None:
-        """Note that the value is the view `out` of `array`, the value of the node before."""
+        """Record that the value is the view `out` of `array`, the value of the previous node."""
         before = node.next[0]
         if before is not None and before.recipe is not None and owner_of(array) is owner_of(out):
             self.kernel, self.operands = layout_of(out, array), (before.recipe,)
 
-    # --- Where the value is ---------------------------------------------------------------------------------
+    # --- Restoring ------------------------------------------------------------------------------------------
 
     def present(self) -> Share | None:
         """Return a share of the value, if it is in memory."""
@@ -195,9 +195,9 @@ class Recipe:
                 yield x
 
     def secure(self, leaving: object) -> bool:
-        """Make sure that the value can be made when the buffer `leaving` has gone, and others later.
+        """Make sure that the value can be restored after `leaving` and other buffers are evicted.
 
-        Values on the way for which there is no kernel are kept from now on. False where one has gone already.
+        Keep the values on the way that no kernel computes. Return False if one of them was evicted.
         """
         waiting, passed = [self], [self]
         kept: list[tuple[Recipe, Share]] = []
@@ -225,7 +225,7 @@ class Recipe:
         return True
 
     def cost(self, depth: int = 8) -> float:
-        """Return what it costs to make the value again, with what is not there of its operands."""
+        """Return the cost of restoring the value, including operands that are not in memory."""
         total = self.work
         for x in self.made_of():
             if depth and x.share is None and x.present() is None:
@@ -234,7 +234,7 @@ class Recipe:
 
 
 def holds_of(node: Node) -> Sequence[Share | None]:
-    """Return the shares of what `node` saves, in the order of its plan."""
+    """Return the shares of the saved values of `node`, in the order of its plan."""
     saved: Any = node.saved
     if type(saved) is tuple:
         return node.holds
@@ -242,14 +242,14 @@ def holds_of(node: Node) -> Sequence[Share | None]:
 
 
 def _hold_of(node: Node, source: int | str) -> Share | None:
-    """Return the share of what `node` has saved of an input or a parameter."""
+    """Return the share that `node` saved for an input or a parameter."""
     if source not in node.plan.saves or not isinstance(node.saved, tuple):
         return None
     return node.holds[node.plan.saves.index(source)]
 
 
 def _kept_parameters(node: Node, parameters: Mapping[str, object]) -> list[Share] | None:
-    """Return the shares of tensors among the parameters; None where others may write to one."""
+    """Return the shares of the tensors in `parameters`, or None if other code may write to one."""
     kept = []
     for name, value in parameters.items():
         if not isinstance(value, TensorCore):
@@ -262,7 +262,7 @@ def _kept_parameters(node: Node, parameters: Mapping[str, object]) -> list[Share
 
 
 def _work(node: Node, arrays: Sequence[Array]) -> float:
-    """Estimate a kernel's cost from shapes: it is the same each time, which a clock is not."""
+    """Estimate the cost of a kernel from shapes, which is the same in each run, unlike a measured time."""
     name = node.rule.name
     elements = prod(node.shape)
     nbytes = float(elements * node.dtype.itemsize)

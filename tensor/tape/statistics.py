@@ -135,7 +135,7 @@ def statistics_of(nodes: Iterable[Node]) -> GraphStatistics:
         counts[name] = counts.get(name, 0) + 1
         saved_by.setdefault(name, set()).update([share.buffer for share in kept])
         shares.update(kept)
-    # What shares the values beside these is somebody else.
+    # Other sharers of the values do not belong to the graph.
     holders = Counter([share.buffer for share in shares])
     alone = {buffer for buffer, count in holders.items() if buffer.sharers == count}
     rows = []
