@@ -207,7 +207,7 @@ def instance_norm(
     use_input_stats
         Normalise by each sample's own mean and variance.
     momentum
-        The share of the new in the running figures.
+        The weight of the batch's statistics in the running statistics.
     eps
         Added to the variance.
 

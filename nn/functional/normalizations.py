@@ -1,4 +1,4 @@
-"""Normalisation: to mean 0 and variance 1 over some dimensions, then scaled and shifted."""
+"""Normalisation to mean 0 and variance 1 over some dimensions, followed by a scale and a shift."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _sizes(name: str, x: Array, normalized_shape: int | Sequence[int]) -> tuple[
     sizes = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if not sizes or x.shape[-len(sizes) :] != sizes:
         raise InvalidArgumentError(
-            f"{name}: input's last dimensions must be {sizes}, and its shape is {x.shape}"
+            f"{name}: input's last dimensions must be {sizes}, but its shape is {x.shape}"
         )
     return sizes
 
@@ -196,21 +196,21 @@ def batch_norm(
     input
         Shape ``(batch, channels)`` or ``(batch, channels, *)``.
     running_mean, running_var
-        Shape ``(channels,)``. With `training` they are written: `momentum` of the batch's mean and unbiased
-        variance go in. Without it they are what `input` is normalised by.
+        Shape ``(channels,)``. If `training` is true, they are updated with the batch's mean and unbiased
+        variance. Otherwise `input` is normalised with them.
     weight, bias
         Shape ``(channels,)``.
     training
-        Normalise by the batch's own mean and variance. An empty batch leaves the running figures as they are.
+        Normalise with the batch's mean and variance. An empty batch does not change the running statistics.
     momentum
-        The share of the new in the running figures.
+        The weight of the batch's statistics in the running statistics.
     eps
         Added to the variance.
 
     Raises
     ------
     ValueError
-        If a shape does not fit, or if in training a channel has one value alone.
+        If a shape does not fit, or if a channel has only one value in training.
 
     Examples
     --------
@@ -244,7 +244,7 @@ def batch_norm(
         count = x.size // channels[0]
         if count == 1 and training:
             raise InvalidArgumentError(
-                "batch_norm: in training each channel needs more than one value, and the input has shape "
+                "batch_norm: in training each channel needs more than one value, but the input has shape "
                 f"{x.shape}: pass a larger batch, or call module.eval()"
             )
         means, variances = run_kernel(moments_of_channels, x)

@@ -319,7 +319,7 @@ class Evictions(Recorder):
             group.clock = max(group.clock, clock)
 
     def _cheapest(self, group: _Group) -> tuple[float | None, bool]:
-        """Return the cost of restoring the buffer, or None if it must stay, and whether kernels restore it."""
+        """Return the cost of restoring the buffer (None: it must stay), and whether kernels restore it."""
         budget = self.budget
         cost: float | None = None
         if budget.can_spill:
