@@ -125,14 +125,14 @@ def tanh(input: Tensor) -> Tensor:
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
-    """Return x times the share of a normal distribution below x.
+    """Return ``x * Phi(x)``, with the distribution function Phi of the standard normal distribution.
 
     Parameters
     ----------
     input
         Any shape.
     approximate
-        ``"none"``, or ``"tanh"`` for the formula of Hendrycks and Gimpel (2016), which is quicker.
+        ``"none"``, or ``"tanh"`` for the faster approximation of Hendrycks and Gimpel (2016).
 
     Examples
     --------
@@ -177,7 +177,7 @@ def softmax(input: Tensor, dim: int | None = None) -> Tensor:
 
 
 def log_softmax(input: Tensor, dim: int | None = None) -> Tensor:
-    """Return the logarithm of ``softmax(input, dim)``, without its rounding.
+    """Return ``log(softmax(input, dim))``, computed with less rounding.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Pools of the largest element that give outputs of a requested size."""
+"""Adaptive max pooling: the output has a requested size."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class AdaptiveMaxPool(Protocol):
 def _adaptive_max_pool(
     input: Tensor, output_size: OutputSizes, return_indices: bool = False, *, _dims: int = 1
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Return the largest elements of as many windows as `output_size` says, over {dimensions}.
+    """Return the largest element of each of `output_size` windows, over {dimensions}.
 
     Parameters
     ----------
     input
         Shape ``(batch, channels, {space})``, or without the batch.
     output_size
-        One integer, or one for each dimension of space; None keeps the size of the input.
+        One integer, or one for each spatial dimension. None keeps the size of the input.
     return_indices
         Also return the index of each, as ``max_pool{dims}d`` does.
 

@@ -1,4 +1,4 @@
-"""Attention: for each query a mean of values, weighted by how well the query fits their keys."""
+"""Scaled dot-product attention."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """Return ``softmax(scale * query @ key.mT + mask) @ value``, in memory that is linear in the lengths.
 
-    Scores are computed in blocks of queries and keys, forward and again backward, and never kept
-    (FlashAttention, Dao et al. 2022). A query that sees no key gets zeros. Only a mask that requires
-    gradients itself makes whole matrices of scores.
+    Forward and backward compute the scores in blocks of queries and keys, and do not keep them
+    (FlashAttention, Dao et al. 2022). The result is 0 for a query whose keys are all masked. If the mask
+    requires gradients, whole matrices of scores are computed.
 
     Parameters
     ----------
@@ -48,23 +48,23 @@ def scaled_dot_product_attention(
     value
         Shape ``(*, keys, value features)``.
     attn_mask
-        Broadcasts to ``(*, queries, keys)``. Booleans tell which keys a query sees; floating numbers are
-        added to scores.
+        Broadcasts to ``(*, queries, keys)``. A boolean mask is true for keys that take part; floating numbers
+        are added to the scores.
     dropout_p
-        The probability with which each weight is dropped; also in evaluation, as in PyTorch.
+        The probability of dropping each weight, also in evaluation, as in PyTorch.
     is_causal
-        Query i sees keys up to i. Not together with a mask.
+        Mask keys after position i for query i. It can't be combined with `attn_mask`.
     scale
-        What scores are multiplied by; ``features ** -0.5`` for None.
+        The factor of the scores; ``features ** -0.5`` for None.
     enable_gqa
-        Let each head of keys and values, in dimension -3, serve several heads of queries side by side.
+        Share each head of keys and values (dimension -3) among several consecutive heads of queries.
     generator
-        What is dropped by; the default one otherwise.
+        The generator of the dropout; the default one for None.
 
     Raises
     ------
     ValueError
-        If shapes or dtypes do not fit together, or if `is_causal` comes with a mask.
+        If shapes or dtypes do not fit together, or if `is_causal` is combined with a mask.
 
     Examples
     --------

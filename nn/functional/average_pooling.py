@@ -1,4 +1,4 @@
-"""Pools that average: over windows, to requested sizes, and of powers."""
+"""Average pooling, adaptive average pooling, and power-average pooling."""
 
 from __future__ import annotations
 
@@ -79,15 +79,15 @@ def _avg_pool(
     input
         Shape ``(batch, channels, {space})``, or without the batch.
     kernel_size
-        The size of a window: one integer, or one for each dimension of space, as below.
+        The size of a window: one integer, or one for each spatial dimension, as for the following options.
     stride
         The distance between windows; ``kernel_size`` for None.
     padding
-        How many zeros are added on both sides, at most half of ``kernel_size``.
+        The number of zeros to add on both sides, at most half of ``kernel_size``.
     ceil_mode
-        Have a last window that reaches beyond the padding, if the windows do not fit evenly.
+        Round the number of windows up, so that the last window may reach beyond the padding.
     count_include_pad
-        Let the zeros of the padding count in the mean.
+        Include the zeros of the padding in the mean.
     divisor_override
         Divide the sum of each window by this number, instead of by its size.
 
@@ -146,11 +146,11 @@ def avg_pool1d(
     stride
         The distance between windows; ``kernel_size`` for None.
     padding
-        How many zeros are added on both sides, at most half of ``kernel_size``.
+        The number of zeros to add on both sides, at most half of ``kernel_size``.
     ceil_mode
-        Have a last window that reaches beyond the padding, if the windows do not fit evenly.
+        Round the number of windows up, so that the last window may reach beyond the padding.
     count_include_pad
-        Let the zeros of the padding count in the mean.
+        Include the zeros of the padding in the mean.
 
     Returns
     -------
@@ -172,14 +172,14 @@ def avg_pool1d(
 
 @Family
 def _adaptive_avg_pool(input: Tensor, output_size: OutputSizes, *, _dims: int = 1) -> Tensor:
-    """Return the means of as many windows as `output_size` says, over {dimensions}.
+    """Return the mean of each of `output_size` windows, over {dimensions}.
 
     Parameters
     ----------
     input
         Shape ``(batch, channels, {space})``, or without the batch.
     output_size
-        One integer, or one for each dimension of space; None keeps the size of the input.
+        One integer, or one for each spatial dimension. None keeps the size of the input.
 
     Examples
     --------
@@ -212,8 +212,8 @@ def _lp_pool(
 ) -> Tensor:
     """Return the norm of degree `norm_type` of each window of `input`, over {dimensions}.
 
-    That is the root of the sum of the elements' powers. A `norm_type` of infinity gives the largest
-    magnitude. The other arguments are those of ``avg_pool{dims}d``.
+    That is ``sum(x ** norm_type) ** (1 / norm_type)``. A `norm_type` of infinity gives the largest magnitude.
+    The other arguments are those of ``avg_pool{dims}d``.
 
     Examples
     --------

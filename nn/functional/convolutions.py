@@ -1,4 +1,4 @@
-"""Convolutions and transposed convolutions over one to three dimensions of space."""
+"""Convolutions and transposed convolutions over one to three spatial dimensions."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _recorded_transposed(
 
 
 def weight_of_convolution(input: Tensor, output: Tensor, geometry: Geometry) -> Tensor:
-    """Return the gradient by the weight of a convolution that gave something of the shape of `output`."""
+    """Return the gradient for the weight of a convolution whose result has the shape of `output`."""
 
     def kernel(x: Array, y: Array) -> Array:
         return _widened(convolve_for_weight, x, y, geometry)
@@ -130,7 +130,7 @@ def sizes_of(name: str, what: str, given: object, count: int, least: int) -> tup
     Raises
     ------
     TypeError, ValueError
-        If it is something else, less than `least`, or too large for kernels to count with.
+        If it has another type, is less than `least`, or is too large for kernels.
     """
     many: tuple[Any, ...] = tuple(given) if isinstance(given, (tuple, list)) else (given,)
     if len(many) == 1:
@@ -230,8 +230,9 @@ def _conv(
 ) -> Tensor:
     """Return the convolution of `input` with `weight` over {dimensions}: a cross-correlation, as in PyTorch.
 
-    Each output is the sum over a patch of the input times the kernel. Some two megabytes of the input at a
-    time are copied with their padding, whatever the batch, and only input and weight are saved for backward.
+    Each output is the sum of the products of a patch of the input with the kernel. The padded input is copied
+    in pieces of about two megabytes, so memory does not depend on the batch. Backward needs only the input
+    and the weight.
 
     Parameters
     ----------
@@ -242,13 +243,14 @@ def _conv(
     bias
         Shape ``(out_channels,)``.
     stride
-        The distance between patches: one integer, or one for each dimension of space, as below.
+        The distance between patches: one integer, or one for each spatial dimension, as for the following
+        options.
     padding
-        How many zeros are added on both sides; ``"same"`` keeps the sizes, ``"valid"`` adds none.
+        The number of zeros to add on both sides. ``"same"`` keeps the sizes, ``"valid"`` adds none.
     dilation
         The distance between the elements of a patch.
     groups
-        The number of groups of channels, each with a convolution of its own.
+        The number of groups of channels, each with its own convolution.
 
     Returns
     -------
@@ -305,7 +307,7 @@ def _conv_transpose(
 ) -> Tensor:
     """Return the transposed convolution over {dimensions}: adds each element, times the kernel, to a patch.
 
-    It computes what the gradient of ``conv{dims}d`` by its input does.
+    It computes the gradient of ``conv{dims}d`` with respect to its input.
 
     Parameters
     ----------
@@ -316,11 +318,13 @@ def _conv_transpose(
     bias
         Shape ``(out_channels,)``.
     stride
-        The distance between patches: one integer, or one for each dimension of space, as below.
+        The distance between patches: one integer, or one for each spatial dimension, as for the following
+        options.
     padding
-        How many elements of the output are left out on both sides.
+        The number of elements to remove from both sides of the output.
     output_padding
-        How many elements are added at its end: outputs of several sizes have convolutions of the same size.
+        The number of elements to add at the end of the output, because several output sizes match one input
+        size.
     groups
         The number of groups of channels.
     dilation

@@ -1,4 +1,4 @@
-"""Losses that compare distributions: divergences, and likelihoods of numbers."""
+"""Losses between distributions: divergences and negative log-likelihoods."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
     target
         Probabilities in the same shape.
     reduction
-        ``"mean"`` over all elements, ``"batchmean"`` (the sum, divided by the size of the batch: the
-        divergence itself), ``"sum"`` or ``"none"``.
+        ``"mean"`` over all elements, ``"batchmean"`` (the sum divided by the batch size, which is the
+        divergence), ``"sum"`` or ``"none"``.
     log_target
-        Whether the target holds logarithms too.
+        Whether the target has logarithms of probabilities too.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def poisson_nll_loss(
     eps: float = 1e-8,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the negative log-likelihood of counts of a Poisson distribution, whose mean is the input.
+    """Return the negative log-likelihood of counts with a Poisson distribution, whose mean is the input.
 
     Parameters
     ----------
@@ -83,9 +83,10 @@ def poisson_nll_loss(
     target
         Counts in the same shape.
     log_input
-        Whether the input holds logarithms.
+        Whether the input has logarithms of expected counts.
     full
-        Add what follows from the target alone: Stirling's approximation of log(target!), for counts above 1.
+        Add the term that depends only on the target: Stirling's approximation of log(target!), for counts
+        above 1.
     eps
         Added to expected counts before their logarithm is taken.
 
@@ -117,21 +118,21 @@ def gaussian_nll_loss(
     eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the negative log-likelihood of numbers around the input with the variance `var` (Gauss).
+    """Return the negative log-likelihood of a Gaussian with mean `input` and variance `var`.
 
     Parameters
     ----------
     input
         Expected numbers, any shape.
     target
-        Numbers in the same shape, or in one that broadcasts to it.
+        Numbers in the same shape, or in a shape that broadcasts to it.
     var
         Variances: a number; or a tensor of the input's shape, of that without its last dimension, or with one
         dimension of size 1.
     full
         Add the constant log(2 pi) / 2.
     eps
-        The least variance that is divided by; gradients take no notice of it.
+        The lower bound of the variance. Gradients ignore it.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How near vectors are to each other."""
+"""Distances and similarities of vectors."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     x1, x2
         Shapes that broadcast to each other.
     dim
-        The dimension of the vectors, which the result does not have.
+        The dimension of the vectors, which is removed.
     eps
-        The least length that is divided by.
+        The lower bound of the lengths, to avoid a division by 0.
 
     Raises
     ------
     ValueError
-        If the shapes do not broadcast, or there is no such dimension.
+        If the shapes do not broadcast, or the dimension does not exist.
 
     Examples
     --------
@@ -66,11 +66,11 @@ def pairwise_distance(
     x1, x2
         Shapes that broadcast to each other, ``(*, size)``.
     p
-        Which norm.
+        The degree of the norm.
     eps
-        Added to each difference, so that the root has a gradient where there is none.
+        Added to each difference, so that the gradient is finite for equal vectors.
     keepdim
-        Return shape ``(*, 1)``, not ``(*,)``.
+        Return shape ``(*, 1)`` instead of ``(*,)``.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -
     dim
         The dimension of the vectors.
     eps
-        The least length that is divided by.
+        The lower bound of the lengths, to avoid a division by 0.
 
     Examples
     --------

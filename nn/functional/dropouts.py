@@ -1,4 +1,4 @@
-"""Dropout: of elements, of whole channels, and with mean and variance kept."""
+"""Dropout of elements, of channels, and alpha dropout."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def dropout(
     p
         From 0 to 1.
     training
-        Without it `input` itself is returned.
+        If false, return `input` itself.
     inplace
         Write over `input`.
     generator
-        What the mask is drawn from; the default one otherwise.
+        The generator of the mask; the default one for None.
 
     Examples
     --------
@@ -219,10 +219,11 @@ def alpha_dropout(
     *,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Return `input` with elements replaced with probability `p`, so that mean 0 and variance 1 stay.
+    """Return `input` with elements replaced with probability `p`, preserving mean 0 and variance 1.
 
-    What is replaced gets SELU's least value; then all is scaled and shifted. Any shape, floating; the rest as
-    in ``dropout``, but that `training` is off unless it is given, as in PyTorch.
+    Replaced elements get the lower bound of SELU. Then all elements are scaled and shifted. `input` is
+    floating, of any shape. The other arguments are those of ``dropout``, but `training` is false by default,
+    as in PyTorch.
 
     Examples
     --------

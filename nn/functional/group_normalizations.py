@@ -135,7 +135,7 @@ def group_norm(
     input
         Shape ``(batch, channels, *)``.
     num_groups
-        Into how many groups channels are divided; it divides their number.
+        The number of groups, which must divide the number of channels.
     weight, bias
         Shape ``(channels,)``.
     eps
@@ -198,14 +198,14 @@ def instance_norm(
     Parameters
     ----------
     input
-        Shape ``(batch, channels, *)``, with more than one element a channel, or none.
+        Shape ``(batch, channels, *)``, with more than one element in each channel, or none.
     running_mean, running_var
-        Shape ``(channels,)``. With `use_input_stats` they are written: `momentum` of the means over the batch
-        of the samples' means and unbiased variances go in. Without it they are what `input` is normalised by.
+        Shape ``(channels,)``. If `use_input_stats` is true, they are updated with the mean over the batch of
+        the samples' means and unbiased variances. Otherwise `input` is normalised with them.
     weight, bias
         Shape ``(channels,)``.
     use_input_stats
-        Normalise by each sample's own mean and variance.
+        Normalise with each sample's own mean and variance.
     momentum
         The weight of the batch's statistics in the running statistics.
     eps
@@ -214,7 +214,7 @@ def instance_norm(
     Raises
     ------
     ValueError
-        If a shape does not fit, or if a channel has one element alone.
+        If a shape does not fit, or if a channel has only one element.
 
     Examples
     --------

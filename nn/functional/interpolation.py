@@ -1,4 +1,4 @@
-"""Images and signals at other sizes: nearest elements, lines, cubics, areas."""
+"""Interpolation: images and signals resized to other sizes."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Tensor:
-    """Return `input` at other sizes.
+    """Return `input` resized to `size`, or by `scale_factor`.
 
     Parameters
     ----------
@@ -176,23 +176,23 @@ def interpolate(
     size
         The sizes of the output: one integer, or one for each dimension.
     scale_factor
-        Instead of it, how many times larger the output is; sizes are rounded down.
+        The factor of the sizes, instead of `size`. The sizes are rounded down.
     mode
-        ``"nearest"``, ``"nearest-exact"`` (which other libraries mean by nearest), ``"area"``; for one
+        ``"nearest"``, ``"nearest-exact"`` (the nearest mode of other libraries), ``"area"``; for one
         dimension ``"linear"``, for two ``"bilinear"``, ``"bicubic"`` and ``"lanczos"``, for three
         ``"trilinear"``.
     align_corners
-        For the linear modes and the cubic one: let the first and last elements of both be at the same places,
-        instead of their outer edges.
+        For the linear modes and the cubic mode: align the centres of the corner elements instead of their
+        outer edges.
     recompute_scale_factor
         Compute with the ratio of the rounded sizes instead of `scale_factor`.
     antialias
-        For ``"bilinear"``, ``"bicubic"`` and ``"lanczos"``: smooth where the output is smaller.
+        For ``"bilinear"``, ``"bicubic"`` and ``"lanczos"``: filter the input if the output is smaller.
 
     Raises
     ------
     ValueError
-        If options do not go together, or sizes are below 1.
+        If options can't be combined, or sizes are below 1.
     NotImplementedError
         If the mode is for another number of dimensions.
 
@@ -246,7 +246,7 @@ def upsample(
     mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """Return ``interpolate`` of the same: its older name.
+    """Return ``interpolate(...)`` with the same arguments. PyTorch's older name.
 
     Examples
     --------

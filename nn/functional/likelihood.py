@@ -1,7 +1,7 @@
 """Cross entropy and negative log-likelihood.
 
-The usual case, a batch of logits and class indices, is computed in one piece: what is saved beside the logits
-is two figures a row. All others are made of the logarithms of softmax, as in PyTorch.
+The usual case, a batch of logits and class indices, is one op, which saves the logits and two numbers per
+row. The other cases use ``log_softmax``, as in PyTorch.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class _Classes:
             self.counts = self.kept.astype(x.dtype) if self.counts is None else self.counts * self.kept
 
     def pick(self, name: str, logs: Tensor) -> Tensor:
-        """Return the negative of what `logs` has for each target, times what that counts."""
+        """Return ``-logs`` at each target, times the weight of the target."""
         places = np.ogrid[tuple(slice(n) for n in self.indices.shape)]
         key = Key.of((*places[: self.axis], self.indices, *places[self.axis :]))
         counts = self.counts
@@ -83,7 +83,7 @@ class _Classes:
         return apply(RULES[name], kernel, (logs,), **parameters)
 
     def reduce(self, losses: Tensor, reduction: str) -> Tensor:
-        """Return the reduced loss: a mean divides by what all targets count together."""
+        """Return the reduced loss. A mean divides by the sum of the targets' weights."""
         if reduction == "none":
             return losses
         if reduction == "sum":
@@ -133,18 +133,18 @@ def cross_entropy(
         Class indices, integers of the input's shape without its classes, or probabilities of the input's
         shape.
     weight
-        What each class counts, shape ``(classes,)``.
+        The weight of each class, shape ``(classes,)``.
     ignore_index
-        A class index that counts nothing.
+        A class index to ignore.
     reduction
-        ``"mean"`` (weighted by what each target counts), ``"sum"`` or ``"none"``.
+        ``"mean"`` (weighted by the classes' weights), ``"sum"`` or ``"none"``.
     label_smoothing
-        The share of the target, from 0 to 1, that is spread evenly over all classes (Szegedy et al., 2016).
+        The fraction of the target, from 0 to 1, to distribute evenly over all classes (Szegedy et al., 2016).
 
     Raises
     ------
     IndexError
-        If a target names no class.
+        If a target is not a class index.
     ValueError
         If shapes do not fit.
     TypeError
@@ -189,7 +189,7 @@ def cross_entropy(
 
 
 def _smooth(logs: Tensor, classes: _Classes, label_smoothing: float) -> Tensor:
-    """Return the loss that smoothing adds: that of a target spread evenly over all classes."""
+    """Return the loss that smoothing adds: the loss for a uniform target."""
     axis = classes.axis
     share = -label_smoothing / logs.shape[axis]
     if classes.weight is None:
@@ -231,11 +231,11 @@ def linear_cross_entropy(
         Shape ``(*, in_features)``.
     linear_weight
         Shape ``(classes, in_features)``, or ``(classes, *more, in_features)``; the logits have shape
-        ``(batch, classes, *more)`` then.
+        ``(batch, classes, *more)`` in that case.
     target, weight, reduction, ignore_index, label_smoothing
         As of ``cross_entropy``.
     options
-        How PyTorch computes it in chunks; it changes nothing here.
+        PyTorch's options for chunks. They have no effect here.
 
     Examples
     --------
@@ -298,16 +298,16 @@ def nll_loss(
     target
         Class indices, integers of the input's shape without its classes.
     weight
-        What each class counts, shape ``(classes,)``.
+        The weight of each class, shape ``(classes,)``.
     ignore_index
-        A class index that counts nothing.
+        A class index to ignore.
     reduction
-        ``"mean"`` (weighted by what each target counts), ``"sum"`` or ``"none"``.
+        ``"mean"`` (weighted by the classes' weights), ``"sum"`` or ``"none"``.
 
     Raises
     ------
     IndexError
-        If a target names no class.
+        If a target is not a class index.
     ValueError
         If shapes do not fit.
 

@@ -1,4 +1,4 @@
-"""Linear maps and look-ups."""
+"""Linear maps, embeddings, and one-hot encodings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     input
         Shape ``(*, in_features)``.
     weight
-        Shape ``(out_features, in_features)``, or ``(in_features,)`` for one output without a dimension.
+        Shape ``(out_features, in_features)``, or ``(in_features,)`` for an output without the last dimension.
     bias
         Shape ``(out_features,)``; for one output ``()``.
 
@@ -64,7 +64,7 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """Return the rows of `weight` that `input` names.
+    """Return the rows of `weight` at the indices `input`.
 
     Parameters
     ----------
@@ -73,14 +73,14 @@ def embedding(
     weight
         Shape ``(num_embeddings, embedding_dim)``.
     padding_idx
-        A row that gets no gradient; negative ones count from the end.
+        The index of a row without a gradient. A negative index counts from the end.
     max_norm, norm_type
-        Rows that are used and longer than `max_norm`, by the norm of degree `norm_type`, are scaled down to
-        it first, in `weight` itself.
+        First scale the used rows of `weight` down to `max_norm`, in place, if their norm of degree
+        `norm_type` is larger.
     scale_grad_by_freq
-        Divide the gradient of each row by how often it is used.
+        Divide the gradient of each row by the number of its uses.
     sparse
-        Taken for PyTorch's programs; gradients are dense.
+        Accepted for compatibility with PyTorch. Gradients are dense.
 
     Returns
     -------
@@ -89,7 +89,7 @@ def embedding(
     Raises
     ------
     IndexError
-        If an index names no row.
+        If an index is out of range.
 
     Examples
     --------
@@ -160,7 +160,7 @@ def row_of(index: int, size: int) -> int:
 
 
 def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
-    """Return int64 zeros with a 1 at each class that `input` names, along a new last dimension.
+    """Return the one-hot encoding of the class indices `input`: int64, with a new last dimension.
 
     Examples
     --------
@@ -186,7 +186,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     Parameters
     ----------
     input1, input2
-        Shapes ``(*, in1_features)`` and ``(*, in2_features)``, the same but for the last dimension.
+        Shapes ``(*, in1_features)`` and ``(*, in2_features)``, equal except for the last dimension.
     weight
         Shape ``(out_features, in1_features, in2_features)``.
     bias

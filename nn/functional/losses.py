@@ -95,7 +95,7 @@ def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
 
 @widening
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
-    """Return half the squared difference where it is below `delta`, and a straight line beyond (Huber, 1964).
+    """Return the Huber loss: quadratic for differences below `delta`, linear beyond (Huber, 1964).
 
     Examples
     --------
@@ -118,7 +118,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
 
 @widening
 def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:
-    """Return ``huber_loss`` with its bend at `beta`, divided by `beta`; the absolute difference for 0.
+    """Return ``huber_loss(..., delta=beta) / beta``. It is the absolute difference if `beta` is 0.
 
     Examples
     --------
@@ -145,16 +145,16 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """Return the cross entropy of probabilities of the answer yes; logarithms stop at -100.
+    """Return the binary cross entropy of probabilities. Logarithms are clamped to at least -100.
 
     Parameters
     ----------
     input
         Probabilities, from 0 to 1, of any shape.
     target
-        What they should be, in the same shape.
+        The target probabilities, in the same shape.
     weight
-        What each element counts; it broadcasts to the input's shape, and may require a gradient.
+        The weight of each element. It broadcasts to the input's shape, and may require a gradient.
 
     Raises
     ------
@@ -202,9 +202,9 @@ def binary_cross_entropy_with_logits(
     target
         Probabilities in the same shape.
     weight
-        What each element counts; it broadcasts to the input's shape, and may require a gradient.
+        The weight of each element. It broadcasts to the input's shape, and may require a gradient.
     pos_weight
-        What the answer yes counts; it broadcasts to the input's shape, and may require a gradient.
+        The weight of positive examples. It broadcasts to the input's shape, and may require a gradient.
 
     Examples
     --------

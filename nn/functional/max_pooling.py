@@ -1,4 +1,4 @@
-"""Pools of the largest element."""
+"""Max pooling."""
 
 from __future__ import annotations
 
@@ -70,22 +70,22 @@ def _max_pool(
     input
         Shape ``(batch, channels, {space})``, or without the batch.
     kernel_size
-        The size of a window: one integer, or one for each dimension of space, as below.
+        The size of a window: one integer, or one for each spatial dimension, as for the following options.
     stride
         The distance between windows; ``kernel_size`` for None.
     padding
-        By how much windows reach beyond the input on both sides, at most half of what they span.
+        The padding on both sides with minus infinity, at most half of the dilated kernel size.
     dilation
         The distance between the elements of a window.
     ceil_mode
-        Have a last window that reaches beyond the padding, if the windows do not fit evenly.
+        Round the number of windows up, so that the last window may reach beyond the padding.
     return_indices
-        Also return the index of each largest element, int64, counted through the dimensions of space. This
-        is an argument of ``max_unpool{dims}d``.
+        Also return the index of each largest element in the flattened spatial dimensions, int64, for
+        ``max_unpool{dims}d``.
 
     Returns
     -------
-    Shape ``(batch, channels, {space})``; with `return_indices` a tuple of two such.
+    Shape ``(batch, channels, {space})``; with `return_indices` a tuple of two tensors of this shape.
 
     Raises
     ------

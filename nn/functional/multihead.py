@@ -1,4 +1,4 @@
-"""Attention of several heads: projections, masks as layers take them, attention, and a projection back."""
+"""Multi-head attention: input projections, masks, attention, and the output projection."""
 
 from __future__ import annotations
 
@@ -56,35 +56,35 @@ def multi_head_attention_forward(
         Shape ``(queries, batch, embed_dim)``, ``(batch, queries, embed_dim)`` with `batch_first`, or
         ``(queries, embed_dim)``.
     key, value
-        Likewise, with the length of the keys, and their own numbers of features.
+        The same, with the number of keys, and their own numbers of features.
     embed_dim_to_check
-        Compared with the features of `query`.
+        Must be equal to the features of `query`.
     num_heads
-        How many heads the features are split into.
+        The number of heads.
     in_proj_weight, in_proj_bias
         Shapes ``(3 * embed_dim, embed_dim)`` and ``(3 * embed_dim,)``: for queries, keys and values.
     bias_k, bias_v
-        Shape ``(1, 1, embed_dim)``: one more key and its value for all.
+        Shape ``(1, 1, embed_dim)``: an additional key and value.
     add_zero_attn
-        Whether there is one more key of zeros, with a value of zeros.
+        Whether to add a key and a value of zeros.
     dropout_p, training
-        The probability with which weights are dropped, in training.
+        The probability of dropping weights in training.
     out_proj_weight, out_proj_bias
         Shapes ``(embed_dim, embed_dim)`` and ``(embed_dim,)``.
     key_padding_mask
-        Shape ``(batch, keys)`` or ``(keys,)``: true where a key is ignored, or numbers that are added.
+        Shape ``(batch, keys)`` or ``(keys,)``: true for keys to ignore, or numbers to add to the scores.
     need_weights
-        Whether weights are returned: that makes whole matrices of them.
+        Whether to return the weights, which takes memory for whole matrices.
     attn_mask
-        Shape ``(queries, keys)`` or ``(batch * num_heads, queries, keys)``: likewise.
+        The same, of shape ``(queries, keys)`` or ``(batch * num_heads, queries, keys)``.
     use_separate_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight
         Weights for keys and values with other numbers of features.
     average_attn_weights
-        Whether weights are the mean over heads.
+        Whether to average the weights over heads.
     is_causal
-        Says that `attn_mask` hides later keys: it is not looked at where that can be told otherwise.
+        Whether `attn_mask` is the causal mask. Then the mask need not be read.
     batch_first
-        Whether the batch is the first dimension; not PyTorch's, whose layer turns its input.
+        Whether the batch is the first dimension. PyTorch's function does not have this parameter.
 
     Examples
     --------

@@ -282,8 +282,8 @@ def local_response_norm(
 ) -> Tensor:
     """Return `input` divided by a power of the mean square of neighbouring channels.
 
-    ``input / (k + alpha * mean) ** beta``, with the mean of squares over `size` channels around each, as if
-    there were zeros beyond the first and the last (Krizhevsky et al., 2012).
+    ``input / (k + alpha * mean) ** beta``, with the mean of squares over `size` channels around each channel.
+    Channels beyond the first and the last count as zeros (Krizhevsky et al., 2012).
 
     Parameters
     ----------

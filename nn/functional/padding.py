@@ -128,22 +128,23 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     Parameters
     ----------
     input
-        Any dtype; any shape for the mode ``"constant"``, else ``(batch, channels, *sizes)`` or without the
-        batch, of which all of one to three sizes are padded.
+        Any dtype. Any shape for the mode ``"constant"``. Other modes take ``(batch, channels, *sizes)`` or
+        the same without the batch, and pad all of one to three spatial dimensions.
     pad
-        Two integers a dimension, before and after, from the last dimension on; negative ones take away.
+        Two integers for each dimension, before and after, starting with the last dimension. Negative ones
+        remove elements.
     mode
-        What is added: ``"constant"``, the `value`; ``"reflect"``, what a mirror at the edge element shows;
-        ``"replicate"``, the edge element; ``"circular"``, what lies at the other edge.
+        ``"constant"`` adds `value`; ``"reflect"`` mirrors the elements at the edge; ``"replicate"`` repeats
+        the edge element; ``"circular"`` continues with the other edge.
     value
         For the mode ``"constant"``; 0 for None.
 
     Raises
     ------
     ValueError
-        If there are too few elements to reflect, or more are taken away than there are.
+        If there are too few elements to reflect or to remove.
     NotImplementedError
-        If the mode is not for so many dimensions.
+        If the mode does not support that many dimensions.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Patches of an input as the columns of a matrix, and the sum of such columns at their places."""
+"""Unfold and fold: patches as columns of a matrix, and the sum of such columns."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ def unfold(
     input
         Shape ``(batch, channels, height, width)`` or ``(channels, height, width)``, floating.
     kernel_size, dilation, padding, stride
-        How patches lie, as for ``conv2d``: one integer, or one for height and one for width.
+        The positions of patches, as for ``conv2d``: one integer, or one for height and one for width.
 
     Returns
     -------
-    Shape ``(batch, channels * kernel height * kernel width, patches)``, or that without the batch.
+    Shape ``(batch, channels * kernel height * kernel width, patches)``, or the same without the batch.
 
     Raises
     ------
@@ -121,15 +121,15 @@ def fold(
     Parameters
     ----------
     input
-        Shape ``(batch, channels * kernel height * kernel width, patches)``, or that without the batch.
+        Shape ``(batch, channels * kernel height * kernel width, patches)``, or the same without the batch.
     output_size
         Height and width of the output.
     kernel_size, dilation, padding, stride
-        How patches lie in it: see ``unfold``.
+        The positions of patches in the output: see ``unfold``.
 
     Returns
     -------
-    Shape ``(batch, channels, height, width)``, or that without the batch.
+    Shape ``(batch, channels, height, width)``, or the same without the batch.
 
     Raises
     ------

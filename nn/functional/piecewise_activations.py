@@ -92,7 +92,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return x / 6 + 1 / 2 within 0 and 1; with `inplace`, written over `input`.
+    """Return x / 6 + 1 / 2, clamped to 0 and 1; with `inplace`, written over `input`.
 
     Examples
     --------
@@ -208,10 +208,10 @@ def rrelu(
     *,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Return x where positive, elsewhere x times a slope, for each element drawn from `lower` to `upper`.
+    """Return x where positive, elsewhere x times a random slope from `lower` to `upper`.
 
-    Without `training` the slope is the mean of the two; with `inplace` it is written over `input`. Slopes are
-    drawn from `generator`, the default one for None.
+    Without `training` the slope is the mean of the two. With `inplace`, the result is written over `input`.
+    Slopes are drawn from `generator`, the default one for None.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Images read at places that a grid says, and the grids of affine maps."""
+"""Grid sampling of images, and grids of affine maps."""
 
 from __future__ import annotations
 
@@ -26,16 +26,17 @@ _A = -0.75
 
 @widening
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
-    """Return the coordinates at which ``grid_sample`` reads to map images by the affine maps `theta`.
+    """Return the grid for ``grid_sample`` that maps images by the affine maps `theta`.
 
     Parameters
     ----------
     theta
         Shape ``(batch, 2, 3)`` for images, ``(batch, 3, 4)`` for volumes.
     size
-        Of the images to make: ``(batch, channels, height, width)``, or with a depth before the height.
+        The shape of the output images: ``(batch, channels, height, width)``, or with a depth before the
+        height.
     align_corners
-        Whether -1 and 1 are the centres of the corners' elements, not their outer edges.
+        Whether -1 and 1 are the centres of the corner elements instead of their outer edges.
 
     Returns
     -------
@@ -79,20 +80,21 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """Return `input` read at the places of `grid`, with derivatives of both.
+    """Return `input` sampled at the coordinates of `grid`. Both have gradients.
 
     Parameters
     ----------
     input
         Shape ``(batch, channels, height, width)``, or with a depth before the height.
     grid
-        Shape ``(batch, *outs, 2)``, or 3: x, y and z from -1 to 1, the width first; of the dtype of `input`.
+        Shape ``(batch, *outs, 2)``, or 3 for volumes: x, y and z from -1 to 1, in the dtype of `input`. x is
+        the coordinate along the width.
     mode
-        Between elements: ``"bilinear"`` (of volumes, too), ``"nearest"``, or ``"bicubic"`` for images.
+        The interpolation: ``"bilinear"`` (also for volumes), ``"nearest"``, or ``"bicubic"`` for images.
     padding_mode
-        Beyond the edges: ``"zeros"``, ``"border"`` for what is at them, or ``"reflection"``.
+        The values outside the image: ``"zeros"``, ``"border"`` for those at the edges, or ``"reflection"``.
     align_corners
-        Whether -1 and 1 are the centres of the corners' elements, not their outer edges.
+        Whether -1 and 1 are the centres of the corner elements instead of their outer edges.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Elements moved between channels and space, and between groups of channels."""
+"""Pixel shuffle, pixel unshuffle and channel shuffle."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _require_factor(name: str, what: str, factor: object) -> None:
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """Return ``(*, channels, height * r, width * r)`` made of ``(*, channels * r * r, height, width)``.
 
-    Each group of r * r channels becomes the pixels of one that is r times as high and wide (Shi et al.,
+    Each group of r * r channels becomes one channel, r times as high and wide (Shi et al.,
     2016).
 
     Examples
@@ -45,7 +45,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """Return ``(*, channels * r * r, height, width)`` made of ``(*, channels, height * r, width * r)``.
 
-    What ``pixel_shuffle`` does, undone.
+    The inverse of ``pixel_shuffle``.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """Return `input`, ``(batch, channels, *)``, with the channels of its groups one after the other by turns.
+    """Return `input`, ``(batch, channels, *)``, with the channels of its groups interleaved.
 
     Examples
     --------

@@ -154,20 +154,20 @@ def gumbel_softmax(
     *,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Return samples of classes along `dim` that gradients flow through (Jang et al., 2016).
+    """Return Gumbel-softmax samples along `dim`, which have gradients (Jang et al., 2016).
 
     Parameters
     ----------
     logits
-        Logarithms of the chances, up to a constant; any shape.
+        Unnormalised log-probabilities of any shape.
     tau
-        The temperature: the lower, the nearer samples are to one class.
+        The temperature. With a lower one, samples are closer to one-hot vectors.
     hard
-        Return one class alone, with the gradient of the soft sample.
+        Return one-hot samples, with the gradient of the soft samples.
     eps
-        Changes nothing, as in PyTorch.
+        No effect, as in PyTorch.
     generator
-        What samples are drawn from, the default one for None.
+        The generator of the samples; the default one for None.
 
     Examples
     --------

@@ -24,7 +24,7 @@ OutputSizes = Sizes | tuple[int | None, ...] | None
 
 
 class Windows(NamedTuple):
-    """The windows along one dimension: ``counts[i]`` elements from ``starts[i]`` on, `step` apart."""
+    """The windows along one dimension: ``counts[i]`` elements from ``starts[i]``, in steps of `step`."""
 
     starts: Array
     counts: Array
@@ -32,7 +32,7 @@ class Windows(NamedTuple):
 
 
 class Pool(NamedTuple):
-    """The options of a pool; of each tuple one entry for each dimension of space."""
+    """The options of a pool: tuples with one entry for each spatial dimension."""
 
     kernel: tuple[int, ...]
     stride: tuple[int, ...]
@@ -86,7 +86,7 @@ def pooled_array(name: str, space: int, input: Tensor) -> Array:
 
 
 def count_of_windows(name: str, size: int, pool: Pool, dim: int) -> int:
-    """Return how many windows there are along dimension `dim` of space, which has `size` elements."""
+    """Return the number of windows along the spatial dimension `dim`, which has `size` elements."""
     pad, step = pool.padding[dim], pool.stride[dim]
     room = size + 2 * pad - (pool.dilation[dim] * (pool.kernel[dim] - 1) + 1)
     count = (room + (step - 1 if pool.ceil_mode else 0)) // step + 1

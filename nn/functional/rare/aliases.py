@@ -1,4 +1,4 @@
-"""Functions that PyTorch has under a second name."""
+"""Second names of functions, as in PyTorch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bags of embeddings: sums, means and largest elements of rows of a table, without the rows themselves."""
+"""Bags of embeddings: sums, means and maxima of rows of a table, without copies of the rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _map(rows: Array, starts: Array, shares: Any, size: int) -> AxisMatrix:
 
 
 def _bags(starts: Array) -> Array:
-    """Return of each entry the bag."""
+    """Return the bag of each entry."""
     return np.repeat(np.arange(starts.size - 1), np.diff(starts))
 
 
@@ -111,9 +111,7 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """Return the sum, the mean or the largest elements of the rows of `weight` that each bag names.
-
-    The rows are not copied on the way.
+    """Return the sum, the mean or the maxima of the rows of `weight` in each bag, without copies of the rows.
 
     Parameters
     ----------
@@ -122,22 +120,22 @@ def embedding_bag(
     weight
         Shape ``(num_embeddings, embedding_dim)``.
     offsets
-        For `input` of one dimension: at which entry each bag begins.
+        For `input` of one dimension: the index of the first entry of each bag.
     max_norm, norm_type
-        Rows that are used and longer than `max_norm`, by the norm of degree `norm_type`, are scaled down to
-        it first, in `weight` itself.
+        First scale the used rows of `weight` down to `max_norm`, in place, if their norm of degree
+        `norm_type` is larger.
     scale_grad_by_freq
-        Divide the gradient of each row by how often it is used.
+        Divide the gradient of each row by the number of its uses.
     mode
-        ``"sum"``, ``"mean"`` or ``"max"``. A bag without entries gives zeros.
+        ``"sum"``, ``"mean"`` or ``"max"``. The result of an empty bag is 0.
     sparse
-        Taken for PyTorch's programs; gradients are dense.
+        Accepted for compatibility with PyTorch. Gradients are dense.
     per_sample_weights
-        By what each row is multiplied, of the shape of `input`; for ``"sum"``.
+        The weight of each row, of the shape of `input`; for ``"sum"``.
     include_last_offset
-        The last of `offsets` is where the last bag ends.
+        The last element of `offsets` is the end of the last bag.
     padding_idx
-        A row that is left out of every bag; negative ones count from the end.
+        The index of a row to ignore in all bags. A negative index counts from the end.
 
     Returns
     -------
@@ -146,7 +144,7 @@ def embedding_bag(
     Raises
     ------
     IndexError
-        If an index names no row.
+        If an index is out of range.
     ValueError
         If shapes or options do not fit.
 

@@ -31,7 +31,7 @@ class _Paths:
     label_counts, steps
         How many labels and steps of time each of the batch has.
     blank
-        The index of the class that stands for no label.
+        The class index of the blank.
     """
 
     def __init__(self, targets: Array, label_counts: Array, steps: Array, blank: int) -> None:
@@ -107,7 +107,7 @@ def _losses(log_probs: Array, paths: _Paths) -> Array:
 
 
 def _by_log_probs(xp: Any, g: Any, log_probs: Any, paths: _Paths) -> Any:
-    """Return chances less the shares of the target's paths: PyTorch's derivative, that through a softmax."""
+    """Return PyTorch's derivative, that with respect to the logits of the softmax."""
     emissions = paths.emissions(xp, log_probs)
     forward, backward = paths.forward(xp, emissions), paths.backward(xp, emissions)
     likelihood = paths.log_likelihoods(xp, forward)
@@ -139,32 +139,31 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """Return the negative log-likelihood of targets, over all ways to say them in the time of the input.
+    """Return the negative log-likelihood of targets, summed over all alignments with the input.
 
     Parameters
     ----------
     log_probs
-        Logarithms of chances, as ``log_softmax`` gives them, shape ``(time, batch, classes)`` or
-        ``(time, classes)``. The gradient is that through a ``log_softmax``: chances less the shares of the
-        target's paths.
+        Log-probabilities, as ``log_softmax`` returns them, shape ``(time, batch, classes)`` or ``(time,
+        classes)``. As in PyTorch, the gradient is that of the logits of the ``log_softmax``.
     targets
-        Class indices, none of them `blank`: shape ``(batch, most labels)``, or all one after the other in
-        ``(sum of target_lengths,)``.
+        Class indices without `blank`: shape ``(batch, most labels)``, or concatenated in ``(sum of
+        target_lengths,)``.
     input_lengths
-        How many steps of time count, for each of the batch.
+        The number of time steps of each sample.
     target_lengths
-        How many labels each target has.
+        The number of labels of each target.
     blank
-        The class that stands for no label.
+        The class index of the blank.
     reduction
-        ``"mean"`` of losses, each divided by the length of its target; ``"sum"`` or ``"none"``.
+        ``"mean"`` of the losses, each divided by the length of its target, ``"sum"`` or ``"none"``.
     zero_infinity
-        Let targets that are longer than the input count nothing; else their loss is infinite.
+        Replace the infinite losses of targets that are too long for their input, and their gradients, by 0.
 
     Raises
     ------
     IndexError
-        If a target, or `blank`, names no class.
+        If a target or `blank` is not a class index.
     ValueError
         If shapes or lengths do not fit.
 

@@ -1,4 +1,4 @@
-"""Pools of the largest element whose windows begin at random: B. Graham, Fractional Max-Pooling (2014)."""
+"""Fractional max pooling, with random windows (B. Graham, Fractional Max-Pooling, 2014)."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _fractional_max_pool(
     *,
     _dims: int = 2,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Return the largest element of each window of `input`, over {dimensions}, with windows drawn at random.
+    """Return the largest element of each window of `input`, over {dimensions}, with random windows.
 
     Parameters
     ----------
@@ -128,11 +128,12 @@ def _fractional_max_pool(
     kernel_size
         The size of a window: one integer, or one for each dimension of space.
     output_size, output_ratio
-        The sizes of the result, or their share of the input's, between 0 and 1: one of both.
+        The sizes of the result, or their ratio to the input's, between 0 and 1: exactly one of the two.
     return_indices
         Also return the index of each largest element, as ``max_pool{dims}d`` does.
     _random_samples
-        The draws, from 0 to 1, of shape ``(batch, channels, {dims})``; for None from the default generator.
+        Random numbers from 0 to 1, of shape ``(batch, channels, {dims})``; from the default generator for
+        None.
 
     Raises
     ------

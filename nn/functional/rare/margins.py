@@ -1,4 +1,4 @@
-"""Losses by how far one score or distance is from being above another by a margin."""
+"""Margin losses and other losses of scores and distances."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, reduction: str = "mean"
 ) -> Tensor:
-    """Return how far each of `input1` is from being above `input2`, or below it, by the margin.
+    """Return ``max(0, -target * (input1 - input2) + margin)``, the margin ranking loss.
 
     Parameters
     ----------
     input1, input2
         Scores, any shape, the same for both.
     target
-        In the same shape: 1 where the first should be above the second, -1 where it should be below.
+        In the same shape: 1 if `input1` should be larger, -1 if `input2` should be larger.
     margin
-        The difference that gives no loss.
+        The difference at which the loss becomes 0.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def margin_ranking_loss(
 def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, reduction: str = "mean"
 ) -> Tensor:
-    """Return the distances of similar pairs, and for other pairs by how much they are below the margin.
+    """Return the distance of similar pairs, and ``max(0, margin - distance)`` of other pairs.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def hinge_embedding_loss(
     target
         In the same shape: 1 for a similar pair, -1 for another pair.
     margin
-        The distance at which other pairs give no loss.
+        The distance of other pairs at which the loss becomes 0.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> 
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, reduction: str = "mean"
 ) -> Tensor:
-    """Return 1 - cosine of similar pairs, and for other pairs by how much the cosine is above the margin.
+    """Return 1 - cosine of similar pairs, and ``max(0, cosine - margin)`` of other pairs.
 
     Parameters
     ----------
@@ -171,18 +171,18 @@ def triplet_margin_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return by how much the anchor is not nearer to `positive` than to `negative`, with a margin.
+    """Return ``max(0, d(anchor, positive) - d(anchor, negative) + margin)``, the triplet margin loss.
 
     Parameters
     ----------
     anchor, positive, negative
         Vectors, shape ``(batch, size)`` or ``(size,)``, the same for all.
     margin
-        The difference of distances that gives no loss, above 0.
+        The difference of distances at which the loss becomes 0. It must be positive.
     p, eps
-        The norm of distances, and what is added to differences: see ``pairwise_distance``.
+        The arguments of ``pairwise_distance``.
     swap
-        Take the distance of `positive` from `negative`, where that is less than the anchor's (Balntas et al.,
+        Use the smaller one of d(anchor, negative) and d(positive, negative) (Balntas et al.,
         2016).
 
     Raises
@@ -215,7 +215,7 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return ``triplet_margin_loss`` with a distance of your own, ``pairwise_distance`` by default.
+    """Return ``triplet_margin_loss`` with the given distance function, by default ``pairwise_distance``.
 
     Examples
     --------
@@ -265,7 +265,9 @@ def multi_margin_loss(
     weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return by how much scores of other classes are above the target's score minus the margin.
+    """Return the sum of ``max(0, margin - x[target] + x[i]) ** p`` over other classes i.
+
+    The sum is divided by the number of classes.
 
     Parameters
     ----------
@@ -276,14 +278,14 @@ def multi_margin_loss(
     p
         1, or 2 for squares.
     margin
-        The difference from the target's score that gives no loss.
+        The difference from the target's score at which the loss becomes 0.
     weight
         The weight of each class, shape ``(classes,)``.
 
     Raises
     ------
     IndexError
-        If a target names no class.
+        If a target is not a class index.
     ValueError
         If shapes do not fit, or `p` is neither 1 nor 2.
 
@@ -315,19 +317,21 @@ def multi_margin_loss(
 @loss_sections
 @widening
 def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """Return by how much scores of other classes are above the scores of several targets minus 1.
+    """Return the sum of ``max(0, 1 - x[target] + x[i])`` over targets and other classes i.
+
+    The sum is divided by the number of classes.
 
     Parameters
     ----------
     input
         Scores, shape ``(batch, classes)`` or ``(classes,)``.
     target
-        Class indices in the same shape; those after the first -1 of a row do not count.
+        Class indices in the same shape. Those after the first -1 of a row are ignored.
 
     Raises
     ------
     IndexError
-        If a target names no class.
+        If a target is not a class index.
     ValueError
         If the shapes differ.
 

@@ -1,4 +1,4 @@
-"""The inverse of max pooling: elements at the indices where a pool found them."""
+"""Max unpooling, the partial inverse of max pooling."""
 
 from __future__ import annotations
 
@@ -73,16 +73,16 @@ def _max_unpool(
     Parameters
     ----------
     input, indices
-        What ``max_pool{dims}d`` returns with ``return_indices=True``.
+        The results of ``max_pool{dims}d`` with ``return_indices=True``.
     kernel_size, stride, padding
         The options of that call.
     output_size
-        The sizes of its input, if inputs of several sizes give this one.
+        The sizes of the result, if several are possible.
 
     Raises
     ------
     ValueError
-        If shapes do not fit, or an index lies outside of the output.
+        If shapes do not fit, or an index is outside the output.
 
     Examples
     --------
