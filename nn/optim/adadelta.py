@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 class Adadelta(Optimizer):
-    """Steps scaled by running averages of the squared gradient and of the squared steps (Zeiler, 2012).
+    """Adadelta: scales steps by running averages of squared gradients and squared steps (Zeiler, 2012).
 
     Parameters
     ----------
     lr
-        The factor of each step.
+        The learning rate, a factor of each step.
     rho
-        The decay of both averages: their share that each step keeps.
+        The decay rate of both averages.
     eps
-        Added to both averages before their roots are taken.
+        Added to both averages before the square roots.
 
     Examples
     --------

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 class Adagrad(Optimizer):
-    """Steps scaled by the sum of all squared gradients so far (Duchi et al., 2011).
+    """Adagrad: scales steps by the sum of all squared gradients so far (Duchi et al., 2011).
 
     Parameters
     ----------
     lr_decay
-        The step size is divided by 1 + `lr_decay` times the number of steps made.
+        The learning rate is divided by 1 + `lr_decay` times the number of earlier steps.
     initial_accumulator_value
-        What the sum starts from.
+        The initial value of the sum.
     eps
-        Added to the root of the sum.
+        Added to the square root of the sum.
 
     Examples
     --------

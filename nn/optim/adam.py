@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Averaging(Optimizer):
-    """Base of Adam and its relatives, which average the gradient and its square."""
+    """Base class of Adam and its variants, which average the gradient and its square."""
 
     # Whether weight decay multiplies the parameter, as in AdamW, instead of changing the gradient.
     _is_decoupled = False
@@ -30,7 +30,7 @@ class Averaging(Optimizer):
         return (*averages, "max_exp_avg_sq") if group.get("amsgrad") else averages
 
     def _average_numbers(self, group: Group) -> tuple[float, ...]:
-        """Return what ``_average`` asks for."""
+        """Return the arguments of ``_average``."""
         lr, (beta1, beta2), decay = group["lr"], group["betas"], group["weight_decay"]
         has_choice = "decoupled_weight_decay" in self.defaults
         is_decoupled = group["decoupled_weight_decay"] if has_choice else self._is_decoupled
@@ -38,7 +38,7 @@ class Averaging(Optimizer):
         return shrink, -1 if group["maximize"] else 1, own_decay, 1 - beta1, beta2, 1 - beta2
 
     def _average(self, numbers: list[float], p: Array, g: Array, m: Array, v: Array) -> Array:
-        """Apply the decay to `p` or to the gradient, and update both averages; return the gradient."""
+        """Apply weight decay to `p` or to the gradient, update both averages, and return the gradient."""
         shrink, sign, decay, first, stays, enters = numbers
         p *= shrink
         g = g * sign
@@ -101,12 +101,12 @@ class Adam(Averaging):
 
 
 class AdamW(Adam):
-    """Adam whose weight decay shrinks the parameter itself (Loshchilov and Hutter, 2019).
+    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019).
 
     Parameters
     ----------
     weight_decay
-        The factor of the parameter that each step subtracts, times `lr`.
+        Each step subtracts ``lr * weight_decay`` times the parameter.
 
     Examples
     --------

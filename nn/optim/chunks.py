@@ -1,4 +1,4 @@
-"""Parameters in chunks, so that the temporaries of an optimizer's formula are no larger than a chunk."""
+"""Split parameters into chunks, so that temporaries of an optimizer's formula are no larger than a chunk."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST = 32_768
 
 
 def real_chunks(arrays: list[Array]) -> Iterator[list[Array]]:
-    """Yield views of the same chunk of all `arrays`, one chunk after the other.
+    """Yield views of the same chunk of all `arrays`, for each chunk.
 
     Real and imaginary parts are in separate chunks, as in PyTorch.
     """
@@ -31,7 +31,7 @@ def real_chunks(arrays: list[Array]) -> Iterator[list[Array]]:
 
 
 def chunk_keys(shape: tuple[int, ...]) -> Iterator[Key]:
-    """Yield the keys of the chunks of an array of `shape`, whatever its order of memory."""
+    """Yield the indices of the chunks of an array of `shape`, for any memory layout."""
     row = prod(shape[1:])
     if prod(shape) <= _MOST:
         yield (...,)

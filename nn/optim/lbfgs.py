@@ -23,29 +23,29 @@ if TYPE_CHECKING:
 
 
 class LBFGS(Optimizer):
-    """Newton's method with a second derivative that is estimated from the last gradients (Nocedal, 1980).
+    """L-BFGS: a quasi-Newton method that estimates second derivatives from recent gradients (Nocedal, 1980).
 
-    One step is many: it evaluates the loss again and again, by a closure. It is meant for losses over all
-    data, not over a batch of them. All parameters are one vector, in one group; its state is the first one's.
+    One step evaluates the loss several times, by a closure. The loss should be over all data, not over a
+    batch. The parameters form one vector in one group. The state is stored with the first parameter.
 
     Parameters
     ----------
     params
         Leaf tensors.
     lr
-        The length of a step, or where the search for it begins.
+        The step length, or the start of the line search.
     max_iter
-        How many directions one step tries.
+        The most iterations in one step.
     max_eval
-        How many times one step evaluates the loss; `max_iter` times 1.25 by default.
+        The most evaluations of the loss in one step; by default 1.25 times `max_iter`.
     tolerance_grad
-        A step ends when no element of the gradient is larger.
+        A step ends when no element of the gradient is larger than this.
     tolerance_change
-        A step ends when neither the loss nor a parameter changes by more.
+        A step ends when the loss and all parameters change by at most this.
     history_size
-        How many gradients are remembered, each in two vectors of the size of all parameters.
+        The number of gradients to keep, each as two vectors of the size of all parameters.
     line_search_fn
-        None, or ``"strong_wolfe"`` for a search along each direction.
+        None, or ``"strong_wolfe"`` for a line search in each iteration.
 
     Raises
     ------
@@ -98,7 +98,7 @@ class LBFGS(Optimizer):
         Raises
         ------
         ValueError
-            If there is one already.
+            If the optimizer already has a group.
         """
         if self.param_groups:
             raise ValueError("LBFGS has one group, for all parameters are one vector: pass a list of tensors")
@@ -125,21 +125,21 @@ class LBFGS(Optimizer):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Minimize the loss that `closure` evaluates, in up to ``max_iter`` iterations.
 
-        When `closure` or anything else raises, parameters and state are what they were before.
+        If `closure` or another part raises an error, parameters and state do not change.
 
         Parameters
         ----------
         closure
-            Clears the gradients, computes the loss and its gradients, and returns it.
+            A function that clears the gradients, computes the loss and its gradients, and returns the loss.
 
         Returns
         -------
-        What the first call of `closure` returned.
+        The result of the first call of `closure`.
 
         Raises
         ------
         TypeError
-            If there is no closure.
+            If `closure` is None.
         TensorDisposedError
             If a parameter or the optimizer is disposed.
         """
@@ -163,7 +163,7 @@ class LBFGS(Optimizer):
 
 
 class _Parameters:
-    """All parameters as one vector; real and imaginary parts are elements of their own."""
+    """All parameters as one vector. Real and imaginary parts are separate elements."""
 
     def __init__(self, tensors: list[Tensor]) -> None:
         for x in tensors:
@@ -173,11 +173,11 @@ class _Parameters:
         self.size = sum(self.sizes)
 
     def values(self) -> list[Array]:
-        """Return the values of each, which later writes do not change."""
+        """Return snapshots of the values, which later writes do not change."""
         return [snapshot(x) for x in self.tensors]
 
     def gradient(self) -> Array:
-        """Return the gradients as one vector, zeros for those that have none."""
+        """Return the gradients as one vector, with zeros for parameters without a gradient."""
         arrays = [x._live_array() for x in self.tensors]
         vector = empty((self.size,), np.result_type(*(a.real.dtype for a in arrays)), None)
         for x, part in self._parts(vector):
@@ -210,7 +210,7 @@ def _as_reals(array: Array) -> Array:
 
 
 class _Run:
-    """One step: `state` is the optimizer's of before, until it becomes that of after."""
+    """One step. It reads the optimizer's `state`, and replaces it at the end."""
 
     def __init__(
         self, optimizer: LBFGS, group: Group, parameters: _Parameters, closure: Callable[[], Any]
@@ -287,7 +287,7 @@ class _Run:
         return Point(t, loss, grad, grad.dot(direction))
 
     def _remember(self, grad: Array) -> None:
-        """Enter the last step and the change of the gradient along it, unless the loss bends down there."""
+        """Store the last step and its change of the gradient, unless the curvature is not positive."""
         state = self.state
         change = run_kernel(np.subtract, grad, state["prev_flat_grad"]._live_array())
         way = run_kernel(np.multiply, state["d"]._live_array(), float(state["t"]))
@@ -301,7 +301,7 @@ class _Run:
         state["H_diag"] = bend / change.dot(change)
 
     def _direction(self, grad: Array) -> Array:
-        """Return the gradient, downhill, times the estimate of the inverse of the second derivative."""
+        """Return the search direction: the negative gradient times the estimate of the inverse Hessian."""
         changes, ways = ([x._live_array() for x in self.state[name]] for name in ("old_dirs", "old_stps"))
         weights = [float(ro) for ro in self.state["ro"]]
         direction = -grad
@@ -316,5 +316,5 @@ class _Run:
 
 
 def _largest(vector: Array) -> float:
-    """Return the largest size of an element."""
+    """Return the largest absolute value."""
     return float(max(vector.max(initial=0), -vector.min(initial=0)))

@@ -1,4 +1,4 @@
-"""A search along a direction for a step that is neither too long nor too short."""
+"""Line search with the strong Wolfe conditions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FALL, _FLATNESS = 1e-4, 0.9
 
 
 class Point(NamedTuple):
-    """What there is at `t` along the direction: the loss, its gradient, and its slope in the direction."""
+    """The point at step length `t`: the loss, its gradient, and its directional derivative."""
 
     t: float
     loss: float
@@ -33,25 +33,25 @@ def strong_wolfe(
     most: int,
     tolerance: float = 1e-9,
 ) -> tuple[Point, int]:
-    """Return a point that meets the strong conditions of Wolfe, and the number of evaluations.
+    """Return a point that meets the strong Wolfe conditions, and the number of evaluations.
 
-    The search is minFunc's (Schmidt, 2005), as in PyTorch: first the step grows until a good point lies
-    between it and the last one, then that bracket shrinks.
+    The search is that of minFunc (Schmidt, 2005), as in PyTorch. The step length grows until two points
+    bracket a good one. Then the bracket shrinks.
 
     Parameters
     ----------
     evaluate
-        Returns the point at `t`.
+        A function that returns the point at step length `t`.
     start
-        The point at 0, where the loss falls along the direction.
+        The point at step length 0, where the loss decreases along the direction.
     t
-        Where to look first.
+        The first step length.
     size
         The largest element of the direction.
     most
-        How many points are evaluated beside the first.
+        The most evaluations after the first.
     tolerance
-        The search ends when no parameter changes by more within the bracket.
+        The search ends when no parameter changes by more than this within the bracket.
     """
     previous, point = start, evaluate(t)
     for made in range(most):
@@ -120,7 +120,7 @@ def _lower(a: Point, b: Point) -> Point:
 
 @np.errstate(all="ignore")
 def _interpolated(a: Point, b: Point, bounds: tuple[float, float]) -> float:
-    """Return where the cubic through `a` and `b`, with their slopes, is least within `bounds`."""
+    """Return the minimum, within `bounds`, of the cubic through `a` and `b` with their slopes."""
     if a.t > b.t:
         a, b = b, a
     least, most = bounds

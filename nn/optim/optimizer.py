@@ -1,4 +1,4 @@
-"""The base of all optimizers: groups of parameters, and their state with its owner."""
+"""The base class of optimizers: parameter groups, and the state of parameters."""
 
 from __future__ import annotations
 
@@ -38,29 +38,30 @@ Group = dict[str, Any]
 
 
 class Optimizer:
-    """Base of all optimizers. Derive, and define ``_numbers`` and ``_formula``, and ``_tensors`` if need be.
+    """Base class of all optimizers.
 
-    Or define ``step`` itself, as for PyTorch, and keep what it remembers of ``parameter`` in
-    ``self.state[parameter]``.
+    A subclass defines ``step``, as in PyTorch, and stores the state of ``parameter`` in
+    ``self.state[parameter]``. Optimizers of this library define ``_numbers``, ``_formula`` and ``_tensors``
+    instead.
 
-    The state of a parameter (momenta, averages) belongs to the optimizer, never to a scope: it survives the
-    scope that a step runs in, and goes with ``dispose()`` or with the last reference to the optimizer. What a
-    ``step`` or an ``__init__`` of your own puts there leaves the scope of the call when it returns; a scope
-    that it opens itself has ended by then: move such state out of it.
+    The state of a parameter (momenta, averages) belongs to the optimizer, not to a scope. It survives the
+    scope of a step, and ends with ``dispose()`` or with the last reference to the optimizer. State that your
+    own ``step`` or ``__init__`` stores is detached from the current scope when the method returns. If the
+    method opens a scope itself, move the state out of that scope.
 
     Parameters
     ----------
     params
         Leaf tensors, or dicts of options with such tensors under ``"params"``.
     defaults
-        The options of groups that do not name their own.
+        The default options of groups.
 
     Attributes
     ----------
     param_groups
         The groups: dicts of options. Options may be changed at any time.
     state
-        The state of each parameter: a dict, created at its first read.
+        The state of each parameter: a dict, created when it is first read.
     """
 
     # The bounds of each option.
@@ -114,14 +115,14 @@ class Optimizer:
             raise TypeError(f"{name} takes parameters, not a module: write {name}(model.parameters(), ...)")
 
     def add_param_group(self, param_group: Group) -> None:
-        """Add a group: a dict with tensors under ``"params"``, and options that differ from the defaults.
+        """Add a group: a dict with tensors under ``"params"``, and its options that differ from the defaults.
 
         Raises
         ------
         TypeError
-            If a parameter is no tensor.
+            If a parameter is not a tensor.
         ValueError
-            If a parameter is no leaf, or in a group already, or if an option is out of its range.
+            If a parameter is not a leaf, is already in a group, or an option is out of its range.
 
         Examples
         --------
@@ -185,18 +186,20 @@ class Optimizer:
         Parameters
         ----------
         closure
-            Computes the loss again, with gradients, and returns it; most optimizers need none.
+            A function that computes the loss again, with gradients, and returns it. Most optimizers do not
+            need it.
 
         Returns
         -------
-        What `closure` returned, or None.
+        The result of `closure`, or None.
 
         Raises
         ------
         TensorDisposedError
-            If a parameter or the optimizer is disposed; nothing was updated.
+            If a parameter or the optimizer is disposed. No parameter is updated.
         OutOfMemoryError
-            If there is no memory for state, or for a copy of what clones share; nothing was updated.
+            If there is not enough memory for state, or for a copy of memory that clones share. No parameter
+            is updated.
 
         Examples
         --------
@@ -232,38 +235,38 @@ class Optimizer:
             self._formula(numbers, p, g, state)
 
     def _parts(self, group: Group) -> Sequence[tuple[list[Tensor], tuple[str, ...]]]:
-        """Return the parameters of `group` by what their states hold: such parameters, and those names."""
+        """Return the parameters of `group`, grouped by the names in their states."""
         return ((group["params"], self._tensors(group)),)
 
     def _tensors(self, group: Group) -> tuple[str, ...]:  # noqa: ARG002  # subclasses ask it
-        """Return the names of the tensors that the state of each parameter of `group` holds."""
+        """Return the names of the tensors in the state of each parameter of `group`."""
         return ()
 
     def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:
-        """Return what `_formula` asks for, and the compiled rule in the same order.
+        """Return the arguments of `_formula`, which are those of the compiled rule in the same order.
 
-        `steps` are those that the parameter has made so far; without a ``_counter`` it is 0 where some of the
-        tensors in the state are new, and hold zeros, and 1 else.
+        `steps` is the number of earlier steps of the parameter. Without a ``_counter`` it is 0 if some
+        tensors of the state are new, with zeros, and else 1.
         """
         raise NotImplementedError
 
     def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
-        """Write the new values of a parameter to `p`, and those of its state; its gradient `g` stays.
+        """Write the new values of a parameter to `p`, and those of its state. Do not change its gradient `g`.
 
-        For what the compiled rule does not take, and of which it gives the same to the last bit: float16,
-        memory with gaps, memory that several tensors see.
+        It is used where the compiled rule is not: for float16, for memory with gaps, and for memory that
+        several tensors share. It gives the same bits as the compiled rule.
         """
         raise NotImplementedError
 
     def _check_options(self, group: Group) -> None:
-        """Raise a ``ValueError`` when an option is out of its range."""
+        """Raise ``ValueError`` if an option is out of its range."""
         require_within(type(self).__name__, group, self._bounds)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return state and options, with parameters as numbers in the order in which they were given.
+        """Return the state and the options. Parameters are numbers, in their original order.
 
-        Tensors in it are clones: they belong to the current scope, and later steps do not change them. No
-        memory is copied before the next step.
+        Its tensors are clones. They belong to the current scope, and later steps do not change them. Memory
+        is copied at the next step.
 
         Examples
         --------
@@ -291,9 +294,9 @@ class Optimizer:
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take over state and options from what ``state_dict()`` returned; tensors are copied.
+        """Load state and options from a result of ``state_dict()``. Tensors are copied.
 
-        All or nothing: when anything does not fit, the error names it and nothing has changed.
+        If a value does not fit, the error names it, and nothing changes.
 
         Raises
         ------
@@ -339,7 +342,7 @@ class Optimizer:
     def _loaded(
         self, params: dict[Any, Tensor], held: dict[Any, Mapping[str, Any]]
     ) -> Iterator[tuple[Any, dict[str, Any]]]:
-        """Return the state of each parameter's number, its tensors copied."""
+        """Return the state by number of the parameter, with copies of its tensors."""
         for number, values in held.items():
             x = params.get(number)
             if x is None:
@@ -355,7 +358,7 @@ class Optimizer:
             yield number, loaded
 
     def _raise_unless_fits(self, name: str, value: object, x: Tensor, shape: tuple[int, ...]) -> None:
-        """Raise a ``ValueError`` unless `value`, a number or of `shape`, may be in the state of `x`."""
+        """Raise ``ValueError`` unless `value` is a number or has `shape`."""
         if isinstance(value, (Tensor, np.ndarray)) and value.shape not in ((), shape):
             wanted = "" if shape == x.shape else f", for which it is {shape}"
             raise ValueError(
@@ -375,11 +378,11 @@ class Optimizer:
             )
 
     def _new_state(self, group: Group, x: Tensor, name: str) -> Tensor:  # noqa: ARG002  # subclasses ask it
-        """Return the tensor `name` of the state of `x` before its first step: zeros of its shape."""
+        """Return the initial tensor `name` of the state of `x`: zeros."""
         return self._filled_like(x, 0.0)
 
     def _filled_like(self, x: Tensor, value: complex) -> Tensor:
-        """Return a tensor in the shape of `x` that no scope owns, filled with `value`."""
+        """Return a tensor of the shape of `x`, filled with `value`, which no scope owns."""
         array = x._array
         if array is None:
             x._raise_disposed()
@@ -388,7 +391,7 @@ class Optimizer:
         return self._unowned(filled)
 
     def _unowned(self, array: Array) -> Tensor:
-        """Return the tensor over `array`, a part of the state, which no scope owns."""
+        """Return a tensor over `array`, a part of the state, which no scope owns."""
         made = wrap_unowned(array)
         note_made_for(self, made)
         return made
@@ -398,7 +401,7 @@ class Optimizer:
         dispose(*state.values())
 
     def dispose(self) -> None:
-        """Dispose the state, and let go of the parameters, which live on; a second call does nothing.
+        """Dispose the state and release the parameters, which stay alive. A second call does nothing.
 
         Examples
         --------
@@ -448,7 +451,7 @@ def _snapshot(value: Any) -> Any:
 
 
 def _copied(value: Any) -> Any:
-    """Return a copy that no scope owns, of a tensor or an array."""
+    """Return a copy of a tensor or an array, which no scope owns."""
     if isinstance(value, TensorCore):
         value = snapshot(value)
     return wrap_unowned(run_kernel(np.array, value, order="C")) if isinstance(value, np.ndarray) else value

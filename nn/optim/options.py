@@ -1,4 +1,4 @@
-"""What the options of an optimizer must be."""
+"""The bounds of optimizers' options."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 # Docstrings of the options that several optimizers share.
 TEXTS = {
     "params": 'Leaf tensors, or dicts of options with such tensors under ``"params"``.',
-    "lr": "The step size.",
-    "betas": "The decay of the averages of the gradient and of its square: their share that each step keeps.",
-    "eps": "Added to the root of the second average.",
+    "lr": "The learning rate.",
+    "betas": "The decay rates of the averages of the gradient and of its square.",
+    "eps": "Added to the square root of the second average.",
     "weight_decay": "The factor of the parameter that is added to its gradient.",
     "amsgrad": "Divide by the largest second average so far (Reddi et al., 2018).",
     "decoupled_weight_decay": (
@@ -32,14 +32,14 @@ OUT_OF_RANGE = "ValueError\n    If an option is out of its range."
 
 
 class Bound(NamedTuple):
-    """What an option must be: at least `low`, and below `high`, or `high` itself where that is included."""
+    """Bounds of an option: at least `low`, and below `high`, or at most `high` if it is included."""
 
     low: float = 0.0
     high: float = inf
     includes_high: bool = False
 
     def holds(self, value: object) -> bool:
-        """Tell whether `value` is a number within the bounds."""
+        """Return whether `value` is a number within the bounds."""
         if not isinstance(value, (int, float)):
             return False
         return self.low <= value < self.high or (self.includes_high and value == self.high)
@@ -56,12 +56,12 @@ SHARE = Bound(0.0, 1.0)
 
 
 def bounds(*at_least_0: str, **others: Bound) -> dict[str, Bound]:
-    """Return what the options of these names must be."""
+    """Return the bounds of the options with these names."""
     return {**dict.fromkeys(at_least_0, Bound()), **others}
 
 
 def require_within(name: str, group: dict[str, Any], bounds: Mapping[str, Bound]) -> None:
-    """Raise a ``ValueError`` that names the first option of `group` that is out of its bounds."""
+    """Raise ``ValueError`` for the first option of `group` that is out of its bounds."""
     rate = group.get("lr")
     if isinstance(rate, Tensor) and rate.numel() == 1:
         # A learning rate may be a tensor of one element.
@@ -75,7 +75,7 @@ def require_within(name: str, group: dict[str, Any], bounds: Mapping[str, Bound]
 
 
 def require_real(name: str, params: list[Tensor]) -> None:
-    """Raise a ``ValueError`` that names the first of `params` that is complex."""
+    """Raise ``ValueError`` for the first complex parameter."""
     for i, x in enumerate(params):
         if x.dtype.kind == "c":
             raise ValueError(

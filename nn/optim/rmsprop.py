@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 class RMSprop(Optimizer):
-    """Steps scaled by a running average of the squared gradient (Tieleman and Hinton, 2012).
+    """RMSprop: scales steps by a running average of the squared gradient (Tieleman and Hinton, 2012).
 
     Parameters
     ----------
     alpha
-        How much of the average stays at each step.
+        The decay rate of the average.
     eps
-        Added to the root of the average.
+        Added to the square root of the average.
     momentum
-        The share of the last step that goes into the next.
+        The weight of the last step in the next one.
     centered
         Scale by an estimate of the variance (Graves, 2013).
 

@@ -20,11 +20,11 @@ class SGD(Optimizer):
     Parameters
     ----------
     momentum
-        The share of the last step that goes into the next.
+        The weight of the last step in the next one.
     dampening
-        The share of the gradient that does not go into the momentum.
+        The fraction of the gradient that is left out of the momentum.
     nesterov
-        Look ahead along the momentum; needs `momentum` and no `dampening`.
+        Use Nesterov momentum, which needs `momentum` and no `dampening`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Step sizes that change as training goes on: PyTorch's ``torch.optim.lr_scheduler``."""
+"""Learning rate schedulers: PyTorch's ``torch.optim.lr_scheduler``."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Schedulers made of others: one after the other, or all together."""
+"""Schedulers composed of others: in sequence, or chained."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class _Combined(LRScheduler):
     _schedulers: Sequence[LRScheduler]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what the scheduler and its parts know, but for the optimizer and for functions."""
+        """Return the state of the scheduler and its parts, without the optimizer and functions."""
         return {**super().state_dict(), "_schedulers": [part.state_dict() for part in self._schedulers]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what ``state_dict()`` returned. The step sizes themselves are in the optimizer's."""
+        """Load a state from ``state_dict()``. The learning rates are in the optimizer's state."""
         state = dict(state_dict)
         parts = list(zip(self._schedulers, state.pop("_schedulers"), strict=True))
         super().load_state_dict(state)
@@ -49,23 +49,23 @@ def _require_parts(name: str, parts: Sequence[LRScheduler], optimizer: Optimizer
 
 
 class SequentialLR(_Combined):
-    """Lets one scheduler after the other set the step sizes.
+    """Runs several schedulers in sequence.
 
     Parameters
     ----------
     optimizer
-        Whose step sizes are set.
+        The optimizer whose learning rates are set.
     schedulers
-        At least one, all of `optimizer`.
+        At least one scheduler, all of `optimizer`.
     milestones
-        The epochs at which the second, the third and so on begin, each with its own epoch 0.
+        The epochs at which the second and later schedulers start, each with its own epoch 0.
     last_epoch
-        The number of the last epoch that is done; -1 to begin.
+        The number of the last completed epoch; -1 to start.
 
     Raises
     ------
     ValueError
-        If the numbers of schedulers and milestones do not fit, or a scheduler is of another optimizer.
+        If the numbers of schedulers and milestones do not fit, or a scheduler has another optimizer.
 
     Examples
     --------
@@ -99,7 +99,8 @@ class SequentialLR(_Combined):
         self._schedulers = schedulers
         self._milestones = milestones
         self.last_epoch = last_epoch + 1
-        # Each part has set the step sizes of its epoch 0: the first does so again, on what they were before.
+        # Each part has set the learning rates of its epoch 0. Restore the initial ones, and let the first part
+        # set them again.
         for group in optimizer.param_groups:
             group["lr"] = group["initial_lr"]
         self._undo_first_steps()
@@ -123,12 +124,12 @@ class SequentialLR(_Combined):
         self._last_lr = self._schedulers[0].get_last_lr()
 
     def step(self, epoch: float | None = None) -> None:
-        """Go on to the next epoch, and set the step sizes.
+        """Advance to the next epoch, and set the learning rates.
 
         Raises
         ------
         TypeError
-            If `epoch` is passed: of a sequence, epochs follow each other.
+            If `epoch` is passed: a sequence only supports consecutive epochs.
         """
         _require_no_epoch(self, epoch)
         self.last_epoch += 1
@@ -142,19 +143,19 @@ class SequentialLR(_Combined):
 
 
 class ChainedScheduler(_Combined):
-    """Lets several schedulers change the step sizes together, each those that the one before has set.
+    """Chains schedulers: each changes the learning rates that the previous one has set.
 
     Parameters
     ----------
     schedulers
-        At least one, all of one optimizer.
+        At least one scheduler, all of the same optimizer.
     optimizer
-        Theirs; it need not be passed.
+        Their optimizer, which may be omitted.
 
     Raises
     ------
     ValueError
-        If there are no schedulers, or one is of another optimizer.
+        If the list is empty, or a scheduler has another optimizer.
 
     Examples
     --------
@@ -183,12 +184,12 @@ class ChainedScheduler(_Combined):
         self._last_lr = self._current()
 
     def step(self, epoch: float | None = None) -> None:
-        """Go on to the next epoch, and set the step sizes.
+        """Advance to the next epoch, and set the learning rates.
 
         Raises
         ------
         TypeError
-            If `epoch` is passed: each scheduler has its own.
+            If `epoch` is passed: each scheduler counts its own epochs.
         """
         _require_no_epoch(self, epoch)
         for part in self._schedulers:

@@ -1,4 +1,4 @@
-"""Step sizes along a cosine."""
+"""Cosine annealing of learning rates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Takes step sizes down to `eta_min` along half a cosine of `T_max` epochs (Loshchilov and Hutter, 2017).
+    """Decreases learning rates to `eta_min` along half a cosine (Loshchilov and Hutter, 2017).
+
+    It takes `T_max` epochs.
 
     Examples
     --------
@@ -38,7 +40,7 @@ class CosineAnnealingLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """Return the step sizes of the groups in epoch ``last_epoch``."""
+        """Return the learning rates of the groups in epoch ``last_epoch``."""
         if self._is_initial:
             return self._current()
         if (
@@ -61,20 +63,20 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Takes step sizes down along half a cosine again and again (SGDR: Loshchilov and Hutter, 2017).
+    """Decreases learning rates along half a cosine, with restarts (SGDR: Loshchilov and Hutter, 2017).
 
     Parameters
     ----------
     optimizer
-        Whose step sizes are set.
+        The optimizer whose learning rates are set.
     T_0
-        The epochs of the first descent.
+        The number of epochs before the first restart.
     T_mult
-        By how much each descent is longer than the one before.
+        The factor by which each period is longer than the previous one.
     eta_min
-        Where each descent would end.
+        The learning rate at the end of each period.
     last_epoch
-        The number of the last epoch that is done; -1 to begin.
+        The number of the last completed epoch; -1 to start.
 
     Examples
     --------
@@ -110,12 +112,12 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """Return the step sizes of the groups at the place of the descent that is reached."""
+        """Return the learning rates of the groups at the current position in the period."""
         height = 1 + math.cos(math.pi * self.T_cur / self.T_i)
         return [self.eta_min + (first - self.eta_min) * height / 2 for first in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:
-        """Go on to the next epoch, or to `epoch`, which may be a fraction: ``step(epoch + i / count)``."""
+        """Advance to the next epoch, or to `epoch`, which may be a fraction: ``step(epoch + i / count)``."""
         if epoch is None and self.last_epoch < 0:
             epoch = 0
         if epoch is None:
@@ -134,7 +136,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self._set(self.get_lr())
 
     def _seek(self, epoch: float) -> None:
-        """Set the descent that `epoch` is in, and the place in it."""
+        """Set the period of `epoch`, and the position in it."""
         if self.T_mult == 1:
             self.T_i, self.T_cur = self.T_0, epoch % self.T_0
             return

@@ -1,4 +1,4 @@
-"""Step sizes that rise and fall, and a momentum that goes the other way."""
+"""Cyclical learning rates, with a momentum that changes in the opposite direction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Cycles(LRScheduler):
-    """What sets the momentum of an optimizer too: the first of ``betas``, where it has such."""
+    """Base class of schedulers that also set the momentum, or the first of ``betas``."""
 
     cycle_momentum: bool
     use_beta1: bool
@@ -29,7 +29,7 @@ class _Cycles(LRScheduler):
     def _begin_momenta(
         self, optimizer: Optimizer, lowest: float | list[float], highest: float | list[float], last_epoch: int
     ) -> tuple[list[float], list[float]]:
-        """Set the highest momentum, and return the lowest and the highest of each group."""
+        """Set the highest momentum, and return the lowest and the highest momentum of each group."""
         name = type(self).__name__
         if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
             raise ValueError(
@@ -53,33 +53,34 @@ class _Cycles(LRScheduler):
 
 
 class CyclicLR(_Cycles):
-    """Takes step sizes from `base_lr` up to `max_lr` and back, again and again (Smith, 2017).
+    """Cycles learning rates from `base_lr` to `max_lr` and back (Smith, 2017).
 
     Parameters
     ----------
     optimizer
-        Whose step sizes are set.
+        The optimizer whose learning rates are set.
     base_lr, max_lr
-        The lowest and the highest step size; one for all groups, or a list of one for each.
+        The lowest and the highest learning rate: numbers, or lists with one for each group.
     step_size_up
-        The steps of a rise.
+        The number of steps of the increasing half.
     step_size_down
-        The steps of a fall; `step_size_up` by default.
+        The number of steps of the decreasing half; by default `step_size_up`.
     mode
-        ``"triangular"``; ``"triangular2"``, where each cycle is half as high as the one before; or
-        ``"exp_range"``, where the height is multiplied by `gamma` at each step.
+        ``"triangular"``; ``"triangular2"``, which halves the amplitude after each cycle; or ``"exp_range"``,
+        which multiplies the amplitude by `gamma` at each step.
     gamma
         The factor of ``"exp_range"``.
     scale_fn
-        A function of your own instead of `mode`: what the height is multiplied by.
+        A function that returns the factor of the amplitude, instead of `mode`.
     scale_mode
-        ``"cycle"``, if `scale_fn` takes the number of the cycle; ``"iterations"``, if that of the step.
+        The argument of `scale_fn`: ``"cycle"`` for the number of the cycle, ``"iterations"`` for that of the
+        step.
     cycle_momentum
-        Take the momentum down when step sizes rise.
+        Decrease the momentum while learning rates increase.
     base_momentum, max_momentum
         The lowest and the highest momentum.
     last_epoch
-        The number of the last step that is done; -1 to begin.
+        The number of the last completed step; -1 to start.
 
     Raises
     ------
@@ -146,7 +147,7 @@ class CyclicLR(_Cycles):
         self.base_lrs = lows
 
     def scale_fn(self, x: float) -> float:
-        """Return what the height of the cycle is multiplied by, in cycle or step `x`."""
+        """Return the factor of the amplitude in cycle or step `x`."""
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
         if self.mode == "triangular":
@@ -154,7 +155,7 @@ class CyclicLR(_Cycles):
         return float(1 / 2.0 ** (x - 1) if self.mode == "triangular2" else self.gamma**x)
 
     def get_lr(self) -> list[float]:
-        """Return the step sizes of the groups, and set their momenta."""
+        """Return the learning rates of the groups, and set their momenta."""
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         place = 1.0 + self.last_epoch / self.total_size - cycle
         is_rising = place <= self.step_ratio
@@ -168,13 +169,13 @@ class CyclicLR(_Cycles):
         return [low + (high - low) * height * scale for low, high in rates]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what the scheduler knows; of a function that is an object its attributes, of others None."""
+        """Return the state of the scheduler, with the attributes of a callable object."""
         function = self._scale_fn_custom
         held = None if function is None else state_of_function(function)
         return {**super().state_dict(), "_scale_fn_custom": held}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what ``state_dict()`` returned; the function stays, with the attributes in it."""
+        """Load a state from ``state_dict()``. A callable object gets its attributes."""
         state = dict(state_dict)
         held = state.pop("_scale_fn_custom")
         if held is not None:
@@ -183,39 +184,40 @@ class CyclicLR(_Cycles):
 
 
 class OneCycleLR(_Cycles):
-    """Takes step sizes up to `max_lr` and down to almost nothing, once for all of training (Smith, 2018).
+    """Increases learning rates to `max_lr` and decreases them to almost 0, in one cycle (Smith, 2018).
 
     Parameters
     ----------
     optimizer
-        Whose step sizes are set.
+        The optimizer whose learning rates are set.
     max_lr
-        The highest step size; one for all groups, or a list of one for each.
+        The highest learning rate: a number, or a list with one for each group.
     total_steps
-        The number of steps; or, where it is None, `epochs` times `steps_per_epoch`.
+        The number of steps; for None `epochs` times `steps_per_epoch`.
     epochs, steps_per_epoch
         Their number.
     pct_start
-        The share of the steps, from 0 to 1, in which step sizes rise.
+        The fraction of the steps, from 0 to 1, in which learning rates increase.
     anneal_strategy
-        Whether they follow a cosine, ``"cos"``, or a line, ``"linear"``.
+        ``"cos"`` for cosine annealing, ``"linear"`` for linear annealing.
     cycle_momentum
-        Take the momentum down when step sizes rise.
+        Decrease the momentum while learning rates increase.
     base_momentum, max_momentum
         The lowest and the highest momentum.
     div_factor
-        `max_lr` divided by the first step size.
+        `max_lr` divided by the first learning rate.
     final_div_factor
-        The first step size divided by the last.
+        The first learning rate divided by the last one.
     three_phase
-        Fall as long as they rise, and only then go down to the last one.
+        Decrease to the first learning rate in as many steps as the increase takes, and then to the last one.
     last_epoch
-        The number of the last step that is done; -1 to begin.
+        The number of the last completed step; -1 to start.
 
     Raises
     ------
     ValueError
-        If the number of steps is not given, or an option is out of its range; by ``step``, after the last.
+        If the number of steps is not given, or an option is out of its range. ``step`` raises it after the
+        last step.
 
     Examples
     --------
@@ -278,7 +280,7 @@ class OneCycleLR(_Cycles):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """Return the step sizes of the groups, and set their momenta."""
+        """Return the learning rates of the groups, and set their momenta."""
         if self.last_epoch > self.total_steps:
             raise ValueError(
                 f"OneCycleLR is made for {self.total_steps} steps, and this is number {self.last_epoch}: "
@@ -306,7 +308,7 @@ class OneCycleLR(_Cycles):
 
 
 def _phases(share: float, total: int, is_threefold: bool) -> list[dict[str, Any]]:
-    """Return what leads from where to where, and at which step it is there."""
+    """Return the phases: the names of the start and end values, and the last step of each."""
 
     def phase(
         end: float, start_lr: str, end_lr: str, start_momentum: str, end_momentum: str

@@ -1,4 +1,4 @@
-"""Step sizes that fall, or grow, by a factor of the epoch."""
+"""Schedulers that multiply learning rates by a factor that depends on the epoch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class StepLR(LRScheduler):
-    """Multiplies step sizes by `gamma` after every `step_size` epochs.
+    """Multiplies learning rates by `gamma` after every `step_size` epochs.
 
     Examples
     --------
@@ -40,7 +40,7 @@ class StepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """Return the step sizes of the groups in epoch ``last_epoch``."""
+        """Return the learning rates of the groups in epoch ``last_epoch``."""
         falls = self.last_epoch > 0 and self.last_epoch % self.step_size == 0
         return self._scaled(self.gamma) if falls else self._current()
 
@@ -50,7 +50,7 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Multiplies step sizes by `gamma` at each of the epochs `milestones`; twice, if it is named twice.
+    """Multiplies learning rates by `gamma` at each of the epochs `milestones`, twice for a repeated one.
 
     Examples
     --------
@@ -73,7 +73,7 @@ class MultiStepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """Return the step sizes of the groups in epoch ``last_epoch``."""
+        """Return the learning rates of the groups in epoch ``last_epoch``."""
         if self.last_epoch not in self.milestones:
             return self._current()
         return self._scaled(self.gamma ** self.milestones[self.last_epoch])
@@ -84,7 +84,7 @@ class MultiStepLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """Multiplies step sizes by `gamma` after every epoch.
+    """Multiplies learning rates by `gamma` after every epoch.
 
     Examples
     --------
@@ -101,7 +101,7 @@ class ExponentialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """Return the step sizes of the groups in epoch ``last_epoch``."""
+        """Return the learning rates of the groups in epoch ``last_epoch``."""
         return self._current() if self._is_initial else self._scaled(self.gamma)
 
     def _get_closed_form_lr(self) -> list[float]:
@@ -109,7 +109,7 @@ class ExponentialLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """Multiplies step sizes by `factor` for the first `total_iters` epochs.
+    """Multiplies learning rates by `factor` for the first `total_iters` epochs.
 
     Examples
     --------
@@ -133,7 +133,7 @@ class ConstantLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """Return the step sizes of the groups in epoch ``last_epoch``."""
+        """Return the learning rates of the groups in epoch ``last_epoch``."""
         if self.last_epoch == 0:
             return self._scaled(self.factor)
         if self.last_epoch == self.total_iters:
@@ -146,7 +146,7 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """Multiplies step sizes by a factor that goes along a line for `total_iters` epochs, and then stays.
+    """Multiplies learning rates by a factor that changes linearly for `total_iters` epochs.
 
     Examples
     --------
@@ -177,7 +177,7 @@ class LinearLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """Return the step sizes of the groups in epoch ``last_epoch``."""
+        """Return the learning rates of the groups in epoch ``last_epoch``."""
         if self.last_epoch == 0:
             return self._scaled(self.start_factor)
         if self._is_initial or self.last_epoch > self.total_iters:
@@ -192,7 +192,7 @@ class LinearLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """Takes step sizes down to 0 in `total_iters` epochs, by the share that is left, to the `power`.
+    """Decreases learning rates to 0 in `total_iters` epochs, by a polynomial of degree `power`.
 
     Examples
     --------
@@ -213,7 +213,7 @@ class PolynomialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """Return the step sizes of the groups in epoch ``last_epoch``."""
+        """Return the learning rates of the groups in epoch ``last_epoch``."""
         if self._is_initial or self.last_epoch > self.total_iters:
             return self._current()
         left, left_before = (

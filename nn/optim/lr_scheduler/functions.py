@@ -1,4 +1,4 @@
-"""Schedules that the user writes as functions of the epoch."""
+"""Schedulers with a user-defined function of the epoch."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class _ByFunction(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what the scheduler knows; of functions that are objects their attributes, of others None."""
+        """Return the state of the scheduler, with the attributes of callable objects."""
         return {**super().state_dict(), "lr_lambdas": [state_of_function(f) for f in self.lr_lambdas]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what ``state_dict()`` returned; the functions stay, with the attributes in it."""
+        """Load a state from ``state_dict()``. Callable objects get their attributes."""
         state = dict(state_dict)
         for function, held in zip(self.lr_lambdas, state.pop("lr_lambdas"), strict=True):
             if held is not None:
@@ -50,7 +50,7 @@ class _ByFunction(LRScheduler):
 
 
 class LambdaLR(_ByFunction):
-    """Multiplies the first step sizes by what `lr_lambda` returns for the epoch.
+    """Multiplies the initial learning rates by ``lr_lambda(epoch)``.
 
     Examples
     --------
@@ -63,13 +63,13 @@ class LambdaLR(_ByFunction):
     """
 
     def get_lr(self) -> list[float]:
-        """Return the step sizes of the groups in epoch ``last_epoch``."""
+        """Return the learning rates of the groups in epoch ``last_epoch``."""
         pairs = zip(self.lr_lambdas, self.base_lrs, strict=True)
         return [first * function(self.last_epoch) for function, first in pairs]
 
 
 class MultiplicativeLR(_ByFunction):
-    """Multiplies step sizes, in each epoch again, by what `lr_lambda` returns for it.
+    """Multiplies the learning rates of the previous epoch by ``lr_lambda(epoch)``.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class MultiplicativeLR(_ByFunction):
     """
 
     def get_lr(self) -> list[float]:
-        """Return the step sizes of the groups in epoch ``last_epoch``."""
+        """Return the learning rates of the groups in epoch ``last_epoch``."""
         if self._is_initial:
             return self._current()
         pairs = zip(self.lr_lambdas, self._current(), strict=True)

@@ -1,4 +1,4 @@
-"""Step sizes that fall when training no longer gets on."""
+"""Reduce learning rates when a metric stops improving."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ if TYPE_CHECKING:
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Multiplies step sizes by `factor` when a figure has not become better for more than `patience` epochs.
+    """Multiplies learning rates by `factor` when a metric has not improved for more than `patience` epochs.
 
     Parameters
     ----------
     optimizer
-        Whose step sizes are set.
+        The optimizer whose learning rates are set.
     mode
-        ``"min"`` where less is better, as of a loss; ``"max"`` where more is.
+        ``"min"`` if a lower metric is better, such as a loss, else ``"max"``.
     factor
-        What step sizes are multiplied by, below 1.
+        The factor of the learning rates, below 1.
     patience
-        How many epochs without a better figure are let pass.
+        The number of epochs without improvement to wait.
     threshold
-        By how much a figure must be better to count.
+        The least improvement that counts.
     threshold_mode
-        ``"rel"``: `threshold` is a share of the best figure; ``"abs"``: it is a difference.
+        ``"rel"`` for a `threshold` relative to the best metric, ``"abs"`` for a difference.
     cooldown
-        How many epochs after each change are not looked at.
+        The number of epochs to ignore after each change.
     min_lr
-        What step sizes do not fall below; one for all groups, or a list of one for each.
+        The lower bound of learning rates: a number, or a list with one for each group.
     eps
-        A change that is smaller is not made.
+        The least change of a learning rate; smaller changes are ignored.
 
     Raises
     ------
@@ -66,9 +66,7 @@ class ReduceLROnPlateau(LRScheduler):
         name = "ReduceLROnPlateau"
         require_optimizer(name, optimizer)
         if factor >= 1.0:
-            raise ValueError(
-                f"{name}: factor is what step sizes are multiplied by, below 1, not {shown(factor)}"
-            )
+            raise ValueError(f"{name}: factor must be below 1, not {shown(factor)}")
         if mode not in ("min", "max"):
             raise ValueError(f"{name}: mode is 'min' or 'max', not {shown(mode)}")
         if threshold_mode not in ("rel", "abs"):
@@ -90,7 +88,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     # Without a metric do nothing.
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
-        """Go on to the next epoch, or to `epoch`, with the figure `metrics`: a number or a tensor of one."""
+        """Advance to the next epoch, or to `epoch`, with `metrics`: a number or a tensor of one element."""
         figure = float(metrics)
         self.last_epoch: int = self.last_epoch + 1 if epoch is None else epoch
         if self.is_better(figure, self.best):
@@ -115,11 +113,11 @@ class ReduceLROnPlateau(LRScheduler):
 
     @property
     def in_cooldown(self) -> bool:
-        """Whether the last change is so recent that figures are not looked at."""
+        """Whether metrics are ignored, because the last change was recent."""
         return self.cooldown_counter > 0
 
     def is_better(self, a: float, best: float) -> bool:
-        """Tell whether the figure `a` is better than `best` by more than the threshold."""
+        """Return whether the metric `a` is better than `best` by more than the threshold."""
         sign = 1 if self.mode == "max" else -1
         least = (
             best * (1 + sign * self.threshold)

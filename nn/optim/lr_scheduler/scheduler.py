@@ -1,4 +1,4 @@
-"""What all schedulers share: the count of epochs, and the step sizes that follow from it."""
+"""The base class of schedulers."""
 
 from __future__ import annotations
 
@@ -13,32 +13,33 @@ if TYPE_CHECKING:
 
 
 class LRScheduler:
-    """Base of all schedulers. Derive, and define ``get_lr``.
+    """Base class of all schedulers. Subclasses define ``get_lr``.
 
-    Schedulers change the step sizes that they find, so that several may act on one optimizer, each by its own
-    factor. Which epoch it is, is counted by calls of ``step``; an "epoch" may as well be a batch.
+    A scheduler changes the current learning rates, so several may act on one optimizer, each with its own
+    factor. Calls of ``step`` count epochs. An "epoch" may also be a batch.
 
     Parameters
     ----------
     optimizer
-        Whose step sizes are set. What they are now is kept in its groups as ``"initial_lr"``.
+        The optimizer whose learning rates are set. The initial ones are stored in its groups as
+        ``"initial_lr"``.
     last_epoch
-        The number of the last epoch that is done, to go on with an optimizer whose state was loaded; -1 to
-        begin.
+        The number of the last completed epoch, to continue with an optimizer whose state was loaded; -1 to
+        start.
 
     Attributes
     ----------
     base_lrs
-        The step sizes of the groups at first.
+        The initial learning rates of the groups.
     last_epoch
-        The number of the epoch whose step sizes are set.
+        The number of the epoch whose learning rates are set.
 
     Raises
     ------
     TypeError
-        If `optimizer` is none.
+        If `optimizer` is not an optimizer.
     KeyError
-        If a group has no ``"initial_lr"``, and `last_epoch` says that there were epochs.
+        If a group has no ``"initial_lr"`` and `last_epoch` is not -1.
 
     Examples
     --------
@@ -81,14 +82,14 @@ class LRScheduler:
             self._is_initial = False
 
     def get_lr(self) -> list[float]:
-        """Return the step sizes of the groups in epoch ``last_epoch``; called by ``step``."""
+        """Return the learning rates of the groups in epoch ``last_epoch``. ``step`` calls it."""
         raise NotImplementedError
 
     # The learning rates from the epoch alone, for an epoch that is not the next one.
     _get_closed_form_lr: Callable[[], list[float]] | None = None
 
     def step(self, epoch: float | None = None) -> None:
-        """Go on to the next epoch, or to `epoch`, and set the step sizes; after the optimizer's own step."""
+        """Advance to the next epoch, or to `epoch`, and set the learning rates."""
         self._step_count += 1
         self._update_lr(epoch)
 
@@ -109,23 +110,23 @@ class LRScheduler:
         self._last_lr = self._current()
 
     def _current(self) -> list[float]:
-        """Return the step size that each group has now."""
+        """Return the current learning rate of each group."""
         return [group["lr"] for group in self.optimizer.param_groups]
 
     def _scaled(self, factor: float) -> list[float]:
-        """Return the step sizes of now, times `factor`."""
+        """Return the current learning rates times `factor`."""
         return [rate * factor for rate in self._current()]
 
     def get_last_lr(self) -> list[float]:
-        """Return the step size of each group, as the last call of ``step`` set it."""
+        """Return the learning rate of each group, as the last call of ``step`` set it."""
         return self._last_lr
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what the scheduler knows, but for the optimizer and for functions."""
+        """Return the state of the scheduler, without the optimizer and functions."""
         return {key: value for key, value in vars(self).items() if key != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what ``state_dict()`` returned. The step sizes themselves are in the optimizer's."""
+        """Load a state from ``state_dict()``. The learning rates are in the optimizer's state."""
         vars(self).update(state_dict)
 
 
@@ -155,5 +156,5 @@ def one_for_each_group(name: str, option: str, optimizer: Optimizer, given: Any)
 
 
 def state_of_function(function: object) -> dict[str, Any] | None:
-    """Return the attributes of an object that is called; a plain function has none to keep."""
+    """Return the attributes of a callable object, or None for a plain function."""
     return None if isinstance(function, FunctionType) else dict(getattr(function, "__dict__", {}))

@@ -1,1 +1,1 @@
-"""Optimizers that no known program uses: they complete PyTorch's names."""
+"""Rarely used optimizers of PyTorch."""

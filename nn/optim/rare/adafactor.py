@@ -25,28 +25,27 @@ if TYPE_CHECKING:
 
 
 class Adafactor(Optimizer):
-    """Adam's step with second moments of rows and columns only (Shazeer and Stern, 2018), in PyTorch's form.
+    """Adafactor: Adam with second moments of rows and columns only (Shazeer and Stern, 2018), as in PyTorch.
 
-    Of a matrix with n rows and m columns it remembers n + m numbers; of a parameter with more dimensions,
-    those of each matrix of its last two; of a vector, one for each element. Steps are relative to the size of
-    the parameter, and no larger than `d` allows.
+    For a matrix with n rows and m columns the state has n + m numbers. With more dimensions, it has these for
+    each matrix of the last two. For a vector it has one number for each element. Steps are relative to the
+    root mean square of the parameter, and `d` limits them.
 
     Parameters
     ----------
     params
-        Leaf tensors, or dicts of options with such tensors under ``"params"``. Real ones only.
+        Leaf tensors, or dicts of options with such tensors under ``"params"``. They must be real.
     lr
-        The largest relative step: 1 over the root of the number of steps, once that is smaller; infinity for
-        that alone.
+        The upper bound of the relative step, which is 1 / sqrt(number of steps).
     beta2_decay
-        The mean of squared gradients takes in the number of steps to this power, at most 0, of the new ones.
+        The weight of a new squared gradient is the number of steps to this power, which is at most 0.
     eps
-        Below which roots of second moments do not go (None: the spacing of numbers at 1), and how large a
-        parameter is taken to be at least.
+        The lower bounds of the roots of second moments (None: the machine epsilon), and of the root mean
+        square of a parameter.
     d
-        How large the root mean square of an update may be; at least 1, and infinity for any size.
+        The upper bound of the root mean square of an update, at least 1; infinity for no bound.
     weight_decay
-        The factor of the parameter that each step subtracts, times `lr`.
+        Each step subtracts ``lr * weight_decay`` times the parameter.
 
     Raises
     ------
@@ -148,7 +147,10 @@ class Adafactor(Optimizer):
 
 
 def _factored(keys: list[Key], g: Array, state: list[Array], share: float, floor: float) -> Variance:
-    """Take the squares of `g` into means over rows and columns; the variance is their product, by mean."""
+    """Update the means over rows and columns with the squares of `g`, and return the variance.
+
+    The variance is the product of both means, divided by the mean of all.
+    """
     sums = [np.zeros(held.shape, np.result_type(held, np.float32)) for held in state]
     for key in keys:
         squares = _squares(g[key])
@@ -167,7 +169,7 @@ def _factored(keys: list[Key], g: Array, state: list[Array], share: float, floor
 
 
 def _whole(g: Array, state: list[Array], share: float) -> Variance:
-    """Take the squares of `g` into their mean, element by element."""
+    """Update the elementwise mean with the squares of `g`."""
     (held,) = state
     for key in chunk_keys(g.shape):
         held[key] += (g[key] * g[key] - held[key]) * share

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class Adamax(Optimizer):
-    """Adam that scales by the largest gradient, which fades, instead of an average (Kingma and Ba, 2015).
+    """Adamax: Adam with the infinity norm of gradients instead of the second moment (Kingma and Ba, 2015).
 
     Parameters
     ----------
     betas
-        How much of the average of the gradient, and of its largest size, stays at each step.
+        The decay rates of the average of the gradient, and of its infinity norm.
     eps
-        Added to the size of each gradient.
+        Added to the absolute value of each gradient.
 
     Examples
     --------

@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 
 class ASGD(Optimizer):
-    """Gradient descent that also averages the parameters it passes (Polyak and Juditsky, 1992).
+    """Averaged stochastic gradient descent (Polyak and Juditsky, 1992).
 
-    The average is ``optimizer.state[parameter]["ax"]``: the parameter itself until `t0` steps are made.
+    The average is ``optimizer.state[parameter]["ax"]``. It is the parameter itself in the first `t0` steps.
 
     Parameters
     ----------
     lr
-        The step size of the first step.
+        The learning rate of the first step.
     lambd
-        How much each step shrinks the parameter, times the step size; also how fast the step size falls.
+        The factor of weight decay, and of the decrease of the learning rate.
     alpha
-        The step size is divided by (1 + `lambd` times `lr` times the number of steps made) to this power.
+        The learning rate is divided by ``(1 + lambd * lr * steps) ** alpha``.
     t0
-        After how many steps the averaging starts.
+        The number of steps before the averaging starts.
 
     Examples
     --------

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 class Lion(Optimizer):
-    """Steps along the sign of the momentum, all of one size (Chen et al., 2023).
+    """Lion: steps of equal size along the sign of the momentum (Chen et al., 2023).
 
     Parameters
     ----------
     lr
-        The step size, some 3 to 10 times smaller than for ``AdamW``.
+        The learning rate, usually 3 to 10 times smaller than for ``AdamW``.
     betas
-        How much of the momentum goes into the step, and how much of it stays for the next.
+        The weight of the momentum in the step, and the decay rate of the momentum.
     weight_decay
-        The factor of the parameter that each step subtracts, times `lr`.
+        Each step subtracts ``lr * weight_decay`` times the parameter.
 
     Examples
     --------

@@ -21,37 +21,37 @@ _RATES = (None, "original", "match_rms_adamw")
 
 
 class Muon(Optimizer):
-    """Steps along the momentum made orthogonal: all of its singular values are about 1 (Jordan et al., 2024).
+    """Muon: steps along the orthogonalized momentum, whose singular values are about 1 (Jordan et al., 2024).
 
-    For the matrices of hidden layers; other parameters (biases, embeddings) go to another optimizer. The
-    momentum is made orthogonal by iterations of Newton and Schulz, whose intermediate results are rounded to
-    bfloat16, as PyTorch's are: of large matrices, sums in another order make steps differ in the third digit.
+    It is for the matrices of hidden layers. Use another optimizer for other parameters (biases, embeddings).
+    Newton-Schulz iterations orthogonalize the momentum. Their intermediate results are rounded to bfloat16,
+    as in PyTorch. For large matrices, another order of sums changes the third digit of steps.
 
     Parameters
     ----------
     params
         Leaf tensors of two dimensions, or dicts of options with such tensors under ``"params"``.
     weight_decay
-        The factor of the parameter that each step subtracts, times `lr`.
+        Each step subtracts ``lr * weight_decay`` times the parameter.
     momentum
-        What stays of the mean of gradients at each step.
+        The decay rate of the mean of gradients.
     nesterov
-        Step along the mean of the gradient and the momentum, by the same shares.
+        Use Nesterov momentum.
     ns_coefficients
-        The factors a, b and c of an iteration: X becomes aX + (bA + cAA)X, where A is X times X transposed.
+        The factors a, b and c of an iteration: X becomes ``a X + (b A + c A A) X`` with ``A = X X.T``.
     eps
-        The least norm that a matrix is divided by before the first iteration.
+        The lower bound of the norm by which a matrix is divided before the first iteration.
     ns_steps
         The number of iterations, below 100.
     adjust_lr_fn
-        What the step size of a matrix with n rows and m columns is multiplied by: the root of n / m, at least
-        1 (``"original"``, None), or 0.2 times the root of the larger of both (``"match_rms_adamw"``, Liu et
-        al., 2025: steps as large as those of ``AdamW``).
+        The factor of the learning rate of a matrix with n rows and m columns: ``max(1, n / m) ** 0.5`` for
+        ``"original"`` and None, ``0.2 * max(n, m) ** 0.5`` for ``"match_rms_adamw"``, with steps as large as
+        those of ``AdamW`` (Liu et al., 2025).
 
     Raises
     ------
     ValueError
-        If an option is out of its range, or a parameter is complex or no matrix.
+        If an option is out of its range, or a parameter is complex or not a matrix.
 
     Examples
     --------
@@ -167,9 +167,9 @@ def _orthogonal(matrix: Array, coefficients: list[float], steps: int, eps: float
 
 
 def _round(array: Array) -> Array:
-    """Round float32 `array` in place to bfloat16, its upper half; ties go to what is even, and nan stays nan.
+    """Round the float32 `array` in place to bfloat16, half to even.
 
-    But for a nan whose bits are all 1, which no operation makes.
+    nan stays nan, except for a nan whose bits are all 1, which no operation returns.
     """
     bits = array.view(np.uint32)
     carry = bits >> np.uint32(16)

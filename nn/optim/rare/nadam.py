@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class NAdam(Averaging):
-    """Adam that looks ahead along its momentum, as Nesterov's does (Dozat, 2016).
+    """NAdam: Adam with Nesterov momentum (Dozat, 2016).
 
     Parameters
     ----------
     momentum_decay
-        How fast the momentum grows to its full share: half of it at first.
+        The rate at which the momentum grows from half of its value to its full value.
 
     Examples
     --------

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class RAdam(Averaging):
-    """Adam whose first steps, when its second average is still uncertain, are smaller (Liu et al., 2020).
+    """RAdam: Adam with smaller first steps, while the second moment is uncertain (Liu et al., 2020).
 
     Examples
     --------
@@ -69,7 +69,7 @@ class RAdam(Averaging):
 
 
 def _rectification(beta2: float, step: int) -> float:
-    """Return what the ratio of the averages is multiplied by; 0 while too few gradients are in the second."""
+    """Return the factor of the ratio of the averages, or 0 if the second has too few gradients."""
     unbiased = 1 - beta2**step
     most = 2 / (1 - beta2) - 1
     length = most - 2 * step * beta2**step / unbiased  # of the moving average, in steps

@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 class Rprop(Optimizer):
-    """Steps of the gradient's sign, each element with a size of its own (Riedmiller and Braun, 1993).
+    """Rprop: steps along the gradient's sign, with a step size for each element (Riedmiller and Braun, 1993).
 
-    A size grows while the sign of its gradient stays, and shrinks when the sign changes; that element then
-    rests for one step. Made for gradients of the whole data, not of batches.
+    A step size grows while the sign of its gradient stays the same. It shrinks when the sign changes; then
+    the element skips one step. It is for gradients over all data, not over batches.
 
     Parameters
     ----------
     lr
-        What all sizes start from.
+        The initial step size of all elements.
     etas
-        By what a size is multiplied: when the sign changes (below 1), and when it stays (above 1).
+        The factors of a step size when the sign changes (below 1), and when it stays the same (above 1).
     step_sizes
-        The smallest and the largest size.
+        The smallest and the largest step size.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Averages of a model along its training: PyTorch's ``torch.optim.swa_utils``."""
+"""Averages of models over training: PyTorch's ``torch.optim.swa_utils``."""
 
 from nn.optim.swa_utils.averaged_model import AveragedModel, update_bn
 from nn.optim.swa_utils.averages import (

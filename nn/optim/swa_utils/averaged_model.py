@@ -1,4 +1,4 @@
-"""A model whose parameters are the average of another's along its training."""
+"""A model whose parameters are averages of another model's parameters over training."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 class AveragedModel(Module):
     """A copy of a model, whose parameters are averages over its updates (Izmailov et al., 2018).
 
-    The first update copies the model's values, later ones take them into the average. The copy shares memory
-    with the model until one of them is written to; `avg_fn` and `multi_avg_fn` are not in the state dict.
+    The first update copies the model's values. Later updates average them. The copy shares memory with the
+    model until one of them is written to. The state dict does not include `avg_fn` and `multi_avg_fn`.
 
     Parameters
     ----------
     model
-        What is averaged; it is copied, not kept.
+        The model to average. It is copied.
     device
         ``"cpu"`` or None.
     avg_fn
-        Called with a parameter of the average, that of the model, and the number of updates so far; returns
-        the new average. The mean by default; ``get_ema_avg_fn()`` for an exponential moving average.
+        A function of the averaged parameter, the model's parameter and the number of updates, which returns
+        the new average. The default is the mean; ``get_ema_avg_fn()`` is the exponential moving average.
     multi_avg_fn
-        The same for lists of parameters, those of one dtype at a time, which it changes in place.
+        The same for lists of parameters of one dtype. It changes the averages in place.
     use_buffers
-        Average buffers, too, such as the running figures of batch norms; else they are copied at each update.
+        Average buffers too, such as running statistics. If false, each update copies them.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class AveragedModel(Module):
     Raises
     ------
     TypeError
-        If `model` is no module.
+        If `model` is not a module.
     ValueError
         If both `avg_fn` and `multi_avg_fn` are given.
 
@@ -93,12 +93,12 @@ class AveragedModel(Module):
 
     @no_grad()
     def update_parameters(self, model: Module) -> None:
-        """Take in the parameters of `model`: of what was copied, or a module around it.
+        """Update the average with the parameters of `model`: the copied model, or a module around it.
 
         Raises
         ------
         ValueError
-            If `model` has other parameters or buffers than the one that was copied. Nothing has changed.
+            If `model` has other parameters or buffers than the copied model. Nothing changes.
         """
         parameters, buffers = self._pairs(model, "parameters"), self._pairs(model, "buffers")
         averaged = [*parameters, *buffers] if self.use_buffers else parameters
@@ -113,7 +113,7 @@ class AveragedModel(Module):
         self.n_averaged.add_(1)
 
     def _pairs(self, model: Module, kind: str) -> list[tuple[Tensor, Tensor]]:
-        """Return parameters or buffers of the average, each with that of `model`, without their histories."""
+        """Return pairs of parameters or buffers of the average and of `model`, without histories."""
         own, others = (list(getattr(module, f"named_{kind}")()) for module in (self.module, model))
         for first, second in zip_longest(own, others):
             if first is None or second is None or not _is_alike(first, second):
@@ -138,7 +138,7 @@ class AveragedModel(Module):
 
 
 def _is_alike(first: tuple[str, Tensor], second: tuple[str, Tensor]) -> bool:
-    """Tell whether two named tensors are of one place, though a module around either lengthens its names."""
+    """Return whether two names belong to the same tensor, ignoring the prefix of an outer module."""
     names = sorted((f".{first[0]}", f".{second[0]}"), key=len)
     return names[1].endswith(names[0]) and first[1].shape == second[1].shape
 
@@ -147,14 +147,14 @@ def _is_alike(first: tuple[str, Tensor], second: tuple[str, Tensor]) -> bool:
 def update_bn(loader: Iterable[Any], model: Module, device: str | None = None) -> None:
     """Compute the running statistics of all batch norms of `model` again, as means over batches of `loader`.
 
-    Those of an average of models are none of its own: its activations are new.
+    An averaged model has new activations, so its running statistics must be computed.
 
     Parameters
     ----------
     loader
-        Batches: tensors, or tuples and lists whose first item is what `model` is called with.
+        Batches: tensors, or tuples and lists whose first item is the input of `model`.
     model
-        In training mode while the batches pass, and after that in the mode that it was in.
+        The model. It is in training mode during the loop. Its mode is restored afterwards.
     device
         ``"cpu"`` or None.
 

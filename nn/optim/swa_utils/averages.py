@@ -1,4 +1,4 @@
-"""How a model's parameters are taken into an average."""
+"""Functions that update an average with a model's parameters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> AvgFn:
     Parameters
     ----------
     decay
-        What stays of the average at each update, from 0 to 1.
+        The decay rate of the average, from 0 to 1.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> MultiAvgFn:
     Parameters
     ----------
     decay
-        What stays of the average at each update, from 0 to 1.
+        The decay rate of the average, from 0 to 1.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> MultiAvgFn:
 
 
 def get_swa_avg_fn() -> AvgFn:
-    """Return the mean of one parameter, all updates alike, for ``AveragedModel(avg_fn=)``.
+    """Return the mean of one parameter over all updates, for ``AveragedModel(avg_fn=)``.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def get_swa_avg_fn() -> AvgFn:
 
 
 def get_swa_multi_avg_fn() -> MultiAvgFn:
-    """Return the mean of lists, all updates alike, in place, for ``AveragedModel(multi_avg_fn=)``.
+    """Return the in-place mean of lists over all updates, for ``AveragedModel(multi_avg_fn=)``.
 
     Examples
     --------

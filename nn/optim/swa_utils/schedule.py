@@ -1,4 +1,4 @@
-"""The step sizes of the time in which a model is averaged."""
+"""The learning rates for averaged models."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ if TYPE_CHECKING:
 
 
 class SWALR(LRScheduler):
-    """Takes step sizes to `swa_lr` in `anneal_epochs`, and leaves them there (Izmailov et al., 2018).
+    """Changes learning rates to `swa_lr` in `anneal_epochs`, and keeps them there (Izmailov et al., 2018).
 
     Parameters
     ----------
     optimizer
-        Whose step sizes are set.
+        The optimizer whose learning rates are set.
     swa_lr
-        Where they end; one for all groups, or a list of one for each. Kept in the groups as ``"swa_lr"``.
+        The final learning rate: a number, or a list with one for each group. The groups store it as
+        ``"swa_lr"``.
     anneal_epochs
-        How many epochs it takes; 0 to be there with the first.
+        The number of epochs of the change; 0 for an immediate change.
     anneal_strategy
-        ``"cos"`` for half a cosine on the way, ``"linear"`` for a line.
+        ``"cos"`` for cosine annealing, ``"linear"`` for linear annealing.
     last_epoch
-        The number of the last epoch that is done; -1 to begin.
+        The number of the last completed epoch; -1 to start.
 
     Raises
     ------
     ValueError
-        If an option is not as said above.
+        If an option is out of its range.
 
     Examples
     --------
@@ -69,7 +70,7 @@ class SWALR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """Return the step sizes of the groups, from those of now: other schedulers may have changed them."""
+        """Return the learning rates of the groups, computed from the current ones."""
         step = self._step_count - 1
         if self.anneal_epochs == 0:
             step = max(1, step)
@@ -83,6 +84,6 @@ class SWALR(LRScheduler):
         return rates
 
     def _way(self, step: int) -> float:
-        """Return the part of the way, from 0 to 1, that is done after `step` steps."""
+        """Return the fraction of the annealing, from 0 to 1, after `step` steps."""
         part = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
         return part if self._anneal_strategy == "linear" else (1 - math.cos(math.pi * part)) / 2
