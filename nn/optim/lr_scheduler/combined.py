@@ -99,8 +99,8 @@ class SequentialLR(_Combined):
         self._schedulers = schedulers
         self._milestones = milestones
         self.last_epoch = last_epoch + 1
-        # Each part has set the learning rates of its epoch 0. Restore the initial ones, and let the first part
-        # set them again.
+        # Each part has set the learning rates of its epoch 0. Restore the initial ones, and let the first
+        # part set them again.
         for group in optimizer.param_groups:
             group["lr"] = group["initial_lr"]
         self._undo_first_steps()
