@@ -11,9 +11,9 @@ from bisect import bisect_left, insort
 from collections import deque
 from dataclasses import dataclass
 from itertools import count
-from threading import Lock
 from typing import TYPE_CHECKING, Final, Self
 
+from scopes.core.guard import Guard
 from scopes.tracking.sizes import format_bytes
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class SpillFile:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder: Final[str] = os.fspath(folder)
-        self._lock = Lock()
+        self._guard = Guard()
         self._process = os.getpid()
         # (offset, serial number, place) of what is in the file, in order. The gaps are free. One call in C
         # puts an entry in or takes it out, so an interrupt finds the list whole.
@@ -213,16 +213,17 @@ class SpillFile:
             spilled.free()
             raise
         spilled._checksum = checksum
-        with self._lock:
-            self._written += view.nbytes
+        self._guard.run(self._count_moved, view.nbytes, 0)
         return spilled
 
     def statistics(self) -> SpillStatistics:
         """Return the current statistics."""
-        with self._lock:
-            self._collect_freed()
-            held = sum(place.size for _, _, place in self._held)
-            return SpillStatistics(self._written, self._read_bytes, held, self._size)
+        return self._guard.run(self._statistics)
+
+    def _statistics(self) -> SpillStatistics:
+        self._collect_freed()
+        held = sum(place.size for _, _, place in self._held)
+        return SpillStatistics(self._written, self._read_bytes, held, self._size)
 
     def close(self) -> None:
         """Remove the file and its contents. A second call does nothing."""
@@ -285,29 +286,35 @@ class SpillFile:
                 "file on another disk",
                 self.folder,
             ) from error
-        with self._lock:
-            self._read_bytes += spilled.nbytes
+        self._guard.run(self._count_moved, 0, spilled.nbytes)
+
+    def _count_moved(self, written: int, read: int) -> None:
+        self._written += written
+        self._read_bytes += read
 
     def _take_space(self, spilled: Spilled) -> int:
-        """Assign `spilled` a place in the file: a gap after the last one, an earlier gap, or the end."""
+        """Assign `spilled` a place in the file, and return its offset."""
         place = _Place(spilled, self._freed.append)
         place.offset, place.serial = 0, next(self._serials)
-        place.size = size = max(-(-spilled.nbytes // _PAGE), 1) * _PAGE
-        with self._lock:
-            self._collect_freed()
-            held = self._held
-            here = bisect_left(held, (self._cursor,))
-            offset = self._gap(here, len(held), size)
-            if offset is None:
-                offset = self._gap(0, here, size)
-            if offset is None:
-                offset = self._end_before(len(held))
-            place.offset = offset
-            insort(held, (offset, place.serial, place))
-            spilled._place = place
-            self._cursor = offset + size
-            if offset + size > self._size:
-                self._grow(offset + size)
+        place.size = max(-(-spilled.nbytes // _PAGE), 1) * _PAGE
+        return self._guard.run(self._assign, spilled, place)
+
+    def _assign(self, spilled: Spilled, place: _Place) -> int:
+        """Use a gap after the last place, an earlier gap, or the end of the file."""
+        self._collect_freed()
+        held, size = self._held, place.size
+        here = bisect_left(held, (self._cursor,))
+        offset = self._gap(here, len(held), size)
+        if offset is None:
+            offset = self._gap(0, here, size)
+        if offset is None:
+            offset = self._end_before(len(held))
+        place.offset = offset
+        insort(held, (offset, place.serial, place))
+        spilled._place = place
+        self._cursor = offset + size
+        if offset + size > self._size:
+            self._grow(offset + size)
         return offset
 
     def _gap(self, first: int, last: int, size: int) -> int | None:
@@ -341,7 +348,7 @@ class SpillFile:
         self._size = size
 
     def _collect_freed(self) -> None:
-        """Remove freed entries from the list. The caller holds the lock."""
+        """Remove freed entries from the list. The guard runs it."""
         while self._freed:
             place = self._freed[0]
             at = bisect_left(self._held, (place.offset, place.serial))
@@ -368,14 +375,16 @@ class SpillFile:
     else:  # Windows: the file's own position, which threads share
 
         def _write_at(self, block: memoryview, offset: int) -> int:
-            with self._lock:
-                self._file.seek(offset)
-                return self._file.write(block) or 0
+            return self._guard.run(self._seek_and_move, offset, self._file.write, block)
 
         def _read_at(self, block: memoryview, offset: int) -> int:
-            with self._lock:
-                self._file.seek(offset)
-                return self._file.readinto(block) or 0
+            return self._guard.run(self._seek_and_move, offset, self._file.readinto, block)
+
+        def _seek_and_move(
+            self, offset: int, move: Callable[[memoryview], int | None], block: memoryview
+        ) -> int:
+            self._file.seek(offset)
+            return move(block) or 0
 
     def _refusal(self, error: OSError, nbytes: int) -> SpillError:
         number = error.errno or errno.EIO

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-import threading
 from typing import TYPE_CHECKING, Any
+
+from scopes.core.guard import Guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -30,24 +31,26 @@ class Patches:
     ) -> None:
         self._wrappers = dict(wrappers)
         self._register_hooks = register_hooks
-        self._lock = threading.RLock()
+        self._guard = Guard()
         self._count = 0
         self._before: dict[tuple[Any, str], object] = {}
         self._after: dict[tuple[Any, str], object] = {}
         self._handles: list[Any] = []
 
     def begin(self) -> None:
-        """Wrap, unless that is done."""
-        with self._lock:
-            self._count += 1
-            if self._count > 1:
-                return
-            try:
-                self._wrap()
-                self._handles = list(self._register_hooks())
-            except BaseException:
-                self.end()
-                raise
+        """Wrap the functions, unless they are wrapped already."""
+        self._guard.run(self._begin)
+
+    def _begin(self) -> None:
+        self._count += 1
+        if self._count > 1:
+            return
+        try:
+            self._wrap()
+            self._handles = list(self._register_hooks())
+        except BaseException:
+            self._end()
+            raise
 
     def _wrap(self) -> None:
         for (owner, name), wrap in self._wrappers.items():
@@ -62,20 +65,22 @@ class Patches:
             setattr(owner, name, made)
 
     def end(self) -> None:
-        """Undo it, if this was the last; what somebody else has wrapped meanwhile stays."""
-        with self._lock:
-            self._count -= 1
-            if self._count:
-                return
-            for handle in self._handles:
-                handle.remove()
-            self._handles = []
-            for (owner, name), before in self._before.items():
-                if vars(owner).get(name, _ABSENT) is not self._after[owner, name]:
-                    continue
-                if before is _ABSENT:
-                    delattr(owner, name)
-                else:
-                    setattr(owner, name, before)
-            self._before.clear()
-            self._after.clear()
+        """Restore the functions at the last of nested ends, except those that other code has wrapped."""
+        self._guard.run(self._end)
+
+    def _end(self) -> None:
+        self._count -= 1
+        if self._count:
+            return
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        for (owner, name), before in self._before.items():
+            if vars(owner).get(name, _ABSENT) is not self._after[owner, name]:
+                continue
+            if before is _ABSENT:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, before)
+        self._before.clear()
+        self._after.clear()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from scopes.lowlevel import ModuleOnDemand, SpillError, SpillFile, format_bytes, parse_size
+from scopes.lowlevel import Guard, ModuleOnDemand, SpillError, SpillFile, format_bytes, parse_size
 from tensor.memory.allocator import live_or_pinned, set_relief
 from tensor.memory.limits import forget_failure, note_failure
 from tensor.memory.watches import Bound, ReservedWatch, Watch
@@ -21,17 +20,17 @@ if TYPE_CHECKING:
 
 
 class Tape(Protocol):
-    """What a budget asks of the tape."""
+    """The interface of the tape for a budget."""
 
     def evict(self, nbytes: int) -> int:
-        """Take at least `nbytes` of saved values out of memory if so much can go; return how many went."""
+        """Evict at least `nbytes` of saved values, or as many as possible. Return the evicted bytes."""
 
 
-# What knows the tape lies above this package, and most programs never need it.
+# The tape is in a package above this one, and most programs never need it.
 _tapes: Any = ModuleOnDemand("tensor.autograd.evictions")
 # The budgets that are open, the innermost last; a new list at each change.
 _opened: list[budget] = []
-_changing = Lock()
+_changing = Guard()
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +136,8 @@ class budget:  # noqa: N801  # it is called like a function
         # The block in which the tape records nodes; None while this is not open.
         self._recording: AbstractContextManager[object] | None = None
         self._bound = Bound(self.nbytes)
-        self._lock = Lock()
-        # The thread that evicts. Its own allocations must not start another eviction.
-        self._thread: int | None = None
+        # One thread evicts at a time. Its own allocations must not start another eviction.
+        self._evicting = Guard()
         self._watch = Watch()
         self._reserved = ReservedWatch()
         self._figures = dict.fromkeys(BudgetStatistics.__slots__, 0)
@@ -155,7 +153,7 @@ class budget:  # noqa: N801  # it is called like a function
             self._recording = recording
             recording.__enter__()
             self._bound.set()
-            _add(self)
+            _changing.run(_add, self)
             self._watch.start()
             self._reserved.start()
         except BaseException:
@@ -172,7 +170,7 @@ class budget:  # noqa: N801  # it is called like a function
 
     def _close(self) -> None:
         self._bound.lift()
-        _remove(self)
+        _changing.run(_remove, self)
         self._watch.stop()
         self._reserved.stop()
         forget_failure()
@@ -200,23 +198,23 @@ class budget:  # noqa: N801  # it is called like a function
 
     def _relieve(self, missing: int) -> bool:
         """Free some memory, and return whether the allocation should be tried again."""
-        if self._thread == get_ident():
+        if self._evicting.is_held_here():
             return False
-        if not self._lock.acquire(blocking=False):
-            with self._lock:
-                return True  # another thread freed some
-        try:
-            self._thread = get_ident()
-            self._figures["pressure_count"] += 1
-            forget_failure()
-            if self._on_pressure is not None and self._asked_for(missing):
-                return True
-            tape = self._tape
-            # Free a little more, so that the next op need not evict.
-            return tape is not None and tape.evict(missing + self.nbytes // 64) > 0
-        finally:
-            self._thread = None
-            self._lock.release()
+        freed: list[bool] = []
+        if self._evicting.run_if_free(lambda: freed.append(self._free(missing))):
+            return freed[0]
+        self._evicting.run(_do_nothing)  # wait for the other thread, which frees some
+        return True
+
+    def _free(self, missing: int) -> bool:
+        """Call the user's function and evict, and return whether that freed memory."""
+        self._figures["pressure_count"] += 1
+        forget_failure()
+        if self._on_pressure is not None and self._asked_for(missing):
+            return True
+        tape = self._tape
+        # Free a little more, so that the next op need not evict.
+        return tape is not None and tape.evict(missing + self.nbytes // 64) > 0
 
     def _asked_for(self, missing: int) -> bool:
         """Call the user's function, and return whether it freed enough."""
@@ -261,16 +259,18 @@ def _relieve(missing: int) -> bool:
     return any(each._relieve(missing) for each in reversed(_opened))
 
 
+def _do_nothing() -> None:
+    pass
+
+
 def _add(one: budget) -> None:
     global _opened
-    with _changing:
-        _opened = [*_opened, one]
-        set_relief(_relieve, note_failure)
+    _opened = [*_opened, one]
+    set_relief(_relieve, note_failure)
 
 
 def _remove(one: budget) -> None:
     global _opened
-    with _changing:
-        _opened = [each for each in _opened if each is not one]
-        if not _opened:
-            set_relief(None, None)
+    _opened = [each for each in _opened if each is not one]
+    if not _opened:
+        set_relief(None, None)

@@ -87,7 +87,7 @@ def test_there_is_no_other_device() -> None:
         lambda: nn.Linear(2, 2).cuda(),
     ]
     for ask in refused:
-        with pytest.raises(InvalidArgumentError, match=r"no device .* or write 'cpu'"):
+        with pytest.raises(InvalidArgumentError, match=r"device '.*' does not exist: .* or write 'cpu'"):
             ask()
     with pytest.raises(InvalidArgumentError, match="no accelerator"):
         torch.accelerator.set_device_index(0)
@@ -116,7 +116,7 @@ def test_a_wrong_call_raises_an_error_that_says_what_the_function_takes() -> Non
         torch.sum()  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"zeros\(\) takes sizes"):
         torch.zeros()
-    with pytest.raises(TypeError, match="made of sizes"):
+    with pytest.raises(TypeError, match="takes sizes"):
         torch.Tensor([1], [2])
     with pytest.raises(TypeError, match="as many tensors as there are results"):
         torch.sort(torch.ones(2), out=torch.ones(2))  # type: ignore[call-arg]
@@ -190,7 +190,7 @@ def test_checkpoints_are_saved_and_loaded_with_pytorchs_options(tmp_path: Path) 
         assert found["epoch"] == 3
         assert torch.equal(found["model"]["weight"], model.weight)
     torch.load(path, map_location=lambda storage, loc: storage, weights_only=False, mmap=True)
-    with pytest.raises(InvalidArgumentError, match="no device"):
+    with pytest.raises(InvalidArgumentError, match="does not exist"):
         torch.load(path, map_location="cuda:0")
 
 
@@ -219,7 +219,7 @@ def test_backward_can_be_asked_for_some_leaves_alone() -> None:
     assert y.grad is None
     loss.backward(inputs=x)
     assert x.grad.tolist() == [2.0, 2.0]
-    with pytest.raises(RuntimeError, match="no leaf"):
+    with pytest.raises(RuntimeError, match="not a leaf"):
         (x * 2).sum().backward(inputs=[x * 2])
     torch.autograd.backward([(x * y).sum()], inputs=[y])
     assert y.grad is not None
@@ -254,7 +254,7 @@ def test_data_is_the_memory_without_history_and_takes_other_values() -> None:
     assert x.grad.tolist() == [2.0, 2.0, 2.0]
     with pytest.raises(TypeError, match="takes a tensor"):
         x.data = [1.0]  # type: ignore[assignment]
-    with pytest.raises(RuntimeError, match="carry gradients"):
+    with pytest.raises(RuntimeError, match="can have gradients"):
         x.data = torch.ones(3, dtype=torch.long)
     with pytest.raises(RuntimeError, match="assigned to leaves"):
         (x * 2).data = torch.ones(3)

@@ -7,10 +7,10 @@ import weakref
 from collections import defaultdict, deque
 from dataclasses import dataclass
 from operator import methodcaller
-from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
 from scopes._spill import SpillFile
+from scopes.core.guard import Guard
 from scopes.foreign.torch import heap
 from scopes.foreign.torch.library import torch
 from scopes.foreign.torch.owning import paused
@@ -204,7 +204,7 @@ class budget:  # noqa: N801  # it is called like a function
                 f"scopes.torch.budget({size!r}, host={host!r}, spill='/a/folder')"
             )
         self._file = None if spill is None else SpillFile(spill)
-        self._lock = RLock()
+        self._guard = Guard()
         self._numbers = itertools.count(1)
         # What is in memory and what is not, by device; what is in pinned memory. One call in C changes each
         # of these, so an interrupt finds them whole.
@@ -238,22 +238,24 @@ class budget:  # noqa: N801  # it is called like a function
 
     def statistics(self) -> BudgetStatistics:
         """Return the figures at this moment."""
-        with self._lock:
-            self._collect()
-            blocks = [block for inside in self._inside.values() for block in (ref() for ref in inside)]
-            held = [b.nbytes for b in blocks if b is not None and b.storage is not None and not b.is_shared]
-            file = None if self._file is None else self._file.statistics()
-            return BudgetStatistics(
-                held_bytes=sum(held),
-                peak_bytes=self._peak,
-                host_bytes=sum(self._on_host.values()),
-                file_bytes=0 if file is None else file.bytes_held,
-                spill_count=self._spills,
-                return_count=self._returns,
-                ahead_count=self._ahead,
-                spilled_bytes=0 if file is None else file.bytes_written,
-                read_bytes=0 if file is None else file.bytes_read,
-            )
+        return self._guard.run(self._statistics)
+
+    def _statistics(self) -> BudgetStatistics:
+        self._collect()
+        blocks = [block for inside in self._inside.values() for block in (ref() for ref in inside)]
+        held = [b.nbytes for b in blocks if b is not None and b.storage is not None and not b.is_shared]
+        file = None if self._file is None else self._file.statistics()
+        return BudgetStatistics(
+            held_bytes=sum(held),
+            peak_bytes=self._peak,
+            host_bytes=sum(self._on_host.values()),
+            file_bytes=0 if file is None else file.bytes_held,
+            spill_count=self._spills,
+            return_count=self._returns,
+            ahead_count=self._ahead,
+            spilled_bytes=0 if file is None else file.bytes_written,
+            read_bytes=0 if file is None else file.bytes_read,
+        )
 
     def _pack(self, x: Any) -> Any:
         with _NoFunctions():
@@ -262,23 +264,32 @@ class budget:  # noqa: N801  # it is called like a function
                 return version
             # The counter stays, and the memory is the block's.
             version.alias.data = self._nothing(x.device)
-            with self._lock, paused():
-                self._collect()
-                block = self._block_of(x.untyped_storage())
-                number = next(self._numbers)
-                block.uses.append(number)
-                self._by_number[number] = block.reference
-                held = self._make_room(block.device, 0, number + 1)
-                self._peak = max(self._peak, held)
+            block, number = self._guard.run(self._register, x)
             return _Saved(block, number, x, version)
+
+    def _register(self, x: Any) -> tuple[_Block, int]:
+        """Return the block of a saved tensor, and its number, and make room."""
+        with paused():
+            self._collect()
+            block = self._block_of(x.untyped_storage())
+            number = next(self._numbers)
+            block.uses.append(number)
+            self._by_number[number] = block.reference
+            held = self._make_room(block.device, 0, number + 1)
+            self._peak = max(self._peak, held)
+            return block, number
 
     def _unpack(self, saved: Any) -> Any:
         if isinstance(saved, _Version):
             saved.check()
             return saved.alias
-        block = saved.block
         saved.version.check()
-        with _NoFunctions(), self._lock, paused():
+        with _NoFunctions():
+            return self._guard.run(self._restored, saved)
+
+    def _restored(self, saved: _Saved) -> Any:
+        block = saved.block
+        with paused():
             self._collect()
             if block.storage is None:
                 held = self._make_room(block.device, block.nbytes, saved.number + 1)
