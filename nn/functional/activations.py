@@ -145,7 +145,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
 
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """Return log(1 + exp(beta * x)) / beta; x itself where ``beta * x`` is above `threshold`.
+    """Return log(1 + exp(beta * x)) / beta; x itself if ``beta * x`` is above `threshold`.
 
     Examples
     --------

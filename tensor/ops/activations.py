@@ -68,7 +68,7 @@ def silu(x: Any, /) -> Tensor:
 
 
 def softplus(x: Any, /, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """Return log(1 + exp(beta * x)) / beta; `x` itself where beta * x exceeds `threshold`.
+    """Return log(1 + exp(beta * x)) / beta; `x` itself if beta * x exceeds `threshold`.
 
     Examples
     --------

@@ -40,10 +40,10 @@ _ASTYPE = RULES["astype"]
 
 
 def astype(x: Tensor, dtype: DtypeLike, /, *, copy: bool = True, device: str | None = None) -> Tensor:
-    """Return the values of `x` as `dtype`; with ``copy=False`` `x` itself where it has that dtype.
+    """Return the values of `x` as `dtype`. With ``copy=False``, return `x` itself if it has that dtype.
 
-    A copy of the same dtype costs nothing until one side is written to. Complex values lose their imaginary
-    part on the way to a real dtype.
+    A copy of the same dtype costs nothing until one side is written to. A conversion to a real dtype drops
+    imaginary parts.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def astype(x: Tensor, dtype: DtypeLike, /, *, copy: bool = True, device: str | N
 def dtype_asked(
     target: DtypeLike | TensorCore | None, dtype: DtypeLike | None, device: str | None
 ) -> DtypeLike | None:
-    """Return the dtype that the arguments of ``to()`` name, if any; raise for another device than the CPU."""
+    """Return the dtype in the arguments of ``to()``, or None. Raise an error for another device."""
     if isinstance(target, str) and target.partition(":")[0] in _DEVICES:
         target, device = None, target
     require_cpu(device)
@@ -101,27 +101,27 @@ class Casts(TensorCore):
         dispose_after: Flag = False,
         memory_format: object = None,
     ) -> Tensor:
-        """Return the tensor in another dtype; itself where nothing changes and `copy` is False.
+        """Return the tensor in another dtype, or itself if nothing changes and `copy` is False.
 
         Parameters
         ----------
         target
             A dtype, a tensor whose dtype is taken, or the device, which is always ``"cpu"``.
         dtype
-            The dtype, when `target` is a device or left out.
+            The dtype, if `target` is a device or omitted.
         device
             ``"cpu"``.
         non_blocking, memory_format
-            Change nothing: there is no other device to wait for, and elements lie in rows.
+            No effect, because the CPU is the only device, and elements are in row-major order.
         copy
-            Whether to return a copy also where nothing changes.
+            Whether to return a copy even if nothing changes.
         dispose_after
             Dispose this tensor afterwards, unless it is the result.
 
         Raises
         ------
         InvalidArgumentError
-            If another device than the CPU is asked for.
+            If the device is not the CPU.
 
         Examples
         --------
@@ -144,7 +144,7 @@ class Casts(TensorCore):
         return found
 
     def type(self, dtype: DtypeLike) -> Tensor:
-        """Return the tensor as `dtype`; itself where it has that dtype.
+        """Return the tensor as `dtype`, or itself if it has that dtype.
 
         Examples
         --------
@@ -190,7 +190,7 @@ class Casts(TensorCore):
         return self
 
     def half(self, memory_format: object = None) -> Tensor:
-        """Return the tensor as float16; itself where it is.
+        """Return the tensor as float16, or itself if it already is.
 
         Examples
         --------
@@ -202,7 +202,7 @@ class Casts(TensorCore):
         return self.to(float16)
 
     def bfloat16(self, memory_format: object = None) -> Tensor:
-        """Return the tensor as bfloat16; itself where it is. Needs ml_dtypes.
+        """Return the tensor as bfloat16, or itself if it already is. Needs ml_dtypes.
 
         Examples
         --------
@@ -214,7 +214,7 @@ class Casts(TensorCore):
         return self.to(load_bfloat16())
 
     def float(self, memory_format: object = None) -> Tensor:
-        """Return the tensor as float32; itself where it is.
+        """Return the tensor as float32, or itself if it already is.
 
         Examples
         --------
@@ -226,7 +226,7 @@ class Casts(TensorCore):
         return self.to(float32)
 
     def double(self, memory_format: object = None) -> Tensor:
-        """Return the tensor as float64; itself where it is.
+        """Return the tensor as float64, or itself if it already is.
 
         Examples
         --------
@@ -238,7 +238,7 @@ class Casts(TensorCore):
         return self.to(float64)
 
     def char(self, memory_format: object = None) -> Tensor:
-        """Return the tensor as int8; itself where it is.
+        """Return the tensor as int8, or itself if it already is.
 
         Examples
         --------
@@ -250,7 +250,7 @@ class Casts(TensorCore):
         return self.to(int8)
 
     def short(self, memory_format: object = None) -> Tensor:
-        """Return the tensor as int16; itself where it is.
+        """Return the tensor as int16, or itself if it already is.
 
         Examples
         --------
@@ -262,7 +262,7 @@ class Casts(TensorCore):
         return self.to(int16)
 
     def int(self, memory_format: object = None) -> Tensor:
-        """Return the tensor as int32; itself where it is.
+        """Return the tensor as int32, or itself if it already is.
 
         Examples
         --------
@@ -274,7 +274,7 @@ class Casts(TensorCore):
         return self.to(int32)
 
     def long(self, memory_format: object = None) -> Tensor:
-        """Return the tensor as int64; itself where it is.
+        """Return the tensor as int64, or itself if it already is.
 
         Examples
         --------
@@ -286,7 +286,7 @@ class Casts(TensorCore):
         return self.to(int64)
 
     def byte(self, memory_format: object = None) -> Tensor:
-        """Return the tensor as uint8; itself where it is.
+        """Return the tensor as uint8, or itself if it already is.
 
         Examples
         --------
@@ -298,7 +298,7 @@ class Casts(TensorCore):
         return self.to(uint8)
 
     def bool(self, memory_format: object = None) -> Tensor:
-        """Return the tensor as bool; itself where it is.
+        """Return the tensor as bool, or itself if it already is.
 
         Examples
         --------
@@ -310,7 +310,7 @@ class Casts(TensorCore):
         return self.to(bool_)
 
     def cfloat(self, memory_format: object = None) -> Tensor:
-        """Return the tensor as complex64; itself where it is.
+        """Return the tensor as complex64, or itself if it already is.
 
         Examples
         --------
@@ -322,7 +322,7 @@ class Casts(TensorCore):
         return self.to(complex64)
 
     def cdouble(self, memory_format: object = None) -> Tensor:
-        """Return the tensor as complex128; itself where it is.
+        """Return the tensor as complex128, or itself if it already is.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""What users pass as data, as arrays and tensors of a supported dtype; what is wrong is named by its path."""
+"""Convert users' data to arrays and tensors of a supported dtype. Errors name the path of a wrong value."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def as_data(data: object, dtype: DtypeLike | None) -> Array:
 
 
 def new_array(data: object, dtype: DtypeLike | None) -> Array:
-    """Return an array of its own with a copy of `data`."""
+    """Return a new array with a copy of `data`."""
     array = as_data(data, dtype)
     # What NumPy made of numbers and lists is nobody else's; from the pool if it is large.
     if type(data) not in _HELD_BY_NOBODY or is_worth_pooling(array.nbytes):
@@ -95,7 +95,7 @@ def new_array(data: object, dtype: DtypeLike | None) -> Array:
 
 
 def as_tensor(x: object) -> Tensor:
-    """Return `x` itself when it is a tensor, else a new tensor with its data."""
+    """Return `x` itself if it is a tensor, else a new tensor with its data."""
     if isinstance(x, TensorCore):
         return x  # type: ignore[return-value]  # every core made is a Tensor
     array = new_array(x, None)
@@ -122,7 +122,7 @@ def dtype_for_number(number: Any, wanted: Dtype | None) -> Dtype | None:
 
 
 def cast(array: Array, dtype: Dtype) -> Array:
-    """Return `array` as `dtype`, itself where it is; complex values lose their imaginary part."""
+    """Return `array` as `dtype`, or itself if it has that dtype. A real dtype drops imaginary parts."""
     if array.dtype == dtype:
         return array
     if is_bfloat16(array.dtype):
@@ -138,7 +138,7 @@ def cast(array: Array, dtype: Dtype) -> Array:
 
 
 def _converted(data: object) -> object:
-    """Return what an object of another kind offers: its array, its buffer, or the list of its items."""
+    """Return the array, the buffer, or the list of items of another object."""
     if isinstance(data, (str, dict, set, frozenset)):
         raise TypeError(
             f"a tensor's data is a number, nested lists of numbers, or an array, not {_called(data)}. Give "
@@ -185,7 +185,7 @@ def _read(data: object) -> Array:
 
 
 def _require_shallow(data: object) -> None:
-    """Raise for lists that are deeper than any array, before NumPy goes through all their branches."""
+    """Raise an error for lists that are nested deeper than an array can be, before NumPy reads them."""
     for _ in range(_DEEPEST):
         if not isinstance(data, (list, tuple)) or not data:
             return
@@ -209,7 +209,7 @@ def _plain_lists(data: object) -> object:
 
 
 def _require_regular(data: object, path: str, depth: int = 0) -> tuple[int, ...]:
-    """Return the shape of nested lists, or raise the error that names where they go wrong."""
+    """Return the shape of nested lists, or raise an error that names the wrong item."""
     if isinstance(data, TensorCore):
         data._raise_if_disposed()
         return () if data._array is None else data._array.shape
@@ -248,7 +248,7 @@ def _called(data: object) -> str:
 
 
 def _require_fit(array: Array, dtype: Dtype) -> None:
-    """Raise when Python numbers have no place in `dtype`. Fractions are cut, as in PyTorch."""
+    """Raise an error if `dtype` can't represent Python numbers. Fractions are truncated, as in PyTorch."""
     if array.dtype.kind == "c" and dtype.kind not in "cb":
         raise TypeError(f"complex data does not fit {dtype}: pass dtype=tensor.complex64, or the real parts")
     if dtype.kind not in "iu" or array.dtype.kind == "b" or array.size == 0:
@@ -263,7 +263,7 @@ def _require_fit(array: Array, dtype: Dtype) -> None:
 
 
 def _is_of_numbers(data: object) -> bool:
-    """Tell whether the first number in `data` is Python's: arrays and tensors keep their dtype."""
+    """Return whether the first number in `data` is a Python number. Arrays and tensors keep their dtype."""
     while isinstance(data, (list, tuple)) and data:
         data = data[0]
     return not isinstance(data, (*_ARRAYS, TensorCore))

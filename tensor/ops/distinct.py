@@ -1,4 +1,4 @@
-"""Distinct values, and which values are among others."""
+"""Unique values, and membership of values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class UniqueAll(NamedTuple):
-    """Distinct values; where each is first; which of them each element is; how often each occurs."""
+    """The unique values, their first indices, the inverse indices, and their counts."""
 
     values: Tensor
     indices: Tensor
@@ -26,21 +26,21 @@ class UniqueAll(NamedTuple):
 
 
 class UniqueCounts(NamedTuple):
-    """Distinct values, and how often each occurs."""
+    """The unique values and their counts."""
 
     values: Tensor
     counts: Tensor
 
 
 class UniqueInverse(NamedTuple):
-    """Distinct values, and which of them each element is."""
+    """The unique values and the inverse indices."""
 
     values: Tensor
     inverse_indices: Tensor
 
 
 def isin(x1: Tensor | complex, x2: Tensor | complex, /, *, invert: bool = False) -> Tensor:
-    """Return where elements of `x1` are among those of `x2`; with `invert`, where they are not.
+    """Return for each element of `x1` whether it is in `x2`; with `invert`, whether it is not.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def isin(x1: Tensor | complex, x2: Tensor | complex, /, *, invert: bool = False)
 
 
 def unique_values(x: Tensor, /) -> Tensor:
-    """Return the distinct elements of `x`, in order, in one dimension.
+    """Return the sorted unique elements of `x`, in one dimension.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def unique_values(x: Tensor, /) -> Tensor:
 
 
 def unique_counts(x: Tensor, /) -> UniqueCounts:
-    """Return the distinct elements of `x`, in order, and how often each occurs.
+    """Return the sorted unique elements of `x`, and their counts.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def unique_counts(x: Tensor, /) -> UniqueCounts:
 
 
 def unique_inverse(x: Tensor, /) -> UniqueInverse:
-    """Return the distinct elements of `x`, in order, and for each element its place among them.
+    """Return the sorted unique elements of `x`, and for each element its index among them.
 
     Examples
     --------
@@ -90,9 +90,9 @@ def unique_inverse(x: Tensor, /) -> UniqueInverse:
 
 
 def unique_all(x: Tensor, /) -> UniqueAll:
-    """Return the distinct elements of `x`, in order, with their first places, counts and inverse.
+    """Return the sorted unique elements of `x`, their first indices, the inverse indices, and the counts.
 
-    Each NaN counts as distinct.
+    Each nan is a separate element.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def unique_all(x: Tensor, /) -> UniqueAll:
 
 
 def unique_parts(x: Tensor, dim: int) -> UniqueAll:
-    """Return what ``unique_all`` does, of the parts of `x` along `dim`.
+    """Return the result of ``unique_all`` for the slices of `x` along `dim`.
 
     Examples
     --------

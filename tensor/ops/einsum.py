@@ -1,4 +1,4 @@
-"""Einstein's summation: products of tensors, summed over named dimensions."""
+"""Einstein summation."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 def einsum(equation: str, *operands: Operand) -> Tensor:
-    """Return the sum of products that `equation` names: a letter for each dimension.
+    """Return the sum of products that `equation` describes, with a letter for each dimension.
 
-    Dimensions of one letter go together; those that are missing behind ``->`` are summed. Without ``->`` the
-    result has the letters that occur once, in alphabetical order. ``...`` stands for dimensions that
-    broadcast.
+    Dimensions with the same letter are multiplied elementwise. Letters that are not after ``->`` are summed.
+    Without ``->``, the result has the letters that occur once, in alphabetical order. ``...`` means
+    dimensions that broadcast.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def _einsum(equation: str, *arrays: Any) -> Any:
 
 
 def _parse(equation: str, shapes: list[tuple[int, ...]]) -> tuple[list[str], str]:
-    """Return the letters of each operand and of the result; ``...`` is spelled out in letters of its own."""
+    """Return the letters of each operand and of the result. ``...`` is replaced by additional letters."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     if len(terms) != len(shapes):

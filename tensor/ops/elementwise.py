@@ -466,11 +466,11 @@ function_of[np.tanh] = tanh
 def clip(
     x: Operand, /, min: Operand | None = None, max: Operand | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """Return `x` with each element raised to `min` and lowered to `max`; None leaves that side open.
+    """Return `x` with each element clamped to the range from `min` to `max`. None means no bound.
 
-    Bounds broadcast; where they cross, `max` is the result. The gradient goes to `x` within the bounds, these
-    included, and to the bound elsewhere. With `out` the result is written there, a tensor of its shape;
-    without recording gradients.
+    Bounds broadcast. If min > max, the result is `max`. The gradient goes to `x` within the bounds, including
+    the bounds themselves, and to the bound elsewhere. With `out`, the result is written to that tensor of the
+    result's shape, and no gradient is recorded.
 
     Examples
     --------
@@ -504,9 +504,9 @@ def _bounded(ufunc: np.ufunc, x: Any, bound: Any, out: Any) -> Any:
 
 
 def where(condition: Operand, x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
-    """Return `x1` where `condition` is true and `x2` elsewhere; the three shapes broadcast.
+    """Return `x1` where `condition` is true, and `x2` elsewhere. The three shapes broadcast.
 
-    With `out` the result is written there, a tensor of its shape; without recording gradients.
+    With `out`, the result is written to that tensor of the result's shape, and no gradient is recorded.
 
     Raises
     ------
@@ -564,7 +564,7 @@ def isclose(
 ) -> Tensor:
     """Return where abs(x1 - x2) <= atol + rtol * abs(x2).
 
-    What is not a number is close to nothing, or to its like with `equal_nan`.
+    nan is not close to any value. With `equal_nan` it is close to nan.
 
     Examples
     --------
@@ -580,7 +580,7 @@ def isclose(
 def allclose(
     x1: Operand, x2: Operand, /, *, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> bool:
-    """Tell whether ``isclose`` holds everywhere.
+    """Return whether ``isclose`` is true for all elements.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Elements used more than once: expanded without a copy, repeated with one."""
+"""Expand dimensions without a copy, and repeat elements with a copy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ _TILE = RULES["tile"]
 
 
 def broadcast_to(x: Tensor, /, shape: tuple[int, ...]) -> Tensor:
-    """Return a view of `x` in a shape that it broadcasts to. Several of its elements may be one in memory.
+    """Return a view of `x` in a shape that it broadcasts to.
+
+    Several of its elements may share one memory location.
 
     Raises
     ------
@@ -69,7 +71,7 @@ def _expanded(x: TensorCore, shape: tuple[int, ...]) -> Tensor:
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape that `shapes` broadcast to together.
+    """Return the shape to which `shapes` broadcast.
 
     Examples
     --------
@@ -88,7 +90,7 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def broadcast_arrays(*arrays: Tensor) -> list[Tensor]:
-    """Return views of `arrays` in the shape that they broadcast to together.
+    """Return views of `arrays` in the shape to which they broadcast.
 
     Examples
     --------
@@ -106,7 +108,7 @@ broadcast_tensors = broadcast_arrays
 
 
 def tile(x: Tensor, repetitions: tuple[int, ...], /) -> Tensor:
-    """Return `x` laid side by side with itself, `repetitions` times along each dimension.
+    """Return `x` tiled `repetitions` times along each dimension.
 
     Examples
     --------
@@ -125,14 +127,14 @@ def tile(x: Tensor, repetitions: tuple[int, ...], /) -> Tensor:
 
 
 def repeat(x: Tensor, repeats: int | Tensor, /, *, axis: int | None = None) -> Tensor:
-    """Return each element of `x`, or each part along `axis`, `repeats` times in a row.
+    """Return `x` with each element, or each slice along `axis`, repeated `repeats` times.
 
     Parameters
     ----------
     repeats
-        How often: one number for all, or one for each part.
+        The number of repeats: one integer for all slices, or one for each.
     axis
-        None: the elements in one dimension.
+        None flattens `x` first.
 
     Examples
     --------
@@ -161,12 +163,14 @@ def repeat(x: Tensor, repeats: int | Tensor, /, *, axis: int | None = None) -> T
 
 
 class Expanding(TensorCore):
-    """Methods that use elements more than once."""
+    """Methods that expand and repeat."""
 
     __slots__ = ()
 
     def expand(self, *sizes: int | Sequence[int]) -> Tensor:
-        """Return a view in larger sizes, where dimensions of size 1 (or new ones) repeat; -1 keeps a size.
+        """Return a view with larger sizes, in which dimensions of size 1 and new ones repeat.
+
+        -1 keeps a size.
 
         Examples
         --------
@@ -199,7 +203,7 @@ class Expanding(TensorCore):
         return broadcast_to(as_tensor(self), shape)
 
     def tile(self, *repetitions: int | Sequence[int]) -> Tensor:
-        """Return the tensor laid side by side with itself along each dimension.
+        """Return the tensor tiled along each dimension.
 
         Examples
         --------
@@ -210,7 +214,7 @@ class Expanding(TensorCore):
         return tile(as_tensor(self), sizes_of("tile", repetitions))
 
     def repeat(self, *repetitions: int | Sequence[int]) -> Tensor:
-        """Return the tensor laid side by side with itself; one number for each dimension at least.
+        """Return the tensor tiled along each dimension, with at least one integer for each.
 
         Examples
         --------
@@ -229,7 +233,9 @@ class Expanding(TensorCore):
     def repeat_interleave(
         self, repeats: int | Tensor, dim: int | None = None, *, output_size: int | None = None
     ) -> Tensor:
-        """Return each element, or each part along `dim`, `repeats` times in a row; `output_size` in all.
+        """Return the tensor with each element, or each slice along `dim`, repeated.
+
+        `output_size` is the total number of repeats.
 
         Examples
         --------

@@ -1,6 +1,6 @@
 """In-place forms of methods that compute a new tensor: a table.
 
-An entry computes the result, and writes it over the tensor, whose shape and dtype it must fit.
+Each entry computes the result and writes it to the tensor. The result must fit the tensor's shape and dtype.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Indexing, read and write, with all of NumPy's kinds of index."""
+"""Read and write by index, with all kinds of index that NumPy has."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _BOUNDS = frozenset({int, type(None)})
 
 
 class Key(tuple[Any, ...]):
-    """An index that nodes keep, one for all of them: with it goes what counts its arrays as live memory."""
+    """An index that nodes of the graph share, with the shares that count its arrays as live memory."""
 
     holds: tuple[Share, ...]
 
     @classmethod
     def of(cls, parts: Iterable[Any]) -> Key:
-        """Return the key of `parts`, whose arrays are nobody else's."""
+        """Return the key of `parts`, whose arrays have no other users."""
         key = cls(parts)
         key.holds = tuple([_share_under(part) for part in key if isinstance(part, np.ndarray)])
         return key
@@ -62,7 +62,7 @@ def _write(where: Any, given: Any, array: Array) -> None:
 
 
 def _share_under(array: Array) -> Share:
-    """Return what keeps `array` as it is: of one from ``snapshot``, the share that it holds itself."""
+    """Return a share that protects `array` from writes. An array from ``snapshot`` has one."""
     base: object = owner_of(array).base
     return base if isinstance(base, Share) else share_of(array)
 
@@ -73,7 +73,7 @@ class Indexing(Operators):
     __slots__ = ()
 
     def _index(self, key: object) -> Tensor:
-        """Return what ``x[key]`` is for a key that `Operators.__getitem__` leaves to this."""
+        """Return ``x[key]`` for the keys that `Operators.__getitem__` does not handle."""
         where, picks = numpy_key(key, copying=self._node is not None)
         if picks:
             return apply(_GETITEM, lambda array: _picked(array, where), (self,), key=where)
@@ -87,16 +87,16 @@ class Indexing(Operators):
         return over(self, array, out, _GETITEM, (where,))
 
     def __setitem__(self, key: object, value: object) -> None:
-        """Write `value`, broadcast, to the elements that `key` names. Gradients flow to `value`.
+        """Write `value`, broadcast, to the elements at `key`. `value` gets a gradient.
 
         Raises
         ------
         IndexError
-            If an index is out of range, there are too many, or a mask does not fit.
+            If an index is out of range, there are too many indices, or a mask does not fit.
         ValueError
-            If `value` does not broadcast to the shape of the selection. Nothing is written then.
+            If `value` does not broadcast to the shape of the selection. In this case nothing is written.
         TypeError
-            If `value` is complex and the tensor is not, or is no number, array or tensor.
+            If `value` is complex and the tensor is real, or `value` is not a number, array or tensor.
 
         Examples
         --------
@@ -134,13 +134,13 @@ class Indexing(Operators):
         return (self[i] for i in range(len(self)))
 
     def __contains__(self, value: object) -> bool:
-        """Tell whether some element equals `value`."""
+        """Return whether any element is equal to `value`."""
         self._raise_if_disposed()
         other: Any = operand(value)
         return other is not NotImplemented and bool(np.any(np.equal(operand(self), other)))
 
     def select(self, dim: int, index: int) -> Tensor:
-        """Return the part at `index` along `dim`, without that dimension; a view.
+        """Return a view of the slice at `index` along `dim`, without that dimension.
 
         Examples
         --------
@@ -151,7 +151,7 @@ class Indexing(Operators):
         return self[(*[slice(None)] * dim_of("select", dim, self._dimensions()), index)]
 
     def narrow(self, dim: int, start: int | Tensor, length: int) -> Tensor:
-        """Return `length` parts along `dim` from `start` on; a view.
+        """Return a view of `length` slices along `dim`, from `start`.
 
         Examples
         --------
@@ -181,9 +181,9 @@ class Indexing(Operators):
 
 
 def numpy_key(key: object, *, copying: bool = False) -> tuple[tuple[Any, ...], bool]:
-    """Return `key` as NumPy takes it, and whether it picks elements (a copy) rather than a view.
+    """Return `key` for NumPy, and whether it selects elements (a copy) instead of a view.
 
-    `copying`: for the tape. Arrays of the user's own are copied, and where there are any it is a `Key`.
+    With `copying`, for the tape, the user's arrays are copied, and the key is a `Key` if it has arrays.
     """
     if type(key) is Key:
         return key, True
@@ -269,7 +269,7 @@ def _plain_index(part: object, copying: bool) -> int | Array:
 
 
 def _readied(x: TensorCore, value: object) -> TensorCore | Array:
-    """Return `value` ready to be written into `x`: what can't be is an error now, before anything changes."""
+    """Return `value` as an array to write to `x`. Raise an error before any change if that is impossible."""
     array = x._array
     if array is None:
         x._raise_disposed()

@@ -1,4 +1,4 @@
-"""Tensors made of others, and the parts of one as others."""
+"""Join tensors, and split a tensor."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _STACK = RULES["stack"]
 
 
 def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0, out: Tensor | None = None) -> Tensor:
-    """Return `arrays` one behind the other along `axis`; None: the elements of all in one dimension.
+    """Return `arrays` concatenated along `axis`. None flattens them first.
 
-    With `out` the result is written there, a tensor of its shape; without recording gradients.
+    With `out`, the result is written to that tensor of the result's shape, and no gradient is recorded.
 
     Raises
     ------
     ValueError
-        If there are none, or their other sizes differ.
+        If the list is empty, or the other sizes differ.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0, out: Tensor | N
 
 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Return `tensors` one behind the other along `dim`: `concat` by PyTorch's name.
+    """Return `tensors` concatenated along `dim`. PyTorch's name of ``concat``.
 
     Examples
     --------
@@ -86,14 +86,14 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 
 def stack(arrays: Sequence[Tensor], /, *, axis: int = 0, out: Tensor | None = None) -> Tensor:
-    """Return `arrays`, all of one shape, along a new dimension at place `axis`.
+    """Return `arrays`, which have the same shape, stacked along a new dimension `axis`.
 
-    With `out` the result is written there, a tensor of its shape; without recording gradients.
+    With `out`, the result is written to that tensor of the result's shape, and no gradient is recorded.
 
     Raises
     ------
     ValueError
-        If there are none, or their shapes differ.
+        If the list is empty, or the shapes differ.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def _all(op: str, arrays: Sequence[Tensor]) -> list[Tensor]:
 
 
 def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
-    """Return the parts of `x` along `axis`, without that dimension; views.
+    """Return views of the slices of `x` along `axis`, without that dimension.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
 
 
 def _parts(x: Tensor, place: int, indices: Iterable[int | slice]) -> tuple[Tensor, ...]:
-    """Return what ``x[...]`` gives for each of `indices`, which are in range, at dimension `place`."""
+    """Return ``x[...]`` for each of `indices` at dimension `place`. The indices are in range."""
     array = x._array
     if array is None:
         x._raise_disposed()
@@ -150,13 +150,13 @@ def _parts(x: Tensor, place: int, indices: Iterable[int | slice]) -> tuple[Tenso
 
 
 def _split(x: Tensor, place: int, size: int) -> tuple[Tensor, ...]:
-    """Return parts of `size`, the last one smaller where need be; at least one."""
+    """Return parts of `size`, at least one. The last one may be smaller."""
     count = x.shape[place]
     return _parts(x, place, [slice(i, i + size) for i in range(0, count, size)] or [slice(0)])
 
 
 def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
-    """Return the coordinates of a grid, one tensor for each of the 1-D `arrays`; views.
+    """Return the coordinates of a grid as views, one for each of the 1-D `arrays`.
 
     Parameters
     ----------
@@ -193,12 +193,12 @@ def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
 
 
 class Joining(TensorCore):
-    """Methods that give the parts of a tensor, as views."""
+    """Methods that split a tensor into views."""
 
     __slots__ = ()
 
     def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
-        """Return the parts along `dim`, without that dimension; views.
+        """Return views of the slices along `dim`, without that dimension.
 
         Examples
         --------
@@ -209,7 +209,7 @@ class Joining(TensorCore):
         return unstack(as_tensor(self), axis=dim)
 
     def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-        """Return parts of `split_size` along `dim`, the last one smaller where need be; views.
+        """Return views of parts of `split_size` along `dim`. The last one may be smaller.
 
         Parameters
         ----------
@@ -239,9 +239,9 @@ class Joining(TensorCore):
         return _parts(x, place, map(slice, ends, ends[1:]))
 
     def chunk(self, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-        """Return at most `chunks` parts of one size along `dim`, the last one smaller where need be; views.
+        """Return views of at most `chunks` parts of equal size along `dim`. The last one may be smaller.
 
-        Of an empty dimension there are `chunks` empty parts.
+        An empty dimension gives `chunks` empty parts.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""The road from matrices to LAPACK and back: what does not fit is named, and each output is recorded."""
+"""Call LAPACK: check matrices, name errors, and record each output."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 
 class LinAlgError(InvalidArgumentError, np.linalg.LinAlgError):
-    """Matrices that an operation has no answer for: singular ones, or an iteration that does not end.
+    """Error for matrices without a result: a singular matrix, or an iteration that does not converge.
 
-    A ``ValueError``, a ``RuntimeError``, and NumPy's own ``LinAlgError``, whichever a program catches.
+    It is a ``ValueError``, a ``RuntimeError``, and NumPy's ``LinAlgError``, so programs may catch any of
+    these.
 
     Examples
     --------
@@ -48,7 +49,7 @@ _ADVICE = {
 
 
 def matrices_of(name: str, x: object, *, square: bool = False) -> Tensor:
-    """Return `x` as a tensor of matrices in its last two dimensions, or raise what says so."""
+    """Return `x` as a tensor of matrices in its last two dimensions, or raise an error."""
     y = as_tensor(x)
     shape = y._live_array().shape
     if len(shape) < 2:
@@ -59,7 +60,7 @@ def matrices_of(name: str, x: object, *, square: bool = False) -> Tensor:
 
 
 def run_lapack(name: str, kernel: Callable[..., Any], *arrays: Array, **options: Any) -> Any:
-    """Return what `kernel` makes of matrices, or raise the error that says what they lack."""
+    """Return the result of `kernel` for matrices, or raise an error that says what is wrong with them."""
     failure: Exception
     try:
         return run_kernel(kernel, *arrays, **options)
@@ -71,7 +72,7 @@ def run_lapack(name: str, kernel: Callable[..., Any], *arrays: Array, **options:
 
 
 def record_outputs(name: str, x: Tensor, arrays: dict[str, Any]) -> list[Tensor]:
-    """Return a tensor for each of the outputs of an op of `x`, each derived by a rule of its own.
+    """Return a tensor for each output of an op of `x`, each with its own derivative rule.
 
     All of them are parameters of these rules.
     """
@@ -82,7 +83,7 @@ def record_outputs(name: str, x: Tensor, arrays: dict[str, Any]) -> list[Tensor]
 
 
 def tolerance(array: Array, rtol: object) -> Any:
-    """Return what share of the largest singular value counts as 0: `rtol`, or the standard's."""
+    """Return the fraction of the largest singular value that counts as 0: `rtol`, or the default."""
     if rtol is None:
         dtype = array.dtype if is_inexact(array.dtype) and array.itemsize > 2 else np.float32
         return max(array.shape[-2:]) * float(np.finfo(dtype).eps)

@@ -25,7 +25,7 @@ class Matrices(TensorCore):
 
     @composite
     def addmm(self, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-        """Return `beta` times the tensor plus `alpha` times the product of two matrices.
+        """Return ``beta * x + alpha * (mat1 @ mat2)``.
 
         Examples
         --------
@@ -37,7 +37,7 @@ class Matrices(TensorCore):
 
     @composite
     def addmv(self, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-        """Return `beta` times the tensor plus `alpha` times the product of a matrix and a vector.
+        """Return ``beta * x + alpha * (mat @ vec)``.
 
         Examples
         --------
@@ -83,7 +83,7 @@ class Matrices(TensorCore):
         return outer(self, vec2)
 
     def inner(self, other: Tensor) -> Tensor:
-        """Return the sums of products over the last dimension of both.
+        """Return the sums of products over the last dimension of both tensors.
 
         Examples
         --------
@@ -200,7 +200,7 @@ class Matrices(TensorCore):
 
     @property
     def H(self) -> Tensor:  # noqa: N802 - the name that users know
-        """The conjugates of a matrix with its dimensions exchanged; a view where they are real."""
+        """The conjugate transpose of a matrix. It is a view for a real dtype."""
         x = as_tensor(self)
         if x.ndim != 2:
             raise InvalidArgumentError(
@@ -210,13 +210,13 @@ class Matrices(TensorCore):
 
     @property
     def mH(self) -> Tensor:  # noqa: N802 - the name that users know
-        """The conjugates with the last two dimensions exchanged; a view where they are real."""
+        """The conjugate transpose of the last two dimensions. It is a view for a real dtype."""
         x = as_tensor(self)
         return matrix_transpose(f.conj(x) if x.is_complex() else x)
 
 
 def plus_product(x: TensorCore, product: Tensor, beta: float, alpha: float) -> Tensor:
-    """Return `beta` times `x` plus `alpha` times `product`; beside integers factors are cut."""
+    """Return ``beta * x + alpha * product``. For integers the factors are truncated."""
     if as_tensor(x).dtype.kind in "biu" and product.dtype.kind in "biu":
         cut = bool if product.dtype.kind == "b" else int
         beta, alpha = cut(beta), cut(alpha)

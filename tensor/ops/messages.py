@@ -1,4 +1,4 @@
-"""What ops say when they can't do what they are asked."""
+"""Error messages of ops."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ INTEGER_WRITE = (
 
 
 def require_writable_history(name: str, x: TensorCore, others: Sequence[StorageReference]) -> None:
-    """Raise when a recorded write to `x` would leave some gradient history untrue."""
+    """Raise an error if a recorded write to `x` would make a gradient history wrong."""
     if any(isinstance(holder._node, Leaf) for holder in (x, *others)):
         raise RuntimeError(f"{name}: {LEAF_WRITE}")
     dtype = x._live_array().dtype
@@ -53,7 +53,7 @@ def foreign(name: str, x: object) -> TypeError:
 
 
 def explain(name: str, error: Exception, arrays: Sequence[Any]) -> Exception:
-    """Return the error to raise when the kernel of `name` failed on `arrays`: what, why, what instead."""
+    """Return the error for a failure of the kernel of `name` on `arrays`, with advice."""
     text = str(error)
     shapes = " and ".join(
         f"{x.dtype}{list(x.shape)}" if isinstance(x, np.ndarray) else type(x).__name__ for x in arrays

@@ -1,4 +1,4 @@
-"""Elementwise methods whose arguments, PyTorch's, are not those of a function of the table."""
+"""Elementwise methods with PyTorch's arguments, which differ from those of the table's functions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ else:
 
 
 class ElementwiseMethods(Elementwise):
-    """All elementwise methods: those of the table, and those that take PyTorch's arguments."""
+    """All elementwise methods: those of the table, and those with PyTorch's arguments."""
 
     __slots__ = ()
 
@@ -190,7 +190,7 @@ class ElementwiseMethods(Elementwise):
 
     @composite
     def fmod(self, other: Operand) -> Tensor:
-        """Return the remainder of the sign of the tensor; ``remainder`` has that of `other`.
+        """Return the remainder with the sign of the tensor. That of ``remainder`` has the sign of `other`.
 
         Examples
         --------
@@ -418,7 +418,7 @@ class ElementwiseMethods(Elementwise):
 
 
 def _scaled(other: Operand, factor: complex) -> Operand:
-    """Return `other` times `factor`; a number stays one, and adapts to the dtype of a tensor beside it."""
+    """Return ``other * factor``. A number stays a Python number, which adapts to the dtype of the tensor."""
     if isinstance(factor, (int, float)) and factor == 1:
         return other
     return other * factor if isinstance(other, (int, float, complex)) else f.multiply(other, factor)
@@ -443,7 +443,7 @@ def _less_scaled(x: TensorCore, other: Operand, alpha: complex) -> Tensor:
 
 @composite
 def _without_unknown(x: Tensor, nan: float, high: float, low: float) -> Tensor:
-    """Return `x` with `high` and `low` for the infinities, and `nan` for what is none."""
+    """Return `x` with infinities replaced by `high` and `low`, and nan by `nan`."""
     infinite = f.where(f.greater(x, 0), high, low)
     is_infinite, is_unknown = f.isinf(x), f.isnan(x)
     known = f.where(is_infinite, infinite, last_use(x))

@@ -92,7 +92,7 @@ def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
 
 
 def real(x: Tensor, /) -> Tensor:
-    """Return a view of the real parts of `x`; `x` itself where it is real.
+    """Return a view of the real parts of `x`, or `x` itself if it is real.
 
     Examples
     --------
@@ -219,7 +219,7 @@ class Moving(TensorCore):
 
     @property
     def real(self) -> Tensor:
-        """The real parts, as a view; the tensor itself where it is real.
+        """A view of the real parts, or the tensor itself if it is real.
 
         Examples
         --------
@@ -232,7 +232,7 @@ class Moving(TensorCore):
 
     @property
     def imag(self) -> Tensor:
-        """The imaginary parts, as a view; new zeros where the tensor is real, as in NumPy.
+        """A view of the imaginary parts, or new zeros if the tensor is real, as in NumPy.
 
         Examples
         --------

@@ -127,7 +127,7 @@ cdef class Operators(TensorCore):
         Raises
         ------
         IndexError
-            If an index is out of range, there are too many, or a mask does not fit.
+            If an index is out of range, there are too many indices, or a mask does not fit.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""Methods that find elements by their place in the order: medians, quantiles, the k-th smallest."""
+"""Order statistics as methods: medians, quantiles, the k-th smallest element."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 class OrderStatistics(TensorCore):
-    """Order statistics; gradients go to the elements found."""
+    """Order statistics. Gradients go to the selected elements."""
 
     __slots__ = ()
 
     @composite
     def kthvalue(self, k: int, dim: int = -1, keepdim: bool = False) -> Sorted:
-        """Return the `k`-th smallest element along `dim`, counted from 1, and its place.
+        """Return the `k`-th smallest element along `dim`, counted from 1, and its index.
 
         Examples
         --------
@@ -52,7 +52,7 @@ class OrderStatistics(TensorCore):
     def median(self, dim: int, keepdim: bool = False) -> Sorted: ...
     @composite
     def median(self, dim: int | None = None, keepdim: bool = False) -> Tensor | Sorted:
-        """Return the median, the lower of the two middle ones; along `dim` with its place.
+        """Return the median, the lower of two middle elements; along `dim` with its index.
 
         Examples
         --------
@@ -89,12 +89,12 @@ class OrderStatistics(TensorCore):
         *,
         interpolation: str = "linear",
     ) -> Tensor:
-        """Return the quantiles `q`, between 0 and 1, over `dim`; several stand in a new first dimension.
+        """Return the quantiles `q`, between 0 and 1, over `dim`. Several `q` give a new first dimension.
 
         Parameters
         ----------
         interpolation
-            What lies between two elements: ``"linear"``, ``"lower"``, ``"higher"``, ``"nearest"``,
+            The interpolation between two elements: ``"linear"``, ``"lower"``, ``"higher"``, ``"nearest"``,
             ``"midpoint"``.
 
         Examples
@@ -106,7 +106,7 @@ class OrderStatistics(TensorCore):
         return quantiles("quantile", as_tensor(self), q, dim, keepdim, interpolation)
 
     def msort(self) -> Tensor:
-        """Return the elements in order along the first dimension.
+        """Return the elements sorted along the first dimension.
 
         Examples
         --------
@@ -118,7 +118,7 @@ class OrderStatistics(TensorCore):
 
 
 def _at(x: Tensor, place: int, dim: int, keepdim: bool) -> Sorted:
-    """Return the element at `place` of the order along `dim`, and where it was."""
+    """Return the element at `place` of the sorted order along `dim`, and its index."""
     if x.ndim == 0:
         return Sorted(x.clone(), x.new_zeros((), dtype=np.int64))
     ordered = x.sort(dim)
@@ -136,7 +136,7 @@ def quantiles(
     keepdim: bool,
     interpolation: str,
 ) -> Tensor:
-    """Return the quantiles for the methods ``quantile`` and ``nanquantile``, which skips what is nan."""
+    """Return the quantiles for the methods ``quantile`` and ``nanquantile``, which ignores nan."""
     if not is_floating(x.dtype):
         raise TypeError(f"{name} takes floating tensors, not {x.dtype}: convert it with x.float()")
     if interpolation not in _INTERPOLATIONS:
@@ -178,7 +178,7 @@ _INTERPOLATIONS = ("linear", "lower", "higher", "nearest", "midpoint")
 
 
 def _ranks(ordered: Tensor, wanted: Tensor, *, skips_nan: bool) -> Tensor:
-    """Return where in each row the quantiles lie; where a row's last element is, if it holds a nan."""
+    """Return the positions of the quantiles in each sorted row; the last position if the row has a nan."""
     unknown = isnan(ordered)
     last = ordered.shape[-1] - 1
     # In the tensor's own precision, as PyTorch: 0.1 of 5 is a half in float32, too.

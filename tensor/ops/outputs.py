@@ -1,4 +1,4 @@
-"""Results that go where the caller says: ``out=``."""
+"""Results in a given tensor: ``out=``."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 
 def run_into(name: str, kernel: Callable[..., Any], operands: Sequence[Any], out: Tensor) -> Tensor:
-    """Write what `kernel` makes of `operands` into `out`, and return `out`.
+    """Write the result of `kernel` for `operands` to `out`, and return `out`.
 
-    A ufunc writes there itself, also where `out` is one of the operands or overlaps one. Others compute
+    A ufunc writes to `out` directly, even if `out` is an operand or overlaps one. Other kernels compute
     first.
     """
     for x in operands:
@@ -61,7 +61,7 @@ def run_into(name: str, kernel: Callable[..., Any], operands: Sequence[Any], out
 
 
 def copy_out(name: str, operands: Sequence[Any], result: Tensor, out: Tensor) -> Tensor:
-    """Write the `result` of an op on `operands` into `out`, dispose it, and return `out`."""
+    """Write the `result` of an op on `operands` to `out`, dispose it, and return `out`."""
     try:
         require_out(name, operands, out)
         return _put(name, snapshot(result), out)
@@ -70,7 +70,7 @@ def copy_out(name: str, operands: Sequence[Any], result: Tensor, out: Tensor) ->
 
 
 def _put(name: str, result: Array, out: Tensor) -> Tensor:
-    """Write `result` into `out`, and return `out`."""
+    """Write `result` to `out`, and return `out`."""
     _require_shape(name, result.shape, out)
     if not np.can_cast(result.dtype, out.dtype, "same_kind"):
         raise _of_other_dtype(name, result.dtype, out.dtype)
@@ -80,7 +80,7 @@ def _put(name: str, result: Array, out: Tensor) -> Tensor:
 
 
 def require_out(name: str, operands: Sequence[Any], out: object) -> None:
-    """Raise unless `out` is a tensor that an op on `operands` may write to."""
+    """Raise an error unless an op on `operands` may write to `out`."""
     if not isinstance(out, TensorCore):
         raise TypeError(
             f"{name}: out= takes a tensor, not {type(out).__name__}: write out=tensor.empty(shape), or leave "
@@ -110,7 +110,7 @@ def _promoted(kernel: Callable[..., Any], operands: Sequence[Any]) -> tuple[Any,
 
 
 def shape_of_product(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape of a product of matrices, vectors or batches; the inner sizes are NumPy's to check."""
+    """Return the shape of a product of matrices, vectors or batches; NumPy checks the inner sizes."""
     batch = np.broadcast_shapes(first[:-2], second[:-2])
     return batch + first[-2:-1] + (second[-1:] if len(second) > 1 else ())
 

@@ -1,4 +1,4 @@
-"""What PyTorch's programs say about devices: the CPU has the memory, and other requests are errors."""
+"""Methods for devices, as in PyTorch. All tensors are on the CPU; other devices are errors."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ class Placement(TensorCore):
 
     @property
     def is_cuda(self) -> Flag:
-        """Whether the memory is on a GPU of Nvidia's: False."""
+        """Whether the tensor is on a CUDA device, which is always False."""
         self._raise_if_disposed()
         return False
 
     @property
     def is_xpu(self) -> Flag:
-        """Whether the memory is on a GPU of Intel's: False."""
+        """Whether the tensor is on an XPU device, which is always False."""
         self._raise_if_disposed()
         return False
 
     @property
     def is_mps(self) -> Flag:
-        """Whether the memory is on a GPU of Apple's: False."""
+        """Whether the tensor is on an MPS device, which is always False."""
         self._raise_if_disposed()
         return False
 
@@ -61,23 +61,23 @@ class Placement(TensorCore):
 
     @property
     def is_sparse(self) -> Flag:
-        """Whether only some elements are stored: False."""
+        """Whether the tensor is sparse, which is always False."""
         self._raise_if_disposed()
         return False
 
     @property
     def is_quantized(self) -> Flag:
-        """Whether elements are stored as small integers with a scale: False."""
+        """Whether the tensor is quantized, which is always False."""
         self._raise_if_disposed()
         return False
 
     def get_device(self) -> int:
-        """Return the number of the device: -1, the CPU."""
+        """Return the index of the device: -1 for the CPU."""
         self._raise_if_disposed()
         return -1
 
     def pin_memory(self) -> Self:
-        """Return the tensor itself: there is no device to whose copies pages could be pinned.
+        """Return the tensor itself. Pinned memory is only useful with other devices.
 
         Examples
         --------
@@ -90,6 +90,6 @@ class Placement(TensorCore):
         return self
 
     def is_pinned(self) -> Flag:
-        """Return False: no page is pinned for a device."""
+        """Return False, because memory is never pinned."""
         self._raise_if_disposed()
         return False

@@ -31,7 +31,7 @@ Flag = bool
 
 
 def over(dim: Axis) -> Axis:
-    """Return the dimensions to reduce: none of them are all of them, as in PyTorch."""
+    """Return the dimensions to reduce. An empty tuple means all, as in PyTorch."""
     return None if isinstance(dim, (tuple, list)) and not dim else dim
 
 
@@ -68,7 +68,7 @@ class Reductions(TensorCore):
 
     @composite
     def nansum(self, dim: Axis = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Tensor:
-        """Return the sum over `dim` of what is not nan.
+        """Return the sum over `dim` of the elements that are not nan.
 
         Examples
         --------
@@ -81,7 +81,7 @@ class Reductions(TensorCore):
 
     @composite
     def nanmean(self, dim: Axis = None, keepdim: bool = False) -> Tensor:
-        """Return the mean over `dim` of what is not nan.
+        """Return the mean over `dim` of the elements that are not nan.
 
         Examples
         --------
@@ -113,12 +113,14 @@ class Reductions(TensorCore):
         *,
         correction: float | None = None,
     ) -> Tensor:
-        """Return the variance over `dim`: over the count less 1, or all of it with ``unbiased=False``.
+        """Return the variance over `dim`.
+
+        The divisor is the count minus 1, or the count with ``unbiased=False``.
 
         Parameters
         ----------
         correction
-            What the count is lessened by, instead of `unbiased`.
+            The number to subtract from the count, instead of `unbiased`.
 
         Examples
         --------
@@ -137,7 +139,7 @@ class Reductions(TensorCore):
         *,
         correction: float | None = None,
     ) -> Tensor:
-        """Return the standard deviation over `dim`: the root of ``var``.
+        """Return the standard deviation over `dim`: the square root of ``var``.
 
         Examples
         --------
@@ -149,7 +151,7 @@ class Reductions(TensorCore):
         return f.std(self, axis=axis, correction=less, keepdims=keepdim)
 
     def amax(self, dim: Axis = None, keepdim: bool = False) -> Tensor:
-        """Return the largest element over `dim`; equal ones share the gradient.
+        """Return the largest element over `dim`; equal elements share the gradient.
 
         Examples
         --------
@@ -160,7 +162,7 @@ class Reductions(TensorCore):
         return f.max(self, axis=over(dim), keepdims=keepdim)
 
     def amin(self, dim: Axis = None, keepdim: bool = False) -> Tensor:
-        """Return the smallest element over `dim`; equal ones share the gradient.
+        """Return the smallest element over `dim`; equal elements share the gradient.
 
         Examples
         --------
@@ -179,8 +181,8 @@ class Reductions(TensorCore):
     def max(self, dim: int | TensorCore | None = None, keepdim: bool = False) -> Tensor | ValuesAndIndices:
         """Return the largest element; along an int `dim` a named tuple ``(values, indices)``.
 
-        Along a `dim` the gradient goes to the element found. With a tensor instead of `dim`, return the
-        larger of each pair.
+        Along a `dim` the gradient goes to the selected element. With a tensor instead of `dim`, return the
+        elementwise maximum.
 
         Examples
         --------
@@ -209,7 +211,7 @@ class Reductions(TensorCore):
         return _found(self, f.min, f.min_along, minimum, dim, keepdim)
 
     def argmax(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
-        """Return the place of the first largest element, of the flat tensor or along `dim`.
+        """Return the index of the first largest element, of the flattened tensor or along `dim`.
 
         Examples
         --------
@@ -220,7 +222,7 @@ class Reductions(TensorCore):
         return f.argmax(self, axis=dim, keepdims=keepdim)
 
     def argmin(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
-        """Return the place of the first smallest element, of the flat tensor or along `dim`.
+        """Return the index of the first smallest element, of the flattened tensor or along `dim`.
 
         Examples
         --------
@@ -242,7 +244,7 @@ class Reductions(TensorCore):
         return f.all(self, axis=dim, keepdims=keepdim)
 
     def any(self, dim: Axis = None, keepdim: bool = False) -> Tensor:
-        """Return whether some element over `dim` is true.
+        """Return whether any element over `dim` is true.
 
         Examples
         --------
@@ -253,7 +255,7 @@ class Reductions(TensorCore):
         return f.any(self, axis=dim, keepdims=keepdim)
 
     def count_nonzero(self, dim: Axis = None) -> Tensor:
-        """Return how many elements over `dim` are not 0.
+        """Return the number of nonzero elements over `dim`.
 
         Examples
         --------
@@ -264,7 +266,7 @@ class Reductions(TensorCore):
         return f.count_nonzero(self, axis=over(dim))
 
     def cumsum(self, dim: int, *, dtype: DtypeLike | None = None) -> Tensor:
-        """Return the running sums along `dim`.
+        """Return the cumulative sum along `dim`.
 
         Examples
         --------
@@ -275,7 +277,7 @@ class Reductions(TensorCore):
         return scans.cumulative_sum(self, axis=dim, dtype=dtype)
 
     def cumprod(self, dim: int, *, dtype: DtypeLike | None = None) -> Tensor:
-        """Return the running products along `dim`.
+        """Return the cumulative product along `dim`.
 
         Examples
         --------
@@ -298,7 +300,7 @@ class Reductions(TensorCore):
         return scans.logsumexp(x if is_inexact(x.dtype) else astype(x, float32), axis=dim, keepdims=keepdim)
 
     def softmax(self, dim: int, *, dtype: DtypeLike | None = None) -> Tensor:
-        """Return exp(x) over its sum along `dim`, computed in `dtype`.
+        """Return ``exp(x) / exp(x).sum(dim)``, computed in `dtype`.
 
         Examples
         --------
@@ -320,7 +322,7 @@ class Reductions(TensorCore):
         return scans.log_softmax(self if dtype is None else astype(as_tensor(self), dtype), axis=dim)
 
     def norm(self, p: float | str = 2.0, dim: Axis = None, keepdim: bool = False) -> Tensor:
-        """Return the vector norm over `dim`: the `p`-th root of the sum of p-th powers; inf the largest.
+        """Return the vector norm of degree `p` over `dim`; for inf the largest absolute value.
 
         The gradient at a norm of 0 is 0.
 
@@ -336,7 +338,7 @@ class Reductions(TensorCore):
 
 
 def _without_flag(dim: Axis | bool, unbiased: bool, correction: float | None) -> tuple[Axis, float]:
-    """Return the dimensions, and what the count is lessened by; PyTorch's ``x.std(False)`` names none."""
+    """Return the dimensions and the correction. PyTorch's ``x.std(False)`` has no dimensions."""
     axis: Axis
     if isinstance(dim, bool):
         axis, unbiased = None, dim

@@ -154,7 +154,7 @@ def sum(
     Bools and small integers are summed as int64, unsigned ones as uint64. The result has the dimensions that
     are left, or size 1 instead of each summed one with `keepdims`.
 
-    With `out` the result is written there, a tensor of its shape; without recording gradients.
+    With `out`, the result is written to that tensor of the result's shape, and no gradient is recorded.
 
     Raises
     ------
@@ -174,7 +174,7 @@ def sum(
 def mean(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, out: Tensor | None = None) -> Tensor:
     """Return the mean over `axis`, nan where there is no element; integers give float32.
 
-    With `out` the result is written there, a tensor of its shape; without recording gradients.
+    With `out`, the result is written to that tensor of the result's shape, and no gradient is recorded.
 
     Examples
     --------
@@ -197,7 +197,7 @@ def prod(
 ) -> Tensor:
     """Return the product over `axis`, in `dtype`, else as wide as ``sum``.
 
-    With `out` the result is written there, a tensor of its shape; without recording gradients.
+    With `out`, the result is written to that tensor of the result's shape, and no gradient is recorded.
 
     Examples
     --------
@@ -236,7 +236,7 @@ def std(x: Operand, /, *, axis: Axis = None, correction: float = 0.0, keepdims: 
 def max(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, out: Tensor | None = None) -> Tensor:
     """Return the largest element over `axis`. Equal ones share the gradient.
 
-    With `out` the result is written there, a tensor of its shape; without recording gradients.
+    With `out`, the result is written to that tensor of the result's shape, and no gradient is recorded.
 
     Raises
     ------
@@ -256,7 +256,7 @@ def max(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, out: Tensor
 def min(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, out: Tensor | None = None) -> Tensor:
     """Return the smallest element over `axis`. Equal ones share the gradient.
 
-    With `out` the result is written there, a tensor of its shape; without recording gradients.
+    With `out`, the result is written to that tensor of the result's shape, and no gradient is recorded.
 
     Raises
     ------

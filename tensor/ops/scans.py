@@ -1,4 +1,4 @@
-"""Running sums and products, norms, and the softmax family: what lies between elements and reductions."""
+"""Cumulative sums and products, norms, and the softmax family."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def cumulative_sum(
     include_initial: bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Return the running sums along `axis`, which a tensor of one dimension may leave out, in `dtype`.
+    """Return the cumulative sum along `axis`, in `dtype`. `axis` is optional for one dimension.
 
-    Bools and small integers are added up as int64, unsigned ones as uint64, unless `dtype` says otherwise.
-    With `include_initial` the first element is 0, and the result is longer by one. With `out` the result is
-    written there, a tensor of its shape; without recording gradients.
+    By default, bools and small integers are summed as int64, unsigned ones as uint64.
+    With `include_initial`, the result has a 0 before the first element. With `out`, the result is written to
+    that tensor of the result's shape, and no gradient is recorded.
 
     Examples
     --------
@@ -72,11 +72,11 @@ def cumulative_prod(
     include_initial: bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Return the running products along `axis`, which a tensor of one dimension may leave out, in `dtype`.
+    """Return the cumulative product along `axis`, in `dtype`. `axis` is optional for one dimension.
 
-    Bools and small integers are multiplied as int64, unsigned ones as uint64, unless `dtype` says otherwise.
-    With `include_initial` the first element is 1, and the result is longer by one. With `out` the result is
-    written there, a tensor of its shape; without recording gradients.
+    By default, bools and small integers are multiplied as int64, unsigned ones as uint64.
+    With `include_initial`, the result has a 1 before the first element. With `out`, the result is written to
+    that tensor of the result's shape, and no gradient is recorded.
 
     Examples
     --------
@@ -122,14 +122,14 @@ def _accumulate(ufunc: np.ufunc, dtype: Dtype | None, a: Array, axis: int, out: 
 def diff(
     x: Tensor, /, *, axis: int = -1, n: int = 1, prepend: Tensor | None = None, append: Tensor | None = None
 ) -> Tensor:
-    """Return the differences of neighbours along `axis`, `n` times over.
+    """Return the `n`-th differences along `axis`.
 
     Parameters
     ----------
     n
-        How often; 0 gives the values themselves, joined with `prepend` and `append`.
+        The order of differences; 0 returns the values, with `prepend` and `append`.
     prepend, append
-        What is joined to `x` before and behind, along `axis`; of its shape in all other dimensions.
+        Values to concatenate before and after `x` along `axis`. The other sizes must be those of `x`.
 
     Examples
     --------
@@ -153,12 +153,12 @@ def diff(
 
 
 def _floating(a: Array) -> Any:
-    """Return what to compute exponentials of `a` in: float32 for integers and float16."""
+    """Return the dtype for exponentials of `a`: float32 for integers and float16."""
     return a.astype(float32) if a.dtype.kind in "biu" or a.dtype == float16 else a
 
 
 def logsumexp(x: Operand, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Return log(sum(exp(x))) over `axis`, without overflow; -inf where every element is.
+    """Return log(sum(exp(x))) over `axis`, without overflow; -inf if all elements are -inf.
 
     Examples
     --------
@@ -170,9 +170,9 @@ def logsumexp(x: Operand, /, *, axis: Axis = None, keepdims: bool = False) -> Te
 
 
 def softmax(x: Operand, /, *, axis: int = -1) -> Tensor:
-    """Return exp(x) over its sum along `axis`: positive elements whose sum is 1.
+    """Return ``exp(x) / exp(x).sum(axis)``: positive elements whose sum is 1.
 
-    Integers give float32. Where every element is -inf the result is nan, as in PyTorch.
+    Integers give float32. If all elements are -inf, the result is nan, as in PyTorch.
 
     Examples
     --------
@@ -198,7 +198,7 @@ def log_softmax(x: Operand, /, *, axis: int = -1) -> Tensor:
 def vector_norm(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Tensor:
     """Return the `ord`-th root of the sum of abs(x)**ord over `axis`.
 
-    An `ord` of inf gives the largest abs(x), -inf the smallest, 0 the count of what is not 0. The
+    An `ord` of inf gives the largest abs(x), -inf the smallest, 0 the number of nonzero elements. The
     gradient at a norm of 0 is 0.
 
     Examples

@@ -1,4 +1,4 @@
-"""Elements picked by index tensors and masks, and written there."""
+"""Read and write elements by index tensors and masks."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _TAKE = RULES["take"]
 
 
 def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
-    """Return the parts of `x` along `axis` that `indices` name, in their order; a copy.
+    """Return a copy of the slices of `x` along `axis` at `indices`.
 
     Parameters
     ----------
     axis
-        May be left out when `x` has one dimension.
+        Optional if `x` has one dimension.
 
     Raises
     ------
@@ -64,12 +64,12 @@ def _taken(x: Tensor, where: Array, place: int) -> Tensor:
 
 
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
-    """Return for each place of `indices` the element of `x` that it names along `axis`; a copy.
+    """Return a copy of the elements of `x` at `indices` along `axis`, in the shape of `indices`.
 
     Parameters
     ----------
     indices
-        As many dimensions as `x`; the sizes other than `axis` broadcast against those of `x`.
+        As many dimensions as `x`. Sizes other than that of `axis` broadcast against those of `x`.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
 
 
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
-    """Return where `x` is not 0: one int64 tensor of indices for each dimension.
+    """Return the indices of nonzero elements: one int64 tensor for each dimension.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
 
 
 def argwhere(x: Tensor, /) -> Tensor:
-    """Return where `x` is not 0: one row of indices for each such element.
+    """Return the indices of nonzero elements: one row for each element.
 
     Examples
     --------
@@ -122,7 +122,7 @@ class Selecting(TensorCore):
     __slots__ = ()
 
     def take(self, index: Tensor) -> Tensor:
-        """Return the elements that `index` names, counted as if they lay in one dimension.
+        """Return the elements at `index` of the flattened tensor.
 
         Examples
         --------
@@ -134,7 +134,7 @@ class Selecting(TensorCore):
 
     @composite
     def index_select(self, dim: int, index: Tensor) -> Tensor:
-        """Return the parts along `dim` that `index`, ``(n,)`` or one integer, names, in their order; a copy.
+        """Return a copy of the slices along `dim` at `index`, which has shape ``(n,)`` or is an integer.
 
         Examples
         --------
@@ -158,7 +158,7 @@ class Selecting(TensorCore):
         return found.reshape(()) if x.ndim == 0 else found
 
     def take_along_dim(self, indices: Tensor, dim: int | None = None) -> Tensor:
-        """Return the elements that `indices` names along `dim`, or in all of the tensor without `dim`.
+        """Return the elements at `indices` along `dim`, or of the flattened tensor without `dim`.
 
         Examples
         --------
@@ -171,12 +171,12 @@ class Selecting(TensorCore):
         return take_along_axis(as_tensor(self), indices, axis=dim)
 
     def gather(self, dim: int, index: Tensor) -> Tensor:
-        """Return for each place of `index` the element that it names along `dim`, in the shape of `index`.
+        """Return the elements at `index` along `dim`, in the shape of `index`.
 
         Parameters
         ----------
         index
-            As many dimensions as the tensor; no larger than it, other than along `dim`.
+            As many dimensions as the tensor. Its sizes are at most the tensor's, except along `dim`.
 
         Examples
         --------
@@ -190,7 +190,7 @@ class Selecting(TensorCore):
         return x[where].reshape(index.shape) if index.ndim == 0 else x[where]
 
     def masked_select(self, mask: Tensor) -> Tensor:
-        """Return the elements where `mask`, broadcast, is True, in one dimension.
+        """Return the elements where the broadcast `mask` is True, in one dimension.
 
         Examples
         --------
@@ -226,7 +226,7 @@ class Selecting(TensorCore):
         return self
 
     def masked_fill(self, mask: Tensor, value: complex | Tensor) -> Tensor:
-        """Return a copy with `value` where `mask`, broadcast, is True.
+        """Return a copy with `value` where the broadcast `mask` is True.
 
         Examples
         --------
@@ -257,17 +257,17 @@ class Selecting(TensorCore):
         value: complex | None = None,
         reduce: str | None = None,
     ) -> Self:
-        """Write each element of `src` to the place along `dim` that `index` names for it.
+        """Write the elements of `src` to the positions `index` along `dim`.
 
         Parameters
         ----------
         index
-            As many dimensions as the tensor; no larger than it, other than along `dim`.
+            As many dimensions as the tensor. Its sizes are at most the tensor's, except along `dim`.
         src
-            At least as large as `index`, or one number, which may be called `value`. Which of several
-            elements for one place stays is not defined.
+            At least as large as `index`, or one number, also as `value`. If an index occurs several times,
+            the order of the writes is not defined.
         reduce
-            ``"add"`` or ``"multiply"``: what is there is added to, or multiplied, instead.
+            ``"add"`` or ``"multiply"``: combine with the current elements instead of replacing them.
 
         Examples
         --------
@@ -306,7 +306,7 @@ class Selecting(TensorCore):
         value: complex | None = None,
         reduce: str | None = None,
     ) -> Tensor:
-        """Return a copy with each element of `src` at the place along `dim` that `index` names for it.
+        """Return a copy with the elements of `src` at the positions `index` along `dim`.
 
         Examples
         --------
@@ -317,7 +317,7 @@ class Selecting(TensorCore):
         return own(as_tensor(self), index, src).scatter_(dim, index, src, value=value, reduce=reduce)
 
     def scatter_add_(self, dim: int, index: Tensor, src: Tensor) -> Self:
-        """Add each element of `src` at the place along `dim` that `index` names for it.
+        """Add the elements of `src` at the positions `index` along `dim`.
 
         Examples
         --------
@@ -337,7 +337,7 @@ class Selecting(TensorCore):
         return self
 
     def scatter_add(self, dim: int, index: Tensor, src: Tensor) -> Tensor:
-        """Return a copy with each element of `src` added at the place that `index` names for it.
+        """Return a copy with the elements of `src` added at the positions `index` along `dim`.
 
         Examples
         --------
@@ -348,7 +348,7 @@ class Selecting(TensorCore):
         return own(as_tensor(self), index, src).scatter_add_(dim, index, src)
 
     def index_add_(self, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Self:
-        """Add `alpha` times each part of `source` along `dim` to the part that `index` names for it.
+        """Add `alpha` times the slices of `source` to the slices along `dim` at `index`.
 
         Examples
         --------
@@ -362,7 +362,7 @@ class Selecting(TensorCore):
         return self
 
     def index_add(self, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
-        """Return a copy with the parts of `source` added to the parts along `dim` that `index` names.
+        """Return a copy with the slices of `source` added to the slices along `dim` at `index`.
 
         Examples
         --------
@@ -373,7 +373,7 @@ class Selecting(TensorCore):
         return own(as_tensor(self), index, source).index_add_(dim, index, source, alpha=alpha)
 
     def index_fill_(self, dim: int, index: Tensor, value: complex | Tensor) -> Self:
-        """Write `value` to the parts along `dim` that `index` names.
+        """Write `value` to the slices along `dim` at `index`.
 
         Examples
         --------
@@ -389,7 +389,7 @@ class Selecting(TensorCore):
         return self
 
     def index_fill(self, dim: int, index: Tensor, value: complex | Tensor) -> Tensor:
-        """Return a copy with `value` in the parts along `dim` that `index` names.
+        """Return a copy with `value` in the slices along `dim` at `index`.
 
         Examples
         --------
@@ -400,7 +400,7 @@ class Selecting(TensorCore):
         return own(as_tensor(self), index, value).index_fill_(dim, index, value)
 
     def index_copy_(self, dim: int, index: Tensor, source: Tensor) -> Self:
-        """Write each part of `source` along `dim` to the part that `index` names for it.
+        """Write the slices of `source` to the slices along `dim` at `index`.
 
         Examples
         --------
@@ -413,7 +413,7 @@ class Selecting(TensorCore):
         return self
 
     def index_copy(self, dim: int, index: Tensor, source: Tensor) -> Tensor:
-        """Return a copy with the parts of `source` at the parts along `dim` that `index` names.
+        """Return a copy with the slices of `source` in the slices along `dim` at `index`.
 
         Examples
         --------
@@ -424,7 +424,7 @@ class Selecting(TensorCore):
         return own(as_tensor(self), index, source).index_copy_(dim, index, source)
 
     def index_put_(self, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False) -> Self:
-        """Write `values`, or add them with `accumulate`, at what ``x[indices]`` names.
+        """Write `values` to ``x[indices]``, or add them with `accumulate`.
 
         Examples
         --------
@@ -443,7 +443,7 @@ class Selecting(TensorCore):
         return self
 
     def index_put(self, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False) -> Tensor:
-        """Return a copy with `values` written, or added, at what ``x[indices]`` names.
+        """Return a copy with `values` written or added to ``x[indices]``.
 
         Examples
         --------
@@ -458,7 +458,9 @@ class Selecting(TensorCore):
     @overload
     def nonzero(self, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
     def nonzero(self, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
-        """Return where the tensor is not 0: a row of indices for each element; or as `nonzero` does.
+        """Return the indices of nonzero elements, one row for each.
+
+        With `as_tuple`, return one tensor for each dimension.
 
         Examples
         --------
@@ -493,16 +495,16 @@ def mask_of(op: str, mask: object) -> Array:
 
 
 def _is_mask_of(mask: object, x: Tensor) -> bool:
-    """Tell whether `mask` broadcasts to the shape of `x`; raise TypeError unless it is of bool."""
+    """Return whether `mask` broadcasts to the shape of `x`. Raise TypeError unless it has bools."""
     shape = mask_of("masked_fill", mask).shape
     trailing = x.shape[len(x.shape) - len(shape) :]
     return len(shape) <= len(x.shape) and all(n in (1, m) for n, m in zip(shape, trailing, strict=True))
 
 
 def _indices(op: str, index: object, size: int, place: int, *, least: int | None = None) -> Array:
-    """Return index values as an array of its own, or raise for one that is out of range.
+    """Return a copy of index values as an array. Raise an error if one is out of range.
 
-    `least` is the smallest that is allowed: -`size`, where it is left out.
+    `least` is the smallest allowed index, by default ``-size``.
     """
     array = array_for(op, index)
     if array.dtype.kind not in "iu":
@@ -519,12 +521,12 @@ def _indices(op: str, index: object, size: int, place: int, *, least: int | None
 
 
 def line_of(x: Tensor) -> Tensor:
-    """Return `x`, and one without dimensions as a view of one: along dimension 0 it has one element."""
+    """Return `x`, or a view with one dimension if it has none."""
     return x.reshape(1) if x.ndim == 0 else x
 
 
 def parts_along(op: str, x: TensorCore, dim: int, index: object) -> tuple[Tensor, Key]:
-    """Return `x`, in at least one dimension, and the key of its parts along `dim` that `index` names."""
+    """Return `x` with at least one dimension, and the key of its slices at `index` along `dim`."""
     line = line_of(as_tensor(x))
     place = dim_of(op, dim, line.ndim)
     where = np.atleast_1d(_indices(op, index, line.shape[place], place, least=_LEAST.get(op, 0)))
@@ -534,7 +536,7 @@ def parts_along(op: str, x: TensorCore, dim: int, index: object) -> tuple[Tensor
 
 
 def _along(where: Array, sizes: tuple[int, ...], place: int) -> tuple[Any, ...]:
-    """Return the key that has `where` at `place` and runs through `sizes` elsewhere."""
+    """Return the key with `where` at dimension `place`, and all indices below `sizes` elsewhere."""
     ndim = len(sizes)
     return Key.of(
         where if i == place else np.arange(n).reshape([n if j == i else 1 for j in range(ndim)])
@@ -543,7 +545,7 @@ def _along(where: Array, sizes: tuple[int, ...], place: int) -> tuple[Any, ...]:
 
 
 def places_of(op: str, x: TensorCore, dim: int, index: Tensor) -> tuple[Tensor, tuple[Any, ...]]:
-    """Return `x`, in at least one dimension, and the key of its elements that `index` names along `dim`."""
+    """Return `x` with at least one dimension, and the key of its elements at `index` along `dim`."""
     line = line_of(as_tensor(x))
     shape = line.shape
     place = dim_of(op, dim, len(shape))
@@ -560,7 +562,7 @@ def places_of(op: str, x: TensorCore, dim: int, index: Tensor) -> tuple[Tensor, 
 
 
 def sources_for(op: str, src: object, where: tuple[Any, ...]) -> Any:
-    """Return the part of `src` that the index of `where` has places for."""
+    """Return the part of `src` with the shape of the index."""
     if not isinstance(src, (TensorCore, np.ndarray)):
         return src
     sizes = np.broadcast_shapes(*[part.shape for part in where])

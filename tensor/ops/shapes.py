@@ -1,4 +1,4 @@
-"""Other shapes and other orders of dimensions over the same memory."""
+"""Views with other shapes and other orders of dimensions."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ _REVERSED = [(tuple(range(n))[::-1],) for n in range(65)]
 
 
 def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Tensor:
-    """Return the elements of `x`, in their order, in another shape.
+    """Return the elements of `x` in another shape, in the same order.
 
     Parameters
     ----------
     shape
-        One size may be -1: it is computed.
+        One size may be -1, to be computed.
     copy
-        None: a view where the memory's order allows it. False: an error where it does not. True: never a
-        view.
+        None returns a view if the memory layout allows it, else a copy. False raises an error instead of
+        copying. True always copies.
 
     Raises
     ------
     ValueError
-        If `shape` does not hold as many elements, or with ``copy=False`` there is no view.
+        If `shape` has another number of elements, or a view is impossible with ``copy=False``.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def matrix_transpose(x: Tensor, /) -> Tensor:
 
 
 def moveaxis(x: Tensor, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Tensor:
-    """Return a view of `x` with the dimensions `source` at the places `destination`, the others in order.
+    """Return a view of `x` with the dimensions `source` moved to `destination`. The others keep their order.
 
     Examples
     --------
@@ -141,14 +141,14 @@ def squeeze(x: Tensor, /, axis: int | tuple[int, ...]) -> Tensor:
 
 
 def expand_dims(x: Tensor, /, axis: int | tuple[int, ...] = 0) -> Tensor:
-    """Return a view of `x` with a new dimension of size 1 at place `axis` of the result, or at several.
+    """Return a view of `x` with a new dimension of size 1 at position `axis` of the result, or several.
 
     Raises
     ------
     IndexError
-        If a place is none of the result's.
+        If a position is out of range.
     ValueError
-        If a place is named twice.
+        If a position occurs twice.
 
     Examples
     --------
@@ -167,7 +167,7 @@ def expand_dims(x: Tensor, /, axis: int | tuple[int, ...] = 0) -> Tensor:
 
 
 class Shapes(TensorCore):
-    """Methods for other shapes; views share the memory."""
+    """Methods that change the shape. Views share the memory."""
 
     __slots__ = ()
 
@@ -398,7 +398,7 @@ class Shapes(TensorCore):
         return over(self, array, array[_BEFORE_ONE[dim_of("unsqueeze", dim, array.ndim + 1)]], _EXPAND_DIMS)
 
     def contiguous(self) -> Tensor:
-        """Return the tensor itself where its elements lie in their order without gaps, else a copy whose do.
+        """Return the tensor itself if it is contiguous, else a contiguous copy.
 
         Examples
         --------

@@ -124,7 +124,7 @@ def augmented(name: str, kernel: Callable[[Array, Any], Any] | None = None) -> C
     return _write_binary(name, kernel or OPS[name].kernel, is_operator=True)
 
 
-_INTO = "With `out` the result is written there, a tensor of its shape; without recording gradients."
+_INTO = "With `out`, the result is written to that tensor of the result's shape, and no gradient is recorded."
 
 
 def _documented(function: Callable[..., Any], name: str, text: str, call: str, y: str) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""Counts, histograms, modes, running extremes and the like, as methods."""
+"""Counts, histograms, modes and cumulative extremes as methods."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 
 class Counting(TensorCore):
-    """Methods that count, and those that find elements by their order."""
+    """Methods that count elements or find them by their order."""
 
     __slots__ = ()
 
     @composite
     def bincount(self, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-        """Return how often 0, 1, 2, ... occur, or the sums of their `weights`.
+        """Return the counts of 0, 1, 2, ..., or the sums of their `weights`.
 
         Examples
         --------
@@ -63,9 +63,9 @@ class Counting(TensorCore):
 
     @composite
     def histc(self, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
-        """Return how many elements lie in each of `bins` equal parts from `min` to `max`.
+        """Return the number of elements in each of `bins` equal intervals from `min` to `max`.
 
-        Both 0 means from the smallest element to the largest.
+        If both are 0, the range is from the smallest to the largest element.
 
         Examples
         --------
@@ -86,18 +86,18 @@ class Counting(TensorCore):
         weight: Tensor | None = None,
         density: bool = False,
     ) -> Histogram:
-        """Return how many elements lie in each bin, and the edges of the bins.
+        """Return the number of elements in each bin, and the edges of the bins.
 
         Parameters
         ----------
         bins
-            How many of equal width, or their edges in ascending order.
+            The number of bins of equal width, or the edges in ascending order.
         range
-            From where to where, if `bins` is a number: by default the smallest and the largest element.
+            The range of the bins, if `bins` is a number; by default from the smallest to the largest element.
         weight
-            What each element counts.
+            The weight of each element.
         density
-            Whether the counts are divided so that the integral over all bins is 1.
+            Whether to divide the counts so that the integral over all bins is 1.
 
         Examples
         --------
@@ -132,7 +132,7 @@ class Counting(TensorCore):
 
     @composite
     def cummax(self, dim: int) -> Sorted:
-        """Return the largest element so far along `dim`, and where it is; the last one of equal elements.
+        """Return the cumulative maximum along `dim`, and its indices, the last of equal elements.
 
         Examples
         --------
@@ -144,7 +144,7 @@ class Counting(TensorCore):
 
     @composite
     def cummin(self, dim: int) -> Sorted:
-        """Return the smallest element so far along `dim`, and where it is; the last one of equal elements.
+        """Return the cumulative minimum along `dim`, and its indices, the last of equal elements.
 
         Examples
         --------
@@ -156,7 +156,7 @@ class Counting(TensorCore):
 
     @composite
     def logcumsumexp(self, dim: int) -> Tensor:
-        """Return the logarithms of the running sums of the exponentials along `dim`, without overflow.
+        """Return the logarithm of the cumulative sum of exponentials along `dim`, without overflow.
 
         Examples
         --------
@@ -179,7 +179,7 @@ class Counting(TensorCore):
 
     @composite
     def mode(self, dim: int = -1, keepdim: bool = False) -> Sorted:
-        """Return the most frequent element along `dim`, the smallest of several, and its last place.
+        """Return the most frequent element along `dim`, the smallest of several, and its last index.
 
         Examples
         --------
@@ -205,7 +205,7 @@ class Counting(TensorCore):
 
     @composite
     def nanmedian(self, dim: int | None = None, keepdim: bool = False) -> Tensor | Sorted:
-        """Return the median of what is not nan: of all, or with its place along `dim`.
+        """Return the median of all elements that are not nan; along `dim` with its index.
 
         Examples
         --------
@@ -231,7 +231,7 @@ class Counting(TensorCore):
         *,
         interpolation: str = "linear",
     ) -> Tensor:
-        """Return what ``quantile`` does, of the elements that are not nan.
+        """Return the result of ``quantile`` for the elements that are not nan.
 
         Examples
         --------
@@ -244,7 +244,7 @@ class Counting(TensorCore):
 
     @composite
     def renorm(self, p: float, dim: int, maxnorm: float) -> Tensor:
-        """Return the tensor with each part along `dim` scaled so that its `p`-norm is at most `maxnorm`.
+        """Return the tensor with each slice along `dim` scaled to a `p`-norm of at most `maxnorm`.
 
         Examples
         --------
@@ -269,7 +269,7 @@ class Counting(TensorCore):
     def diff(
         self, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
     ) -> Tensor:
-        """Return the differences of neighbours along `dim`, `n` times over.
+        """Return the `n`-th differences along `dim`.
 
         Examples
         --------
@@ -301,16 +301,16 @@ class Counting(TensorCore):
     def cov(
         self, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
     ) -> Tensor:
-        """Return the covariances of variables, one a row, of which each column is an observation.
+        """Return the covariance matrix of variables. Rows are variables, columns are observations.
 
         Parameters
         ----------
         correction
-            What the number of observations is lessened by.
+            The number to subtract from the number of observations.
         fweights
-            How often each observation occurs.
+            The frequency of each observation.
         aweights
-            How much each observation counts.
+            The weight of each observation.
 
         Examples
         --------
@@ -356,7 +356,7 @@ class Counting(TensorCore):
 
     @composite
     def corrcoef(self) -> Tensor:
-        """Return the correlation coefficients of variables, one a row.
+        """Return the correlation coefficients of variables, which are rows.
 
         Examples
         --------
@@ -374,12 +374,12 @@ class Counting(TensorCore):
     def unique_consecutive(
         self, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
     ) -> Tensor | tuple[Tensor, ...]:
-        """Return the tensor without the elements, or the parts along `dim`, that equal the one before.
+        """Return the tensor without consecutive duplicates of elements, or of slices along `dim`.
 
         Parameters
         ----------
         return_inverse, return_counts
-            Whether to return also each element's place in the result, and how many there were.
+            Whether to return also the index of each element in the result, and the counts.
 
         Examples
         --------

@@ -56,7 +56,7 @@ def define(
 
 
 def conj(xp: Any, x: Any) -> Any:
-    """Return the conjugate of an array or a scalar, `x` itself where it is real."""
+    """Return the conjugate of an array or a scalar, or `x` itself if it is real."""
     dtype = getattr(x, "dtype", None)
     if dtype is None:
         return x.conjugate()
