@@ -1,4 +1,4 @@
-"""Factorizations of matrices and batches of them: Cholesky's, QR, by eigenvectors and singular vectors."""
+"""Factorizations of matrices and of batches of matrices: Cholesky, QR, eigenvalues, singular values."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def _wants_gradient(x: Tensor) -> bool:
 def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
     """Return the triangular L of positive definite matrices, shape (..., n, n), with L @ L^H = x.
 
-    With `upper` it is U = L^H. Only the lower triangle of `x` is read (the upper one with `upper`), and it is
-    taken for symmetric, of complex elements for Hermitian.
+    With `upper`, return U = L^H. Only the lower triangle of `x` is read, or the upper one with `upper`. `x`
+    is assumed to be symmetric, or Hermitian if it is complex.
 
-    The gradient is L^-H phi(L^H g) L^-1, phi the lower triangle with its diagonal halved (Murray 2016), of
-    every order. As that of a function of Hermitian matrices it is Hermitian itself.
+    The gradient is L^-H phi(L^H g) L^-1, where phi is the lower triangle with half of the diagonal (Murray
+    2016). It is Hermitian, and can be differentiated again.
 
     Raises
     ------
@@ -68,10 +68,11 @@ def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
 def eigh(x: Tensor, /, *, upper: bool = False) -> EighResult:
     """Return the eigenvalues, ascending, and eigenvectors of Hermitian matrices, shape (..., n, n).
 
-    Only the lower triangle is read, or the upper one. The gradient is V (diag(g) + F * V^H h) V^H, for
-    those of values g and vectors h, with F_ij = 1 / (l_j - l_i) and F_ii = 0 (Giles 2008), of every
-    order. By vectors of equal eigenvalues there is none: it is infinite or nan. Vectors are known up to
-    their sign, complex ones up to a factor of size 1: what depends on it has no gradient.
+    Only the lower triangle is read, or the upper one with `upper`. With the gradients g of the eigenvalues
+    and h of the eigenvectors, the gradient is V (diag(g) + F * V^H h) V^H, where F_ij = 1 / (l_j - l_i) and
+    F_ii = 0 (Giles 2008). It can be differentiated again. For eigenvectors of equal eigenvalues it is
+    infinite or nan. An eigenvector is unique up to its sign, a complex one up to a factor of modulus 1. A
+    function that depends on this choice has no gradient.
 
     Examples
     --------
@@ -87,8 +88,8 @@ def eigh(x: Tensor, /, *, upper: bool = False) -> EighResult:
 def eigvalsh(x: Tensor, /) -> Tensor:
     """Return the eigenvalues of Hermitian matrices, shape (..., n, n), in ascending order: (..., n).
 
-    Only the lower triangle is read. The gradient is that of ``eigh``; the first one is there for equal values
-    too, the second is not.
+    Only the lower triangle is read. The gradient is that of ``eigh``. For equal eigenvalues only the first
+    derivative exists.
 
     Examples
     --------
@@ -103,11 +104,11 @@ def eigvalsh(x: Tensor, /) -> Tensor:
 
 
 def eig(x: Tensor, /) -> EigResult:
-    """Return the eigenvalues and eigenvectors of square matrices, shape (..., n, n); both are complex.
+    """Return the eigenvalues and eigenvectors of square matrices, shape (..., n, n). Both are complex.
 
     The gradient is V^-H (diag(g) + (V^H h - V^H V re(diag(V^H h))) * conj(F)) V^H with F as in ``eigh``
-    (Boeddeker et al. 2017), of every order. Equal eigenvalues have none; and what depends on the complex
-    factor of size 1 that vectors are known up to.
+    (Boeddeker et al. 2017). It can be differentiated again. It does not exist for equal eigenvalues, or for a
+    function that depends on the factor of modulus 1 of an eigenvector.
 
     Examples
     --------
@@ -121,9 +122,9 @@ def eig(x: Tensor, /) -> EigResult:
 
 
 def eigvals(x: Tensor, /) -> Tensor:
-    """Return the eigenvalues of square matrices, shape (..., n, n), in no order, complex: (..., n).
+    """Return the eigenvalues of square matrices, shape (..., n, n), without an order: complex, (..., n).
 
-    The gradient is that of ``eig``; equal eigenvalues have none.
+    The gradient is that of ``eig``, which does not exist for equal eigenvalues.
 
     Examples
     --------
@@ -145,14 +146,16 @@ def qr(x: Tensor, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRR
     mode
         ``"reduced"``: Q is (..., m, k) and R (..., k, n) with k = min(m, n). ``"complete"``: Q is square.
 
-    With m >= n the gradient is [g - Q s(triu(Q^H g - h R^H))] R^-H for those of Q and R, g and h, where s(X)
-    is X + X^H with the diagonal halved (Walter and Lehmann 2018), of every order; it needs a matrix of full
-    rank. Wider matrices are the factors of their first m columns, and Q^H times the others.
+    With m >= n and the gradients g of Q and h of R, the gradient is [g - Q s(triu(Q^H g - h R^H))] R^-H,
+    where s(X) is X + X^H with half of the diagonal (Walter and Lehmann 2018). It can be differentiated again,
+    and needs a matrix of full rank. For m < n, the first m columns are factored, and R also has Q^H times the
+    other columns.
 
     Raises
     ------
     ValueError
-        If gradients are wanted of a complete Q with more rows than `x` has columns: its last columns are any.
+        If `x` requires a gradient, and a complete Q has more rows than `x` has columns: the last columns of Q
+        are not unique.
 
     Examples
     --------
@@ -188,10 +191,10 @@ def svd(x: Tensor, /, *, full_matrices: bool = True) -> SVDResult:
     S is (..., k) with k = min(m, n), in descending order; U is (..., m, m) and Vh (..., n, n), or (..., m, k)
     and (..., k, n) without `full_matrices`.
 
-    The gradient is that of Townsend (2016), for complex matrices of Wan and Zhang (2019), of every order. By
-    the first k vectors there is none where singular values are equal or 0 (infinite or nan), by the others it
-    is 0. A vector of U and its partner in Vh are known up to a common sign, complex ones up to a factor of
-    size 1: what depends on it has no gradient.
+    The gradient is that of Townsend (2016), for complex matrices that of Wan and Zhang (2019). It can be
+    differentiated again. For the first k vectors it is infinite or nan if singular values are equal or 0. For
+    the others it is 0. A vector of U and the corresponding vector of Vh are unique up to a common sign,
+    complex ones up to a factor of modulus 1. A function that depends on this choice has no gradient.
 
     Examples
     --------
@@ -207,7 +210,7 @@ def svd(x: Tensor, /, *, full_matrices: bool = True) -> SVDResult:
 def svdvals(x: Tensor, /) -> Tensor:
     """Return the singular values of matrices, shape (..., m, n), in descending order: (..., min(m, n)).
 
-    The gradient is that of ``svd``; the first one is there for equal values too, the second is not.
+    The gradient is that of ``svd``. For equal singular values only the first derivative exists.
 
     Examples
     --------

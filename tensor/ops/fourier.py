@@ -90,7 +90,7 @@ def fft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "bac
     Parameters
     ----------
     n
-        The size. A longer dimension is cut, a shorter one padded with zeros. None keeps the size.
+        The size. A longer dimension is truncated, a shorter one is padded with zeros. None keeps the size.
     norm
         The transform that is divided by n: ``"backward"`` the inverse, ``"forward"`` this one. ``"ortho"``
         divides both by the root of n.
@@ -223,7 +223,7 @@ def irfftn(
 
 
 def hfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
-    """Return the transform of a signal whose second half mirrors the first, conjugated: `n` real numbers.
+    """Return the transform of a Hermitian-symmetric signal: `n` real numbers.
 
     Examples
     --------

@@ -85,7 +85,7 @@ class ElementwiseMethods(Elementwise):
 
     @composite
     def div(self, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
-        """Return the quotient; `rounding_mode` is None, ``"floor"`` or ``"trunc"``: integers stay integers.
+        """Return the quotient. With the `rounding_mode` ``"floor"`` or ``"trunc"``, integers stay integers.
 
         Examples
         --------
@@ -190,7 +190,7 @@ class ElementwiseMethods(Elementwise):
 
     @composite
     def fmod(self, other: Operand) -> Tensor:
-        """Return the remainder with the sign of the tensor. That of ``remainder`` has the sign of `other`.
+        """Return the remainder with the sign of the tensor. ``remainder`` has the sign of `other`.
 
         Examples
         --------
@@ -205,7 +205,7 @@ class ElementwiseMethods(Elementwise):
 
     @composite
     def logit(self, eps: float | None = None) -> Tensor:
-        """Return log(x / (1 - x)); with `eps` of the tensor clamped to `eps` and 1 - `eps`.
+        """Return log(x / (1 - x)). With `eps`, first clamp the tensor to the range from `eps` to 1 - `eps`.
 
         Examples
         --------
@@ -220,7 +220,7 @@ class ElementwiseMethods(Elementwise):
 
     @composite
     def xlogy(self, other: Operand) -> Tensor:
-        """Return the tensor times the logarithm of `other`; 0 where the tensor is 0.
+        """Return the tensor times the logarithm of `other`, and 0 where the tensor is 0.
 
         Examples
         --------
@@ -260,7 +260,7 @@ class ElementwiseMethods(Elementwise):
 
     @composite
     def equal(self, other: Tensor) -> bool:
-        """Return whether `other` has the same shape and the same values; ``eq`` compares by element.
+        """Return whether `other` has the same shape and values. ``eq`` compares elementwise.
 
         Examples
         --------

@@ -42,7 +42,7 @@ def roll(x: Tensor, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, .
     Parameters
     ----------
     axis
-        None: as if the elements lay in one dimension.
+        None flattens `x` first.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def real(x: Tensor, /) -> Tensor:
 
 
 def imag(x: Tensor, /) -> Tensor:
-    """Return a view of the imaginary parts of `x`; new zeros where it is real, as NumPy does.
+    """Return a view of the imaginary parts of `x`, or new zeros if it is real, as NumPy does.
 
     Examples
     --------

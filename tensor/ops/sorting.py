@@ -209,7 +209,7 @@ class Sorting(TensorCore):
         return_inverse, return_counts
             Whether to return also each element's place among them, and how often each occurs.
         dim
-            The dimension whose parts are compared, instead of elements.
+            The dimension whose slices are compared instead of elements.
 
         Examples
         --------

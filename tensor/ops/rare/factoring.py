@@ -41,7 +41,7 @@ def factor_lu(x: Tensor, pivot: bool = True) -> LUFactorEx:
 def solve_lu(
     factors: Tensor, pivots: Tensor, other: Tensor, *, left: bool = True, adjoint: bool = False
 ) -> Tensor:
-    """Return x with ``A @ x = other`` by the LU factors of A; with ``x @ A = other`` where `left` is False.
+    """Return x with ``A @ x = other``, or ``x @ A = other`` if `left` is False, from the LU factors of A.
 
     With `adjoint` of the conjugate transpose of A.
     """
@@ -83,7 +83,9 @@ class Factoring(TensorCore):
     __slots__ = ()
 
     def lu(self, pivot: bool = True, get_infos: bool = False) -> LUFactor | LUFactorEx:
-        """Return the LU factors in one matrix, and the pivots; with `get_infos` which pivot is 0 too.
+        """Return the LU factors in one matrix, and the pivots.
+
+        With `get_infos`, also return the index of a zero pivot.
 
         Examples
         --------
@@ -122,7 +124,7 @@ class Factoring(TensorCore):
 
     @composite
     def cholesky_inverse(self, upper: bool = False) -> Tensor:
-        """Return the inverse of A, whose Cholesky factor the tensor is.
+        """Return the inverse of the matrix whose Cholesky factor is the tensor.
 
         Examples
         --------
@@ -155,7 +157,7 @@ class Factoring(TensorCore):
         return TriangularSolve(found, A.clone())
 
     def geqrf(self) -> Reflectors:
-        """Return R of a QR factorization with the reflectors of Q below its diagonal; it has no gradient.
+        """Return R of a QR factorization, with the reflectors of Q below its diagonal. It has no gradient.
 
         Examples
         --------
@@ -189,7 +191,8 @@ class Factoring(TensorCore):
     def ormqr(self, input2: Tensor, input3: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
         """Return ``Q @ input3`` for the reflectors of Q and their factors `input2`.
 
-        With `transpose` by the conjugate transpose of Q; from the right where `left` is False.
+        With `transpose`, multiply by the conjugate transpose of Q. If `left` is False, multiply from the
+        right.
 
         Examples
         --------
