@@ -1,1 +1,1 @@
-"""Tensors of other libraries in scopes: what an adapter is, and one for each library that has one."""
+"""Tensors of other libraries in scopes: the base class of adapters, and an adapter for each library."""

@@ -1,4 +1,4 @@
-"""What scopes need to know of another library: how its objects end, how large they are, where they are."""
+"""The base class of adapters: how a library's objects end, their sizes and their devices."""
 
 from __future__ import annotations
 
@@ -17,65 +17,67 @@ if TYPE_CHECKING:
 
 
 class Adapter:
-    """Derive one for a library, and hand an instance to ``scopes.core.foreign.add_adapter``.
+    """Base class of adapters: how the objects of another library end, their memory and their devices.
 
-    From then on scopes own the objects of `kinds` like any disposable: ``attach``, ``detach``,
-    ``move_to_outer``, ``@disposing``, statistics, tracking. New ones are noticed in one of two ways: the
-    library tells of them (an `Adopter`, called with the result of each function, or ``adopt(x)``), or
-    `harvest` looks for them.
+    Define a subclass for a library, and pass an instance to ``scopes.core.foreign.add_adapter``. Then
+    scopes own the objects of `kinds` like any disposable: ``attach``, ``detach``, ``move_to_outer``,
+    ``@disposing``, statistics, tracking. New objects are found in one of two ways. Either the library reports
+    them (an `Adopter`, which is called with the result of each function, or ``adopt(x)``), or `harvest`
+    searches for them.
     """
 
-    #: The name of the library, as one imports it.
+    #: The name of the library's package.
     library: ClassVar[str]
     #: The classes whose instances scopes may own. Their objects take weak references.
     kinds: ClassVar[tuple[type, ...]]
-    #: Calls ``adopt`` for all that is new, where the library does not tell of it; asked whenever a scope
-    #: begins, ends, or is asked for its members. None: the library tells.
+    #: Calls ``adopt`` for all new objects. It runs when a scope begins, ends, or is asked for its members.
+    #: None if the library reports new objects itself.
     harvest: ClassVar[Callable[[], None] | None] = None
-    #: Registers births that ``scopes.core.births`` has noted; asked as `harvest` is. None: nothing is noted.
+    #: Registers the allocations that ``scopes.core.births`` has noted. It runs when `harvest` does. None if
+    #: nothing is noted.
     look: ClassVar[Callable[[], object] | None] = None
-    #: Returns which objects outlive their scope, since something else keeps them; called when the scope ends.
-    #: Its arguments: the scope, objects by their ids, what `count_keepers` returned when the scope began, and
-    #: whether to be strict. It returns ids, and whether each has no owner from then on, or the outer scope.
-    #: None: the scope disposes all.
+    #: Returns the objects that outlive their scope, because something else keeps them. It runs when the scope
+    #: ends. The arguments are the scope, the objects by id, the result of `count_keepers` at the scope's
+    #: beginning, and whether to be strict. The result has the ids, each with True if the object gets no owner,
+    #: or False if the outer scope owns it. None: the scope disposes all objects.
     find_kept: Callable[[DisposeScope, dict[int, Any], int, bool], dict[int, bool]] | None = None
-    #: Called with each object that a weak reference returned, where the library asks for that before a use.
+    #: Called with each object that a weak reference returned, before its use, if the library requires that.
     revive: ClassVar[Callable[[Any], object] | None] = None
 
     def count_keepers(self) -> int:
-        """Return a number that tells keepers made until now from later ones; see `find_kept`."""
+        """Return a number that separates the keepers created so far from later ones; see `find_kept`."""
         return -1
 
     def find_kept_by_older(self, objects: dict[int, Any], older: int) -> set[int]:  # noqa: ARG002
-        """Return the ids of those that something keeps which is older than `count_keepers` returned `older`.
+        """Return the ids of objects that a keeper from before `older` holds.
 
-        Unlike in `find_kept`, a newer keeper counts for nothing, whatever it is.
+        `older` is a result of `count_keepers`. Unlike in `find_kept`, newer keepers of any kind are ignored.
         """
         return set()
 
     def end(self, x: Any, is_safe: bool) -> object:
-        """Give back the memory of `x`, and let each later use of it raise ``disposed_error(x)``.
+        """Release the memory of `x`. Later uses of it raise ``disposed_error(x)``.
 
         Called once for each object. It must not raise.
 
         Parameters
         ----------
         is_safe
-            False: another thread may be using `x` at this moment, for its scope ended on a thread that did
-            not open it.
+            False if another thread may be using `x` now, because its scope ended on a thread that did not
+            open it.
 
         Returns
         -------
-        What `describe` needs afterwards.
+        The data for `describe`.
         """
         raise NotImplementedError
 
     def describe(self, ending: Any) -> str:
-        """Return, in words, what a disposed object was, from what `end` returned: shape and dtype."""
+        """Return a description of a disposed object, with shape and dtype, from the result of `end`."""
         raise NotImplementedError
 
     def footprint(self, x: Any) -> tuple[int, int]:
-        """Return what tells the memory of `x` from other memory, and its size in bytes."""
+        """Return a key that identifies the memory of `x`, and its size in bytes."""
         raise NotImplementedError
 
     def device(self, x: Any) -> str:
@@ -83,22 +85,23 @@ class Adapter:
         raise NotImplementedError
 
     def keeps(self, x: Any, seen: set[int]) -> Iterable[tuple[int, int | None]]:  # noqa: ARG002
-        """Yield `footprint` of all memory that `x` keeps: its own, and what its graph keeps for backward.
+        """Yield the `footprint` of all memory that `x` and its graph keep.
 
-        A recorded operation is put into `seen`, past which nothing goes, and yielded with None for its bytes.
+        A recorded operation is added to `seen`, which is not visited again, and yielded with None for its
+        bytes.
         """
         yield self.footprint(x)
 
     def last_op(self, x: Any) -> object:  # noqa: ARG002
-        """Return what lives as long as the operation that made `x`, for weak references, or None."""
+        """Return an object that lives as long as the operation that created `x`, or None."""
         return None
 
     def is_adoptable(self, x: Any) -> bool:  # noqa: ARG002
-        """Tell whether a scope may own `x`, which is of a subclass of the usual class, without being told."""
+        """Return whether scopes may adopt `x`, an instance of a subclass of the usual class."""
         return True
 
     def is_new(self, x: Any) -> bool:
-        """Tell whether a scope may own `x`, whose birth was noted."""
+        """Return whether a scope may own `x`, whose allocation was noted."""
         return self.is_adoptable(x)
 
     def disposed_error(self, x: Any) -> TensorDisposedError:
@@ -119,7 +122,7 @@ class Adapter:
 
 
 class NotSupportedError(ImportError):
-    """The installed version of a library lacks something that its adapter relies on."""
+    """The installed version of a library lacks a feature that its adapter needs."""
 
 
 def import_library(name: str, title: str, extra: str) -> ModuleType:
@@ -128,7 +131,7 @@ def import_library(name: str, title: str, extra: str) -> ModuleType:
     Raises
     ------
     ModuleNotFoundError
-        If it is not installed: with the command that installs it.
+        If it is not installed. The error has the command that installs it.
     """
     try:
         return import_module(name)
@@ -142,7 +145,7 @@ def import_library(name: str, title: str, extra: str) -> ModuleType:
 
 
 def raise_unsupported(name: str, version: str, why: object) -> NoReturn:
-    """Raise what says that this version can't be used."""
+    """Raise the error for a version that is not supported."""
     raise NotSupportedError(
         f"scopes.{name} can't work with {name} {version}: {why}. Install a version that it was tested with: "
         f"pip install 'disposescope[{name}]'",

@@ -1,6 +1,6 @@
-"""CuPy's arrays in scopes: noticed as their class makes them, and emptied.
+"""CuPy's arrays in scopes: found when their class creates them, and emptied at the end.
 
-Tried without a device alone: on arrays over memory that CuPy does not own, which need none.
+It was only tested without a device, on arrays over memory that CuPy does not own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ check_version("cupy", cupy.__version__, (13, 0))
 
 
 class CupyAdapter(Adapter):
-    """How CuPy's arrays end, and how much memory they take."""
+    """The adapter for CuPy's arrays."""
 
     library = "cupy"
     kinds = (cupy.ndarray,)
@@ -93,7 +93,7 @@ def _refuse(x: Any, *_: Any) -> NoReturn:
 
 
 def _disposed_class_for(kind: type) -> type:
-    """Return a class like `kind` each attribute of which raises."""
+    """Return a class like `kind` whose attributes raise an error."""
     made = _classes.get(kind)
     if made is None:
         refusing = property(_refuse, _refuse, _refuse)
@@ -157,7 +157,7 @@ class _Blocks(cupy.cuda.MemoryHook):  # type: ignore[misc, name-defined]
 
 
 class owning:  # noqa: N801  # it is called like a function
-    """Let the current scope own each new CuPy array: on this thread, inside the block.
+    """Make the current scope own each new CuPy array of this thread inside the block.
 
     Results in place stay where they were. What CuPy itself keeps from inside of a scope, as a random
     generator its state, is owned as well: make such things outside, or ``scope.detach`` them.
@@ -193,7 +193,7 @@ _enabled: list[owning] = []
 
 
 def enable() -> None:
-    """Let scopes own each new CuPy array of this thread from now on, until ``disable()``."""
+    """Make scopes own each new CuPy array of this thread until ``disable()``."""
     disable()
     made = owning()
     made.__enter__()
@@ -201,13 +201,13 @@ def enable() -> None:
 
 
 def disable() -> None:
-    """End what ``enable()`` began."""
+    """Undo ``enable()``."""
     while _enabled:
         _enabled.pop().__exit__(None, None, None)
 
 
 class _Owner:
-    """Stands for memory of somebody else."""
+    """Represents memory of another owner."""
 
 
 def _array_over_others() -> tuple[Any, Callable[[], object]]:

@@ -56,7 +56,7 @@ class JaxAdapter(Adapter):
                 adopt(x)
 
     def begin(self) -> None:
-        """Let scopes of this thread own what is created from now on."""
+        """Make scopes of this thread own new arrays."""
         if self.depth and self.thread != threading.get_ident():
             raise RuntimeError(
                 "another thread is inside of scopes.jax.owning(), and JAX does not tell which thread created "
@@ -68,7 +68,7 @@ class JaxAdapter(Adapter):
         self.depth += 1
 
     def finish(self) -> None:
-        """Adopt what is new for the last time, and end what ``begin()`` began."""
+        """Adopt new arrays for the last time, and undo ``begin()``."""
         try:
             self.harvest()
         finally:
@@ -92,7 +92,7 @@ class JaxAdapter(Adapter):
         return id(x), 0 if x.is_deleted() else int(x.nbytes)
 
     def device(self, x: Any) -> str:
-        """Return the names of the devices that it is on."""
+        """Return the names of the array's devices."""
         return ", ".join(sorted(map(str, x.devices())))
 
 
@@ -112,7 +112,7 @@ def _self_test() -> None:
 
 
 def _tell_errors() -> None:
-    """Let JAX raise our error for uses of what scopes disposed: it names shape, scope and lines.
+    """Make JAX raise our error for uses of disposed arrays, with shape, scope and lines.
 
     JAX asks this method of an array before it uses the values. In a version that has none, its own error
     comes.
@@ -157,11 +157,11 @@ pass_over("jax")
 
 @contextmanager
 def owning() -> Iterator[None]:
-    """Let the current scope own each new array of JAX inside the block, on this thread.
+    """Make the current scope own each new JAX array of this thread inside the block.
 
     Arrays are found when a scope begins, ends, or is asked for its members: nothing is done at each
-    operation. What is alive when the block begins stays nobody's. Tracers are never touched. Other threads
-    must not create arrays meanwhile: JAX does not tell whose an array is.
+    operation. Arrays that are alive when the block begins get no owner. Tracers are never changed. Other
+    threads must not create arrays meanwhile, because JAX does not tell which thread created an array.
 
     Examples
     --------
@@ -185,7 +185,7 @@ _enabled: list[Any] = []
 
 
 def enable() -> None:
-    """Let scopes of this thread own each new array of JAX from now on, until ``disable()``."""
+    """Make scopes of this thread own each new JAX array until ``disable()``."""
     disable()
     block = owning()
     block.__enter__()
@@ -193,6 +193,6 @@ def enable() -> None:
 
 
 def disable() -> None:
-    """End what ``enable()`` began."""
+    """Undo ``enable()``."""
     while _enabled:
         _enabled.pop().__exit__(None, None, None)

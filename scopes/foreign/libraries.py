@@ -1,4 +1,4 @@
-"""Libraries whose tensors scopes can own, by name: for who learns only while running which one it is."""
+"""Libraries whose tensors scopes can own, by name, for code that gets the name at run time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LIBRARIES = ("torch", "jax", "cupy")
 
 
 def loaded() -> list[str]:
-    """Return the names of those that the program has imported."""
+    """Return the names of the libraries that the program has imported."""
     return [name for name in _LIBRARIES if name in sys.modules]
 
 
@@ -31,7 +31,7 @@ def owning(library: str, **options: Any) -> AbstractContextManager[Any]:
 
 
 def enable(library: str) -> None:
-    """Import the adapter for `library`, and let scopes own each new tensor of this thread from now on.
+    """Import the adapter for `library`, and make scopes own each new tensor of this thread.
 
     Raises
     ------
@@ -42,5 +42,5 @@ def enable(library: str) -> None:
 
 
 def disable(library: str) -> None:
-    """End what ``enable(library)`` began."""
+    """Undo ``enable(library)``."""
     import_module(f"scopes.{library}").disable()

@@ -21,7 +21,7 @@ class Patches:
     Parameters
     ----------
     wrappers
-        By owner (a module or class) and name: what makes the wrapper.
+        The functions that create wrappers, by owner (a module or class) and name.
     register_hooks
         Registers hooks, and returns handles whose ``remove()`` ends them.
     """

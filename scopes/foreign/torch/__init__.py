@@ -1,1 +1,1 @@
-"""PyTorch's tensors in scopes: how they end, how they are noticed, what belongs to others, their memory."""
+"""PyTorch's tensors in scopes: disposal, ownership, keepers, memory."""

@@ -1,4 +1,4 @@
-"""A budget for what PyTorch's graphs save: the rest waits in pinned memory or in a file until backward."""
+"""Budgets for saved tensors of PyTorch's graphs: the rest waits in pinned memory or in a file."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class _Reference(weakref.ref[_Block]):
 
 
 class _Version:
-    """Knows whether a saved tensor has changed in place: PyTorch does not look where there are hooks."""
+    """Checks whether a saved tensor was changed in place, which PyTorch does not check with hooks."""
 
     __slots__ = ("alias", "expected", "kind", "shape")
 
@@ -126,7 +126,7 @@ class _Version:
 
 
 class _Saved:
-    """Stands for a saved tensor in the graph: a block, and where in it."""
+    """Represents a saved tensor in the graph: a block, and the position in it."""
 
     __slots__ = ("block", "dtype", "number", "offset", "shape", "strides", "version")
 
@@ -144,7 +144,7 @@ class _Saved:
 
 
 class budget:  # noqa: N801  # it is called like a function
-    """Limit the memory of what graphs save for backward, in a block: the rest waits elsewhere.
+    """Limit the memory that graphs save for backward in a block. The rest is moved elsewhere until backward.
 
     When the saved tensors of forward passes in the block take more than `size`, it copies those out that
     backward needs last: from a GPU to pinned memory of the host, from the CPU to a file. Backward brings them
@@ -162,7 +162,7 @@ class budget:  # noqa: N801  # it is called like a function
         A folder on a disk, for a file without a name. Tensors on the CPU need it. From a GPU, what `host`
         has no room for goes there.
     host
-        The most bytes of pinned memory; None: no limit.
+        The limit for pinned memory; None for no limit.
 
     Raises
     ------
@@ -323,7 +323,7 @@ class budget:  # noqa: N801  # it is called like a function
         self._by_storage[block.reference.key] = block.reference
 
     def _collect(self) -> None:
-        """Forget the blocks that have ended."""
+        """Remove the freed blocks."""
         while self._ended:
             reference = self._ended[0]
             device = reference.device

@@ -36,7 +36,7 @@ _error_for: Callable[[Any], TensorDisposedError]
 
 
 def tell_errors_by(error_for: Callable[[Any], TensorDisposedError]) -> None:
-    """Let uses of a disposed tensor ``x`` raise ``error_for(x)``."""
+    """Make uses of a disposed tensor ``x`` raise ``error_for(x)``."""
     global _error_for
     _error_for = error_for
 
@@ -87,7 +87,7 @@ def _disposed_in(items: object) -> Iterator[Any]:
 
 
 def end(x: Any, is_safe: bool) -> tuple[tuple[int, ...] | None, Any]:
-    """Dispose the tensor `x`; return its shape, None where it has none, and its dtype."""
+    """Dispose the tensor `x`. Return its shape, or None if it has none, and its dtype."""
     # Neither modes nor the tensor's own class have a say here.
     with _NoFunctions():
         try:
@@ -162,7 +162,7 @@ def _has_slots(kind: type) -> bool:
 
 
 def self_test() -> None:
-    """Raise an error unless what this file relies on holds in the installed PyTorch."""
+    """Raise an error unless the installed PyTorch meets the assumptions of this module."""
     problems = list(_problems())
     if problems:
         raise_unsupported("torch", VERSION, f"its self-test failed: {', '.join(problems)}")

@@ -1,4 +1,4 @@
-"""C's heap: what disposed tensors gave back to it goes back to the system."""
+"""The C heap: return the memory of disposed tensors to the system."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def trim() -> None:
 
 
 def resident_bytes() -> int | None:
-    """Return the resident size of the process; None where the system does not tell."""
+    """Return the resident size of the process, or None if the system does not report it."""
     try:
         return int(_RESIDENT.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, AttributeError, ValueError):

@@ -50,7 +50,7 @@ _HEADINGS = (
 
 @dataclass(frozen=True, slots=True)
 class HeldReport(Report):
-    """What disposed tensors could not give back: see ``scopes.torch.still_held``."""
+    """The memory that disposed tensors could not release: see ``scopes.torch.still_held``."""
 
     rows: tuple[HeldRow, ...]
     #: The resident size of the process, in bytes; None where the system does not tell.
@@ -128,9 +128,9 @@ def _now(row: HeldRow, key: int, views: dict[int, Site], graphs: dict[int, Site]
 
 
 def still_held(scope: str | DisposeScope | None = None) -> HeldReport:
-    """Return what disposed tensors could not give back yet: how much, whose, and who holds it.
+    """Return the memory that disposed tensors could not release yet: bytes, creators and holders.
 
-    Only what was disposed while tracking was on is known.
+    Only tensors that were disposed during tracking are included.
 
     Parameters
     ----------

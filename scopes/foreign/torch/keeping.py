@@ -1,11 +1,11 @@
-"""What keeps tensors of PyTorch beyond a scope.
+"""The keepers of PyTorch's tensors, which may keep them beyond a scope.
 
 - A module, an optimizer and a gradient scaler keep what they hold. So does a graph.
 - Data sets, schedulers, distributions, caches of functions, and objects and generators of installed libraries
   that use PyTorch keep what they hold if they are older than the scope. Globals of those libraries do too.
 
-An object of a class that the user wrote keeps only what has no graph: a mask or a table for later calls, a
-state that was detached. What has a graph there belongs to one step, and ends with the scope.
+An object of a user's class keeps only tensors without a graph, such as a mask, a table or a detached state. A
+tensor with a graph belongs to one step, and ends with the scope.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _uses: dict[str, tuple[bool, int]] = {}
 
 
 def _uses_torch(package: str) -> bool:
-    """Tell whether an installed package uses PyTorch: IPython and pytest hold what the user gave them."""
+    """Return whether an installed package uses PyTorch. IPython and pytest, for example, do not."""
     uses, among = _uses.get(package, (False, -1))
     # A package that loads its modules lazily may use PyTorch later.
     if not uses and among != len(sys.modules):
@@ -100,7 +100,7 @@ def _has_torch(package: str) -> bool:
 
 
 def _is_installed(name: str) -> bool:
-    """Tell whether a module is a library's: an installer put it there, or the user names its package."""
+    """Return whether a module belongs to a library: an installer wrote it, or the user named its package."""
     file = getattr(sys.modules.get(name), "__file__", None)
     # A class that code makes without a module has no name either.
     return file is not None and _is_installed_at(name, file)
@@ -137,7 +137,7 @@ def _is_library(name: str) -> bool:
 
 
 def _is_keeping(name: str) -> bool:
-    """Tell whether objects of a module's classes may keep tensors: those of PyTorch's private ones do not."""
+    """Return whether objects of a module's classes may keep tensors. PyTorch's private modules may not."""
     return _is_library(name) and not (name.startswith("torch.") and "._" in name)
 
 
@@ -175,7 +175,7 @@ def _judge(kind: type) -> int:
 
 
 def _is_keeper(x: Any) -> bool:
-    """Tell whether a generator or a cache may keep tensors: those of libraries, and the user's caches."""
+    """Return whether a generator or a cache may keep tensors: those of libraries, and the user's caches."""
     if isinstance(x, GeneratorType):
         frame = x.gi_frame  # None at once when another thread ends the generator
         return frame is not None and _is_keeping(str(frame.f_globals.get("__name__")))

@@ -1,4 +1,4 @@
-"""What scopes did not dispose at their end, since something else keeps it: found, and reported."""
+"""Tensors that scopes did not dispose at their end, because something else keeps them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _HEADINGS = (("kept", True), ("alive", True), ("bytes", True), ("held by", False
 
 @dataclass(frozen=True, slots=True)
 class KeptReport(Report):
-    """What scopes left to those who keep it: see ``scopes.torch.kept``."""
+    """The tensors that scopes left to their keepers: see ``scopes.torch.kept``."""
 
     rows: tuple[KeptRow, ...]
 

@@ -1,4 +1,4 @@
-"""PyTorch itself, or the error that says how to install it."""
+"""Import PyTorch, or raise an error with the command that installs it."""
 
 from __future__ import annotations
 

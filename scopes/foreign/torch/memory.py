@@ -1,4 +1,4 @@
-"""How much memory PyTorch's tensors take, on which device, and what their graphs keep."""
+"""The memory of PyTorch's tensors and of their graphs, and their devices."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class _Mark:
 
 
 def last_op(x: Any) -> object:
-    """Return the mark of the operation that made `x`, None if none is recorded."""
+    """Return the mark of the operation that created `x`, or None if none is recorded."""
     with _NoFunctions():
         node = x.grad_fn
     if node is None:

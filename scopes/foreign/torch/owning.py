@@ -144,7 +144,7 @@ def _adjust() -> None:
 
 
 def _remove(mode: Any) -> bool:
-    """Take `mode` out of PyTorch's stack of modes, wherever it is there; tell whether it was."""
+    """Remove `mode` from PyTorch's stack of modes, at any position, and return whether it was there."""
     above = []
     while _stack_length():
         top = _pop()
@@ -164,7 +164,7 @@ told_of_watching.append(_adjust)
 
 
 class owning:  # noqa: N801  # it is called like a function
-    """Let the current scope own each new PyTorch tensor: on this thread, inside the block.
+    """Make the current scope own each new PyTorch tensor of this thread inside the block.
 
     A scope disposes what its block made. What something else keeps outlives it: parameters and buffers of
     modules, an optimizer's state, and what an older object holds that is a module, a data set, a cache, or an
