@@ -38,8 +38,8 @@ class Adapter:
     look: ClassVar[Callable[[], object] | None] = None
     #: Returns the objects that outlive their scope, because something else keeps them. It runs when the scope
     #: ends. The arguments are the scope, the objects by id, the result of `count_keepers` at the scope's
-    #: beginning, and whether to be strict. The result has the ids, each with True if the object gets no owner,
-    #: or False if the outer scope owns it. None: the scope disposes all objects.
+    #: beginning, and whether to be strict. The result has the ids, each with True if the object gets no
+    #: owner, or False if the outer scope owns it. None: the scope disposes all objects.
     find_kept: Callable[[DisposeScope, dict[int, Any], int, bool], dict[int, bool]] | None = None
     #: Called with each object that a weak reference returned, before its use, if the library requires that.
     revive: ClassVar[Callable[[Any], object] | None] = None

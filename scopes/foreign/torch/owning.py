@@ -1,9 +1,9 @@
-"""Noticing new tensors of PyTorch.
+"""Find new tensors of PyTorch.
 
-By default the class `torch.Tensor` notes where it allocates an instance (``scopes.core.births``). That costs
-next to nothing. Scopes look at the notes when they begin and end. A tracker notes the line that makes a
-tensor, and a scope with limits refuses tensors. Both must know a new tensor at once: for them a mode sees
-each call. With ``exact``, modes see each call and each operator. What modes do not see is wrapped.
+By default the class `torch.Tensor` notes each instance that it allocates (``scopes.core.births``), which
+costs next to nothing. Scopes read the notes when they begin and end. Trackers and scopes with limits need a
+new tensor at once. For them a mode intercepts each call. With ``exact``, modes intercept each call and each
+operator. Functions that bypass modes are wrapped.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _take_unowned = Adopter(*_arguments, is_owning=False).take
 
 
 class _Functions(torch.overrides.TorchFunctionMode):  # type: ignore[misc, name-defined]
-    """Sees each call of PyTorch's Python functions and methods."""
+    """Mode that intercepts each call of PyTorch's Python functions and methods."""
 
     def __init__(self, take: Callable[..., None] = _take) -> None:
         super().__init__()
@@ -67,11 +67,11 @@ class _Functions(torch.overrides.TorchFunctionMode):  # type: ignore[misc, name-
 
 
 class _Operators(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[misc, name-defined]
-    """Sees each operator that runs in C++, called from Python or from C++."""
+    """Mode that intercepts each operator that runs in C++, called from Python or from C++."""
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
-        """Let torch.compile compile: it runs all as it is under other modes."""
+        """Allow torch.compile, which does not compile under other modes."""
         return True
 
     def __torch_dispatch__(
@@ -97,7 +97,7 @@ _DETACH, _ALIAS = torch.ops.aten.detach.default, torch.ops.aten.alias.default
 
 
 def _with_tensors_for_numbers(func: Any, args: tuple[Any, ...]) -> list[Any] | None:
-    """Return `args` with tensors where `func` takes only tensors and got numbers; None if it got none.
+    """Return `args` with tensors instead of numbers where `func` requires tensors; None if there are none.
 
     PyTorch passes a tensor that stands for a Python number as that number to a mode. Some operators, such as
     `aten::equal`, refuse it before they do anything. Functions that torch.jit traced call them so.
@@ -129,7 +129,7 @@ _here = _Here()
 
 
 def _adjust() -> None:
-    """Note births on this thread, or see each call, as is needed now."""
+    """Note allocations on this thread, or intercept each call, as currently needed."""
     is_seeing = bool(_here.depth and not _here.exact and (is_watched() or not _can_note))
     is_noting = bool(_here.depth and not _here.exact and not is_seeing)
     if is_noting != _here.is_noting:
@@ -166,20 +166,20 @@ told_of_watching.append(_adjust)
 class owning:  # noqa: N801  # it is called like a function
     """Make the current scope own each new PyTorch tensor of this thread inside the block.
 
-    A scope disposes what its block made. What something else keeps outlives it: parameters and buffers of
-    modules, an optimizer's state, and what an older object holds that is a module, a data set, a cache, or an
-    object of an installed library. ``kept()`` lists it. A list of yours keeps nothing.
+    A scope disposes the tensors that its block made. Tensors that something else keeps outlive it: parameters
+    and buffers of modules, an optimizer's state, and tensors of an older object that is a module, a data set,
+    a cache, or an object of an installed library. ``kept()`` lists them. Your own lists keep nothing.
 
-    Never owned: gradients, results of functions in place, what ``torch.func`` wraps, and what
-    ``torch.compile`` makes while it compiles. For a whole program there is ``enable()``.
+    Scopes never own gradients, results of in-place functions, wrappers of ``torch.func``, and tensors that
+    ``torch.compile`` creates while it compiles. Use ``enable()`` for a whole program.
 
     Parameters
     ----------
     strict
-        Let only parameters, buffers and optimizers' state outlive their scope.
+        Only parameters, buffers and optimizers' state outlive their scope.
     exact
-        Notice each new tensor at once, with PyTorch's modes, and what C++ code makes inside of one function.
-        An operator takes some 6 us more.
+        Find each new tensor at once, with PyTorch's modes, including tensors that C++ code creates inside a
+        function. An operator takes about 6 us more.
 
     Examples
     --------
@@ -231,7 +231,7 @@ class owning:  # noqa: N801  # it is called like a function
 
 
 def _count(change: int, exact: bool) -> None:
-    """Count the blocks of this thread; look at the notes of one that ends."""
+    """Count the open blocks of this thread, and read the notes of a block that ends."""
     if change < 0:
         KEEPERS.look()
     _here.depth += change
@@ -244,9 +244,9 @@ _enabled: list[owning] = []
 
 
 def enable(*, exact: bool = False, strict: bool = False) -> None:
-    """Let scopes own each new PyTorch tensor of this thread from now on, until ``disable()``.
+    """Make scopes own each new PyTorch tensor of this thread until ``disable()``.
 
-    PyTorch's modes are a thread's own: other threads of yours write ``with scopes.torch.owning():``.
+    PyTorch's modes belong to one thread. Other threads need their own ``with scopes.torch.owning():``.
 
     Examples
     --------
@@ -266,7 +266,7 @@ def enable(*, exact: bool = False, strict: bool = False) -> None:
 
 
 def disable() -> None:
-    """End what ``enable()`` began; inside of ``with owning():``, only after it."""
+    """Undo ``enable()``. Inside ``with owning():``, it has an effect only after the block."""
     while _enabled:
         _enabled.pop().__exit__(None, None, None)
         KEEPERS.forget_leaves()
@@ -274,7 +274,7 @@ def disable() -> None:
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Note no births on this thread inside the block."""
+    """Do not note allocations of this thread inside the block."""
     births.pause(1)
     try:
         yield
@@ -283,7 +283,7 @@ def paused() -> Iterator[None]:
 
 
 def _adopting(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `function`, whose calls the mode does not see, with its results adopted."""
+    """Return `function`, whose calls bypass the mode, with adoption of its results."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)
@@ -305,7 +305,7 @@ def _constructing(new: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _fetching(fetch: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `fetch`, with only its results adopted: it may fill caches, or unpack batches of later steps."""
+    """Return `fetch`, with adoption of its results only, which may fill caches or unpack later batches."""
 
     def called(loader: Any) -> Any:
         # Without a scope nothing is owned, and reports count what a data set caches.
@@ -324,7 +324,7 @@ def _is_tensor(x: object) -> bool:
 
 
 def _running_backward(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `run`, with only the gradients that it returns adopted."""
+    """Return `run`, with adoption of the returned gradients only."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
         if not _here.depth:
@@ -338,7 +338,7 @@ def _running_backward(run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _compiling(compile: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `compile`, which loads what tells of compilations."""
+    """Return `compile`, which first loads the module that reports compilations."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
         result = compile(*args, **kwargs)
@@ -349,7 +349,7 @@ def _compiling(compile: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _tracing(trace: Callable[..., Any]) -> Callable[..., Any]:
-    """Let torch.jit trace without our dispatch mode: its tracer fails inside any such mode."""
+    """Turn our dispatch mode off while torch.jit traces, because its tracer fails inside any such mode."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
         modes = torch.utils._python_dispatch._get_current_dispatch_mode_stack()
@@ -361,7 +361,7 @@ def _tracing(trace: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _pausing(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `function`, whose tensors are a part of what it returns: an array of NumPy, a program."""
+    """Return `function`, whose tensors are a part of its result, such as an array of NumPy or a program."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
         with paused():
@@ -379,7 +379,7 @@ def _end_compilation(_: object) -> None:
 
 
 def _hear_of_compilations() -> None:
-    """Note no births while torch.compile compiles: what it makes belongs to the compiled code."""
+    """Do not note allocations while torch.compile compiles: its tensors belong to the compiled code."""
     compiler = sys.modules.get("torch._dynamo.callback")
     if compiler is not None and _begin_compilation not in compiler.callback_handler.start_callbacks:
         compiler.on_compile_start(_begin_compilation)
@@ -387,7 +387,7 @@ def _hear_of_compilations() -> None:
 
 
 class _Watch:
-    """Watches the births of tensors until it is removed."""
+    """Watches the allocations of tensors until it is removed."""
 
     def __init__(self) -> None:
         kinds, found = [torch.Tensor], []
@@ -403,7 +403,7 @@ class _Watch:
 
 
 class _Pack:
-    """Calls a pack hook. What it returns belongs to the graph, not to the scope that it was made in."""
+    """Calls a pack hook. Its result belongs to the graph, not to the current scope."""
 
     def __init__(self, pack: Callable[..., Any]) -> None:
         self._pack = pack
@@ -432,7 +432,7 @@ def _packing(enter: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _replace_pack_hooks() -> None:
-    """Wrap the pack hooks that are in force already."""
+    """Wrap the pack hooks that are already active."""
     pairs = []
     while (pair := _hooks._top_saved_tensors_default_hooks(True)) is not None:
         _hooks._pop_saved_tensors_default_hooks()
@@ -472,7 +472,7 @@ _patches = Patches(
 
 
 def _births_are_noted() -> bool:
-    """Tell whether the installed Python and PyTorch let births be noted, and the user does.
+    """Return whether the installed versions support notes of allocations, and the user allows them.
 
     The environment variable ``DISPOSESCOPE_TORCH_NOTES=0`` chooses the mode instead.
     """

@@ -1,4 +1,4 @@
-"""Bytes of PyTorch's storages, and their way between a GPU and the host's pinned memory."""
+"""Bytes of PyTorch's storages, and copies between a GPU and pinned memory of the host."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def pinned(nbytes: int) -> Any:
 
 
 def brief(nbytes: int) -> Any:
-    """Return a new storage on the CPU that lives for a part of backward.
+    """Return a new storage on the CPU, for a part of backward.
 
-    It gets pages of its own, and the system has them again at its end. In C's heap it would leave a hole that
-    the gradients after it do not fit into, and the process would grow by the size of each block.
+    It has its own pages, which return to the system when it is freed. In the C heap it would leave a hole
+    that is too small for the next gradients, and the process would grow by the size of each block.
     """
     if not hasattr(mmap, "MAP_PRIVATE"):
         return torch.empty(nbytes, dtype=torch.uint8).untyped_storage()
@@ -46,7 +46,7 @@ def brief(nbytes: int) -> Any:
 
 
 class Transfers:
-    """Copies between one GPU and pinned memory, on a stream beside the program's own."""
+    """Copies between one GPU and pinned memory, on a separate stream."""
 
     def __init__(self, device: Any) -> None:
         self._device = device
@@ -54,7 +54,7 @@ class Transfers:
         self._leaving: deque[Any] = deque()
 
     def to_host(self, storage: Any) -> tuple[Any, Any]:
-        """Begin to copy `storage` to pinned memory: return that, and the event that ends the copy."""
+        """Start to copy `storage` to pinned memory. Return the memory, and the copy's end event."""
         source = bytes_of(storage)
         host = pinned(storage.nbytes())
         done = self._copy(bytes_of(host), source)
@@ -65,14 +65,14 @@ class Transfers:
         return host, done
 
     def to_device(self, host: Any) -> tuple[Any, Any]:
-        """Begin to copy pinned memory to a new storage: return that, and the event that ends the copy."""
+        """Start to copy pinned memory to a new storage. Return it, and the copy's end event."""
         target = torch.empty(host.nbytes(), dtype=torch.uint8, device=self._device)
         done = self._copy(target, bytes_of(host))
         target.record_stream(self._stream)
         return target.untyped_storage(), done
 
     def wait(self, done: Any) -> None:
-        """Let the program's own stream wait for a copy."""
+        """Make the program's stream wait for a copy."""
         torch.cuda.current_stream(self._device).wait_event(done)
 
     def _copy(self, target: Any, source: Any) -> Any:
