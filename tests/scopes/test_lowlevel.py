@@ -9,6 +9,7 @@ def test_lowlevel_exports_the_names_that_a_library_of_disposables_needs() -> Non
         "Cell",
         "Compound",
         "Curve",
+        "Guard",
         "History",
         "Listener",
         "ModuleOnDemand",
