@@ -1,8 +1,8 @@
 """Idle tensors: no other code uses their memory, so that a budget may move their values to a file.
 
-A buffer counts its sharers, shares and exports. It does not count ops that run now, on this thread or another:
-they hold a reference to the array, which its reference count includes. Reference counts are exact only with
-Python's global lock. Without it no tensor is idle.
+A buffer counts its sharers, shares and exports. It does not count ops that run now, on this thread or
+another: they hold a reference to the array, which its reference count includes. Reference counts are exact
+only with Python's global lock. Without it no tensor is idle.
 """
 
 cimport numpy as cnp
