@@ -10,7 +10,7 @@ _ADVICE = (
     "Nothing has changed. Dispose what is not needed, move results out (scope.move_to_outer(x)), work on "
     "smaller parts, or give the scope a larger {}"
 )
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 
 
 def refusal(
@@ -35,7 +35,7 @@ def refusal(
         plural = "" if max_members == 1 else "s"
         text = f"{scope} may own {max_members:,} member{plural}, and would own {count:,} with {coming}."
     members.sort(key=lambda member: -member[0])
-    largest = tuple(_described(x, size) for size, x in members[:_MOST_NAMED] if x is not None)
+    largest = tuple(_described(x, size) for size, x in members[:_MAX_NAMED] if x is not None)
     if largest:
         text += f" Its largest members: {'; '.join(largest)}."
     return ScopeLimitError(

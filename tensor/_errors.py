@@ -16,11 +16,11 @@ class _Short(Repr):
     def repr_int(self, x: int, level: int) -> str:
         # Python refuses to convert integers with thousands of digits.
         bits = x.bit_length()
-        return super().repr_int(x, level) if bits <= _MOST_BITS else f"<an integer of {bits:,} bits>"
+        return super().repr_int(x, level) if bits <= _MAX_BITS else f"<an integer of {bits:,} bits>"
 
 
 # About 300 digits.
-_MOST_BITS = 1000
+_MAX_BITS = 1000
 # What a user gave, for an error: however long or deep it is, and whether or not it contains itself.
 shown: Callable[[object], str] = _Short().repr
 

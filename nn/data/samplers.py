@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 T_co = TypeVar("T_co", covariant=True)
 
-# The number of random numbers drawn at a time.
-_DRAWN = 1024
+# The number of indices drawn at a time.
+_DRAW_SIZE = 1024
 
 
 class Sampler(Generic[T_co]):
@@ -40,7 +40,7 @@ class Sampler(Generic[T_co]):
         del data_source
 
     def __iter__(self) -> Iterator[T_co]:
-        raise NotImplementedError(f"{type(self).__name__} gives no numbers: define __iter__(self)")
+        raise NotImplementedError(f"{type(self).__name__} yields no indices: define __iter__(self)")
 
 
 class SequentialSampler(Sampler[int]):
@@ -110,7 +110,7 @@ class RandomSampler(Sampler[int]):
         count, left = len(self.data_source), self.num_samples
         while left > 0:
             if self.replacement:
-                drawn = numbers.integers(0, count, min(left, _DRAWN))
+                drawn = numbers.integers(0, count, min(left, _DRAW_SIZE))
             else:
                 drawn = numbers.permutation(count)[:left]
             left -= len(drawn)
@@ -179,7 +179,7 @@ class WeightedRandomSampler(Sampler[int]):
             )
         if not replacement and num_samples > np.count_nonzero(self.weights):
             raise InvalidArgumentError(
-                f"num_samples={num_samples}, and only {np.count_nonzero(self.weights)} samples have a weight "
+                f"num_samples={num_samples}, but only {np.count_nonzero(self.weights)} samples have a weight "
                 "above 0: pass replacement=True"
             )
         self.num_samples = num_samples
@@ -217,8 +217,8 @@ class BatchSampler(Sampler[list[int]]):
         self.drop_last = drop_last
 
     def __iter__(self) -> Iterator[list[int]]:
-        numbers = iter(self.sampler)
-        while batch := list(islice(numbers, self.batch_size)):
+        indices = iter(self.sampler)
+        while batch := list(islice(indices, self.batch_size)):
             if len(batch) == self.batch_size or not self.drop_last:
                 yield batch
 

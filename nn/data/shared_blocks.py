@@ -34,7 +34,7 @@ _LEAST = 4096
 _IDLE = 64
 # Above this number of used blocks of a worker, tensors are copied, for example if a program collects batches.
 # Each block is an open file, and a process may have about a thousand.
-_MOST_OUT = 64
+_MAX_OUT = 64
 
 
 class Written:
@@ -146,9 +146,9 @@ class Read:
         """Return the tensor in a block, without a copy unless too many blocks are in use."""
         block = self._blocks[number]
         assert block.buf is not None
-        if len(self._out) >= _MOST_OUT:
+        if len(self._out) >= _MAX_OUT:
             self._collect()
-        if len(self._out) >= _MOST_OUT:
+        if len(self._out) >= _MAX_OUT:
             copied = tensor(np.ndarray(shape, dtype, block.buf))
             self._returned.append(number)
             return copied

@@ -25,8 +25,8 @@ class MultiheadAttention(Module):
     """Multi-head attention (Vaswani et al., 2017).
 
     Shapes: query ``(queries, batch, embed_dim)``, key ``(keys, batch, kdim)``, value ``(keys, batch, vdim)``.
-    The batch is the first dimension with `batch_first`; all inputs may also have no batch. The output has the
-    shape of the query; the attention weights have shape ``(batch, queries, keys)``. With
+    The batch is the first dimension with `batch_first`. Inputs without a batch dimension are also valid. The
+    output has the shape of the query; the attention weights have shape ``(batch, queries, keys)``. With
     ``need_weights=False`` the weights are not stored, and memory is linear in the lengths.
 
     Parameters
@@ -149,13 +149,13 @@ class MultiheadAttention(Module):
         need_weights
             Whether to return the attention weights.
         attn_mask
-            Shape ``(queries, keys)`` or ``(batch * num_heads, queries, keys)``: true where a key is hidden
-            from a query, or numbers that are added to scores.
+            Shape ``(queries, keys)`` or ``(batch * num_heads, queries, keys)``: True where a query
+            ignores a key, or numbers to add to the scores.
         average_attn_weights
             Whether weights are the mean over heads; else their shape is ``(batch, num_heads, queries,
             keys)``.
         is_causal
-            Says that `attn_mask` hides later keys, so that it need not be looked at.
+            Whether `attn_mask` hides later keys. If so, the layer may skip reading the mask.
         """
         return F.multi_head_attention_forward(
             query,

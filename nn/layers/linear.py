@@ -22,11 +22,11 @@ def new_parameter(shape: tuple[int, ...], dtype: DtypeLike | None) -> Parameter:
     return Parameter(tn.zeros(shape, dtype=dtype))
 
 
-def require_size(name: str, what: str, size: int) -> None:
+def require_size(layer: str, argument: str, size: int) -> None:
     """Raise ValueError unless `size` is an integer of at least 0."""
     if type(size) is not int or size < 0:
         raise InvalidArgumentError(
-            f"{name}: {what} is a number of elements, an integer of at least 0, not {shown(size)}"
+            f"{layer}: {argument} is a number of elements, an integer of at least 0, not {shown(size)}"
         )
 
 
@@ -129,8 +129,8 @@ class Bilinear(Module):
         super().__init__()
         require_cpu(device)
         sizes = {"in1_features": in1_features, "in2_features": in2_features, "out_features": out_features}
-        for what, size in sizes.items():
-            require_size("Bilinear", what, size)
+        for argument, size in sizes.items():
+            require_size("Bilinear", argument, size)
         self.in1_features: int = in1_features
         self.in2_features: int = in2_features
         self.out_features: int = out_features

@@ -131,7 +131,7 @@ public:
 // change, so that a walk that meets one again does not read it. This owns them, so that no other object has the address
 // of one.
 class Leaves {
-    static constexpr size_t MOST = 100000, MOST_BYTES = size_t(8) << 20, LONGEST = 200;
+    static constexpr size_t MOST = 100000, MAX_BYTES = size_t(8) << 20, LONGEST = 200;
     // A full set is emptied after so many walks: what it holds may have gone elsewhere.
     static constexpr size_t WALKS = 1000;
     Objects known;
@@ -163,7 +163,7 @@ public:
     bool has(const PyObject* object) { return known.has(object); }
     void add(PyObject* leaf) {
         size_t size = size_of(leaf);
-        if (size == 0 || owned.size() == MOST || bytes + size > MOST_BYTES || !known.add(leaf))
+        if (size == 0 || owned.size() == MOST || bytes + size > MAX_BYTES || !known.add(leaf))
             return;
         owned.push_back(Py_NewRef(leaf));
         bytes += size;
@@ -171,7 +171,7 @@ public:
     void begin_walk() {
         if (++walks >= WALKS) {
             walks = 0;
-            if (owned.size() == MOST || bytes + 1024 > MOST_BYTES)
+            if (owned.size() == MOST || bytes + 1024 > MAX_BYTES)
                 clear();
         }
     }

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Items = list[tuple[Record, Any]]
 
 # The number of lines that are listed, largest first.
-_MOST_LINES = 20
+_MAX_LINES = 20
 
 
 def left(alive: Callable[[], Items]) -> Items:
@@ -89,10 +89,10 @@ class Leftovers:
         """Return the creation lines, and the tree of scopes around the creations."""
         lines = []
         rows = sorted(self._groups.items(), key=lambda row: -sum(row[1][1]))
-        for site, (kinds, sizes) in rows[:_MOST_LINES]:
+        for site, (kinds, sizes) in rows[:_MAX_LINES]:
             amount = ", ".join(f"{count} x {kind}" for kind, count in sorted(kinds.items()))
             lines += [f"  {site}", f"      {site.text}", f"      -> {amount}, {format_bytes(sum(sizes))}"]
-        rest = rows[_MOST_LINES:]
+        rest = rows[_MAX_LINES:]
         if rest:
             nbytes = sum([sum(sizes) for _, (_, sizes) in rest])
             lines.append(f"  and {len(rest)} more lines, {format_bytes(nbytes)}")

@@ -78,15 +78,15 @@ class Span:
             self.inside = self.inside or Counter()
             self.inside.update(other.inside)
             self.count += self.inside.pop(self.path, 0)
-        if self.inside and len(self.inside) > _MOST_PATHS:
-            self.inside = Counter(dict(self.inside.most_common(_MOST_PATHS)))
+        if self.inside and len(self.inside) > _MAX_PATHS:
+            self.inside = Counter(dict(self.inside.most_common(_MAX_PATHS)))
         if other.begin >= self.end:
             self.busy += other.busy
         self.end = max(self.end, other.end)
 
 
 # The number of paths that a merged span counts; the most frequent ones are kept.
-_MOST_PATHS = 8
+_MAX_PATHS = 8
 
 
 class Thing:

@@ -19,7 +19,7 @@ from weakref import ref
 
 from scopes.core.foreign import last_op_of
 from scopes.tracking import tracking
-from scopes.tracking.holders import MOST_REFERENCES, Effort
+from scopes.tracking.holders import MAX_REFERENCES, Effort
 from scopes.tracking.leaks import LeakReport, Snapshot, in_order, line_of, report_of, with_holders
 from scopes.tracking.pages import Curve, chart_of
 from scopes.tracking.records import serial_of
@@ -44,15 +44,15 @@ _ALWAYS_AFTER = 1.25
 _LOOK = 100
 # Each look stores this many of the heaviest lines. When there are too many looks, every second one of the
 # older half is dropped.
-_MOST_LINES = 16
-_MOST_LOOKS = 512
+_MAX_LINES = 16
+_MAX_LOOKS = 512
 # A look searches for holders when the kept memory or the number of creations has doubled since the last
 # search. The first search needs this many bytes or creations. A search follows at most this many references.
 _LEAST_SEARCHED, _FEWEST_SEARCHED = 16 * 1024, 64
-_MOST_REFERENCES = 30_000
+_MAX_REFERENCES = 30_000
 # The number of newest disposables whose last operation is recorded.
-_MOST_LAST = 64
-_MOST_CURVES = 4
+_MAX_LAST = 64
+_MAX_CURVES = 4
 
 
 class Look(NamedTuple):
@@ -179,12 +179,12 @@ class History:
         self._look_births = self._births
         self._cost += _LOOK + before + sum([row.count + row.op_count for row in report.rows])
         at = time.perf_counter_ns() - self._began
-        heaviest = sorted(report.rows, key=lambda row: -row.weight)[:_MOST_LINES]
+        heaviest = sorted(report.rows, key=lambda row: -row.weight)[:_MAX_LINES]
         weights = {row.site: row.weight for row in heaviest}
         self.looks.append(Look(at, self._births, self._deaths, weight, weights))
         if weight >= self._weight:
             self._weight, self.highest, self._highest_at = weight, report, self.looks[-1].at
-        if len(self.looks) > _MOST_LOOKS:
+        if len(self.looks) > _MAX_LOOKS:
             half = len(self.looks) // 2
             self.looks[:half] = self.looks[:half:2]
         is_other = weight > 2 * self._searched_weight or self._births > 2 * self._searched_births
@@ -192,7 +192,7 @@ class History:
         if with_all_holders or (is_other and is_enough):
             self._searched_weight = max(weight, self._searched_weight)
             self._searched_births = self._births
-            most = MOST_REFERENCES if with_all_holders else _MOST_REFERENCES
+            most = MAX_REFERENCES if with_all_holders else _MAX_REFERENCES
             judged = self._judged(report, len(self.looks))
             # Searches are few, and their cost depends on the heap, so it is not counted.
             report = with_holders(judged, items, Effort(most), in_libraries=with_all_holders)
@@ -213,7 +213,7 @@ class History:
                 else:
                     self._lasting.add(site)
                 del self._last[site]
-        for record, x in reversed(items[-_MOST_LAST:]):
+        for record, x in reversed(items[-_MAX_LAST:]):
             site = line_of(record)
             if site not in self._last:
                 made_by = last_op_of(x)
@@ -232,7 +232,7 @@ class History:
         rows = report.rows if isinstance(report, LeakReport) else ()
         parts = [
             Curve(str(row.site), [(look.at / 1e9, look.weights.get(row.site, 0)) for look in self.looks])
-            for row in rows[:_MOST_CURVES]
+            for row in rows[:_MAX_CURVES]
             if row.weight
         ]
         return chart_of(Curve("all", [(look.at / 1e9, look.weight) for look in self.looks]), parts)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 # The number of objects of one line to search for, spread from the oldest to the newest.
 _SAMPLES = 5
 # The most references that a report follows, in some tenths of a second.
-MOST_REFERENCES = 100_000
+MAX_REFERENCES = 100_000
 _ATOMS = frozenset(
     {int, float, complex, str, bytes, bytearray, bool, type(None), range, slice, type(...), CodeType}
 )

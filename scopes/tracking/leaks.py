@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scopes.core.foreign import footprint_of, keeps_of
 from scopes.tracking import tracking
-from scopes.tracking.holders import MOST_REFERENCES, Effort, holders_of
+from scopes.tracking.holders import MAX_REFERENCES, Effort, holders_of
 from scopes.tracking.records import serial_of
 from scopes.tracking.reports import Cell, Report, Table, figure, line, size, words
 from scopes.tracking.sizes import format_bytes
@@ -230,7 +230,7 @@ def leaks(since: Snapshot | None = None) -> LeakReport:
     alive = _tracker().alive()
     number = bisect_right(alive, start.serial, key=serial_of)
     report = report_of(alive[number:], start, alive[:number])
-    return with_holders(report, alive[number:], Effort(MOST_REFERENCES))
+    return with_holders(report, alive[number:], Effort(MAX_REFERENCES))
 
 
 def survivors(members: Iterable[object]) -> LeakReport:
@@ -408,7 +408,7 @@ def _sum_of(buffers: Iterable[tuple[int, int | None]], seen: Seen) -> Kept:
 
 
 # The number of first rows whose holders are searched.
-_MOST_HELD = 5
+_MAX_HELD = 5
 
 
 def with_holders(
@@ -419,7 +419,7 @@ def with_holders(
     in_libraries: bool = True,
 ) -> LeakReport:
     """Return the `report` of `items` with the holders of its first rows."""
-    wanted: dict[Site, list[Any]] = {row.site: [] for row in report.rows[:_MOST_HELD]}
+    wanted: dict[Site, list[Any]] = {row.site: [] for row in report.rows[:_MAX_HELD]}
     for record, x in items:
         objects = wanted.get(line_of(record))
         if objects is not None:

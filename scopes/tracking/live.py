@@ -27,8 +27,8 @@ _PERIOD = 0.5
 _LARGEST_PART = 0.1
 # Growth is measured over this many seconds.
 _WINDOW = 10.0
-_MOST_LINES = 12
-_MOST_SCOPES = 8
+_MAX_LINES = 12
+_MAX_SCOPES = 8
 # The most characters of the numeric columns, and the least of the line's column.
 _FIGURES_WIDTH, _LEAST_WIDTH = 42, 20
 
@@ -155,7 +155,7 @@ def _lines(report: LeakReport, growth: dict[Site, int], width: int) -> Any:
     most = max(width - _FIGURES_WIDTH, _LEAST_WIDTH)
     table = _table(("bytes", True), ("growth", True), ("alive", True), ("created by", False))
     rows = sorted(report.rows, key=lambda row: -row.nbytes)
-    for row in rows[:_MOST_LINES]:
+    for row in rows[:_MAX_LINES]:
         change = growth[row.site]
         where = _text(f"{row.site}  {row.site.text}")
         where.truncate(most, overflow="ellipsis")
@@ -165,7 +165,7 @@ def _lines(report: LeakReport, growth: dict[Site, int], width: int) -> Any:
             f"{row.count:,}",
             where,
         )
-    rest = rows[_MOST_LINES:]
+    rest = rows[_MAX_LINES:]
     if rest:
         nbytes, count = sum([row.nbytes for row in rest]), sum([row.count for row in rest])
         table.add_row(format_bytes(nbytes), "", f"{count:,}", f"{len(rest):,} more lines")
@@ -175,7 +175,7 @@ def _lines(report: LeakReport, growth: dict[Site, int], width: int) -> Any:
 def _scopes(root: ScopeRow) -> Any:
     table = _table(("scope", False), ("ended", True), ("alive", True), ("bytes", True), ("peak", True))
     rows = [(depth, row) for depth, row in _walk(root, 0) if depth]
-    for depth, row in rows[:_MOST_SCOPES]:
+    for depth, row in rows[:_MAX_SCOPES]:
         name = _text(f"{'  ' * (depth - 1)}{row.path[-1]}")
         figures = (f"{row.rounds:,}", f"{row.alive_count:,}")
         table.add_row(name, *figures, format_bytes(row.alive_bytes), format_bytes(row.peak_bytes))

@@ -33,8 +33,8 @@ memory_figures: list[Callable[[], tuple[int, int]]] = []
 def measure_memory_by(figures: Callable[[], tuple[int, int]]) -> None:
     """Register a function that returns the live and the cached bytes, for timelines.
 
-    Timelines call it at most every millisecond and after large creations, so it may take some 50 us. The
-    results of several packages are added.
+    Timelines call it at most every millisecond and after large creations, so it should take at most about
+    50 us. The results of several packages are added.
 
     Examples
     --------
@@ -49,7 +49,7 @@ _open: list[Meter] = []
 
 
 def measure_peaks_by(measure: Callable[[], Measure]) -> None:
-    """Register the context manager that measures peaks of memory. Running meters begin it now.
+    """Register the context manager that measures peaks of memory. Running meters start it immediately.
 
     Examples
     --------

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from scopes.tracking.downsampling import Sample
     from scopes.tracking.sites import Site
 
-    # Of matplotlib, which need not be there.
+    # matplotlib's classes. It is optional.
     Axes = Any
     Figure = Any
 
@@ -28,8 +28,8 @@ NO_MATPLOTLIB = (
 
 _LAYOUT: dict[str, Any] = {"figsize": (11, 5), "layout": "constrained"}
 
-# The number of scopes with their own colour: those that take the most time.
-_MOST_COLOURS = 9
+# The number of scopes with their own colour: those that are open longest.
+_MAX_COLOURS = 9
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 _OTHERS = "other scopes"
 _OUTSIDE = "no scope"
@@ -73,7 +73,7 @@ def _draw_memory(axes: Axes, samples: list[Sample]) -> None:
     exponent, unit = _unit(samples)
     scale = 1024**exponent
     labels = _labels(samples)
-    colours = {label: f"C{place}" for place, label in enumerate(labels)}
+    colours = {label: f"C{i}" for i, label in enumerate(labels)}
     seen = set()
     for label, run in _runs(samples, labels):
         seconds = [(sample.at - start) / 1e9 for sample in run]
@@ -94,13 +94,13 @@ def _draw_memory(axes: Axes, samples: list[Sample]) -> None:
 def _draw_growths(axes: Axes, samples: list[Sample], growths: list[Growth]) -> None:
     """Draw the bytes that each leaking line left."""
     scale = 1024 ** _unit(samples)[0]
-    for place, growth in enumerate(growths):
+    for i, growth in enumerate(growths):
         # Extend the curve to the end, where all of it is alive.
         steps = [*growth.steps, (samples[-1].at, growth.steps[-1][1])]
         seconds = [(at - samples[0].at) / 1e9 for at, _ in steps]
         left = [nbytes / scale for _, nbytes in steps]
         name = f"leak: {_line_of(growth.site)}"
-        style = ("-", "--", ":")[place % 3]
+        style = ("-", "--", ":")[i % 3]
         axes.step(seconds, left, where="post", color="crimson", linewidth=1.8, linestyle=style, label=name)
 
 
@@ -124,7 +124,7 @@ def _labels(samples: list[Sample]) -> list[str]:
     for sample, following in pairwise(samples):
         if sample.path:
             time[_label(sample.path)] += following.at - sample.at
-    most = {label for label, _ in time.most_common(_MOST_COLOURS)}
+    most = {label for label, _ in time.most_common(_MAX_COLOURS)}
     return [label for label in time if label in most]
 
 
@@ -148,7 +148,7 @@ def _runs(samples: list[Sample], labels: list[str]) -> Iterator[tuple[str, list[
 def _mark_peaks(axes: Axes, samples: list[Sample]) -> None:
     scale = 1024 ** _unit(samples)[0]
     # List the lines below the plot, so that no texts overlap.
-    told = []
+    labels = []
     found = [peak for peak in peaks(samples) if peak.site is not None]
     for number, peak in enumerate(sorted(found, key=lambda peak: peak.at), 1):
         at = ((peak.at - samples[0].at) / 1e9, peak.live / scale)
@@ -157,6 +157,6 @@ def _mark_peaks(axes: Axes, samples: list[Sample]) -> None:
             str(number), at, color="white", fontsize=8, ha="center", va="center", annotation_clip=False
         )
         if peak.site is not None:
-            told.append(f"{number}  {_line_of(peak.site)}  {peak.site.text[:90]}")
-    if told:
-        axes.figure.supxlabel("\n".join(told), fontsize=9, x=0.06, ha="left", family="monospace")
+            labels.append(f"{number}  {_line_of(peak.site)}  {peak.site.text[:90]}")
+    if labels:
+        axes.figure.supxlabel("\n".join(labels), fontsize=9, x=0.06, ha="left", family="monospace")

@@ -402,7 +402,7 @@ class Timeline:
 
 
 # The most lines drawn as leaks, and the fewest living disposables of such a line.
-_MOST_GROWTHS, _FEWEST = 3, 4
+_MAX_GROWTHS, _FEWEST = 3, 4
 
 
 def growths(alive: Iterable[Thing], since: Snapshot, until: Snapshot) -> list[Growth]:
@@ -417,7 +417,7 @@ def growths(alive: Iterable[Thing], since: Snapshot, until: Snapshot) -> list[Gr
         if len(things) >= _FEWEST and is_created_throughout(things, since, closings, made):
             sums = accumulate([thing.nbytes for thing in things])
             found.append(Growth(site, [(x.created_at, n) for x, n in zip(things, sums, strict=True)]))
-    return nlargest(_MOST_GROWTHS, found, key=lambda growth: growth.steps[-1][1])
+    return nlargest(_MAX_GROWTHS, found, key=lambda growth: growth.steps[-1][1])
 
 
 def _thread_name() -> str:

@@ -4,14 +4,14 @@ cimport numpy as cnp
 
 
 cdef enum:
-    MOST_INLINE_BYTES = 16
-    MOST_INLINE_DIMS = 4
+    MAX_INLINE_BYTES = 16
+    MAX_INLINE_DIMS = 4
     # Marker for `nbytes`: the values are in a file.
     IN_FILE = 255
 
 
 cdef union InlineData:
-    char bytes[MOST_INLINE_BYTES]
+    char bytes[MAX_INLINE_BYTES]
     float floats[4]
     double doubles[2]
     # For a disposed tensor: its first sizes, for error messages.
@@ -29,7 +29,7 @@ cdef struct InlineValues:
     unsigned char type_number
     unsigned char ndim
     # Each fits a char, because no size exceeds the number of bytes.
-    unsigned char dims[MOST_INLINE_DIMS]
+    unsigned char dims[MAX_INLINE_DIMS]
 
 
 # Copy the values of the new `array` and count them as live. Return False if they do not fit. Raise

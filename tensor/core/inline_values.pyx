@@ -32,7 +32,7 @@ cdef inline bint _is_inlinable(cnp.ndarray array):
     """Return whether the tensor can store the values of the new `array` inline."""
     cdef Py_ssize_t nbytes = cnp.PyArray_NBYTES(array)
     cdef int number = cnp.PyArray_TYPE(array)
-    if nbytes == 0 or nbytes > MOST_INLINE_BYTES or cnp.PyArray_NDIM(array) > MOST_INLINE_DIMS:
+    if nbytes == 0 or nbytes > MAX_INLINE_BYTES or cnp.PyArray_NDIM(array) > MAX_INLINE_DIMS:
         return False
     # A dtype with the same number can still differ, for example in byte order.
     if number >= PLAIN_DTYPES or <PyObject*>cnp.PyArray_DESCR(array) != _plain_dtypes[number]:
@@ -92,7 +92,7 @@ cdef tuple shape_of(InlineValues* values):
 
 
 cdef cnp.ndarray array_with(InlineValues* values):
-    cdef cnp.npy_intp dims[MOST_INLINE_DIMS]
+    cdef cnp.npy_intp dims[MAX_INLINE_DIMS]
     cdef cnp.ndarray array = None
     cdef int i
     for i in range(values.ndim):

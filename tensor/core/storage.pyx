@@ -16,7 +16,7 @@ from libc.stdint cimport int64_t, uint64_t
 from scopes.core.disposable cimport Disposable, hand_over_count, promoted
 from tensor.core.filed_values cimport FiledValues
 from tensor.core.inline_values cimport (
-    IN_FILE, MOST_INLINE_DIMS, InlineValues, array_with, mark_moved, free_values,
+    IN_FILE, MAX_INLINE_DIMS, InlineValues, array_with, mark_moved, free_values,
 )
 from tensor.memory.allocator cimport count_donation, is_counted, report_overhead_by, uncount_small
 from tensor.memory.buffer cimport (
@@ -168,7 +168,7 @@ cdef void _remember_kind(StorageReference x) noexcept:
         number = (<FiledValues>inlined.data.filed).dtype.type_num
         _forget_file(x)
         ndim = <int>len(shape)
-        for i in range(min(ndim, MOST_INLINE_DIMS)):
+        for i in range(min(ndim, MAX_INLINE_DIMS)):
             inlined.data.sizes[i] = <unsigned int>min(<Py_ssize_t>shape[i], <Py_ssize_t>0xFFFFFFFF)
     elif inlined.nbytes != 0:
         number = inlined.type_number
@@ -178,7 +178,7 @@ cdef void _remember_kind(StorageReference x) noexcept:
     elif array is not None:
         number = cnp.PyArray_TYPE(array)
         ndim = cnp.PyArray_NDIM(array)
-        for i in range(min(ndim, MOST_INLINE_DIMS)):
+        for i in range(min(ndim, MAX_INLINE_DIMS)):
             inlined.data.sizes[i] = <unsigned int>min(cnp.PyArray_DIM(array, i), <cnp.npy_intp>0xFFFFFFFF)
     else:
         return
@@ -195,8 +195,8 @@ cdef str described_kind(StorageReference x):
     if inlined.nbytes != 0 or inlined.dims[0] != IS_REMEMBERED:
         return "tensor"
     dtype = cnp.PyArray_DescrFromType(inlined.type_number | inlined.dims[1] << 8)
-    sizes = [inlined.data.sizes[i] for i in range(min(inlined.ndim, MOST_INLINE_DIMS))]
-    more = ", ..." if inlined.ndim > MOST_INLINE_DIMS else "," if inlined.ndim == 1 else ""
+    sizes = [inlined.data.sizes[i] for i in range(min(inlined.ndim, MAX_INLINE_DIMS))]
+    more = ", ..." if inlined.ndim > MAX_INLINE_DIMS else "," if inlined.ndim == 1 else ""
     return f"{dtype} tensor of shape ({', '.join(map(str, sizes))}{more})"
 
 

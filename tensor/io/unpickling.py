@@ -84,7 +84,7 @@ _CONSTANTS = {
 # The types of dict keys and set members. Hashing nested tuples can take exponential time, and a long tuple or
 # integer is hashed again each time the pickle uses it.
 _HASHED = (str, bytes, int, float, complex, bool, type(None))
-_MOST_PARTS, _MOST_BITS = 256, 16_384
+_MAX_PARTS, _MAX_BITS = 256, 16_384
 
 
 class _Machine:
@@ -215,13 +215,13 @@ def keys_of(values: Iterable[object]) -> list[Any]:
     found = list(values)
     for x in found:
         parts = x if type(x) is tuple else (x,)
-        if len(parts) > _MOST_PARTS or not all(_is_hashed_quickly(part) for part in parts):
+        if len(parts) > _MAX_PARTS or not all(_is_hashed_quickly(part) for part in parts):
             _fail(
                 f"a key in it is {shown(x)}: keys must be numbers, strings, or tuples of at most "
-                f"{_MOST_PARTS} of them"
+                f"{_MAX_PARTS} of them"
             )
     return found
 
 
 def _is_hashed_quickly(x: object) -> bool:
-    return type(x) in _HASHED and (type(x) is not int or x.bit_length() <= _MOST_BITS)
+    return type(x) in _HASHED and (type(x) is not int or x.bit_length() <= _MAX_BITS)

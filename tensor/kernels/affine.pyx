@@ -53,10 +53,10 @@ cdef object _matmul = np.matmul
 cdef object _add = np.add
 
 cdef enum:
-    MOST_DIMENSIONS = 32  # of an input whose leading dimensions are joined
+    MAX_DIMENSIONS = 32  # of an input whose leading dimensions are joined
 
 # For maps with few outputs: at most so many outputs, at least so many inputs, and at least so many products.
-cdef Py_ssize_t _MOST_OUTPUTS = 16, _LONG_ROW = 1024, _FEW_PRODUCTS = 4096
+cdef Py_ssize_t _MAX_OUTPUTS = 16, _LONG_ROW = 1024, _FEW_PRODUCTS = 4096
 
 # The elements that a thread takes at a time, for about 5 us.
 cdef Py_ssize_t _AT_ONCE = 1 << 15
@@ -135,9 +135,9 @@ cdef int _require_fitting(cnp.ndarray x, cnp.ndarray weight, object bias) except
 
 
 cdef cnp.ndarray _new_result(cnp.ndarray x, cnp.ndarray weight):
-    cdef cnp.npy_intp[MOST_DIMENSIONS] shape
+    cdef cnp.npy_intp[MAX_DIMENSIONS] shape
     cdef int i, ndim = cnp.PyArray_NDIM(x)
-    if ndim > MOST_DIMENSIONS:
+    if ndim > MAX_DIMENSIONS:
         return None
     for i in range(ndim - 1):
         shape[i] = cnp.PyArray_DIM(x, i)
@@ -153,7 +153,7 @@ cdef cnp.ndarray _in_one_pass(
     cdef cnp.ndarray out
     if (
         ndim < 2
-        or ndim > MOST_DIMENSIONS
+        or ndim > MAX_DIMENSIONS
         or (ndim > 2 and (not _is_plain(x) or cnp.PyArray_SIZE(x) == 0))
         or not (bias is None or _is_alike(<cnp.ndarray>bias, weight))
     ):
@@ -172,15 +172,15 @@ cdef cnp.ndarray _thin(cnp.ndarray x, cnp.ndarray weight, object bias, bint is_r
     cdef ThinMap map
     cdef int i, ndim = cnp.PyArray_NDIM(x)
     cdef Py_ssize_t units, grain
-    cdef cnp.npy_intp[MOST_DIMENSIONS] shape
+    cdef cnp.npy_intp[MAX_DIMENSIONS] shape
     cdef cnp.ndarray out
     cdef Kernel kernel
     map.inner, map.columns = cnp.PyArray_DIM(weight, 1), cnp.PyArray_DIM(weight, 0)
-    if map.inner > most_inputs and (map.columns > _MOST_OUTPUTS or map.inner < _LONG_ROW):
+    if map.inner > most_inputs and (map.columns > _MAX_OUTPUTS or map.inner < _LONG_ROW):
         return None
     if (
         ndim < 2
-        or ndim > MOST_DIMENSIONS
+        or ndim > MAX_DIMENSIONS
         or not _is_plain(x)
         or not _is_alike(weight, x)
         or not (bias is None or _is_alike(<cnp.ndarray>bias, x))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _PIECE_BYTES = 1 << 21
 _LEAST_PLACES = 256
 # Half of the largest signed 64-bit integer.
-_MOST_BYTES = 1 << 62
+_MAX_BYTES = 1 << 62
 
 
 class Geometry(NamedTuple):
@@ -143,7 +143,7 @@ def _require_countable(x: Array, geometry: Geometry, outs: tuple[int, ...], samp
         for out, step, span in zip(outs, geometry.stride, geometry.spans(), strict=True)
     ]
     nbytes = samples * x.shape[1] * prod(sizes) * x.dtype.itemsize
-    if nbytes > _MOST_BYTES:
+    if nbytes > _MAX_BYTES:
         raise ValueError(f"the input with its padding has too many elements: {nbytes} bytes at a time")
 
 

@@ -71,7 +71,7 @@ cdef enum:
     PIECE = 1 << 14
     # Pieces in backward, each with its own sums over columns: 8 for fewer than 64 rows, else pieces of at
     # least 8 rows.
-    MOST_PIECES = 32
+    MAX_PIECES = 32
 
 
 def as_one_dtype(*arrays):
@@ -170,7 +170,7 @@ def normalize_rows_backward(
     work.out = _data(dx)
     work.weight_parts = work.bias_parts = NULL
     if wants_weight or wants_bias:
-        work.grain = max(work.grain, ceil_of(work.rows, MOST_PIECES), min(ceil_of(work.rows, 8), 8))
+        work.grain = max(work.grain, ceil_of(work.rows, MAX_PIECES), min(ceil_of(work.rows, 8), 8))
         pieces = ceil_of(work.rows, work.grain)
         shape[0], shape[1], shape[2] = 2, pieces, work.length
         parts = new_array(3, shape, typenum)

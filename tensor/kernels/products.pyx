@@ -56,7 +56,7 @@ cdef const Products* _kernels = products_kernels_of(simd_level)
 cdef object _matmul = np.matmul
 
 cdef enum:
-    MOST_DIMENSIONS = 16
+    MAX_DIMENSIONS = 16
     # From this many rows and columns on, copying the second factor to panels is worth it.
     LEAST = 8
     # The number of units of a large product, if they have more than a minimum of rows. Each copies its part
@@ -77,16 +77,16 @@ cdef Py_ssize_t _LARGEST = 3 << 27
 
 cdef cnp.ndarray product_of_stacks(cnp.ndarray a, cnp.ndarray b):
     cdef StackedProducts work
-    cdef Py_ssize_t sizes[MOST_DIMENSIONS]
-    cdef Py_ssize_t a_steps[MOST_DIMENSIONS]
-    cdef Py_ssize_t b_steps[MOST_DIMENSIONS]
-    cdef cnp.npy_intp shape[MOST_DIMENSIONS]
+    cdef Py_ssize_t sizes[MAX_DIMENSIONS]
+    cdef Py_ssize_t a_steps[MAX_DIMENSIONS]
+    cdef Py_ssize_t b_steps[MAX_DIMENSIONS]
+    cdef cnp.npy_intp shape[MAX_DIMENSIONS]
     cdef int i, ndim = max(cnp.PyArray_NDIM(a), cnp.PyArray_NDIM(b)), number = cnp.PyArray_TYPE(a)
     cdef Py_ssize_t count = 1, products, itemsize = cnp.PyArray_ITEMSIZE(a)
     cdef cnp.ndarray out
     if (
         ndim < 3
-        or ndim > MOST_DIMENSIONS
+        or ndim > MAX_DIMENSIONS
         or simd_level < level_avx2
         or number != cnp.PyArray_TYPE(b)
         or not (number == cnp.NPY_FLOAT or number == cnp.NPY_DOUBLE)

@@ -26,7 +26,7 @@ _NO_MATPLOTLIB = (
     "print(plan.table()) works without it"
 )
 _UNKNOWN = "(unknown line)"
-_MOST_LINES = 8
+_MAX_LINES = 8
 
 
 class Plan:
@@ -118,8 +118,8 @@ class Plan:
         """Return a table of the source lines that allocate most."""
         rows = [("arrays", "bytes", "line")]
         found = list(self.by_line().items())
-        rows += [(f"{count:,}", format_bytes(nbytes), line) for line, (count, nbytes) in found[:_MOST_LINES]]
-        rest = found[_MOST_LINES:]
+        rows += [(f"{count:,}", format_bytes(nbytes), line) for line, (count, nbytes) in found[:_MAX_LINES]]
+        rest = found[_MAX_LINES:]
         if rest:
             count, nbytes = (sum(row[1][i] for row in rest) for i in (0, 1))
             rows.append((f"{count:,}", format_bytes(nbytes), f"{len(rest)} other lines"))
@@ -151,7 +151,7 @@ class Plan:
             from matplotlib.figure import Figure
         except ImportError as missing:
             raise ModuleNotFoundError(_NO_MATPLOTLIB, name="matplotlib") from missing
-        lines = list(self.by_line())[:_MOST_LINES]
+        lines = list(self.by_line())[:_MAX_LINES]
         heights = {line: [0] * (len(self._events) + 1) for line in [*lines, "other lines"]}
         for line, life in zip(self._lines, self._lives, strict=True):
             height = heights[line if line in heights else "other lines"]

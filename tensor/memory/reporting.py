@@ -11,7 +11,7 @@ from tensor.memory.holders import Holding, holdings
 
 
 class MemoryStatistics(NamedTuple):
-    """Memory statistics at one moment. Two of them can be subtracted.
+    """Memory statistics at one moment. Subtract two of them for the change.
 
     Examples
     --------
@@ -29,11 +29,11 @@ class MemoryStatistics(NamedTuple):
     bytes_allocated: int
     #: The total of all bytes that are no longer live or pinned.
     bytes_freed: int
-    #: Free blocks of the pool, as the memory that they really take.
+    #: The memory of free blocks of the pool, including what rounding their sizes adds.
     bytes_cached: int
     #: External memory, for example a mapped file.
     bytes_external: int
-    #: Memory that no tensor uses, but code outside the library, for example an array of ``x.numpy()``.
+    #: Memory that only code outside the library uses, for example an array of ``x.numpy()``.
     bytes_pinned: int
     #: The number of allocated blocks.
     allocation_count: int
@@ -50,7 +50,7 @@ class MemoryStatistics(NamedTuple):
     bytes_overhead: int = 0
 
     def __sub__(self, other: MemoryStatistics) -> MemoryStatistics:
-        return MemoryStatistics(*[mine - its for mine, its in zip(self, other, strict=True)])
+        return MemoryStatistics(*[now - before for now, before in zip(self, other, strict=True)])
 
     def __str__(self) -> str:
         return "; ".join(f"{name}: {figure}" for name, figure in self._shown().items())
@@ -103,14 +103,14 @@ class Configuration(NamedTuple):
     fill: int | None
 
 
-class _Given:
-    """The type of the default of settings that do not change."""
+class _Unchanged:
+    """The type of ``_UNCHANGED``, the default of all settings of ``configure``."""
 
     def __repr__(self) -> str:
-        return "as it is"
+        return "unchanged"
 
 
-_AS_IT_IS = _Given()
+_UNCHANGED = _Unchanged()
 
 
 def configuration() -> Configuration:
@@ -123,19 +123,19 @@ def configuration() -> Configuration:
     1073741824
     """
     max_cached, min_pooled, fill = allocator.settings()
-    return Configuration(max_cached, min_pooled, _bound.nbytes if _bound is not None else None, fill)
+    return Configuration(max_cached, min_pooled, _limit.nbytes if _limit is not None else None, fill)
 
 
 # The limit set by ``configure``.
-_bound: watches.Bound | None = None
+_limit: watches.Bound | None = None
 
 
 def configure(
     *,
-    max_cached_bytes: int | str | _Given = _AS_IT_IS,
-    min_pooled_bytes: int | str | _Given = _AS_IT_IS,
-    limit_bytes: int | str | _Given | None = _AS_IT_IS,
-    fill: int | _Given | None = _AS_IT_IS,
+    max_cached_bytes: int | str | _Unchanged = _UNCHANGED,
+    min_pooled_bytes: int | str | _Unchanged = _UNCHANGED,
+    limit_bytes: int | str | _Unchanged | None = _UNCHANGED,
+    fill: int | _Unchanged | None = _UNCHANGED,
 ) -> None:
     """Change settings of the process. Other settings do not change. Sizes are bytes or ``"512 MiB"``.
 
@@ -144,13 +144,13 @@ def configure(
     max_cached_bytes
         The most bytes that the pool caches, by default 1 GiB. Bytes beyond it are released at once.
     min_pooled_bytes
-        The size from which on blocks come from the pool, by default 4 KiB, because for smaller blocks the C
-        library is as fast. Zero uses the pool for all blocks.
+        The smallest size of blocks from the pool, by default 4 KiB. For smaller blocks, the C library is as
+        fast. Zero uses the pool for all blocks.
     limit_bytes
         The limit for live, pinned and cached bytes together; by default None, for no limit.
     fill
-        A byte, 0 to 255, to fill uninitialised memory with, which makes reads of it visible. By default None,
-        for no fill.
+        A byte, 0 to 255, to fill uninitialised memory with. It makes reads of such memory visible. By default
+        None, for no fill.
 
     Raises
     ------
@@ -165,37 +165,37 @@ def configure(
     2147483648
     >>> memory.configure(max_cached_bytes="1 GiB", fill=None)
     """
-    if not isinstance(max_cached_bytes, _Given):
+    if not isinstance(max_cached_bytes, _Unchanged):
         max_cached_bytes = parse_size(max_cached_bytes, "max_cached_bytes")
-    if not isinstance(min_pooled_bytes, _Given):
+    if not isinstance(min_pooled_bytes, _Unchanged):
         min_pooled_bytes = max(parse_size(min_pooled_bytes, "min_pooled_bytes"), 1)
-    if not isinstance(limit_bytes, _Given) and limit_bytes is not None:
+    if not isinstance(limit_bytes, _Unchanged) and limit_bytes is not None:
         limit_bytes = parse_size(limit_bytes, "limit_bytes")
-    if not (fill is None or isinstance(fill, _Given) or (type(fill) is int and 0 <= fill <= 255)):
+    if not (fill is None or isinstance(fill, _Unchanged) or (type(fill) is int and 0 <= fill <= 255)):
         raise ValueError(f"fill must be a byte, not {shown(fill)}: write an integer from 0 to 255, or None")
-    if not isinstance(fill, _Given):
+    if not isinstance(fill, _Unchanged):
         allocator.set_fill(-1 if fill is None else fill)
-    if not isinstance(min_pooled_bytes, _Given):
+    if not isinstance(min_pooled_bytes, _Unchanged):
         allocator.set_min_pooled(min_pooled_bytes)
-    if not isinstance(max_cached_bytes, _Given):
+    if not isinstance(max_cached_bytes, _Unchanged):
         allocator.set_max_cached(max_cached_bytes)
-    if not isinstance(limit_bytes, _Given):
-        _set_bound(limit_bytes)
+    if not isinstance(limit_bytes, _Unchanged):
+        _set_limit(limit_bytes)
 
 
-def _set_bound(nbytes: int | None) -> None:
-    global _bound
+def _set_limit(nbytes: int | None) -> None:
+    global _limit
     new = None if nbytes is None else watches.Bound(nbytes)
     if new is not None:
         new.set()
-    # Assigning a new limit frees the old one, which lifts it.
-    _bound = new
+    # Assigning a new limit frees the old one. Freeing it removes the limit.
+    _limit = new
 
 
 def trim(to_bytes: int | str = 0) -> int:
     """Return the pool's free blocks to the system until at most `to_bytes` are cached.
 
-    Blocks that were unused for the longest time go first. The C library also releases its free heap memory.
+    Release the least recently used blocks first. The C library also releases its free heap memory.
 
     Returns
     -------
@@ -260,8 +260,8 @@ def report() -> MemoryReport:
     memory: ... live, peak ...
     """
     now = statistics()
-    most = allocator.current_limit()
-    bound = "no limit" if most is None else f"limit {format_bytes(most)}"
+    max_live = allocator.current_limit()
+    bound = "no limit" if max_live is None else f"limit {format_bytes(max_live)}"
     pinned = f"pinned {format_bytes(now.bytes_pinned)}, borrowed {format_bytes(now.bytes_external)}"
     max_cached = configuration().max_cached_bytes
     cached = f"cached {format_bytes(now.bytes_cached)} of at most {format_bytes(max_cached)}"
@@ -274,35 +274,37 @@ def report() -> MemoryReport:
     rows: list[tuple[str, int, int | None, str]] = [
         ("live", now.bytes_live, None, bound),
         ("peak", now.bytes_peak, None, ""),
-        ("pinned", now.bytes_pinned, None, "no tensor's, and seen from outside"),
-        ("borrowed", now.bytes_external, None, "of others"),
+        ("pinned", now.bytes_pinned, None, "of no tensor, used from outside"),
+        ("borrowed", now.bytes_external, None, "owned by other code"),
         ("cached", now.bytes_cached, None, f"of at most {format_bytes(max_cached)}"),
         ("allocated", now.bytes_allocated, now.allocation_count, f"of large ones {fresh}"),
     ]
     found, count, nbytes = holdings()
     held = [(each.nbytes, each.buffer_count, _with_holders(each)) for each in found]
     lines += _listed("held", held)
-    rows += [("held", *row) for row in held[:_LISTED]]
+    rows += [("held", *row) for row in held[:_MAX_LISTED]]
     if count:
         lines.append(f"held: {format_bytes(nbytes)} in {count} smaller buffer{'s' * (count > 1)}")
         rows.append(("held", nbytes, count, "smaller buffers"))
     kept = [(n * count, count, f"{n} bytes") for n, count in allocator.cached().items()]
     lines += _listed("cached", kept)
-    rows += [("cached", *row) for row in kept[:_LISTED]]
-    told = MemoryReport("\n".join(lines))
-    told._rows = rows
-    return told
+    rows += [("cached", *row) for row in kept[:_MAX_LISTED]]
+    text = MemoryReport("\n".join(lines))
+    text._rows = rows
+    return text
 
 
-_LISTED = 10
+_MAX_LISTED = 10
 
 
 def _listed(title: str, rows: list[tuple[int, int, str]]) -> list[str]:
     rows.sort(reverse=True)
-    lines = [f"{title}: {format_bytes(nbytes)} in {count} x {kind}" for nbytes, count, kind in rows[:_LISTED]]
-    if len(rows) > _LISTED:
-        rest = sum(row[0] for row in rows[_LISTED:])
-        lines.append(f"{title}: {format_bytes(rest)} in {len(rows) - _LISTED} other kinds")
+    lines = [
+        f"{title}: {format_bytes(nbytes)} in {count} x {kind}" for nbytes, count, kind in rows[:_MAX_LISTED]
+    ]
+    if len(rows) > _MAX_LISTED:
+        rest = sum(row[0] for row in rows[_MAX_LISTED:])
+        lines.append(f"{title}: {format_bytes(rest)} in {len(rows) - _MAX_LISTED} other kinds")
     return lines
 
 

@@ -12,7 +12,7 @@ cimport numpy as cnp
 from cpython.object cimport PyObject
 from libc.string cimport memcpy
 
-from tensor.core.inline_values cimport IN_FILE, MOST_INLINE_BYTES, MOST_INLINE_DIMS, InlineValues
+from tensor.core.inline_values cimport IN_FILE, MAX_INLINE_BYTES, MAX_INLINE_DIMS, InlineValues
 from tensor.core.tensor cimport TensorCore, tensor_type
 from tensor.kernels.elementwise cimport Loop, Operands, UnaryKernel
 from tensor.tape.nodes cimport Rule
@@ -30,7 +30,7 @@ cdef extern from "Python.h":
 
 # Integers up to here are numbers of float32 too, and of float64.
 cdef enum:
-    MOST_EXACT = 1 << 24
+    MAX_EXACT = 1 << 24
 
 cdef dict _arithmetics = {
     np.add: ADDITION,
@@ -61,7 +61,7 @@ cdef inline InlineValues* _values_of(object x, InlineValues* room):
     if array is None:
         return NULL
     nbytes = cnp.PyArray_NBYTES(array)
-    if nbytes == 0 or nbytes > MOST_INLINE_BYTES or cnp.PyArray_NDIM(array) > MOST_INLINE_DIMS:
+    if nbytes == 0 or nbytes > MAX_INLINE_BYTES or cnp.PyArray_NDIM(array) > MAX_INLINE_DIMS:
         return NULL
     if not cnp.PyArray_ISCARRAY_RO(array):
         return NULL
@@ -83,7 +83,7 @@ cdef inline InlineValues* _number_like(object x, InlineValues* like, InlineValue
         number = <double>x
     elif PyLong_CheckExact(x):
         whole = PyLong_AsLongAndOverflow(x, &overflow)
-        if overflow or not -MOST_EXACT <= whole <= MOST_EXACT:
+        if overflow or not -MAX_EXACT <= whole <= MAX_EXACT:
             return NULL
         number = <double>whole
     else:

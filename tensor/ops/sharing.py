@@ -23,7 +23,7 @@ class Sharing(TensorCore):
     def alias(self) -> Tensor:
         """Return another tensor on the same storage: each sees the other's writes.
 
-        Disposing one leaves the other whole; the memory goes with the last.
+        Disposing one does not affect the other. The memory is freed with the last of them.
 
         Examples
         --------
@@ -41,11 +41,11 @@ class Sharing(TensorCore):
         return over(self, array, array, _ALIAS)
 
     def clone(self) -> Tensor:
-        """Return a tensor with the same values and storage of its own. O(1): the first write copies.
+        """Return a tensor with the same values and its own storage. O(1): the first write copies.
 
-        Two kinds are copied at once: what NumPy arrays outside look at, and expanded views.
+        Expanded views, and memory that an exported NumPy array uses, are copied immediately.
 
-        Gradients flow through.
+        Gradients flow to the original tensor.
 
         Examples
         --------
@@ -73,15 +73,15 @@ class Sharing(TensorCore):
         return detached(self)
 
     def donate(self) -> Tensor:
-        """Hand the memory to a new tensor, whose block the next op may use for its result.
+        """Move the memory to a new tensor. The next op may write its result to that memory.
 
-        It does if the result has the same shape and dtype, and no view, alias, clone, exported array or
-        derivative uses the memory. If not, the op allocates, and still frees the donated memory: there is
-        never a wrong result, nor an error. ``memory.statistics()`` counts both. This tensor is empty from now
-        on. The new one takes its place in its scope, and its gradient history.
+        The op reuses the memory if the result has the same shape and dtype, and if no view, alias, clone,
+        exported array or derivative uses the memory. If not, the op allocates, and still frees the donated
+        memory. The result is the same in both cases. ``memory.statistics()`` counts both cases. This tensor
+        becomes empty. The new tensor replaces it in its scope, and has its gradient history.
 
-        Elementwise functions and operators use donated memory, and so do ``softmax``, ``cumsum``,
-        ``masked_fill`` and their like; the others let it go.
+        Elementwise functions and operators reuse donated memory, and so do ``softmax``, ``cumsum``,
+        ``masked_fill`` and similar ops. All other ops free it.
 
         Examples
         --------

@@ -21,7 +21,7 @@ cdef extern from "Python.h":
     long PyLong_AsLongAndOverflow(object number, int* overflow) except? -1
 
 cdef enum:
-    MOST_SIZES = 16
+    MAX_SIZES = 16
 
 cdef Rule _RESHAPE = RULES["reshape"]
 
@@ -44,13 +44,13 @@ def reshaped(TensorCore x not None, tuple shape not None, copy):
 
 cdef cnp.ndarray _reshaped_at_once(cnp.ndarray array, tuple sizes):
     """Return a view of `array` if `sizes` are integers that fit it, else None."""
-    cdef cnp.npy_intp found[MOST_SIZES]
+    cdef cnp.npy_intp found[MAX_SIZES]
     cdef cnp.PyArray_Dims shape
     cdef Py_ssize_t i, n, unknown = -1, known = 1, count = cnp.PyArray_SIZE(array)
     cdef int overflow = 0
     shape.ptr = found
     shape.len = <int>len(sizes)
-    if len(sizes) > MOST_SIZES or count == 0 or not cnp.PyArray_IS_C_CONTIGUOUS(array):
+    if len(sizes) > MAX_SIZES or count == 0 or not cnp.PyArray_IS_C_CONTIGUOUS(array):
         return None
     for i in range(shape.len):
         size = sizes[i]

@@ -18,15 +18,16 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Aliases of arguments: PyTorch accepts NumPy's names, and one function has another name than its method.
-_WORDS = {"axis": "dim", "keepdims": "keepdim", "split_size_or_sections": "split_size"}
-# The argument of functions whose methods take separate values: torch.permute(x, dims=(1, 0)), x.permute(1,
-# 0).
-_SEVERAL = ("dims", "shape")
+# Other names of arguments: NumPy's names, and one name that differs between a function and its method.
+_ARGUMENT_ALIASES = {"axis": "dim", "keepdims": "keepdim", "split_size_or_sections": "split_size"}
+# Arguments of functions whose methods take separate values: torch.permute(x, dims=(1, 0)) is
+# x.permute(1, 0).
+_SIZES_OR_DIMS = ("dims", "shape")
 # Functions whose first operand may be a number: torch.pow(2, x).
 _NUMBER_FIRST = frozenset({"float_power", "pow", "remainder", "xlogy"})
 # Functions whose result is not cast for ``out=``.
 _SAME_DTYPE = frozenset({"amax", "amin", "aminmax", "gather", "multinomial"})
+# The kinds of NumPy's dtypes, in the order of promotion.
 _KINDS = "buifc"
 
 
@@ -41,8 +42,10 @@ def function(method: Callable[P, R]) -> Callable[P, R]:
 
 def function_named(name: str, method: Callable[P, R]) -> Callable[P, R]:
     """Return ``function(method)`` with `name` for error messages."""
-    of_any: Callable[..., R] = method
-    takes_several = any(p.kind is Parameter.VAR_POSITIONAL for p in signature(method).parameters.values())
+    call_method: Callable[..., R] = method
+    takes_separate_sizes = any(
+        p.kind is Parameter.VAR_POSITIONAL for p in signature(method).parameters.values()
+    )
 
     @wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -50,10 +53,10 @@ def function_named(name: str, method: Callable[P, R]) -> Callable[P, R]:
         given: tuple[Any, ...] = args
         if "input" in options:
             given = (options.pop("input"), *given)
-        for word in _WORDS.keys() & options.keys():
-            options[_WORDS[word]] = options.pop(word)
-        if takes_several:
-            given = (*given, *[options.pop(word) for word in _SEVERAL if word in options])
+        for word in _ARGUMENT_ALIASES.keys() & options.keys():
+            options[_ARGUMENT_ALIASES[word]] = options.pop(word)
+        if takes_separate_sizes:
+            given = (*given, *[options.pop(word) for word in _SIZES_OR_DIMS if word in options])
         if not given:
             raise TypeError(f"{name}() takes a tensor first: write torch.{name}(x)")
         if not isinstance(given[0], TensorCore) and name not in _NUMBER_FIRST:
@@ -63,17 +66,17 @@ def function_named(name: str, method: Callable[P, R]) -> Callable[P, R]:
             )
         if options.get("out") is None:
             options.pop("out", None)
-            return of_any(*given, **options)
+            return call_method(*given, **options)
         out = options.pop("out")
         with no_grad():
-            written: R = _written(name, of_any(*given, **options), out)
+            written: R = _write_out(name, call_method(*given, **options), out)
         return written
 
     return call
 
 
-def _written(name: str, result: Any, out: Any) -> Any:
-    """Write one or several results to ``out=``, and return that."""
+def _write_out(name: str, result: Any, out: Any) -> Any:
+    """Write one or several results to ``out=``, and return `out`."""
     if isinstance(result, TensorCore) and isinstance(out, TensorCore):
         values: Any = result
         target: Any = out
@@ -81,10 +84,10 @@ def _written(name: str, result: Any, out: Any) -> Any:
             raise TypeError(
                 f"{name}: the result is {values.dtype}, and out= has {target.dtype}: pass one of that dtype"
             )
-        if _rank(values.dtype) > _rank(target.dtype):
+        if _promotion_rank(values.dtype) > _promotion_rank(target.dtype):
             raise TypeError(
                 f"{name}: the result is {values.dtype}, which does not fit out= of {target.dtype}: pass one "
-                "of that dtype, or leave out= away and write result.to(dtype)"
+                "of that dtype, or remove out= and write result.to(dtype)"
             )
         if target.shape != values.shape:
             target.data = values.to(target.dtype)
@@ -94,11 +97,11 @@ def _written(name: str, result: Any, out: Any) -> Any:
         return out
     if not isinstance(result, tuple) or not isinstance(out, (tuple, list)) or len(out) != len(result):
         raise TypeError(f"{name}(): out= takes as many tensors as there are results, not {shown(out)}")
-    written = [_written(name, y, target) for y, target in zip(result, out, strict=True)]
+    written = [_write_out(name, y, target) for y, target in zip(result, out, strict=True)]
     return type(result)(*written) if hasattr(result, "_fields") else type(result)(written)
 
 
-def _rank(dtype: Dtype) -> int:
+def _promotion_rank(dtype: Dtype) -> int:
     return _KINDS.index("f" if is_floating(dtype) else dtype.kind)
 
 
@@ -111,13 +114,13 @@ def with_out(make: Callable[P, R]) -> Callable[P, R]:
         if out is None:
             return make(*args, **kwargs)
         with no_grad():
-            written: R = _written(make.__name__, make(*args, **kwargs), out)
+            written: R = _write_out(make.__name__, make(*args, **kwargs), out)
         return written
 
     return call
 
 
-def here(given: Any) -> dict[str, Any]:
+def options_for_cpu(given: Any) -> dict[str, Any]:
     """Return the options without ``device=``, ``layout=`` and similar ones, after checking these."""
     options = dict(given)
     require_cpu(options.pop("device", None))
@@ -135,7 +138,7 @@ def sized(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
     @wraps(make)
     def call(*size: int | Sequence[int], **given: Any) -> Tensor:
-        options = here(given)
+        options = options_for_cpu(given)
         out = options.pop("out", None)
         if "size" in options:
             size = (*size, options.pop("size"))
@@ -145,7 +148,7 @@ def sized(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
         if out is None:
             return made
         with no_grad():
-            written: Tensor = _written(name, made, out)
+            written: Tensor = _write_out(name, made, out)
         return written
 
     return call
@@ -156,7 +159,7 @@ def placed(make: Callable[P, Tensor]) -> Callable[P, Tensor]:
 
     @wraps(make)
     def call(*args: P.args, **kwargs: P.kwargs) -> Tensor:
-        options = here(kwargs)
+        options = options_for_cpu(kwargs)
         return make(*args, **options)
 
     return call

@@ -10,7 +10,7 @@ import numpy as np
 import tensor as tn
 from tensor import InvalidArgumentError, Tensor
 from tensor.lowlevel import composite, is_floating, is_inexact, view_as_complex, view_as_real, widening
-from tensor.torch.calling import here, with_out
+from tensor.torch.calling import options_for_cpu, with_out
 from tensor.torch.joining import meshgrid, searchsorted
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def _triangle(name: str, find: Any, row: int, col: int, offset: int, options: di
     if row < 0 or col < 0:
         raise InvalidArgumentError(f"{name}: sizes are at least 0, not {row} and {col}")
     found: Tensor = tn.from_numpy(np.stack(find(row, offset, col)).astype(np.int64))
-    given = here(options)
+    given = options_for_cpu(options)
     return found.to(given["dtype"]) if given.get("dtype") else found
 
 

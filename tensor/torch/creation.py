@@ -9,7 +9,7 @@ import numpy as np
 import tensor as tn
 from tensor import InvalidArgumentError, Tensor
 from tensor.lowlevel import is_floating, require_cpu, sizes_of
-from tensor.torch.calling import here, placed, sized, with_out
+from tensor.torch.calling import options_for_cpu, placed, sized, with_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,7 +107,7 @@ def full(size: int | Sequence[int], fill_value: Any, **options: Any) -> Tensor:
     [7, 7]
     """
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
-    return tn.full(sizes_of("full", (size,)), value, **here(options))
+    return tn.full(sizes_of("full", (size,)), value, **options_for_cpu(options))
 
 
 @with_out
@@ -123,7 +123,7 @@ def arange(start: float = 0, end: float | None = None, step: float = 1, **option
     first, last, by = _number(start), _number(end), _number(step)
     if last is not None and by != 0 and (last - first) * by < 0:
         raise InvalidArgumentError(f"arange: {last} is not reached from {first} by steps of {by}")
-    given = here(options)
+    given = options_for_cpu(options)
     if given.get("dtype") is not None and tn.asarray(0, dtype=given["dtype"]).dtype.kind in "iu":
         # With an integer dtype, truncate the arguments, not the results.
         first, last, by = int(first), None if last is None else int(last), int(by)
@@ -140,7 +140,7 @@ def linspace(start: float, end: float, steps: int, **options: Any) -> Tensor:
     >>> torch.linspace(0, 1, steps=3).tolist()
     [0.0, 0.5, 1.0]
     """
-    given = here(options)
+    given = options_for_cpu(options)
     first, last = _number(start), _number(end)
     wanted = given.get("dtype")
     if wanted is not None and tn.asarray(0, dtype=wanted).dtype.kind in "iu":
@@ -168,7 +168,7 @@ def logspace(start: float, end: float, steps: int, base: float = 10.0, **options
     >>> torch.logspace(0, 2, 3).tolist()
     [1.0, 10.0, 100.0]
     """
-    options = here(options)
+    options = options_for_cpu(options)
     wanted = options.pop("dtype", None)
     first, last = _number(start), _number(end)
     if wanted is not None and tn.asarray(0, dtype=wanted).dtype.kind in "iu":
@@ -198,7 +198,7 @@ def randint(
         low, high, size = 0, low, high  # type: ignore[assignment]  # randint(high, size)
     elif high is None:
         low, high = 0, low
-    drawn = tn.randint(low, high, tuple(size), generator=generator, **here(options))  # type: ignore[arg-type]
+    drawn = tn.randint(low, high, tuple(size), generator=generator, **options_for_cpu(options))  # type: ignore[arg-type]
     return drawn.requires_grad_() if requires_grad else drawn
 
 

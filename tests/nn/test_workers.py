@@ -313,7 +313,7 @@ def test_batches_that_a_loop_keeps_outlive_the_workers() -> None:
 
 
 def test_a_program_may_keep_more_batches_than_a_process_may_have_files(monkeypatch: Any) -> None:
-    monkeypatch.setattr(shared_blocks, "_MOST_OUT", 5)
+    monkeypatch.setattr(shared_blocks, "_MAX_OUT", 5)
     kept = [x for x, _ in forked(Images(80), 2)]
     assert memory.statistics().bytes_external == 2 * 5 * 2 * LARGE * 4
     assert [x[1, 7].item() for x in kept] == list(range(1, 80, 2))

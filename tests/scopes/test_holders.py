@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from scopes.tracking.holders import MOST_REFERENCES, Effort, holders_of
+from scopes.tracking.holders import MAX_REFERENCES, Effort, holders_of
 
 
 class Weakly:
@@ -55,14 +55,14 @@ def module() -> Iterator[types.ModuleType]:
     del sys.modules[made.__name__]
 
 
-def told(module: types.ModuleType, source: str, most: int = MOST_REFERENCES) -> str:
+def told(module: types.ModuleType, source: str, most: int = MAX_REFERENCES) -> str:
     exec(BEGINNING + textwrap.dedent(source), vars(module))
     wanted: dict[str, Any] = {"key": module.wanted}
     return holders_of(wanted, Effort(most), in_libraries=False).get("key", "")
 
 
 def looked_for(groups: dict[int, Any]) -> dict[int, str]:
-    return holders_of(groups, Effort(MOST_REFERENCES), in_libraries=False)
+    return holders_of(groups, Effort(MAX_REFERENCES), in_libraries=False)
 
 
 @pytest.mark.parametrize(
@@ -181,18 +181,18 @@ def test_looking_at_a_frame_holds_nothing_that_is_in_there(module: types.ModuleT
 
 def test_a_search_follows_a_limited_number_of_references(module: types.ModuleType) -> None:
     source = "kept = [[[Held()]]]; wanted = Weakly(kept[0][0][0])"
-    found = [told(module, source, most) for most in (0, 1, 100 * MOST_REFERENCES)]
+    found = [told(module, source, most) for most in (0, 1, 100 * MAX_REFERENCES)]
     assert found == ["", "", "users_own_module.kept[0][0][0]"]
 
 
 def test_a_search_reports_its_cost(module: types.ModuleType) -> None:
     exec(BEGINNING + "kept = list(range(1_000_000)); wanted = Weakly(Held())", vars(module))
-    whole, short = Effort(MOST_REFERENCES), Effort(5000)
+    whole, short = Effort(MAX_REFERENCES), Effort(5000)
     assert holders_of({1: module.wanted}, short, in_libraries=False) == {}
     assert short.left == 0
     exec("kept = Held(); wanted = Weakly(kept)", vars(module))
     assert holders_of({1: module.wanted}, whole, in_libraries=False) == {1: "users_own_module.kept"}
-    assert 0 < whole.left < MOST_REFERENCES
+    assert 0 < whole.left < MAX_REFERENCES
 
 
 def test_objects_without_a_named_holder_are_left_out(module: types.ModuleType) -> None:

@@ -14,7 +14,7 @@ from scopes.core.guard import Guard
 from scopes.foreign.torch import heap
 from scopes.foreign.torch.library import torch
 from scopes.foreign.torch.owning import paused
-from scopes.foreign.torch.transfers import Transfers, brief, buffer_of, pinned
+from scopes.foreign.torch.transfers import Transfers, buffer_of, paged, pinned
 from scopes.tracking.sizes import parse_size
 
 if TYPE_CHECKING:
@@ -408,7 +408,7 @@ class budget:  # noqa: N801  # it is called like a function
         device, host = block.device, block.host
         if host is None:
             assert block.spilled is not None
-            host = pinned(block.nbytes) if device.type == "cuda" else brief(block.nbytes)
+            host = pinned(block.nbytes) if device.type == "cuda" else paged(block.nbytes)
             block.spilled.read_into(buffer_of(host))
         if device.type == "cuda":
             block.storage, block.done = self._transfers[device].to_device(host)

@@ -69,14 +69,14 @@ class _Entry:
 
 _entries: dict[tuple[str, str], _Entry] = {}
 # A report has no use for more.
-_MOST_ENTRIES = 1000
+_MAX_ENTRIES = 1000
 
 
 def find(scope: DisposeScope, sought: dict[int, Any], older: int, is_strict: bool) -> dict[int, bool]:
     """Return which of the tensors of a scope something keeps, and whether for good; note it for reports."""
     found = KEEPERS.find(sought, older, is_strict)
     for key, (holder, _) in found.items():
-        if holder and len(_entries) < _MOST_ENTRIES:
+        if holder and len(_entries) < _MAX_ENTRIES:
             _entries.setdefault((holder, scope.name or UNNAMED), _Entry()).note(sought[key])
     return {key: is_good for key, (_, is_good) in found.items()}
 

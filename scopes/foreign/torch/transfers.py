@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 # The GPU memory of a copy that still runs can't be used again, so at most this many copies wait.
-_MOST_COPIES = 2
+_MAX_COPIES = 2
 
 
 def buffer_of(storage: Any) -> Buffer:
-    """Return the memory of a storage on the CPU, for reading and writing. It does not keep the storage."""
+    """Return the memory of a storage on the CPU. It does not keep the storage alive."""
     array: Buffer = (ctypes.c_char * storage.nbytes()).from_address(storage.data_ptr())
     return array
 
@@ -33,11 +33,11 @@ def pinned(nbytes: int) -> Any:
     return torch.empty(nbytes, dtype=torch.uint8, pin_memory=True).untyped_storage()
 
 
-def brief(nbytes: int) -> Any:
-    """Return a new storage on the CPU, for a part of backward.
+def paged(nbytes: int) -> Any:
+    """Return a new storage on the CPU, in its own pages.
 
-    It has its own pages, which return to the system when it is freed. In the C heap it would leave a hole
-    that is too small for the next gradients, and the process would grow by the size of each block.
+    Freeing it returns the pages to the system. Use it for blocks that only a part of backward needs: in the
+    C heap each would leave a hole that is too small for the next gradients, and the process would grow.
     """
     if not hasattr(mmap, "MAP_PRIVATE"):
         return torch.empty(nbytes, dtype=torch.uint8).untyped_storage()
@@ -51,7 +51,7 @@ class Transfers:
     def __init__(self, device: Any) -> None:
         self._device = device
         self._stream = torch.cuda.Stream(device)
-        self._leaving: deque[Any] = deque()
+        self._copies_to_host: deque[Any] = deque()
 
     def to_host(self, storage: Any) -> tuple[Any, Any]:
         """Start to copy `storage` to pinned memory. Return the memory, and the copy's end event."""
@@ -59,9 +59,9 @@ class Transfers:
         host = pinned(storage.nbytes())
         done = self._copy(bytes_of(host), source)
         source.record_stream(self._stream)
-        self._leaving.append(done)
-        while len(self._leaving) > _MOST_COPIES:
-            self._leaving.popleft().synchronize()
+        self._copies_to_host.append(done)
+        while len(self._copies_to_host) > _MAX_COPIES:
+            self._copies_to_host.popleft().synchronize()
         return host, done
 
     def to_device(self, host: Any) -> tuple[Any, Any]:

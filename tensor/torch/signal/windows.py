@@ -12,7 +12,7 @@ import numpy as np
 
 import tensor as tn
 from tensor import InvalidArgumentError
-from tensor.torch.calling import here
+from tensor.torch.calling import options_for_cpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ def _window(name: str, m: int, sym: bool, options: dict[str, Any], of: Callable[
     """Return ``of(n, last)`` for the indices `n` and the last index."""
     if m < 0:
         raise InvalidArgumentError(f"{name}: the window has at least 0 elements, not {m}")
-    given = here(options)
+    given = options_for_cpu(options)
     dtype = given.pop("dtype", None) or "float32"
     if tn.asarray(0, dtype=dtype).dtype not in (tn.float32, tn.float64):
         raise TypeError(f"{name}: a window is float32 or float64, not {dtype}")
