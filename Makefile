@@ -141,13 +141,13 @@ test-arm64: $(VENV)/.made
 build: $(VENV)/.built
 
 check: $(VENV)/.has-check $(VENV)/.built
+	$(BIN)/python .ci/write-stubs
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/pyright --pythonpath $(BIN)/python --warnings
 	$(BIN)/python .ci/type-completeness $(PACKAGES)
 	$(BIN)/python .ci/check-english
-	$(BIN)/python .ci/write-stubs --check
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cython-lint $(PACKAGES)
 	$(BIN)/stubtest --mypy-config-file pyproject.toml --ignore-disjoint-bases \
 		--allowlist .ci/stubtest-allowlist --ignore-unused-allowlist $(MODULES) tensor._tensor tensor.torch.functions
@@ -212,7 +212,7 @@ nightly:
 
 clean:
 	rm -rf .venv .venv-* build dist *.egg-info benchmarks/results docs/_build docs/reference
-	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf tensor/_tensor.pyi tensor/torch/functions.pyi .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # How it is compiled: with $$CXX if that is set, with a compiler of the machine, or with Zig's, which comes as a
@@ -239,6 +239,7 @@ endif
 $(VENV)/.built: $(VENV)/.has-backend $(COMPILER) $(VENV)/.files $(COMPILED) CMakeLists.txt pyproject.toml
 	@echo "== Compiling disposescope into $(VENV): $(if $(DEBUG),debugging build,release)$(if $(SANITIZE), with $(SANITIZE)); some minutes the first time"
 	$(WITH) $(PIP) install --verbose --no-deps --no-build-isolation $(BUILD) --editable .
+	$(BIN)/python .ci/write-stubs
 	@touch $@
 
 # Changes when a module is added, removed or renamed: the installed package has to know.

@@ -1,8 +1,8 @@
 """Functions of ``torch`` that are methods of their first argument.
 
 Each public method of an ops class is a function with the same name, such as ``torch.add`` for ``Tensor.add``,
-unless the table below lists it. So a new op needs no line here. The types are in ``functions.pyi``, which
-``.ci/write-stubs`` writes.
+unless the table below lists it. So a new op needs no line here. The build writes the
+types to ``functions.pyi`` (``.ci/write-stubs``).
 """
 
 from __future__ import annotations
