@@ -96,19 +96,19 @@ def _size(name: str, x: TensorCore) -> tuple[int, ...]:
     return shape
 
 
-def _drawn(name: str, x: T, draw: Callable[..., Any], scale: float, shift: float) -> T:
+def _fill_randomly(name: str, x: T, draw: Callable[..., Any], scale: float, shift: float) -> T:
     """Fill with float32 numbers from ``draw(dtype=, out=)``, scaled and shifted."""
     shape = _size(name, x)
     if x.dtype == np.float32 and x.is_contiguous():
         with writing(x) as array:
-            _draw_into(array, draw, scale, shift)
+            _fill_array_randomly(array, draw, scale, shift)
         return x
     drawn = np.empty(shape, np.float32)
-    _draw_into(drawn, draw, scale, shift)
+    _fill_array_randomly(drawn, draw, scale, shift)
     return _fill(name, x, drawn)
 
 
-def _draw_into(array: Array, draw: Callable[..., Any], scale: float, shift: float) -> None:
+def _fill_array_randomly(array: Array, draw: Callable[..., Any], scale: float, shift: float) -> None:
     flat = array.reshape(-1)
     for i in range(0, flat.size, _PIECE):
         piece = flat[i : i + _PIECE]
@@ -118,11 +118,11 @@ def _draw_into(array: Array, draw: Callable[..., Any], scale: float, shift: floa
 
 
 def _uniform(name: str, x: T, low: float, high: float, generator: Generator | None) -> T:
-    return _drawn(name, x, numbers_of(generator).random, high - low, low)
+    return _fill_randomly(name, x, numbers_of(generator).random, high - low, low)
 
 
 def _normal(name: str, x: T, mean: float, std: float, generator: Generator | None) -> T:
-    return _drawn(name, x, numbers_of(generator).standard_normal, std, mean)
+    return _fill_randomly(name, x, numbers_of(generator).standard_normal, std, mean)
 
 
 def uniform_(tensor: T, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> T:
@@ -172,7 +172,7 @@ def trunc_normal_(
     True
     """
     shape = _size("trunc_normal_", tensor)
-    inside = _below((b - mean) / std) - _below((a - mean) / std) if std > 0 and a < b else 0.0
+    inside = _normal_cdf((b - mean) / std) - _normal_cdf((a - mean) / std) if std > 0 and a < b else 0.0
     if inside < 1e-6:
         raise ValueError(
             f"trunc_normal_: almost no value of a normal distribution with mean {mean} and std {std} is "
@@ -188,8 +188,8 @@ def trunc_normal_(
     return _fill("trunc_normal_", tensor, values[:needed].reshape(shape))
 
 
-def _below(x: float) -> float:
-    """Return the standard normal distribution function of `x`."""
+def _normal_cdf(x: float) -> float:
+    """Return the cumulative distribution function of the standard normal distribution."""
     return 0.5 * (1 + math.erf(x / math.sqrt(2)))
 
 
@@ -240,7 +240,7 @@ def eye_(tensor: T) -> T:
     """
     shape = _size("eye_", tensor)
     if len(shape) != 2:
-        raise ValueError(f"eye_ fills a matrix, and this tensor has shape {shape}")
+        raise ValueError(f"eye_ fills a matrix, but this tensor has shape {shape}")
     return _fill("eye_", tensor, np.eye(*shape, dtype=np.int8))
 
 
@@ -268,10 +268,10 @@ def dirac_(tensor: T, groups: int = 1) -> T:
     shape = _size("dirac_", tensor)
     if len(shape) not in (3, 4, 5):
         raise ValueError(
-            f"dirac_ fills a convolution's weight, of 3, 4 or 5 dimensions, and this tensor has shape {shape}"
+            f"dirac_ fills a convolution's weight, of 3, 4 or 5 dimensions, but this tensor has shape {shape}"
         )
     if groups < 1 or shape[0] % groups:
-        raise ValueError(f"dirac_: groups must divide the {shape[0]} outputs, and {groups} does not")
+        raise ValueError(f"dirac_: groups must divide the {shape[0]} outputs, but {groups} does not")
     values = np.zeros(shape, np.int8)
     if values.size:
         at_middle: tuple[EllipsisType | int, ...] = (..., *[size // 2 for size in shape[2:]])
@@ -287,8 +287,8 @@ def _fans(name: str, tensor: TensorCore) -> tuple[int, int]:
     shape = _size(name, tensor)
     if len(shape) < 2:
         raise ValueError(f"{name} needs a weight of at least two dimensions, (out, in, *), not shape {shape}")
-    places = math.prod(shape[2:])
-    return shape[1] * places, shape[0] * places
+    window_size = math.prod(shape[2:])
+    return shape[1] * window_size, shape[0] * window_size
 
 
 def xavier_uniform_(tensor: T, gain: float = 1.0, generator: Generator | None = None) -> T:
@@ -390,7 +390,7 @@ def orthogonal_(tensor: T, gain: float = 1, generator: Generator | None = None) 
     """
     shape = _size("orthogonal_", tensor)
     if len(shape) < 2:
-        raise ValueError(f"orthogonal_ needs at least two dimensions, and this tensor has shape {shape}")
+        raise ValueError(f"orthogonal_ needs at least two dimensions, but this tensor has shape {shape}")
     rows, columns = shape[0], math.prod(shape[1:])
     drawn = numbers_of(generator).standard_normal((max(rows, columns), min(rows, columns)))
     q, r = np.linalg.qr(drawn)
@@ -425,11 +425,11 @@ def sparse_(tensor: T, sparsity: float, std: float = 0.01, generator: Generator 
     """
     shape = _size("sparse_", tensor)
     if len(shape) != 2:
-        raise ValueError(f"sparse_ fills a matrix, and this tensor has shape {shape}")
+        raise ValueError(f"sparse_ fills a matrix, but this tensor has shape {shape}")
     if not 0 <= sparsity <= 1:
-        raise ValueError(f"sparse_: sparsity is a share from 0 to 1, not {shown(sparsity)}")
+        raise ValueError(f"sparse_: sparsity is a fraction from 0 to 1, not {shown(sparsity)}")
     numbers = numbers_of(generator)
     values = numbers.standard_normal(shape, np.float32) * std
-    places = numbers.random(shape).argsort(axis=0)[: math.ceil(sparsity * shape[0])]
-    np.put_along_axis(values, places, 0, axis=0)
+    zeros = numbers.random(shape).argsort(axis=0)[: math.ceil(sparsity * shape[0])]
+    np.put_along_axis(values, zeros, 0, axis=0)
     return _fill("sparse_", tensor, values)

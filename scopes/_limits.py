@@ -28,12 +28,12 @@ def refusal(
     coming = _described(newcomers[0], sizes[0]) if len(newcomers) == 1 else f"{len(newcomers):,} more"
     if limit is not None and nbytes > limit:
         figure, most, would_be, parameter = "bytes", limit, nbytes, "limit"
-        text = f"{scope} may own {format_bytes(limit)}, and would own {format_bytes(nbytes)} with {coming}."
+        text = f"{scope} may own {format_bytes(limit)}, but would own {format_bytes(nbytes)} with {coming}."
     else:
         assert max_members is not None
         figure, most, would_be, parameter = "members", max_members, count, "max_members"
         plural = "" if max_members == 1 else "s"
-        text = f"{scope} may own {max_members:,} member{plural}, and would own {count:,} with {coming}."
+        text = f"{scope} may own {max_members:,} member{plural}, but would own {count:,} with {coming}."
     members.sort(key=lambda member: -member[0])
     largest = tuple(_described(x, size) for size, x in members[:_MAX_NAMED] if x is not None)
     if largest:

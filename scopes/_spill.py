@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 # Values are aligned to this, so that the system reads and writes whole pages.
 _PAGE = 4096
-# Bytes for each read or write. A block stays in the cache for its checksum, and Ctrl-C waits for one block at
-# most.
+# Bytes for each read or write. A block stays in the cache for its checksum, and Ctrl-C waits for at most one
+# block.
 _BLOCK = 1 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) if hasattr(errno, "EDQUOT") else (errno.ENOSPC, errno.EFBIG)
-# The errors of file systems that can't reserve space: these write without it.
-_NO_SPACE_AHEAD = (errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS)
+# The errors of file systems that can't reserve space. Writes then reserve none.
+_CANT_RESERVE = (errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS)
 
 
 class SpillError(OSError):
@@ -68,15 +68,15 @@ class SpillStatistics:
     bytes_read: int
     #: Bytes in use, rounded up to whole pages.
     bytes_held: int
-    #: The size of the file, with freed space that later writes reuse.
+    #: The size of the file, including freed space that later writes reuse.
     bytes_in_file: int
 
 
-class _Place(weakref.ref["Spilled"]):
-    """A range of bytes in the file.
+class _Extent(weakref.ref["Spilled"]):
+    """An extent: a range of bytes in the file.
 
-    When its `Spilled` is garbage, one call in C appends this to the list of freed places. A ``__del__`` could
-    be interrupted, and the space would be lost.
+    When its `Spilled` is garbage, one call in C appends this to the list of freed extents. An interrupt of a
+    ``__del__`` would lose the space.
     """
 
     __slots__ = ("offset", "serial", "size")
@@ -95,11 +95,11 @@ class Spilled:
         The number of bytes.
     """
 
-    __slots__ = ("__weakref__", "_checksum", "_file", "_place", "nbytes")
+    __slots__ = ("__weakref__", "_checksum", "_extent", "_file", "nbytes")
 
     def __init__(self, file: SpillFile, nbytes: int) -> None:
         self._file = file
-        self._place: _Place | None = None
+        self._extent: _Extent | None = None
         self._checksum = 0
         self.nbytes = nbytes
 
@@ -116,18 +116,18 @@ class Spilled:
 
     def read_ahead(self) -> None:
         """Ask the system to read the bytes into its cache in the background, if it can."""
-        place = self._place
-        if place is not None and hasattr(os, "posix_fadvise") and not self._file.is_closed:
-            os.posix_fadvise(self._file._file.fileno(), place.offset, self.nbytes, os.POSIX_FADV_WILLNEED)
+        extent = self._extent
+        if extent is not None and hasattr(os, "posix_fadvise") and not self._file.is_closed:
+            os.posix_fadvise(self._file._file.fileno(), extent.offset, self.nbytes, os.POSIX_FADV_WILLNEED)
 
     def free(self) -> None:
         """Free the space in the file. A second call does nothing."""
-        place, self._place = self._place, None
-        if place is not None:
-            self._file._freed.append(place)
+        extent, self._extent = self._extent, None
+        if extent is not None:
+            self._file._freed.append(extent)
 
     def __repr__(self) -> str:
-        state = "freed" if self._place is None else f"at {self._place.offset}"
+        state = "freed" if self._extent is None else f"at {self._extent.offset}"
         return f"<Spilled: {format_bytes(self.nbytes)}, {state}>"
 
 
@@ -167,11 +167,11 @@ class SpillFile:
         self.folder: Final[str] = os.fspath(folder)
         self._guard = Guard()
         self._process = os.getpid()
-        # (offset, serial number, place) of what is in the file, in order. The gaps are free. One call in C
-        # puts an entry in or takes it out, so an interrupt finds the list whole.
-        self._held: list[tuple[int, int, _Place]] = []
+        # (offset, serial number, extent) of all values in the file, in order. The gaps are free. One call in
+        # C inserts or removes an entry, so an interrupt never leaves the list half changed.
+        self._extents: list[tuple[int, int, _Extent]] = []
         # Finalizers may run at any point, so they append here without the lock.
-        self._freed: deque[_Place] = deque()
+        self._freed: deque[_Extent] = deque()
         self._serials = count(1)
         # The index where the search for a gap begins.
         self._cursor = 0
@@ -208,7 +208,7 @@ class SpillFile:
                 self._move(self._write_at, block, start_of_all + start)
         except OSError as error:
             spilled.free()
-            raise self._refusal(error, view.nbytes) from error
+            raise self._write_error(error, view.nbytes) from error
         except BaseException:
             spilled.free()
             raise
@@ -222,7 +222,7 @@ class SpillFile:
 
     def _statistics(self) -> SpillStatistics:
         self._collect_freed()
-        held = sum(place.size for _, _, place in self._held)
+        held = sum(extent.size for _, _, extent in self._extents)
         return SpillStatistics(self._written, self._read_bytes, held, self._size)
 
     def close(self) -> None:
@@ -261,8 +261,8 @@ class SpillFile:
     def _read(self, spilled: Spilled, buffer: Buffer) -> None:
         target = _bytes_of(buffer)
         self._check_open()
-        place = spilled._place
-        if place is None:
+        extent = spilled._extent
+        if extent is None:
             raise ValueError("these bytes were freed in the spill file: read them before free()")
         if target.readonly or target.nbytes != spilled.nbytes:
             kind = "read-only buffer" if target.readonly else "buffer"
@@ -274,7 +274,7 @@ class SpillFile:
         try:
             for start in range(0, target.nbytes, _BLOCK):
                 block = target[start : start + _BLOCK]
-                self._move(self._read_at, block, place.offset + start)
+                self._move(self._read_at, block, extent.offset + start)
                 checksum = zlib.crc32(block, checksum)
             if checksum != spilled._checksum:
                 raise OSError(errno.EIO, "the bytes are not those that were written: the disk may be faulty")
@@ -293,25 +293,25 @@ class SpillFile:
         self._read_bytes += read
 
     def _take_space(self, spilled: Spilled) -> int:
-        """Assign `spilled` a place in the file, and return its offset."""
-        place = _Place(spilled, self._freed.append)
-        place.offset, place.serial = 0, next(self._serials)
-        place.size = max(-(-spilled.nbytes // _PAGE), 1) * _PAGE
-        return self._guard.run(self._assign, spilled, place)
+        """Assign `spilled` an extent of the file, and return its offset."""
+        extent = _Extent(spilled, self._freed.append)
+        extent.offset, extent.serial = 0, next(self._serials)
+        extent.size = max(-(-spilled.nbytes // _PAGE), 1) * _PAGE
+        return self._guard.run(self._assign, spilled, extent)
 
-    def _assign(self, spilled: Spilled, place: _Place) -> int:
-        """Use a gap after the last place, an earlier gap, or the end of the file."""
+    def _assign(self, spilled: Spilled, extent: _Extent) -> int:
+        """Use a gap after the last written extent, an earlier gap, or the end of the file."""
         self._collect_freed()
-        held, size = self._held, place.size
-        here = bisect_left(held, (self._cursor,))
-        offset = self._gap(here, len(held), size)
+        extents, size = self._extents, extent.size
+        next_index = bisect_left(extents, (self._cursor,))
+        offset = self._gap(next_index, len(extents), size)
         if offset is None:
-            offset = self._gap(0, here, size)
+            offset = self._gap(0, next_index, size)
         if offset is None:
-            offset = self._end_before(len(held))
-        place.offset = offset
-        insort(held, (offset, place.serial, place))
-        spilled._place = place
+            offset = self._end_before(len(extents))
+        extent.offset = offset
+        insort(extents, (offset, extent.serial, extent))
+        spilled._extent = extent
         self._cursor = offset + size
         if offset + size > self._size:
             self._grow(offset + size)
@@ -322,20 +322,20 @@ class SpillFile:
 
         The end of the file counts as the last entry.
         """
-        held = self._held
-        for i in range(first, last + (last == len(held))):
+        extents = self._extents
+        for i in range(first, last + (last == len(extents))):
             before = self._end_before(i)
-            after = held[i][0] if i < len(held) else self._size
+            after = extents[i][0] if i < len(extents) else self._size
             if after - before >= size:
                 return before
         return None
 
     def _end_before(self, i: int) -> int:
-        """Return where the entry before `i` ends."""
+        """Return the offset at which entry ``i - 1`` ends."""
         if i == 0:
             return 0
-        offset, _, place = self._held[i - 1]
-        return offset + place.size
+        offset, _, extent = self._extents[i - 1]
+        return offset + extent.size
 
     def _grow(self, size: int) -> None:
         """Reserve space up to `size`, so that a full disk raises before anything is written."""
@@ -343,17 +343,17 @@ class SpillFile:
             try:
                 os.posix_fallocate(self._file.fileno(), self._size, size - self._size)
             except OSError as error:
-                if error.errno not in _NO_SPACE_AHEAD:
+                if error.errno not in _CANT_RESERVE:
                     raise
         self._size = size
 
     def _collect_freed(self) -> None:
-        """Remove freed entries from the list. The guard runs it."""
+        """Remove freed entries from the list. Call it under the guard."""
         while self._freed:
-            place = self._freed[0]
-            at = bisect_left(self._held, (place.offset, place.serial))
-            if at < len(self._held) and self._held[at][2] is place:
-                del self._held[at]
+            extent = self._freed[0]
+            i = bisect_left(self._extents, (extent.offset, extent.serial))
+            if i < len(self._extents) and self._extents[i][2] is extent:
+                del self._extents[i]
             self._freed.popleft()
 
     def _move(self, move: Callable[[memoryview, int], int], block: memoryview, offset: int) -> None:
@@ -386,9 +386,9 @@ class SpillFile:
             self._file.seek(offset)
             return move(block) or 0
 
-    def _refusal(self, error: OSError, nbytes: int) -> SpillError:
+    def _write_error(self, error: OSError, nbytes: int) -> SpillError:
         number = error.errno or errno.EIO
-        reason = "the disk is full, or files may not be larger" if number in _FULL else error.strerror
+        reason = "the disk is full, or the file reached a size limit" if number in _FULL else error.strerror
         held = format_bytes(self.statistics().bytes_held)
         return SpillError(
             number,

@@ -1,4 +1,4 @@
-"""What the element types can hold."""
+"""The numeric limits of dtypes: `finfo` and `iinfo`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tensor._dtypes import INEXACT, Dtype, dtype_of, is_bfloat16
 
 
 class FloatLimits(NamedTuple):
-    """What a floating dtype can hold; for a complex one, each of its parts."""
+    """The limits of a floating dtype. For a complex dtype: of its real and imaginary parts."""
 
     bits: int
     eps: float
@@ -21,12 +21,12 @@ class FloatLimits(NamedTuple):
 
     @property
     def tiny(self) -> float:
-        """The smallest normal number, by PyTorch's name."""
+        """The same as `smallest_normal`, for PyTorch programs."""
         return self.smallest_normal
 
 
 class IntegerLimits(NamedTuple):
-    """What an integer dtype can hold."""
+    """The limits of an integer dtype."""
 
     bits: int
     max: int
@@ -35,7 +35,7 @@ class IntegerLimits(NamedTuple):
 
 
 def finfo(type: object, /) -> FloatLimits:
-    """Return the limits of a floating or complex dtype, or of a tensor's.
+    """Return the limits of a floating or complex dtype, or of the dtype of a tensor.
 
     Examples
     --------
@@ -45,20 +45,20 @@ def finfo(type: object, /) -> FloatLimits:
     """
     dtype = dtype_of(type)
     if dtype.kind not in INEXACT:
-        raise TypeError(f"finfo() is about floating dtypes, not {dtype}: use iinfo()")
+        raise TypeError(f"finfo() takes a floating or complex dtype, not {dtype}: use iinfo()")
     if is_bfloat16(dtype):
-        import ml_dtypes  # installed, where there is such a dtype
+        import ml_dtypes  # installed, because it defines this dtype
 
-        narrow = ml_dtypes.finfo(dtype)
-        limits = (float(narrow.eps), float(narrow.max), float(narrow.min), float(narrow.smallest_normal))
+        info16 = ml_dtypes.finfo(dtype)
+        limits = (float(info16.eps), float(info16.max), float(info16.min), float(info16.smallest_normal))
         return FloatLimits(16, *limits, dtype)
-    info = np.finfo(dtype)  # type: ignore[type-var]  # floating, by the line before
+    info = np.finfo(dtype)  # type: ignore[type-var]  # floating, see above
     values = (float(info.eps), float(info.max), float(info.min), float(info.smallest_normal))
     return FloatLimits(info.bits, *values, np.dtype(info.dtype))
 
 
 def iinfo(type: object, /) -> IntegerLimits:
-    """Return the limits of an integer dtype, or of a tensor's.
+    """Return the limits of an integer dtype, or of the dtype of a tensor.
 
     Examples
     --------
@@ -68,6 +68,6 @@ def iinfo(type: object, /) -> IntegerLimits:
     """
     dtype = dtype_of(type)
     if dtype.kind not in "iu":
-        raise TypeError(f"iinfo() is about integer dtypes, not {dtype}: use finfo()")
-    info = np.iinfo(dtype)  # type: ignore[type-var]  # integer, by the line before
+        raise TypeError(f"iinfo() takes an integer dtype, not {dtype}: use finfo()")
+    info = np.iinfo(dtype)  # type: ignore[type-var]  # integer, see above
     return IntegerLimits(info.bits, int(info.max), int(info.min), dtype)

@@ -107,7 +107,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
                     f"TensorDataset takes tensors, not {type(x).__name__}: write tensor.tensor(data)"
                 )
             if not x.shape:
-                raise ValueError("TensorDataset takes tensors with rows, and one has no dimensions")
+                raise ValueError("TensorDataset takes tensors with rows, but one has no dimensions")
             lengths.append(x.shape[0])
         if len(set(lengths)) != 1:
             raise ValueError(f"TensorDataset needs tensors of one length, not {lengths}")

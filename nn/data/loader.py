@@ -405,7 +405,7 @@ def _require_one_way(
 def _require_no_options_of_workers(**options: object) -> None:
     for name, value in options.items():
         if value is not None:
-            raise ValueError(f"{name} is for workers, and there are none: pass num_workers, or leave it out")
+            raise ValueError(f"{name} is for workers, but there are none: pass num_workers, or leave it out")
 
 
 clear_errors_of(globals(), ["_Batches"])

@@ -150,7 +150,7 @@ def random_split(
             sizes[i % len(sizes)] += 1
     if sum(sizes) != count:
         raise InvalidArgumentError(
-            f"random_split: {list(lengths)} sum to {sum(sizes)}, and there are {count} samples"
+            f"random_split: {list(lengths)} sum to {sum(sizes)}, but there are {count} samples"
         )
     order = (generator or default_generator).numbers.permutation(count).tolist()
     ends = list(accumulate(sizes))

@@ -107,14 +107,14 @@ def _leading(arrays: list[Array], enable_gqa: bool) -> tuple[int, ...]:
     told = f"query has shape {q.shape}, key {k.shape} and value {v.shape}"
     if len({x.dtype for x in arrays}) > 1:
         raise InvalidArgumentError(
-            f"{_NAME}: query, key and value must have one dtype, and theirs are {q.dtype}, {k.dtype} and "
+            f"{_NAME}: query, key and value must have one dtype, but theirs are {q.dtype}, {k.dtype} and "
             f"{v.dtype}: convert with .to(query.dtype)"
         )
     if min(x.ndim for x in arrays) < 2:
-        raise InvalidArgumentError(f"{_NAME}: shapes are (*, length, features), and {told}")
+        raise InvalidArgumentError(f"{_NAME}: shapes are (*, length, features), but {told}")
     if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
         raise InvalidArgumentError(
-            f"{_NAME}: query and key must have as many features, key and value one length, and {told}"
+            f"{_NAME}: query and key must have as many features, key and value one length, but {told}"
         )
     leads = [x.shape[:-2] for x in arrays]
     if enable_gqa:
@@ -122,13 +122,13 @@ def _leading(arrays: list[Array], enable_gqa: bool) -> tuple[int, ...]:
         if not heads[1] or heads[1] != heads[2] or heads[0] % heads[1]:
             raise InvalidArgumentError(
                 f"{_NAME}: with enable_gqa the heads of key and value, dimension -3, must be as many and "
-                f"divide those of query, and {told}"
+                f"divide those of query, but {told}"
             )
         leads = [(*lead[:-1], heads[0]) for lead in leads]
     try:
         return np.broadcast_shapes(*leads)
     except ValueError:
-        raise InvalidArgumentError(f"{_NAME}: leading dimensions must broadcast, and {told}") from None
+        raise InvalidArgumentError(f"{_NAME}: leading dimensions must broadcast, but {told}") from None
 
 
 def _check_mask(attn_mask: Tensor, shape: tuple[int, ...]) -> None:
@@ -143,7 +143,7 @@ def _check_mask(attn_mask: Tensor, shape: tuple[int, ...]) -> None:
         fits = False
     if not fits:
         raise InvalidArgumentError(
-            f"{_NAME}: attn_mask must broadcast to {shape}, (*, queries, keys), and its shape is {mask.shape}"
+            f"{_NAME}: attn_mask must broadcast to {shape}, (*, queries, keys), but its shape is {mask.shape}"
         )
 
 

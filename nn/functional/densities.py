@@ -172,7 +172,7 @@ def gaussian_nll_loss(
             )
     variances = floating_array_of(name, "var", var)
     if (variances < 0).any():
-        raise ValueError(f"{name}: a variance is at least 0, and var holds {shown(variances.min())}")
+        raise ValueError(f"{name}: a variance is at least 0, but var holds {shown(variances.min())}")
     spread = at_least(var, eps)
     losses = 0.5 * (spread.log() + (input - target) ** 2 / spread)
     if full:

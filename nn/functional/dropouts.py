@@ -116,7 +116,7 @@ def _channels(name: str, ranks: tuple[int, ...], unbatched: int | None, input: T
     shape = floating_array_of(name, "input", input).shape
     if len(shape) not in ranks:
         raise InvalidArgumentError(
-            f"{name}: input has {' or '.join(map(str, ranks))} dimensions, and this one has shape {shape}"
+            f"{name}: input has {' or '.join(map(str, ranks))} dimensions, but this one has shape {shape}"
         )
     before = 1 if len(shape) == unbatched else 2
     return (*shape[:before], *(1 for _ in shape[before:]))

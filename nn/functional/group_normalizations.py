@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from tensor import Tensor
     from tensor.lowlevel import Array
 
-# --- out = weight * normal + bias, of which mean and deviation are those of a group, the others a channel's -
+# --- out = weight * normal + bias: mean and deviation of each group, weight and bias of each channel --------
 
 
-def _each_channel(x: Array) -> Array:
+def _as_one_sample(x: Array) -> Array:
     """Return `x` with the channels of all samples as channels of one sample."""
     return x.reshape(1, x.shape[0] * x.shape[1], prod(x.shape[2:]))
 
@@ -38,7 +38,7 @@ def _forward(
     means, variances = moments_of_channels(x.reshape(1, batch * groups, x.size // (batch * groups)))
     inverses = inverses_of(variances, eps)
     out = normalize_channels(
-        _each_channel(x),
+        _as_one_sample(x),
         np.repeat(means, channels // groups),
         np.repeat(inverses, channels // groups),
         None if weight is None else np.tile(weight, batch),
@@ -47,30 +47,32 @@ def _forward(
     return out.reshape(x.shape), means, inverses
 
 
-def _together(
+def _all_gradients(
     g: Any, wanted: tuple[bool, ...], input: Any, weight: Any, means: Any, inverses: Any, groups: int
 ) -> Any:
     weight = weight if isinstance(weight, np.ndarray) else None
     g, x, weight, means, inverses = as_one_dtype(g, input, weight, means, inverses)
     batch, channels = x.shape[:2]
-    within, flat, slopes = channels // groups, _each_channel(x), _each_channel(g)
-    each_mean, each_inverse = np.repeat(means, within), np.repeat(inverses, within)
+    channels_per_group, flat_x, flat_g = channels // groups, _as_one_sample(x), _as_one_sample(g)
+    each_mean, each_inverse = np.repeat(means, channels_per_group), np.repeat(inverses, channels_per_group)
     _, products, sums = normalize_channels_backward(
-        slopes, flat, None, each_mean, each_inverse, False, False, True, True
+        flat_g, flat_x, None, each_mean, each_inverse, False, False, True, True
     )
     assert products is not None
     assert sums is not None
     dx = None
     if wanted[0]:
-        # dx = inverse * (g w - mean of g w - normal * mean of g w normal), the means over a group.
+        # dx = inverse * (g w - mean(g w) - normal * mean(g w normal)), with means over a group.
         scales = np.ones(batch * channels, x.dtype) if weight is None else np.tile(weight, batch)
         count = x.size // (batch * groups)
-        across = np.repeat((sums * scales).reshape(-1, within).sum(1) / count, within)
-        along = np.repeat((products * scales).reshape(-1, within).sum(1) / count, within)
-        by_x = -along * each_inverse * each_inverse
-        shift = -across * each_inverse - by_x * each_mean
-        dx = slopes * (scales * each_inverse)[:, None]
-        dx += flat * by_x[:, None]
+        mean_g = np.repeat((sums * scales).reshape(-1, channels_per_group).sum(1) / count, channels_per_group)
+        mean_g_normal = np.repeat(
+            (products * scales).reshape(-1, channels_per_group).sum(1) / count, channels_per_group
+        )
+        factor_of_x = -mean_g_normal * each_inverse * each_inverse
+        shift = -mean_g * each_inverse - factor_of_x * each_mean
+        dx = flat_g * (scales * each_inverse)[:, None]
+        dx += flat_x * factor_of_x[:, None]
         dx += shift[:, None]
         dx = dx.reshape(x.shape)
     return (
@@ -92,33 +94,33 @@ def _normal(xp: Any, x: Any, groups: int, eps: float) -> tuple[Any, Any]:
     return centred * inverse, inverse
 
 
-def _stretched(xp: Any, weight: Any, like: tuple[int, ...]) -> Any:
+def _broadcastable(xp: Any, weight: Any, like: tuple[int, ...]) -> Any:
     return xp.reshape(weight, (*like[1:2], *(1 for _ in like[2:]))) if hasattr(weight, "shape") else weight
 
 
-def _by_input(xp: Any, g: Any, input: Any, weight: Any, groups: int, eps: float) -> Any:
+def _gradient_of_input(xp: Any, g: Any, input: Any, weight: Any, groups: int, eps: float) -> Any:
     normal, inverse = _normal(xp, input, groups, eps)
-    slopes = _in_groups(xp, g * _stretched(xp, weight, input.shape), groups)
-    along = xp.mean(slopes * normal, axis=2, keepdims=True)
-    found = inverse * (slopes - xp.mean(slopes, axis=2, keepdims=True) - normal * along)
-    return xp.reshape(found, input.shape)
+    grouped_g = _in_groups(xp, g * _broadcastable(xp, weight, input.shape), groups)
+    mean_g_normal = xp.mean(grouped_g * normal, axis=2, keepdims=True)
+    out = inverse * (grouped_g - xp.mean(grouped_g, axis=2, keepdims=True) - normal * mean_g_normal)
+    return xp.reshape(out, input.shape)
 
 
-def _per_channel(xp: Any, g: Any) -> Any:
+def _sum_per_channel(xp: Any, g: Any) -> Any:
     return xp.sum(g, axis=(0, *range(2, len(g.shape))))
 
 
 _RULE = define(
     "group_norm",
-    together=_together,
-    input=_by_input,
-    weight=lambda xp, g, input, groups, eps: _per_channel(
+    together=_all_gradients,
+    input=_gradient_of_input,
+    weight=lambda xp, g, input, groups, eps: _sum_per_channel(
         xp, g * xp.reshape(_normal(xp, input, groups, eps)[0], input.shape)
     ),
-    bias=_per_channel,
+    bias=_sum_per_channel,
 )
 
-# --- What users call ----------------------------------------------------------------------------------------
+# --- Public functions ---------------------------------------------------------------------------------------
 
 
 def group_norm(
@@ -169,8 +171,8 @@ def group_norm(
         arrays.append(array)
     if x.size // num_groups == 1:
         raise InvalidArgumentError(
-            f"group_norm: a group needs more than one value, and {num_groups} groups of shape {x.shape} "
-            f"have one"
+            f"group_norm: a group needs more than one value, but each of {num_groups} groups of shape "
+            f"{x.shape} has one"
         )
     if not x.size:
         found = input * 1 if weight is None else input * weight.reshape((-1, *(1 for _ in x.shape[2:])))
@@ -230,7 +232,7 @@ def instance_norm(
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     if prod(x.shape[2:]) == 1:
         raise InvalidArgumentError(
-            f"instance_norm: each channel needs more than one element, and the input has shape {x.shape}"
+            f"instance_norm: each channel needs more than one element, but the input has shape {x.shape}"
         )
     batch, channels = x.shape[:2]
     if channels == 0:

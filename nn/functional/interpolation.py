@@ -141,7 +141,7 @@ def _check_mode(mode: str, x: Array, align_corners: bool | None, antialias: bool
     if x.ndim != wanted:
         fitting = {3: "linear", 4: "bilinear or bicubic", 5: "trilinear"}[x.ndim]
         raise NotImplementedError(
-            f"interpolate: mode {mode!r} is for inputs of {wanted} dimensions, and this one has {x.ndim}: "
+            f"interpolate: mode {mode!r} is for inputs of {wanted} dimensions, but this one has {x.ndim}: "
             f"use {fitting}"
         )
     if mode in _STEPWISE and align_corners is not None:

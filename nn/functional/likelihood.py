@@ -56,7 +56,7 @@ class _Classes:
             wrong &= self.kept
             if wrong.any():
                 raise IndexError(
-                    f"{name}: target holds class {target[wrong][0]}, and the input has {count} "
+                    f"{name}: target holds class {target[wrong][0]}, but the input has {count} "
                     f"classes, 0 to {count - 1}"
                 )
         elif 0 <= ignore_index < count:

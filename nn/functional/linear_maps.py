@@ -155,7 +155,7 @@ def require_in_range(what: str, indices: Array, size: int) -> None:
 def row_of(index: int, size: int) -> int:
     """Return the row of the padding `index` among `size` rows. It may count from the end."""
     if not -size <= index < size:
-        raise InvalidArgumentError(f"embedding: padding_idx is {index}, and there are rows 0 to {size - 1}")
+        raise InvalidArgumentError(f"embedding: padding_idx is {index}, but there are rows 0 to {size - 1}")
     return index % size
 
 

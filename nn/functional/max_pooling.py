@@ -70,7 +70,8 @@ def _max_pool(
     input
         Shape ``(batch, channels, {space})``, or without the batch.
     kernel_size
-        The size of a window: one integer, or one for each spatial dimension, as for the following options.
+        The size of a window: one integer, or one for each spatial dimension. The same holds for `stride`,
+        `padding` and `dilation`.
     stride
         The distance between windows; ``kernel_size`` for None.
     padding

@@ -152,16 +152,16 @@ def _check_shapes(given: list[Array], embed_dim: int, num_heads: int, batch_firs
     if q.ndim not in (2, 3) or {k.ndim, v.ndim} != {q.ndim}:
         raise InvalidArgumentError(
             f"MultiheadAttention: shapes are (length, batch, features), (batch, length, features) with "
-            f"batch_first, or (length, features), alike for all three, and {told}"
+            f"batch_first, or (length, features), alike for all three, but {told}"
         )
     if k.shape[:-1] != v.shape[:-1] or (q.ndim == 3 and q.shape[1 - batch_first] != k.shape[1 - batch_first]):
         raise InvalidArgumentError(
-            f"MultiheadAttention: key and value must have one length, and all three one batch, and {told}, "
+            f"MultiheadAttention: key and value must have one length, and all three one batch, but {told}, "
             f"with batch_first={batch_first}"
         )
     if q.shape[-1] != embed_dim:
         raise InvalidArgumentError(
-            f"MultiheadAttention: query must have {embed_dim} features, embed_dim, and {told}"
+            f"MultiheadAttention: query must have {embed_dim} features, embed_dim, but {told}"
         )
     if embed_dim % num_heads:
         raise InvalidArgumentError(

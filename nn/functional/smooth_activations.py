@@ -83,7 +83,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     """
     shape = floating_array_of("glu", "input", input).shape
     if not shape or shape[dim] % 2:
-        raise InvalidArgumentError(f"glu: dimension {dim} has two halves, and the input has shape {shape}")
+        raise InvalidArgumentError(f"glu: dimension {dim} has two halves, but the input has shape {shape}")
     first, second = input.chunk(2, dim)
     return first * second.sigmoid()
 

@@ -60,7 +60,7 @@ class Row(Module):
             )
         if not -len(names) <= index < len(names):
             raise IndexError(
-                f"{type(self).__name__} holds {len(names)} modules, and there is no number {index}"
+                f"{type(self).__name__} holds {len(names)} modules, but there is no number {index}"
             )
         return names[index]
 
@@ -188,7 +188,7 @@ class Sequential(Row):
             for i, each in enumerate(map(as_module, modules)):
                 if not isinstance(each, Module):
                     raise TypeError(
-                        f"Sequential takes modules, and argument {i} is {_instead_of_module(each)}"
+                        f"Sequential takes modules, but argument {i} is {_instead_of_module(each)}"
                     )
                 self.register_module(str(i), each)
 

@@ -62,7 +62,7 @@ class GroupNorm(Module):
         require_size("GroupNorm", "num_channels", num_channels)
         if type(num_groups) is not int or num_groups < 1 or num_channels % num_groups:
             raise InvalidArgumentError(
-                f"GroupNorm: num_groups must divide num_channels, {num_channels}, and {shown(num_groups)} "
+                f"GroupNorm: num_groups must divide num_channels, {num_channels}, but {shown(num_groups)} "
                 f"does not"
             )
         self.num_groups: int = num_groups

@@ -72,7 +72,7 @@ class ParameterList(_Held):
         if not isinstance(index, int):
             raise TypeError(f"a ParameterList is indexed by integers, not {type(index).__name__}")
         if not -len(names) <= index < len(names):
-            raise IndexError(f"ParameterList holds {len(names)} parameters, and there is no number {index}")
+            raise IndexError(f"ParameterList holds {len(names)} parameters, but there is no number {index}")
         return names[index]
 
     def append(self, value: Tensor) -> Self:

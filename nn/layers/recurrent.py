@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nn.module.parameter import Parameter
     from tensor.lowlevel import Dtype, DtypeLike
 
-# The output has the type of the input.
+# The type of the input and of the output.
 _S = TypeVar("_S", Tensor, PackedSequence)
 
 _NONLINEARITIES = ("tanh", "relu")
@@ -60,17 +60,17 @@ class RNNBase(Module):
         super().__init__()
         require_cpu(device)
         name = type(self).__name__
-        for what, size in (
+        for parameter, size in (
             ("input_size", input_size),
             ("hidden_size", hidden_size),
             ("num_layers", num_layers),
         ):
             if type(size) is not int or size < 1:
-                raise ValueError(f"{name}: {what} is an integer of at least 1, not {shown(size)}")
+                raise ValueError(f"{name}: {parameter} is an integer of at least 1, not {shown(size)}")
         # A wrong position, for example of `dropout` or `nonlinearity`, passes another type.
-        for what, flag in (("bias", bias), ("batch_first", batch_first)):
+        for parameter, flag in (("bias", bias), ("batch_first", batch_first)):
             if type(flag) is not bool:
-                raise TypeError(f"{name}: {what} is True or False, not {shown(flag)}")
+                raise TypeError(f"{name}: {parameter} is True or False, not {shown(flag)}")
         if type(proj_size) is not int or not 0 <= proj_size < hidden_size:
             raise ValueError(
                 f"{name}: proj_size is from 0, for no projection, to less than hidden_size ({hidden_size}), "
@@ -79,8 +79,8 @@ class RNNBase(Module):
         check_probability(name, dropout)
         if dropout > 0 and num_layers == 1:
             warnings.warn(
-                f"{name}: dropout={dropout} is applied between layers, and there is one layer: leave it out, "
-                "or put nn.Dropout behind this",
+                f"{name}: dropout={dropout} is applied between layers, but there is one layer: leave it out, "
+                "or add nn.Dropout after this layer",
                 stacklevel=3,
             )
         self.mode = mode
@@ -95,16 +95,19 @@ class RNNBase(Module):
         self._names: list[dict[str, str]] = []
         width, rows = proj_size or hidden_size, self._blocks * hidden_size
         for layer in range(num_layers):
-            entry = input_size if layer == 0 else width * (1 + bidirectional)
+            layer_input_size = input_size if layer == 0 else width * (1 + bidirectional)
             for suffix in ("", "_reverse") if bidirectional else ("",):
-                shapes: dict[str, tuple[int, ...]] = {"weight_ih": (rows, entry), "weight_hh": (rows, width)}
+                shapes: dict[str, tuple[int, ...]] = {
+                    "weight_ih": (rows, layer_input_size),
+                    "weight_hh": (rows, width),
+                }
                 if bias:
                     shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
                 if proj_size:
                     shapes["weight_hr"] = (proj_size, hidden_size)
-                names = {what: f"{what}_l{layer}{suffix}" for what in shapes}
-                for what, shape in shapes.items():
-                    self.register_parameter(names[what], new_parameter(shape, dtype))
+                names = {parameter: f"{parameter}_l{layer}{suffix}" for parameter in shapes}
+                for parameter, shape in shapes.items():
+                    self.register_parameter(names[parameter], new_parameter(shape, dtype))
                 self._names.append(names)
         self.reset_parameters()
 
@@ -124,8 +127,8 @@ class RNNBase(Module):
 
     def extra_repr(self) -> str:
         """Return the sizes, and the options that are not defaults."""
-        told = [f"{self.input_size}, {self.hidden_size}"]
-        for what, default in (
+        parts = [f"{self.input_size}, {self.hidden_size}"]
+        for option, default in (
             ("proj_size", 0),
             ("num_layers", 1),
             ("bias", True),
@@ -133,12 +136,12 @@ class RNNBase(Module):
             ("dropout", 0.0),
             ("bidirectional", False),
         ):
-            value = getattr(self, what)
+            value = getattr(self, option)
             if value != default:
-                told.append(f"{what}={value}")
-        return ", ".join(told)
+                parts.append(f"{option}={value}")
+        return ", ".join(parts)
 
-    # --- The walk through layers ----------------------------------------------------------------------------
+    # --- The loop over layers -------------------------------------------------------------------------------
 
     def _run(self, input: Any, initial: tuple[Any, ...] | None) -> tuple[Any, ...]:
         """Return the output and the last states of all layers, in the layout of the input."""
@@ -153,30 +156,30 @@ class RNNBase(Module):
                 f"batch_first={self.batch_first}"
             )
         self._require_dtype(x.dtype)
-        is_batched, turns = x.ndim == 3, self.batch_first and x.ndim == 3
+        is_batched, swaps_dims = x.ndim == 3, self.batch_first and x.ndim == 3
         if not is_batched:
             input = input.unsqueeze(1)
-        elif turns:
+        elif swaps_dims:
             input = input.transpose(0, 1)
         length, count, _ = input.shape
         if length == 0:
-            raise ValueError(f"{name}: input of shape {x.shape} has no step: a sequence has at least one")
+            raise ValueError(f"{name}: input of shape {x.shape} has no steps: a sequence needs at least one")
         states = self._initial(initial, count, is_batched)
         data = input.reshape(length * count, self.input_size)
-        data, lasts = self._through_layers(data, (count,) * length, states)
+        data, last_states = self._run_layers(data, (count,) * length, states)
         output = data.reshape(length, count, data.shape[1])
-        if turns:
+        if swaps_dims:
             output = output.transpose(0, 1)
         if is_batched:
-            return output, *lasts
-        return output.squeeze(1), *(x.squeeze(1) for x in lasts)
+            return output, *last_states
+        return output.squeeze(1), *(x.squeeze(1) for x in last_states)
 
     def _run_packed(self, input: PackedSequence, initial: tuple[Any, ...] | None) -> tuple[Any, ...]:
         input._raise_if_disposed()
         name, data = type(self).__name__, input.data
         if len(data.shape) != 2 or data.shape[1] != self.input_size:
             raise ValueError(
-                f"{name}: the sequences of input have shape (length, {self.input_size}), and packed data has "
+                f"{name}: the sequences of input have shape (length, {self.input_size}), but packed data has "
                 f"{data.shape}"
             )
         self._require_dtype(data.dtype)
@@ -184,10 +187,10 @@ class RNNBase(Module):
         states = self._initial(initial, sizes[0], True)
         if input.sorted_indices is not None and states is not None:
             states = tuple(x[:, input.sorted_indices] for x in states)
-        data, lasts = self._through_layers(data, sizes, states)
+        data, last_states = self._run_layers(data, sizes, states)
         if input.unsorted_indices is not None:
-            lasts = tuple(x[:, input.unsorted_indices] for x in lasts)
-        return PackedSequence(data, *list(input)[1:]), *lasts  # type: ignore[arg-type]  # the other three
+            last_states = tuple(x[:, input.unsorted_indices] for x in last_states)
+        return PackedSequence(data, *list(input)[1:]), *last_states  # type: ignore[arg-type]  # sizes and indices
 
     def _require_dtype(self, dtype: Dtype) -> None:
         if not is_floating(dtype):
@@ -216,33 +219,35 @@ class RNNBase(Module):
                 raise ValueError(f"{name}: {what} must have shape {sizes}, not {found}")
         return initial if is_batched else tuple(x.unsqueeze(1) for x in initial)
 
-    def _through_layers(
+    def _run_layers(
         self, data: Any, sizes: tuple[int, ...], states: tuple[Any, ...] | None
     ) -> tuple[Any, tuple[Any, ...]]:
         directions = 1 + self.bidirectional
-        lasts: list[Any] = []
+        last_states: list[Any] = []
         for layer in range(self.num_layers):
             if layer and self.dropout:
                 data = F.dropout(data, self.dropout, self.training)
             outs = []
             for direction in range(directions):
-                place = layer * directions + direction
-                h, c = (*(x[place] for x in states), None)[:2] if states is not None else (None, None)
-                out, *last = self._one(place, sizes, direction == 1, data, h, c)
+                index = layer * directions + direction
+                h, c = (*(x[index] for x in states), None)[:2] if states is not None else (None, None)
+                out, *last = self._run_one(index, sizes, direction == 1, data, h, c)
                 outs.append(out)
-                lasts.append(last)
+                last_states.append(last)
             data = outs[0] if directions == 1 else tn.concat(outs, axis=1)
-        return data, tuple(tn.stack(each) for each in zip(*lasts, strict=True))
+        return data, tuple(tn.stack(each) for each in zip(*last_states, strict=True))
 
-    def _one(self, place: int, sizes: tuple[int, ...], is_reversed: bool, data: Any, h: Any, c: Any) -> Any:
-        names = self._names[place]
-        wanted = ("weight_ih", "weight_hh", "weight_hr", "bias_ih", "bias_hh")
-        weights = [getattr(self, names[what]) if what in names else None for what in wanted]
+    def _run_one(
+        self, index: int, sizes: tuple[int, ...], is_reversed: bool, data: Any, h: Any, c: Any
+    ) -> Any:
+        names = self._names[index]
+        kinds = ("weight_ih", "weight_hh", "weight_hr", "bias_ih", "bias_hh")
+        weights = [getattr(self, names[kind]) if kind in names else None for kind in kinds]
         return Recurrent.apply(self.mode, sizes, is_reversed, data, h, c, *weights)
 
 
-class _OneState(RNNBase):
-    """Base class of networks with one state for each layer; an LSTM has two."""
+class _SingleStateRNN(RNNBase):
+    """Base class of `RNN` and `GRU`, which have one state for each layer. An LSTM has two."""
 
     if TYPE_CHECKING:  # mypy can't derive it from a generic forward
 
@@ -256,7 +261,7 @@ class _OneState(RNNBase):
         return output, last
 
 
-class RNN(_OneState):
+class RNN(_SingleStateRNN):
     """Elman network: ``h = tanh(x @ W_ih.T + b_ih + h_before @ W_hh.T + b_hh)`` (Elman, 1990).
 
     Input ``(length, batch, input_size)``, ``(batch, length, input_size)`` with `batch_first`, ``(length,
@@ -371,11 +376,11 @@ class LSTM(RNNBase):
 
     def forward(self, input: _S, hx: tuple[Tensor, Tensor] | None = None) -> tuple[_S, tuple[Tensor, Tensor]]:
         """Return the output at all steps, and the last states ``(h_n, c_n)``."""
-        output, h, c = self._run(input, None if hx is None else _two(hx, "LSTM"))
+        output, h, c = self._run(input, None if hx is None else _state_pair(hx, "LSTM"))
         return output, (h, c)
 
 
-class GRU(_OneState):
+class GRU(_SingleStateRNN):
     """Gated recurrent unit (Cho et al., 2014). The reset gate applies after the product, as in PyTorch.
 
     Input, output and states are as in `RNN`. The gates are in the order reset, update, new.
@@ -414,7 +419,7 @@ class GRU(_OneState):
         )
 
 
-def _two(hx: Any, name: str) -> tuple[Any, Any]:
+def _state_pair(hx: Any, name: str) -> tuple[Any, Any]:
     if isinstance(hx, TensorCore) or not isinstance(hx, (tuple, list)) or len(hx) != 2:
         raise TypeError(f"{name}: initial states are a pair (h_0, c_0), not {type(hx).__name__}")
     return hx[0], hx[1]
@@ -477,8 +482,8 @@ class RNNCellBase(Module):
         if x.ndim == 1:
             input, h, c = (None if x is None else x.unsqueeze(0) for x in (input, h, c))
         weights = (self.weight_ih, self.weight_hh, None, self.bias_ih, self.bias_hh)
-        _, *lasts = Recurrent.apply(cell, (input.shape[0],), False, input, h, c, *weights)
-        return tuple(x.squeeze(0) for x in lasts) if x.ndim == 1 else tuple(lasts)
+        _, *last_states = Recurrent.apply(cell, (input.shape[0],), False, input, h, c, *weights)
+        return tuple(x.squeeze(0) for x in last_states) if x.ndim == 1 else tuple(last_states)
 
 
 class RNNCell(RNNCellBase):
@@ -518,8 +523,8 @@ class RNNCell(RNNCellBase):
 
     def extra_repr(self) -> str:
         """Return the sizes, and the options that are not defaults."""
-        told = "" if self.nonlinearity == "tanh" else f", nonlinearity={self.nonlinearity}"
-        return super().extra_repr() + told
+        option = "" if self.nonlinearity == "tanh" else f", nonlinearity={self.nonlinearity}"
+        return super().extra_repr() + option
 
 
 class LSTMCell(RNNCellBase):
@@ -542,7 +547,7 @@ class LSTMCell(RNNCellBase):
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         """Return the next state ``(h, c)``."""
-        h, c = self._step("lstm", input, None if hx is None else _two(hx, "LSTMCell"))
+        h, c = self._step("lstm", input, None if hx is None else _state_pair(hx, "LSTMCell"))
         return h, c
 
 

@@ -423,12 +423,12 @@ class Transformer(Module):
         are_batched = len(src.shape) == len(tgt.shape) == 3
         if are_batched and src.shape[batch] != tgt.shape[batch]:
             raise InvalidArgumentError(
-                f"Transformer: src and tgt must have one batch, and their shapes are {src.shape} and "
+                f"Transformer: src and tgt must have one batch, but their shapes are {src.shape} and "
                 f"{tgt.shape}, with batch_first={self.batch_first}"
             )
         if {src.shape[-1], tgt.shape[-1]} != {self.d_model}:
             raise InvalidArgumentError(
-                f"Transformer: src and tgt must have {self.d_model} features, d_model, and their shapes are "
+                f"Transformer: src and tgt must have {self.d_model} features, d_model, but their shapes are "
                 f"{src.shape} and {tgt.shape}"
             )
         memory = self.encoder(

@@ -12,9 +12,9 @@ class LazyModuleMixin(Module):
     """Base class of modules whose parameters get their shapes at the first call.
 
     Parameters are ``nn.UninitializedParameter``, buffers ``nn.UninitializedBuffer``. The first call passes
-    its arguments to ``initialize_parameters``, which materializes all of them. Then the module's class
-    becomes ``cls_to_become``, if that is set. A state dict that is loaded before the first call sets shapes
-    too.
+    its arguments to ``initialize_parameters``, which materializes all parameters and buffers. If
+    ``cls_to_become`` is set, it then becomes the module's class. A state dict that is loaded before the
+    first call also sets the shapes.
 
     Examples
     --------

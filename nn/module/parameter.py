@@ -120,7 +120,7 @@ def _require_data(data: object, requires_grad: bool) -> None:
     node, dtype = data._node, data._live_array().dtype
     if node is not None and not isinstance(node, Leaf):
         raise RuntimeError(
-            f"a Parameter is a leaf, and this tensor was computed by {node.name()} from tensors that "
+            f"a Parameter is a leaf, but this tensor was computed by {node.name()} from tensors that "
             "require grad: write nn.Parameter(x.detach()), or keep the computed tensor as a plain attribute"
         )
     if requires_grad and not is_inexact(dtype):

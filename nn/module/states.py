@@ -231,7 +231,7 @@ def require_fit(what: str, target: TensorCore, value: object, *, assign: bool = 
     if assign:
         if target._node is not None and not is_inexact(given):
             raise TypeError(
-                f"{what} requires grad, and is {given} in the state. Nothing was loaded: convert the value, "
+                f"{what} requires grad, but is {given} in the state. Nothing was loaded: convert the value, "
                 "for example with x.float()"
             )
         return

@@ -118,7 +118,7 @@ class LBFGS(Optimizer):
         for each in value if isinstance(value, list) else [value]:
             if isinstance(each, (Tensor, np.ndarray)) and each.shape not in ((), shape):
                 raise ValueError(
-                    f"{name} has shape {each.shape} in the state, and the parameters have {shape[0]} "
+                    f"{name} has shape {each.shape} in the state, but the parameters have {shape[0]} "
                     "elements. Nothing was loaded"
                 )
 

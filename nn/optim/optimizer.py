@@ -148,7 +148,7 @@ class Optimizer:
             x._raise_if_disposed()
             if x._node is not None and not isinstance(x._node, Leaf):
                 raise ValueError(
-                    f"{type(self).__name__} optimizes leaves, and parameter {i} was computed by "
+                    f"{type(self).__name__} optimizes leaves, but parameter {i} was computed by "
                     f"{x._node.name()}: pass what it was computed from, or x.detach().requires_grad_()"
                 )
             if id(x) in known:
@@ -319,7 +319,7 @@ class Optimizer:
         sizes, own = [len(g["params"]) for g in saved], [len(g["params"]) for g in self.param_groups]
         if sizes != own:
             raise ValueError(
-                f"the saved groups have {sizes} parameters, and this optimizer's {own}: build it over the "
+                f"the saved groups have {sizes} parameters, but this optimizer's {own}: build it over the "
                 "same parameters in the same order. Nothing was loaded"
             )
         params = {
@@ -347,7 +347,7 @@ class Optimizer:
             x = params.get(number)
             if x is None:
                 raise ValueError(
-                    f"the state names parameter {number!r}, and there is none. Nothing was loaded"
+                    f"the state names parameter {number!r}, but there is none. Nothing was loaded"
                 )
             x._raise_if_disposed()
             loaded: dict[str, Any] = {}
@@ -362,7 +362,7 @@ class Optimizer:
         if isinstance(value, (Tensor, np.ndarray)) and value.shape not in ((), shape):
             wanted = "" if shape == x.shape else f", for which it is {shape}"
             raise ValueError(
-                f"{name} has shape {value.shape} in the state, and the parameter {x.shape}{wanted}. "
+                f"{name} has shape {value.shape} in the state, but the parameter {x.shape}{wanted}. "
                 "Nothing was loaded"
             )
 

@@ -79,6 +79,6 @@ def require_real(name: str, params: list[Tensor]) -> None:
     for i, x in enumerate(params):
         if x.dtype.kind == "c":
             raise ValueError(
-                f"{name} takes real parameters, and parameter {i} is {x.dtype}: give complex ones to Adam, "
+                f"{name} takes real parameters, but parameter {i} is {x.dtype}: give complex ones to Adam, "
                 "in an optimizer of their own"
             )

@@ -43,7 +43,7 @@ def require(module: str) -> ModuleType:
             else "runs jobs on Ray"
         )
         raise ModuleNotFoundError(
-            f"nn.parallel {reason}, and {error.name or module!r} can't be imported: "
+            f"nn.parallel {reason}, but {error.name or module!r} can't be imported: "
             "pip install 'disposescope[ray]'",
             name=error.name,
         ) from error

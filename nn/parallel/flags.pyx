@@ -34,7 +34,7 @@ cdef class Flags:
 
     cdef int _check(self, Py_ssize_t first, Py_ssize_t count) except -1:
         if first < 0 or count < 1 or first + count > self.memory.shape[0]:
-            raise IndexError(f"{count} flags from {first} on, and there are {self.memory.shape[0]}")
+            raise IndexError(f"{count} flags from {first} on, but there are {self.memory.shape[0]}")
         return 0
 
     def set(self, Py_ssize_t place, int64_t value) -> None:

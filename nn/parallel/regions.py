@@ -285,7 +285,7 @@ def _make(path: Path, nbytes: int) -> int:
             if isinstance(error, OSError) and error.errno == errno.ENOSPC:
                 raise OSError(
                     errno.ENOSPC,
-                    f"the exchange needs {nbytes:,} bytes in {shown(str(path.parent))}, and there are fewer: "
+                    f"the exchange needs {nbytes:,} bytes in {shown(str(path.parent))}, but there are fewer: "
                     "start the container with more, such as docker run --shm-size=4g",
                 ) from None
             raise

@@ -92,7 +92,7 @@ class Replica:
         weight = self._group.weight
         if weight != 1 and (self._has_gathered or not self.is_syncing):
             raise RuntimeError(
-                "no_sync() gathers gradients of several batches, and can't weigh one that workers share "
+                "no_sync() gathers gradients of several batches, but can't weigh one that workers share "
                 "unevenly: give DataLoader(drop_last=True), or make a step before the last batch of an epoch"
             )
         if not self.is_syncing:

@@ -236,7 +236,7 @@ def _parameter(function: str, module: Module, name: str, dim: int | None) -> Par
             f"{function}: this {type(module).__name__} has no parameter {name!r} (but {names}): pass name="
         )
     if dim is not None and not -found.ndim <= dim < found.ndim:
-        raise ValueError(f"{function}: {name!r} has shape {found.shape}, and no dimension {dim}")
+        raise ValueError(f"{function}: {name!r} has shape {found.shape}, but no dimension {dim}")
     return found
 
 

@@ -221,7 +221,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     sizes = [math.prod(x.shape) for x in targets]
     if source.shape != (sum(sizes),):
         raise ValueError(
-            f"the parameters have {sum(sizes)} elements together, and the vector has shape {source.shape}"
+            f"the parameters have {sum(sizes)} elements together, but the vector has shape {source.shape}"
         )
     ends = np.cumsum(sizes).tolist()
     pieces = [source[end - size : end] for end, size in zip(ends, sizes, strict=True)]

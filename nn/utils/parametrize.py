@@ -153,7 +153,7 @@ def register_parametrization(
     if listed.is_tensor:
         if values.dtype != original.dtype:
             raise InvalidArgumentError(
-                f"register_parametrization: {tensor_name!r} is of {original.dtype}, and "
+                f"register_parametrization: {tensor_name!r} is of {original.dtype}, but "
                 f"{type(parametrization).__name__}.right_inverse gives {values.dtype}: return its dtype"
             )
         # Keep the same object, because an optimizer may hold it.

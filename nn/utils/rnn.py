@@ -194,7 +194,7 @@ def _require_sizes(sizes: Array, data: Array) -> None:
         )
     if data.ndim == 0 or sizes.sum() != len(data):
         raise ValueError(
-            f"PackedSequence: batch_sizes add up to {sizes.sum()}, and data has shape {data.shape}: its "
+            f"PackedSequence: batch_sizes add up to {sizes.sum()}, but data has shape {data.shape}: its "
             "first dimension must be that sum"
         )
 
@@ -214,7 +214,7 @@ def _in_order(name: str, lengths: Array, enforce_sorted: bool) -> Array | None:
         return np.argsort(-lengths, kind="stable")
     if (lengths[1:] > lengths[:-1]).any():
         raise ValueError(
-            f"{name}: lengths must not rise, and they are {shown(lengths.tolist())}: sort the sequences by "
+            f"{name}: lengths must not rise, but they are {shown(lengths.tolist())}: sort the sequences by "
             "length, or pass enforce_sorted=False"
         )
     return None
@@ -289,7 +289,7 @@ def pack_padded_sequence(
     length, count = x.shape[:2][::-1] if batch_first else x.shape[:2]
     if given.size != count or not count:
         raise ValueError(
-            f"{name}: there are {given.size} lengths, and {count} sequences in an input of shape {x.shape} "
+            f"{name}: there are {given.size} lengths, but {count} sequences in an input of shape {x.shape} "
             f"with batch_first={batch_first}: pass one length for each, and at least one sequence"
         )
     if given.min() < 1 or given.max() > length:
@@ -356,7 +356,7 @@ def _sequences(name: str, sequences: Sequence[Tensor]) -> list[Array]:
     for i, x in enumerate(arrays):
         if x.ndim == 0 or x.shape[1:] != arrays[0].shape[1:]:
             raise ValueError(
-                f"{name}: sequences have shape (length, *), the same but for the length, and sequence 0 has "
+                f"{name}: sequences have shape (length, *), equal except for the length, but sequence 0 has "
                 f"shape {arrays[0].shape}, sequence {i} {x.shape}"
             )
     return arrays
@@ -415,7 +415,7 @@ def pad_packed_sequence(
     if total_length is not None:
         if total_length < length:
             raise ValueError(
-                f"{name}: total_length is {total_length}, and the longest sequence has {length} elements"
+                f"{name}: total_length is {total_length}, but the longest sequence has {length} elements"
             )
         length = total_length
     rows = _rows(sizes, places, length, count, batch_first)
@@ -495,7 +495,7 @@ def unpad_sequence(
     given = _lengths_of("unpad_sequence", lengths)
     if x.ndim < 2 or x.shape[0 if batch_first else 1] != given.size:
         raise ValueError(
-            f"unpad_sequence: there are {given.size} lengths, and padded_sequences has shape {x.shape} with "
+            f"unpad_sequence: there are {given.size} lengths, but padded_sequences has shape {x.shape} with "
             f"batch_first={batch_first}: pass one length for each sequence"
         )
     if batch_first:

@@ -19,7 +19,7 @@ _advisers: dict[str, Adviser] = {}
 def advise_calls_of(package: str, adviser: Adviser) -> None:
     """Register a function that gives advice on wrong arguments for functions of `package`.
 
-    The functions are those that ``clear_errors_of`` was called for.
+    Call ``clear_errors_of`` for these functions first.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def explain_call(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> None:
-    """Add the advice to `error` if it was raised because the arguments do not fit the parameters."""
+    """Add advice to `error` if the arguments do not fit the parameters of `function`."""
     signature = inspect.signature(function)
     try:
         signature.bind(*args, **kwargs)
@@ -55,15 +55,15 @@ def explain_call(
         return
     parameters = dict(signature.parameters)
     name = public.__name__
-    shown = written = f"{public.__module__}.{name}"
+    shown = call_text = f"{public.__module__}.{name}"
     if next(iter(parameters), None) == "self" and args:
         del parameters["self"]
         kind = type(args[0]).__name__
-        shown, written = (kind, kind) if name == "__init__" else (f"{kind}.{name}", f"x.{name}")
+        shown, call_text = (kind, kind) if name == "__init__" else (f"{kind}.{name}", f"x.{name}")
         args = args[1:]
     adviser = _advisers.get(function.__module__.partition(".")[0])
-    advice = adviser(written, parameters, args, kwargs) if adviser is not None else None
-    what = str(error).partition("() ")[2] or str(error)
+    advice = adviser(call_text, parameters, args, kwargs) if adviser is not None else None
+    message = str(error).partition("() ")[2] or str(error)
     bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters.values()]
     takes = f". It takes {inspect.Signature(bare)}" if bare else ""
-    error.args = (f"{shown}() {what}{f': {advice}' if advice else ''}{takes}",)
+    error.args = (f"{shown}() {message}{f': {advice}' if advice else ''}{takes}",)

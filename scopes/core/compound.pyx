@@ -1,5 +1,5 @@
 # cython: language_level=3, auto_pickle=False
-"""A disposable made of others, such as a packed sequence of tensors. Scopes only own the whole."""
+"""A disposable made of others, such as a packed sequence of tensors. A scope owns it as one member."""
 
 cimport cython
 
@@ -14,10 +14,10 @@ from scopes.core.disposable import step_lock as _step_lock
 cdef class Compound(Disposable):
     """Base class of disposables that consist of other disposables, their parts.
 
-    The parts are detached from their scopes, which counts as detached. Then the compound owns them: its
-    disposal disposes them, and counts them as disposed in a scope if a scope owned the compound. If the last
-    reference to the compound goes, parts with other references become members of its scope. No counter
-    changes then.
+    The constructor detaches the parts from their scopes, and counts them as detached. Then the compound owns
+    them: its disposal disposes them, and counts them as disposed in a scope if a scope owned the compound. If
+    the compound is freed without disposal, parts with other references become members of its scope. No
+    counter changes then.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""CuPy's arrays in scopes: found when their class creates them, and emptied at the end.
+"""CuPy's arrays in scopes: adopted when their class creates them, and emptied at the end.
 
-It was only tested without a device, on arrays over memory that CuPy does not own.
+The tests only cover arrays over memory that CuPy does not own, because they ran without a GPU.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class CupyAdapter(Adapter):
     kinds = (cupy.ndarray,)
 
     def end(self, x: Any, is_safe: bool) -> object:
-        """Make it an empty array, of a class whose uses raise.
+        """Make `x` an empty array, of a class whose methods and attributes raise an error.
 
-        The memory goes back to CuPy's pool when no other array is over it, as when the last array goes.
+        The memory returns to CuPy's pool when no other array uses it.
         """
         ending = x.shape, x.dtype
         disposed = _disposed_class_for(type(x))
@@ -49,13 +49,13 @@ class CupyAdapter(Adapter):
         return f"shape {shape}, dtype {dtype}"
 
     def footprint(self, x: Any) -> tuple[int, int]:
-        """Return the block's that it lies in, whole: views keep all of it."""
-        if x.data is None:  # it is being made
+        """Return the key and size of the whole block of `x`, because a view keeps all of it."""
+        if x.data is None:  # the constructor still runs
             return id(x), 0
         return id(x.data.mem), x.data.mem.size
 
     def device(self, x: Any) -> str:
-        """Return the name of its device, as PyTorch writes it."""
+        """Return the device of `x` in PyTorch's form."""
         return f"cuda:{x.data.device_id}"
 
 
@@ -63,24 +63,24 @@ ADAPTER = CupyAdapter()
 
 
 def _empty(x: Any) -> None:
-    """Exchange the memory of `x` for none, its shape for one of no elements.
+    """Make `x` an array without memory and elements.
 
-    Of eight dimensions and float64, so that functions in C++, which ask no class, refuse to join, to multiply
-    or to index by it.
+    It has eight dimensions and dtype float64. So C++ functions, which do not check the class, still raise an
+    error when they join it, multiply it or index by it.
     """
     nothing = cupy.cuda.UnownedMemory(0, 0, None, x.data.device_id)
     x._shape = ()
     x._init((0,) * 8, dtype=float, memptr=cupy.cuda.MemoryPointer(nothing, 0))
 
 
-# What Python itself asks of an object, or of its class.
+# Attributes that Python itself needs on an object or its class.
 _KEPT = {
     *("__class__", "__delattr__", "__dir__", "__doc__", "__getattribute__", "__hash__", "__init__"),
     *("__init_subclass__", "__module__", "__new__", "__repr__", "__setattr__", "__sizeof__", "__slots__"),
     *("__subclasshook__", "__weakref__", "__dict__", "__pyx_vtable__"),
 }
-# Asked of all arguments of a universal function, before it looks at their memory.
-_ASKED = {"__cupy_override_elementwise_kernel__", "__array_ufunc__", "__array_priority__"}
+# Attributes that a universal function reads from all arguments, before it reads their memory.
+_READ_BY_UFUNCS = {"__cupy_override_elementwise_kernel__", "__array_ufunc__", "__array_priority__"}
 _classes: dict[type, type] = {}
 
 
@@ -88,70 +88,70 @@ def _error(x: Any) -> TensorDisposedError:
     return ADAPTER.disposed_error(x)
 
 
-def _refuse(x: Any, *_: Any) -> NoReturn:
+def _raise(x: Any, *_: Any) -> NoReturn:
     raise _error(x)
 
 
 def _disposed_class_for(kind: type) -> type:
     """Return a class like `kind` whose attributes raise an error."""
-    made = _classes.get(kind)
-    if made is None:
-        refusing = property(_refuse, _refuse, _refuse)
+    disposed = _classes.get(kind)
+    if disposed is None:
+        raising = property(_raise, _raise, _raise)
         namespace: dict[str, Any] = {
-            # Python asks the class for what an operator calls.
-            name: _refuse if name.startswith("__") and callable(getattr(kind, name)) else refusing
+            # Python looks up the methods of operators on the class, so they are functions.
+            name: _raise if name.startswith("__") and callable(getattr(kind, name)) else raising
             for name in set(dir(kind)) - _KEPT
         }
         namespace |= {
-            **dict.fromkeys(_ASKED, refusing),
+            **dict.fromkeys(_READ_BY_UFUNCS, raising),
             "__slots__": (),
             "__module__": __name__,
             "__repr__": lambda x: f"<disposed: {_error(x)}>",
             "is_invalid": True,
         }
-        made = _classes[kind] = type(f"Disposed{kind.__name__}", (kind,), namespace)
-    return made
+        disposed = _classes[kind] = type(f"Disposed{kind.__name__}", (kind,), namespace)
+    return disposed
 
 
 def _no_array() -> None:
     return None
 
 
-class _Here(threading.local):
-    """What is noticed on this thread."""
+class _ThreadState(threading.local):
+    """The state of ``owning`` on this thread."""
 
     depth = 0
-    # The array that was made last, to which memory that the pool gives now belongs. Weak.
+    # The newest array, as a weak reference. The next block from the pool is for this array.
     newest: Callable[[], Any] = staticmethod(_no_array)
 
 
-_here = _Here()
+_state = _ThreadState()
 
 
 def _constructing(new: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `new`, with its results adopted: CuPy calls it for each array, in C++ too."""
+    """Return a ``__new__`` that adopts new arrays. CuPy calls it for each array, also from C++."""
 
-    def called(kind: type, *args: Any, **kwargs: Any) -> Any:
+    def adopting_new(kind: type, *args: Any, **kwargs: Any) -> Any:
         x = new(kind, *args, **kwargs)
-        if _here.depth:
+        if _state.depth:
             adopt(x)
-            _here.newest = ref(x)
+            _state.newest = ref(x)
         return x
 
-    return called
+    return adopting_new
 
 
 _patches = Patches({(cupy.ndarray, "__new__"): _constructing})
 
 
 class _Blocks(cupy.cuda.MemoryHook):  # type: ignore[misc, name-defined]
-    """Tells tracking how large a new array is: it is adopted before it has memory."""
+    """Reports the size of a new array to tracking. The array is adopted before it has memory."""
 
     name = "disposescope"
 
     def malloc_postprocess(self, **event: Any) -> None:
-        x = _here.newest()
-        _here.newest = _no_array
+        x = _state.newest()
+        _state.newest = _no_array
         if x is not None and x.data is None:
             note_memory(x, event["pmem_id"], event["mem_size"])
 
@@ -159,8 +159,8 @@ class _Blocks(cupy.cuda.MemoryHook):  # type: ignore[misc, name-defined]
 class owning:  # noqa: N801  # it is called like a function
     """Make the current scope own each new CuPy array of this thread inside the block.
 
-    Results in place stay where they were. What CuPy itself keeps from inside of a scope, as a random
-    generator its state, is owned as well: make such things outside, or ``scope.detach`` them.
+    Results in place stay in their scope. The scope also owns arrays that CuPy itself keeps, such as the state
+    of a random generator: create such objects outside the scope, or call ``scope.detach`` for their arrays.
     """
 
     def __init__(self) -> None:
@@ -168,7 +168,7 @@ class owning:  # noqa: N801  # it is called like a function
 
     def __enter__(self) -> Self:
         _patches.begin()
-        if not _here.depth:
+        if not _state.depth:
             hook = _Blocks()
             try:
                 hook.__enter__()
@@ -176,13 +176,13 @@ class owning:  # noqa: N801  # it is called like a function
                 _patches.end()
                 raise
             self._hook = hook
-        _here.depth += 1
+        _state.depth += 1
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        _here.depth -= 1
+        _state.depth -= 1
         hook, self._hook = self._hook, None
         if hook is not None:
             hook.__exit__(kind, error, traceback)
@@ -195,9 +195,9 @@ _enabled: list[owning] = []
 def enable() -> None:
     """Make scopes own each new CuPy array of this thread until ``disable()``."""
     disable()
-    made = owning()
-    made.__enter__()
-    _enabled.append(made)
+    block = owning()
+    block.__enter__()
+    _enabled.append(block)
 
 
 def disable() -> None:
@@ -207,11 +207,11 @@ def disable() -> None:
 
 
 class _Owner:
-    """Represents memory of another owner."""
+    """Stands for the owner of memory outside of CuPy."""
 
 
-def _array_over_others() -> tuple[Any, Callable[[], object]]:
-    """Return an array over memory of an owner, and what returns that owner, None when it has gone."""
+def _array_over_foreign_memory() -> tuple[Any, Callable[[], object]]:
+    """Return an array over memory of an owner, and a weak reference to that owner."""
     owner = _Owner()
     memory = cupy.cuda.UnownedMemory(512, 16, owner, 0)
     array = cupy.ndarray((4,), dtype="float32", memptr=cupy.cuda.MemoryPointer(memory, 0))
@@ -220,20 +220,20 @@ def _array_over_others() -> tuple[Any, Callable[[], object]]:
 
 def _self_test() -> None:
     try:
-        x, owner = _array_over_others()
+        x, owner = _array_over_foreign_memory()
         ADAPTER.end(x, True)
     except (AttributeError, TypeError, ValueError) as error:
         raise_unsupported("cupy", cupy.__version__, error)
     if owner() is not None:
-        raise_unsupported("cupy", cupy.__version__, "an array that is emptied keeps its memory")
+        raise_unsupported("cupy", cupy.__version__, "an emptied array keeps its memory")
     found: list[Any] = []
-    y, _ = _array_over_others()
+    y, _ = _array_over_foreign_memory()
     with owning():
-        found.append(_here.newest())
+        found.append(_state.newest())
         view = y[:2]
-        found.append(_here.newest())
+        found.append(_state.newest())
     if found[1] is not view:
-        raise_unsupported("cupy", cupy.__version__, "arrays are made by other means than their class")
+        raise_unsupported("cupy", cupy.__version__, "it creates arrays without calling their class")
 
 
 _self_test()

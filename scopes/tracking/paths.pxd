@@ -1,4 +1,4 @@
-"""The places in the tree of scopes: the interface for ``cimport``."""
+"""Nodes of the tree of scopes: the interface for ``cimport``."""
 
 from scopes.core.disposable cimport MemberList
 
@@ -7,27 +7,27 @@ cdef class Place:
     cdef readonly tuple path
     cdef readonly Place outer
     cdef readonly dict inner
-    # How often a scope of this path has ended, and how long they were open in all.
+    # The number of ended scopes of this path, and the time that they were open in total.
     cdef readonly long long rounds
     cdef readonly long long nanoseconds
-    # What was created while one of them was the innermost.
+    # The number of disposables created while such a scope was innermost, and how many of them are alive.
     cdef readonly long long created
     cdef readonly long long alive
-    # The same with what was created in the places inside; each buffer once, here for its first tensor.
+    # The bytes of these and of inner places. Each buffer counts once, at the place of its first tensor.
     cdef readonly long long bytes_created
     cdef readonly long long bytes_alive
     cdef readonly long long bytes_peak
 
-    # The place of the scopes called `name` in this one.
+    # Return the place for scopes called `name` inside this one.
     cdef Place inside(self, name)
-    # Count one that was created here; one less alive; a scope that has ended, and how long it was open.
+    # Count a created disposable, an ended one, and an ended scope with the time that it was open.
     cdef void count_created(self) noexcept
     cdef void count_ended(self) noexcept
     cdef void count_round(self, long long nanoseconds) noexcept
-    # Count a new buffer of so many bytes, here and in all places around, or remove it from the counts.
+    # Add the bytes of a new buffer here and in all outer places, or remove them.
     cdef void charge(self, long long nbytes) noexcept
     cdef void discharge(self, long long nbytes) noexcept
 
 
-# The place of `scope` by its name and those around it.
+# Return the place of `scope`, by its name and the names of its outer scopes.
 cdef Place place_of(MemberList scope, Place root)

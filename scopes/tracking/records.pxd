@@ -10,55 +10,55 @@ cdef extern from "Python.h":
 
 
 cdef class Record(ref):
-    # Its id, and its number among all that were tracked.
+    # The id of the disposable, and the number of tracked disposables up to it.
     cdef readonly object key
     cdef readonly long long serial
-    # The name of its type.
+    # The name of the type, with the library for foreign types.
     cdef readonly object kind
-    # The line that created it, and the line that gave it a graph in place, ``total += loss``; None where it
-    # has the graph it was made with.
+    # The line that created it. The line that added a graph to it in place, such as ``total += loss``, or
+    # None.
     cdef public object site
     cdef readonly object graph_site
-    # The scopes that were open around it, and how many had ended before.
+    # The place of the scope that created it. The number of scopes that had ended before.
     cdef readonly Place place
     cdef readonly long long closings
-    # Where memory of other libraries is summed up; None for our own memory.
+    # The place that sums the memory of other libraries; None for disposables of this library.
     cdef readonly Place foreign
-    # What tells its memory from other memory, and the bytes of it, when it was created, shared or not.
+    # The key of its memory, and the bytes of that memory, shared or not.
     cdef readonly object buffer
     cdef readonly long long nbytes
-    # The record by which this memory is counted, None for this one; and how many share it.
+    # The record that counts this memory, or None if this record does. The number of live records on it.
     cdef Record first
     cdef Py_ssize_t shares
-    # Of ``time.perf_counter_ns``.
+    # The time of creation, from ``time.perf_counter_ns``.
     cdef readonly long long created_at
-    # The thread's ident.
+    # The ident of the creating thread.
     cdef readonly unsigned long thread
-    # How it ended while somebody still referred to it, and where; None before.
+    # How it was disposed while it had references, and the line; None before.
     cdef readonly object ended
     cdef readonly object ended_at
 
 
 cdef class Tracker:
     cdef object __weakref__
-    # How many lines are noted for each.
+    # The number of lines to record for each creation: the line and its callers.
     cdef public long depth
-    # By the id of what is alive, or empty but referred to.
+    # The records of disposables with references, by id. Some are disposed.
     cdef readonly dict records
-    # How many records there were, and how many scopes have ended.
+    # The number of records so far, and of ended scopes.
     cdef readonly long long serial
     cdef readonly long long closings
     cdef public tuple listeners
-    # The place outside all scopes, and that of the memory of other libraries' objects.
+    # The place outside all scopes, and the place that sums the memory of other libraries.
     cdef readonly Place root
     cdef readonly Place foreign
     cdef readonly long long began_at
-    # By the id of an open scope: its place, and since when it is open.
+    # By the id of an open scope: its place, and the time when it opened.
     cdef dict _place_by_scope
     cdef dict _opened_at
-    # By what tells memory from other memory: the record by which it is counted.
+    # By the key of a buffer: the record that counts its memory.
     cdef dict _buffers
-    # What a record calls when its disposable has gone; None when tracking has ended.
+    # The callback of records for a freed disposable; None after tracking has ended.
     cdef object _when_gone
 
     cdef Place _place_of(self, MemberList scope)

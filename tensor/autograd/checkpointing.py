@@ -119,7 +119,7 @@ class Segment(Deferred):
         if rules[: None if self.is_complete else len(self.rules)] != self.rules:
             raise RuntimeError(
                 f"{node.name()}: the function of this checkpoint recorded {len(self.rules)} ops in the "
-                f"forward pass, and now {_difference(self.rules, rules)}. It must do the same each "
+                f"forward pass, but now {_difference(self.rules, rules)}. It must do the same each "
                 "time, and not depend on anything that changes in between, such as a counter"
             )
         given: dict[Node, ref[Node]] = {}

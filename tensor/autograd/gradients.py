@@ -231,7 +231,7 @@ def take_values(x: TensorCore, values: TensorCore) -> None:
     is_leaf = x._node is not None
     if is_leaf and not isinstance(x._node, Leaf):
         raise RuntimeError(
-            "x.data can only be assigned to leaves, and this tensor was computed from others: its history "
+            "x.data can only be assigned to leaves, but this tensor was computed from others: its history "
             "would be wrong. Write to x.detach()"
         )
     if is_leaf and not is_inexact(given.dtype):

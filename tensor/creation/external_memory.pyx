@@ -297,7 +297,7 @@ cdef tuple _strides(str op, tuple shape, object strides):
     cdef tuple steps = tuple(map(index, strides))
     if len(steps) != len(shape):
         raise ValueError(
-            f"{op}(): shape {shape} has {len(shape)} dimensions, and strides has {len(steps)} values: give "
+            f"{op}(): shape {shape} has {len(shape)} dimensions, but strides has {len(steps)} values: give "
             "one stride for each dimension"
         )
     if min(steps, default=0) < 0:

@@ -194,7 +194,7 @@ def from_slice(buffer: object, *, dtype: DtypeLike | None = None, requires_grad:
         # Names of fields are between colons.
         if "O" in re.sub(":[^:]*:", "", view.format):
             raise TypeError(
-                "from_slice() reads numbers, and this buffer holds references to Python objects: write "
+                "from_slice() reads numbers, but this buffer holds references to Python objects: write "
                 "tensor.tensor(list(buffer)) if they are numbers"
             )
         if dtype is None:
@@ -202,7 +202,7 @@ def from_slice(buffer: object, *, dtype: DtypeLike | None = None, requires_grad:
         wanted = as_dtype(dtype)
         if np.asarray(view).dtype.hasobject:
             raise TypeError(
-                "from_slice() reads numbers, and this buffer holds references to Python objects: convert it "
+                "from_slice() reads numbers, but this buffer holds references to Python objects: convert it "
                 f"first, for example with numpy.asarray(buffer, dtype={wanted.name!r})"
             )
         if view.nbytes % wanted.itemsize:

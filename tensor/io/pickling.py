@@ -55,7 +55,7 @@ class Pickling(TensorCore):
         node = self._node
         if node is not None and not isinstance(node, Leaf):
             raise RuntimeError(
-                f"deepcopy() can only copy leaves, and this tensor was computed by {node.name()}: "
+                f"deepcopy() can only copy leaves, but this tensor was computed by {node.name()}: "
                 "use x.clone(), which keeps its history, or copy x.detach()"
             )
         copied = memo[id(self)] = wrap_snapshot(self)

@@ -125,7 +125,7 @@ class _TorchNames:
             memory = self._archive.member(f"data/{key}")
             if count * kind.itemsize != memory.nbytes:
                 _fail(
-                    f"the storage {shown(key)} should have {count:,} elements of {kind.itemsize} bytes, and "
+                    f"the storage {shown(key)} should have {count:,} elements of {kind.itemsize} bytes, but "
                     f"has {memory.nbytes:,} bytes"
                 )
             found = self._storages[key] = Storage(kind, memory, self._archive.is_swapped)

@@ -55,19 +55,19 @@ cdef Py_ssize_t _PIECE = 1 << 13
 
 
 def softmax(cnp.ndarray a not None, int axis, cnp.ndarray out=None):
-    """Return exp(a) divided by its sum along `axis`, which is not negative. Compute integers in float32.
+    """Return exp(a) divided by its sum along `axis`, which must be at least 0. Compute integers in float32.
 
-    `out` may be `a`. The result is written there if dtype and layout allow.
+    `out` is None or `a`. With `a`, write the result there if its dtype and layout are supported.
     """
-    return _in_shape(_kernels.softmax, a, axis, out is a)
+    return _run_along(_kernels.softmax, a, axis, out is a)
 
 
 def log_softmax(cnp.ndarray a not None, int axis, cnp.ndarray out=None):
     """Return the logarithm of ``softmax(a, axis)``."""
-    return _in_shape(_kernels.log_softmax, a, axis, out is a)
+    return _run_along(_kernels.log_softmax, a, axis, out is a)
 
 
-cdef cnp.ndarray _in_shape(const Kernel* kernels, cnp.ndarray a, int axis, bint may_overwrite):
+cdef cnp.ndarray _run_along(const Kernel* kernels, cnp.ndarray a, int axis, bint may_overwrite):
     cdef cnp.ndarray x = a, out
     cdef SoftmaxWork work
     cdef int kind = kind_of(a)
@@ -77,7 +77,7 @@ cdef cnp.ndarray _in_shape(const Kernel* kernels, cnp.ndarray a, int axis, bint 
     elif cnp.PyArray_ISCOMPLEX(a):
         raise TypeError("softmax does not support complex numbers; take .real or .abs() first")
     elif kind_of(a.T) >= 0:
-        return _in_shape(kernels, a.T, cnp.PyArray_NDIM(a) - 1 - axis, False).T  # in the memory order of `a`
+        return _run_along(kernels, a.T, cnp.PyArray_NDIM(a) - 1 - axis, False).T  # in the memory order of `a`
     else:
         x = out = _copied(a)
         kind = kind_of(x)
@@ -211,7 +211,9 @@ def cross_entropy_backward(
     cnp.ndarray g not None, cnp.ndarray x not None, cnp.ndarray classes not None, cnp.ndarray tops not None,
     cnp.ndarray sums not None,
 ):
-    """Return the gradient of `x` for the gradient `g` of the mean. See ``mean_cross_entropy`` for the rest.
+    """Return the gradient of `x` for the gradient `g` of the mean.
+
+    See ``mean_cross_entropy`` for the other arguments.
 
     The gradient of a row with an invalid class is nan.
     """

@@ -71,7 +71,7 @@ def dtype_asked(
     wanted = dtype if target is None else target
     if isinstance(target, str) and not _names_dtype(target):
         raise TypeError(
-            f"to() takes a dtype or a device, and {shown(target)} is neither: write x.to(tensor.float64) or "
+            f"to() takes a dtype or a device, but {shown(target)} is neither: write x.to(tensor.float64) or "
             "x.to('float64'); the one device is 'cpu'"
         )
     return as_tensor(wanted).dtype if isinstance(wanted, TensorCore) else wanted

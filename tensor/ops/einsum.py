@@ -81,7 +81,7 @@ def _parse(equation: str, shapes: list[tuple[int, ...]]) -> tuple[list[str], str
     terms = left.split(",")
     if len(terms) != len(shapes):
         raise InvalidArgumentError(
-            f"einsum: {equation!r} names {len(terms)} operands, and {len(shapes)} are given"
+            f"einsum: {equation!r} names {len(terms)} operands, but {len(shapes)} are given"
         )
     free = [letter for letter in LETTERS if letter not in equation]
     widest = 0
@@ -94,7 +94,7 @@ def _parse(equation: str, shapes: list[tuple[int, ...]]) -> tuple[list[str], str
         extra = len(shape) - len(named)
         if extra < 0 or (extra > 0 and "..." not in term):
             raise InvalidArgumentError(
-                f"einsum: {term!r} in {equation!r} names {len(named)} dimensions, and operand {i} has shape "
+                f"einsum: {term!r} in {equation!r} names {len(named)} dimensions, but operand {i} has shape "
                 f"{shape}"
             )
         widest = max(widest, extra)

@@ -126,7 +126,7 @@ def _write_floor_divide(x1: Array, x2: Any) -> None:
 def _write_abs(x: Array) -> Any:
     if x.dtype.kind == "c":
         raise TypeError(
-            f"abs_: absolute values are real, and the tensor is {x.dtype}. Write x = x.abs() instead"
+            f"abs_: absolute values are real, but the tensor is {x.dtype}. Write x = x.abs() instead"
         )
     return np.abs(x)
 

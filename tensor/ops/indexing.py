@@ -1,4 +1,4 @@
-"""Read and write by index, with all kinds of index that NumPy has."""
+"""Read and write by index: NumPy's basic and advanced indexing."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ if TYPE_CHECKING:
 
 _GETITEM = RULES["getitem"]
 _SETITEM = RULES["setitem"]
-# Types of what an index may hold as it is: of its parts, and of the bounds of its slices.
+# Types that go to NumPy unchanged: of the parts of an index, and of the bounds of a slice.
 _PLAIN = frozenset({int, EllipsisType, type(None)})
 _BOUNDS = frozenset({int, type(None)})
 
 
 class Key(tuple[Any, ...]):
-    """An index that nodes of the graph share, with the shares that count its arrays as live memory."""
+    """An index that several nodes of the graph use. `holds` keeps the memory of its arrays live."""
 
     holds: tuple[Share, ...]
 
     @classmethod
     def of(cls, parts: Iterable[Any]) -> Key:
-        """Return the key of `parts`, whose arrays have no other users."""
+        """Return the key of `parts`. No other code may use their arrays."""
         key = cls(parts)
         key.holds = tuple([_share_under(part) for part in key if isinstance(part, np.ndarray)])
         return key
 
 
 def _write(where: Any, given: Any, array: Array) -> None:
-    # Read the array now: the write first copies shared memory, and that can replace the array.
+    # Read the array now: the write first copies shared memory, which may replace the array of `given`.
     source: Any = given._array if isinstance(given, TensorCore) else given
     try:
         array[where] = source
     except IndexError as error:
-        raise _explained(error, array.shape) from None
+        raise _with_advice(error, array.shape) from None
     except ValueError:
         raise InvalidArgumentError(
             f"a value of shape {np.shape(source)} does not broadcast to the shape "
@@ -74,16 +74,16 @@ class Indexing(Operators):
 
     def _index(self, key: object) -> Tensor:
         """Return ``x[key]`` for the keys that `Operators.__getitem__` does not handle."""
-        where, picks = numpy_key(key, copying=self._node is not None)
-        if picks:
-            return apply(_GETITEM, lambda array: _picked(array, where), (self,), key=where)
+        where, selects = numpy_key(key, copying=self._node is not None)
+        if selects:
+            return apply(_GETITEM, lambda array: _selected(array, where), (self,), key=where)
         array = self._array
         if array is None:
             self._raise_disposed()
         try:
             out = array[where]
         except IndexError as error:
-            raise _explained(error, array.shape) from None
+            raise _with_advice(error, array.shape) from None
         return over(self, array, out, _GETITEM, (where,))
 
     def __setitem__(self, key: object, value: object) -> None:
@@ -109,11 +109,11 @@ class Indexing(Operators):
         """
         self._raise_if_disposed()
         where, _ = numpy_key(key, copying=self._node is not None or getattr(value, "_node", None) is not None)
-        given = _readied(self, value)
+        given = _checked_value(self, value)
 
-        # No closure: an error would hold `given` by it.
+        # No closure: the traceback of an error would keep `given` alive through it.
         write = partial(_write, where, given)
-        shape = given._array.shape if isinstance(given, TensorCore) else given.shape  # type: ignore[union-attr]  # seen above
+        shape = given._array.shape if isinstance(given, TensorCore) else given.shape  # type: ignore[union-attr]  # not disposed, see above
         overwrite(_SETITEM, self, write, (self, given), key=where, value_shape=shape)
 
     def __len__(self) -> int:
@@ -121,7 +121,7 @@ class Indexing(Operators):
         if array is None:
             self._raise_disposed()
         if array.ndim == 0:
-            raise TypeError("a tensor without dimensions has no len(): its one element is x.item()")
+            raise TypeError("a tensor without dimensions has no len(): write x.item() for its element")
         return int(array.shape[0])
 
     def __iter__(self) -> Iterator[Tensor]:
@@ -129,7 +129,9 @@ class Indexing(Operators):
         if array is None:
             self._raise_disposed()
         if array.ndim == 0:
-            raise TypeError("a tensor without dimensions can't be iterated over: its one element is x.item()")
+            raise TypeError(
+                "a tensor without dimensions can't be iterated over: write x.item() for its element"
+            )
         del array
         return (self[i] for i in range(len(self)))
 
@@ -163,15 +165,13 @@ class Indexing(Operators):
             array = start._live_array()
             if array.dtype.kind not in "iu" or array.ndim:
                 raise TypeError("narrow: start is an integer, or an integer tensor without dimensions")
-        place = dim_of("narrow", dim, self._dimensions())
-        size = self._array.shape[place]  # type: ignore[union-attr]  # _dimensions() has seen it
+        axis = dim_of("narrow", dim, self._dimensions())
+        size = self._array.shape[axis]  # type: ignore[union-attr]  # _dimensions() has checked it
         begin = int(start)
         first = begin + size if begin < 0 else begin
         if length < 0 or not 0 <= first <= size - length:
-            raise IndexError(
-                f"narrow: {length} parts from {start} on do not lie within dimension {dim} of size {size}"
-            )
-        return self[(*[slice(None)] * place, slice(first, first + length))]
+            raise IndexError(f"narrow: {length} slices from {start} exceed dimension {dim} of size {size}")
+        return self[(*[slice(None)] * axis, slice(first, first + length))]
 
     def _dimensions(self) -> int:
         array = self._array
@@ -183,7 +183,7 @@ class Indexing(Operators):
 def numpy_key(key: object, *, copying: bool = False) -> tuple[tuple[Any, ...], bool]:
     """Return `key` for NumPy, and whether it selects elements (a copy) instead of a view.
 
-    With `copying`, for the tape, the user's arrays are copied, and the key is a `Key` if it has arrays.
+    With `copying`, for a graph, copy the user's arrays. The key is then a `Key` if it has arrays.
     """
     if type(key) is Key:
         return key, True
@@ -197,11 +197,11 @@ def numpy_key(key: object, *, copying: bool = False) -> tuple[tuple[Any, ...], b
         elif kind not in _PLAIN:
             break
     else:
-        # With an ellipsis NumPy gives an array without dimensions where it would give a scalar.
+        # With an ellipsis, NumPy returns a 0-d array instead of a scalar.
         return (given if ... in given else (*given, ...)), False
     parts: list[Any] = []
     holds: list[Share] = []
-    picks = has_ellipsis = False
+    selects = has_ellipsis = False
     for part in given:
         kind = type(part)
         if kind is int or part is None:
@@ -214,17 +214,17 @@ def numpy_key(key: object, *, copying: bool = False) -> tuple[tuple[Any, ...], b
         else:
             found = _plain_index(part, copying)
             if not isinstance(found, int):
-                picks = True
+                selects = True
                 if copying:
                     holds.append(_share_under(found))
             parts.append(found)
-    if not picks and not has_ellipsis:
+    if not selects and not has_ellipsis:
         parts.append(Ellipsis)
     if not holds:
-        return tuple(parts), picks
-    kept = Key(parts)
-    kept.holds = tuple(holds)
-    return kept, picks
+        return tuple(parts), selects
+    shared_key = Key(parts)
+    shared_key.holds = tuple(holds)
+    return shared_key, selects
 
 
 def _is_plain(part: slice) -> bool:
@@ -268,8 +268,8 @@ def _plain_index(part: object, copying: bool) -> int | Array:
     return array
 
 
-def _readied(x: TensorCore, value: object) -> TensorCore | Array:
-    """Return `value` as an array to write to `x`. Raise an error before any change if that is impossible."""
+def _checked_value(x: TensorCore, value: object) -> TensorCore | Array:
+    """Return `value` as a tensor or array to write to `x`. Raise an error if it does not fit."""
     array = x._array
     if array is None:
         x._raise_disposed()
@@ -283,7 +283,7 @@ def _readied(x: TensorCore, value: object) -> TensorCore | Array:
         return np.asarray(value, dtype)
     else:
         try:
-            # Lists of Python floats keep their full precision on the way into float64.
+            # A list of Python floats keeps its full precision in a float64 tensor.
             array = given = as_data(
                 value, dtype if isinstance(value, (list, tuple)) and is_floating(dtype) else None
             )
@@ -295,26 +295,26 @@ def _readied(x: TensorCore, value: object) -> TensorCore | Array:
         )
     if is_floating(array.dtype) and dtype.kind in "iu" and not np.isfinite(array).all():
         raise InvalidArgumentError(f"can't write infinities or NaN into a tensor of {dtype}")
-    return given  # type: ignore[return-value]  # a tensor, or what as_data made
+    return given  # type: ignore[return-value]  # a tensor, or the array of as_data
 
 
-def _picked(array: Array, where: tuple[Any, ...]) -> Any:
+def _selected(array: Array, where: tuple[Any, ...]) -> Any:
     try:
         return array[where]
     except IndexError as error:
-        raise _explained(error, array.shape) from None
+        raise _with_advice(error, array.shape) from None
 
 
-def _explained(error: IndexError, shape: tuple[int, ...]) -> IndexError:
+def _with_advice(error: IndexError, shape: tuple[int, ...]) -> IndexError:
     text = re.sub(r"\baxis\b", "dimension", str(error)).replace("numpy.newaxis (`None`)", "None")
     if "out of bounds" in text:
-        cure = "Indices run from 0 to size - 1, or from -size to -1"
+        advice = "Indices run from 0 to size - 1, or from -size to -1"
     elif "too many indices" in text:
-        cure = f"Give at most {len(shape)}; None adds a dimension and does not count"
+        advice = f"Give at most {len(shape)}; None adds a dimension and does not count"
     elif "boolean index" in text:
-        cure = "A mask has the sizes of the dimensions that it indexes"
+        advice = "A mask has the sizes of the dimensions that it indexes"
     elif "could not be broadcast" in text:
-        cure = "Index tensors must broadcast against each other: equal sizes, or 1"
+        advice = "Index tensors must broadcast against each other: equal sizes, or 1"
     else:
-        cure = "See tensor.Tensor.__getitem__ for what an index may be"
-    return IndexError(f"index into a tensor of shape {shape}: {text}. {cure}")
+        advice = "See tensor.Tensor.__getitem__ for what an index may be"
+    return IndexError(f"index into a tensor of shape {shape}: {text}. {advice}")

@@ -90,7 +90,7 @@ def require_out(name: str, operands: Sequence[Any], out: object) -> None:
     recorded = (*operands, out) if RULES[name].is_differentiable else (out,)
     if is_recording() and any(getattr(x, "_node", None) is not None for x in recorded):
         raise RuntimeError(
-            f"{name}: out= keeps no gradient history, and one of the tensors requires grad: leave out= away, "
+            f"{name}: out= keeps no gradient history, but one of the tensors requires grad: remove out=, "
             "or write inside `with tensor.no_grad():`"
         )
 
@@ -118,7 +118,7 @@ def shape_of_product(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[i
 def _require_shape(name: str, shape: tuple[int, ...], out: Tensor) -> None:
     if out.shape != shape:
         raise InvalidArgumentError(
-            f"{name}: the result has shape {shape}, and out= has {out.shape}: pass one of the result's shape "
+            f"{name}: the result has shape {shape}, but out= has {out.shape}: pass one of the result's shape "
             f"(tensor.empty({shape}, dtype=...)), or a view of it (out.view({', '.join(map(str, shape))}))"
         )
 

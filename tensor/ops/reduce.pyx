@@ -1,4 +1,4 @@
-"""The road from a call of a reduction to a new tensor; its errors."""
+"""Run reductions and functions along a dimension on tensors, and explain their errors."""
 
 cimport numpy as cnp
 
@@ -19,12 +19,12 @@ from tensor.tape.rules import RULES as _RULES
 
 cnp.import_array()
 
-# Kernels that need no context to run in, by the op: asked first, and None is their answer to what is NumPy's.
-cdef dict _kernels = {"sum": sum_over, "mean": mean_over, "max": max_over, "min": min_over}
+# Fast kernels by op, which need no kernel context. They return None for cases that only NumPy supports.
+cdef dict _fast_kernels = {"sum": sum_over, "mean": mean_over, "max": max_over, "min": min_over}
 
 
 def axis_of(name, axis, ndim):
-    """Return `axis` counted from the front; the one element of a 0-d tensor lies along 0 and -1."""
+    """Return `axis` as a non-negative number, or None for all. A 0-d tensor accepts 0 and -1."""
     if axis is None or (ndim == 0 and axis in (0, -1)):
         return None
     if isinstance(axis, (tuple, list)):
@@ -33,9 +33,9 @@ def axis_of(name, axis, ndim):
 
 
 def reduce(str name, kernel, x, axis, bint keepdims=False, **more):
-    """Return what ``kernel(array, axis, keepdims, **more)`` makes of `x`; derivatives may ask for these."""
+    """Return ``kernel(array, axis, keepdims, **more)`` for the array of `x`, as a differentiable tensor."""
     cdef cnp.ndarray array, out = None
-    cdef Py_ssize_t place, ndim
+    cdef Py_ssize_t dim, ndim
     cdef TensorCore given
     if not is_tensor(x):
         x = as_tensor(x)
@@ -46,21 +46,21 @@ def reduce(str name, kernel, x, axis, bint keepdims=False, **more):
     if axis is not None:
         ndim = cnp.PyArray_NDIM(array)
         if type(axis) is int and -ndim <= axis < ndim:
-            place = axis
-            axis = place if place >= 0 else place + ndim
+            dim = axis
+            axis = dim if dim >= 0 else dim + ndim
         else:
             axis = axis_of(name, axis, ndim)
     if more.get("dtype") is not None and (is_bfloat16(array) or more["dtype"].kind == "V"):
-        # Computed in the dtype asked for, or in float32 for bfloat16.
+        # Compute in the given dtype, or in float32 for bfloat16.
         given = x = x.to(more["dtype"])
         array = array_of(given)
         more["dtype"] = None
     kernel = wide_for(kernel, (array,))
     failure = None
     try:
-        own = _kernels.get(name)
-        if own is not None and more.get("dtype") is None:
-            out = own(array, axis, keepdims)
+        fast_kernel = _fast_kernels.get(name)
+        if fast_kernel is not None and more.get("dtype") is None:
+            out = fast_kernel(array, axis, keepdims)
         if out is None:
             out = as_array(run_kernel(kernel, array, axis, keepdims, **more))
     except OutOfMemoryError:
@@ -70,7 +70,7 @@ def reduce(str name, kernel, x, axis, bint keepdims=False, **more):
     except (TypeError, ValueError) as error:
         failure = failed(name, error, array)
     if failure is not None:
-        raise failure  # not as the context of the other: its traceback holds arrays
+        raise failure  # outside the except block, because the traceback of the first error holds arrays
     if given._node is None:
         return wrap(out)
     more["shape"], more["axis"], more["keepdims"] = (<object>array).shape, axis, keepdims
@@ -78,29 +78,30 @@ def reduce(str name, kernel, x, axis, bint keepdims=False, **more):
     if node is not None and node.recipe is not None:
         for name in ("shape", "axis", "keepdims"):
             del more[name]
-        own = own if more.get("dtype") is None else None
-        remember(node, _Again(kernel, own, axis, keepdims, more), (given,))
+        fast_kernel = fast_kernel if more.get("dtype") is None else None
+        remember(node, _Recomputation(kernel, fast_kernel, axis, keepdims, more), (given,))
     return wrap_recorded(out, node)
 
 
-cdef class _Again:
-    """A reduction of an array, computed again as it was."""
+cdef class _Recomputation:
+    """Computes a reduction again, with the same kernel and options."""
 
-    cdef object kernel, own, axis, keepdims
+    cdef object kernel, fast_kernel, axis, keepdims
     cdef dict options
 
-    def __init__(self, kernel, own, axis, keepdims, dict options):
-        self.kernel, self.own, self.axis, self.keepdims, self.options = kernel, own, axis, keepdims, options
+    def __init__(self, kernel, fast_kernel, axis, keepdims, dict options):
+        self.kernel, self.fast_kernel, self.options = kernel, fast_kernel, options
+        self.axis, self.keepdims = axis, keepdims
 
     def __call__(self, array):
-        out = None if self.own is None else self.own(array, self.axis, self.keepdims)
+        out = None if self.fast_kernel is None else self.fast_kernel(array, self.axis, self.keepdims)
         return self.kernel(array, self.axis, self.keepdims, **self.options) if out is None else out
 
 
 def along(str name, kernel, x, axis):
-    """Return what `kernel` makes of `x` along `axis`, in its shape; a 0-d tensor counts as one element.
+    """Return ``kernel(array, axis)`` for the array of `x`, in its shape. A 0-d tensor counts as one element.
 
-    Its third argument is `out`, where it may write if that has the dtype of the result: as in ``apply_into``.
+    The third argument of `kernel` is `out`, for donated memory of the result's dtype, as in ``apply_into``.
     """
     cdef TensorCore given
     cdef cnp.ndarray array
@@ -113,34 +114,34 @@ def along(str name, kernel, x, axis):
         given._raise_disposed()
     ndim = cnp.PyArray_NDIM(array)
     if type(axis) is int and 0 <= axis < ndim:
-        place = axis
+        dim = axis
     else:
-        place = axis_of(name, axis, ndim)
+        dim = axis_of(name, axis, ndim)
     kernel = wide_for(kernel, (array,))
-    if given.is_donated and place is not None:
-        return _along_over(name, kernel, given, place)
+    if given.is_donated and dim is not None:
+        return _along_over(name, kernel, given, dim)
     failure = None
     try:
-        if place is not None:
-            result = run_kernel(kernel, array, place)
+        if dim is not None:
+            result = run_kernel(kernel, array, dim)
         else:
             result = run_kernel(kernel, array.reshape(1), 0).reshape(())
     except (TypeError, ValueError) as error:
         failure = explain(name, error, (array,))
     if failure is not None:
-        raise failure  # not as the context of the other: its traceback holds arrays
+        raise failure  # outside the except block, because the traceback of the first error holds arrays
     if given._node is None:
         return wrap(result)
-    return wrap_recorded(result, record(_RULES[name], (given,), result, {"axis": place}))
+    return wrap_recorded(result, record(_RULES[name], (given,), result, {"axis": dim}))
 
 
-# Apart from `along`: a function with another one inside makes an object for what they share.
-def _along_over(name, kernel, x, place):
-    return apply_into(_RULES[name], lambda a, out: kernel(a, place, out), (x,), axis=place)
+# A separate function, because a closure inside `along` would make each call allocate an object.
+def _along_over(name, kernel, x, dim):
+    return apply_into(_RULES[name], lambda a, out: kernel(a, dim, out), (x,), axis=dim)
 
 
 def failed(name, error, array):
-    """Return what to raise for `error` of a reduction of `array`."""
+    """Return the exception to raise for `error` of a reduction of `array`."""
     if array.size == 0 and isinstance(error, ValueError):
         return ValueError(
             f"{name} of {array.dtype}{list(array.shape)}: there is no element to choose from. Reduce a "

@@ -9,14 +9,14 @@ if TYPE_CHECKING:
 
 
 class ValuesAndIndices(NamedTuple):
-    """What ``max``, ``min`` and ``sort`` along a dimension give: elements, and where they were."""
+    """The result of ``max``, ``min`` and ``sort`` along a dimension: elements and their indices."""
 
     values: Tensor
     indices: Tensor
 
 
 class Sorted(NamedTuple):
-    """Values in order, and where each was."""
+    """Sorted values and their indices."""
 
     values: Tensor
     indices: Tensor
@@ -37,7 +37,7 @@ class EigResult(NamedTuple):
 
 
 class QRResult(NamedTuple):
-    """A matrix with orthonormal columns, and an upper triangular one, whose product is the original."""
+    """A matrix with orthonormal columns and an upper triangular matrix. Their product is the original."""
 
     Q: Tensor
     R: Tensor
@@ -52,35 +52,35 @@ class SVDResult(NamedTuple):
 
 
 class Frexp(NamedTuple):
-    """What ``frexp`` gives: fractions between 0.5 and 1, and the powers of 2 beside them."""
+    """The result of ``frexp``: mantissas between 0.5 and 1, and exponents of 2."""
 
     mantissa: Tensor
     exponent: Tensor
 
 
 class Histogram(NamedTuple):
-    """What ``histogram`` gives: how many elements lie in each bin, and where the bins begin and end."""
+    """The result of ``histogram``: the number of elements in each bin, and the edges of the bins."""
 
     hist: Tensor
     bin_edges: Tensor
 
 
 class Extremes(NamedTuple):
-    """What ``aminmax`` gives."""
+    """The result of ``aminmax``."""
 
     min: Tensor
     max: Tensor
 
 
 class LUFactor(NamedTuple):
-    """Both factors in one matrix, and LAPACK's pivots."""
+    """An LU factorization: both factors in one matrix, and LAPACK's pivots."""
 
     LU: Tensor
     pivots: Tensor
 
 
 class LUFactorEx(NamedTuple):
-    """The same, with the first pivot that is 0, counted from 1; 0 where none is."""
+    """Like `LUFactor`. `info` is the number of the first zero pivot, counted from 1, or 0 for none."""
 
     LU: Tensor
     pivots: Tensor
@@ -95,7 +95,7 @@ class TriangularSolve(NamedTuple):
 
 
 class Reflectors(NamedTuple):
-    """R, with the reflectors below its diagonal, and their factors."""
+    """The result of ``geqrf``: R with the Householder reflectors below its diagonal, and their factors."""
 
     a: Tensor
     tau: Tensor

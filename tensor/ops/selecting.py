@@ -280,7 +280,7 @@ class Selecting(TensorCore):
             raise TypeError("scatter takes what is written: x.scatter(dim, index, src)")
         if isinstance(given, TensorCore) and given.dtype != as_tensor(self).dtype:
             raise TypeError(
-                f"scatter: src is {given.dtype}, and the tensor {as_tensor(self).dtype}: write "
+                f"scatter: src is {given.dtype}, but the tensor {as_tensor(self).dtype}: write "
                 "src.to(x.dtype)"
             )
         if as_tensor(index).numel() == 0:
@@ -327,7 +327,7 @@ class Selecting(TensorCore):
         """
         if as_tensor(src).dtype != as_tensor(self).dtype:
             raise TypeError(
-                f"scatter_add: src is {src.dtype}, and the tensor {as_tensor(self).dtype}: write "
+                f"scatter_add: src is {src.dtype}, but the tensor {as_tensor(self).dtype}: write "
                 "src.to(x.dtype)"
             )
         if as_tensor(index).numel() == 0:
@@ -576,7 +576,7 @@ def add_at(op: str, x: Tensor, where: tuple[Any, ...], source: Tensor) -> None:
     sizes = np.broadcast_to(np.False_, x.shape)[where].shape
     if source.shape != sizes:
         raise InvalidArgumentError(
-            f"{op}: the source has shape {source.shape}, and the index names places of shape {sizes}"
+            f"{op}: the source has shape {source.shape}, but the index names places of shape {sizes}"
         )
     if not np.can_cast(source.dtype, x.dtype, "same_kind"):
         raise TypeError(f"{op}: can't add {source.dtype} to a tensor of {x.dtype}: convert one of them")

@@ -33,7 +33,7 @@ def become(name: str, x: Tensor, new: Tensor) -> Tensor:
         x._raise_disposed()
     if values.shape != array.shape:
         raise InvalidArgumentError(
-            f"{name}_: the result has shape {values.shape}, and a write in place can't grow the tensor's "
+            f"{name}_: the result has shape {values.shape}, but a write in place can't grow the tensor's "
             f"{array.shape}. Write x = x.{name}(...) instead"
         )
     if not np.can_cast(values.dtype, array.dtype, "same_kind"):

@@ -166,7 +166,7 @@ class Hooks(TensorCore):
         hooks = _hooks_of(self, "register_post_accumulate_grad_hook")
         if not isinstance(self._node, Leaf):
             raise RuntimeError(
-                "register_post_accumulate_grad_hook: only leaves accumulate gradients, and this tensor was "
+                "register_post_accumulate_grad_hook: only leaves accumulate gradients, but this tensor was "
                 "computed: use register_hook(), which is called with the gradient"
             )
         return hooks.after.register(hook)

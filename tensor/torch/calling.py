@@ -82,7 +82,7 @@ def _write_out(name: str, result: Any, out: Any) -> Any:
         target: Any = out
         if name in _SAME_DTYPE and values.dtype != target.dtype:
             raise TypeError(
-                f"{name}: the result is {values.dtype}, and out= has {target.dtype}: pass one of that dtype"
+                f"{name}: the result is {values.dtype}, but out= has {target.dtype}: pass one of that dtype"
             )
         if _promotion_rank(values.dtype) > _promotion_rank(target.dtype):
             raise TypeError(

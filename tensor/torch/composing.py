@@ -333,7 +333,7 @@ def gradient(
     for i, step in zip(places, steps, strict=True):
         if input.shape[i] <= edge_order:
             raise InvalidArgumentError(
-                f"gradient: dimension {i} has {input.shape[i]} elements, and needs at least {edge_order + 1}"
+                f"gradient: dimension {i} has {input.shape[i]} elements, but needs at least {edge_order + 1}"
             )
         if isinstance(step, Tensor) and step.ndim and step.shape != (input.shape[i],):
             raise InvalidArgumentError(

@@ -96,7 +96,7 @@ def test_local_response_norm_is_its_formula() -> None:
         (nn.GroupNorm(2, 4), (3, 5, 2), "channels a multiple of num_groups"),
         (nn.GroupNorm(2, 2), (1, 2), "a group needs more than one value"),
         (nn.LocalResponseNorm(2), (3, 2), r"input has shape \(batch, channels, \*sizes\)"),
-        (nn.Dropout1d(), (4,), r"dropout1d: input has 2 or 3 dimensions, and this one has shape \(4,\)"),
+        (nn.Dropout1d(), (4,), r"dropout1d: input has 2 or 3 dimensions, but this one has shape \(4,\)"),
         (nn.Dropout3d(), (4, 1, 1), "has 4 or 5 dimensions"),
         (nn.FeatureAlphaDropout(), (4,), r"has shape \(batch, channels, \*\), not \(4,\)"),
     ],
@@ -109,7 +109,7 @@ def test_shapes_that_do_not_fit_are_an_error_that_says_why(
 
 
 def test_options_that_do_not_fit_are_errors() -> None:
-    with pytest.raises(ValueError, match="num_groups must divide num_channels, 5, and 2 does not"):
+    with pytest.raises(ValueError, match="num_groups must divide num_channels, 5, but 2 does not"):
         nn.GroupNorm(2, 5)
     with pytest.raises(ValueError, match="size is a number of channels"):
         F.local_response_norm(tensor.ones((1, 2, 3)), 0)

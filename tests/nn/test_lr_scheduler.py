@@ -106,7 +106,7 @@ def test_a_step_that_fails_is_not_made():
     for _ in range(2):
         schedule.step()
     before = schedule.get_last_lr()
-    with pytest.raises(ValueError, match="2 steps, and this is number 3"):
+    with pytest.raises(ValueError, match="2 steps, but this is number 3"):
         schedule.step()
     assert (schedule.last_epoch, schedule.get_last_lr()) == (2, before)
 

@@ -654,7 +654,7 @@ def test_a_load_that_stops_at_any_call_changes_all_or_nothing(error):
         (
             lambda: optim.Muon([matrix("complex64")]),
             ValueError,
-            "Muon takes real parameters, and parameter 0",
+            "Muon takes real parameters, but parameter 0",
         ),
         (lambda: optim.LBFGS([one()], line_search_fn="wolfe"), ValueError, "strong_wolfe.*'wolfe'"),
         (lambda: optim.LBFGS([one()]).step(), TypeError, "pass a closure"),

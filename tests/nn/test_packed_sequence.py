@@ -327,7 +327,7 @@ def test_sizes_that_are_none_are_refused(sizes: Any) -> None:
 
 
 def test_sizes_that_do_not_fit_the_data_are_refused() -> None:
-    with pytest.raises(ValueError, match="batch_sizes add up to 3, and data has shape"):
+    with pytest.raises(ValueError, match="batch_sizes add up to 3, but data has shape"):
         PackedSequence(tensor.zeros((2, 3)), tensor.tensor([2, 1]))
 
 

@@ -99,12 +99,12 @@ def test_unpadded_sequences_are_views() -> None:
 def test_arguments_that_do_not_fit_raise_an_error_that_explains() -> None:
     x = tensor.zeros((3, 2, 1))
     for lengths, message in (
-        ([3], r"there are 1 lengths, and 2 sequences in an input of shape \(3, 2, 1\)"),
+        ([3], r"there are 1 lengths, but 2 sequences in an input of shape \(3, 2, 1\)"),
         ([3, 0], "a length is 0: it must be from 1 to 3"),
         ([4, 3], "a length is 4: it must be from 1 to 3"),
         (
             [2, 3],
-            "lengths must not rise, and they are .2, 3.: sort the sequences by length, or pass enforce_",
+            "lengths must not rise, but they are .2, 3.: sort the sequences by length, or pass enforce_",
         ),
     ):
         with pytest.raises(ValueError, match=message):
@@ -123,7 +123,7 @@ def test_arguments_that_do_not_fit_raise_an_error_that_explains() -> None:
         pack_sequence([tensor.zeros((2,)), [1.0]])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="padding_side is 'right' or 'left', not 'both'"):
         pad_sequence([tensor.zeros((2,))], padding_side="both")
-    with pytest.raises(ValueError, match="there are 1 lengths, and padded_sequences has shape"):
+    with pytest.raises(ValueError, match="there are 1 lengths, but padded_sequences has shape"):
         unpad_sequence(x, [1])
     with pytest.raises(TypeError, match="takes a PackedSequence, not Tensor"):
         pad_packed_sequence(x)  # type: ignore[arg-type]

@@ -401,7 +401,7 @@ def test_wrong_sizes_are_refused_with_words() -> None:
         (lambda: nn.RNN(3, 5, nonlinearity="sin"), "nonlinearity is 'tanh' or 'relu', not 'sin'"),
         (lambda: nn.GRU(3, 5, 2, dropout=2), "p is a probability"),
         (lambda: nn.GRU(3, 5)(tensor.ones((4, 2, 2))), r"GRU: input has shape \(length, batch, 3\)"),
-        (lambda: nn.GRU(3, 5)(tensor.ones((0, 2, 3))), "has no step"),
+        (lambda: nn.GRU(3, 5)(tensor.ones((0, 2, 3))), "has no steps"),
         (
             lambda: nn.GRU(3, 5)(tensor.ones((4, 2, 3), dtype="float64")),
             r"the input is float64 and the weights are float32: write input.to\(tensor.float32\), or",
@@ -440,7 +440,7 @@ def test_a_disposed_packed_sequence_is_refused() -> None:
 
 
 def test_dropout_of_a_single_layer_is_warned_of() -> None:
-    with pytest.warns(UserWarning, match="is applied between layers, and there is one layer"):
+    with pytest.warns(UserWarning, match="is applied between layers, but there is one layer"):
         nn.LSTM(3, 5, dropout=0.5)
 
 

@@ -147,7 +147,7 @@ class Ours:
         ),
         (lambda o: swa_utils.get_ema_avg_fn(1.5), ValueError, "from 0 to 1, not 1.5"),
         (lambda o: swa_utils.get_ema_multi_avg_fn(-0.1), ValueError, "from 0 to 1, not -0.1"),
-        (lambda o: swa_utils.SWALR(o, [0.1]), ValueError, "swa_lr has 1 values, and the optimizer 2 groups"),
+        (lambda o: swa_utils.SWALR(o, [0.1]), ValueError, "swa_lr has 1 values, but the optimizer 2 groups"),
         (
             lambda o: swa_utils.SWALR(o, 0.1, anneal_strategy="step"),
             ValueError,

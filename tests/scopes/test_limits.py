@@ -46,7 +46,7 @@ def test_error_names_scope_figure_and_largest_members():
             kibs(48)
         assert len({id(small), id(large)}) == 2
     error = caught.value
-    assert "the scope 'request' may own 64 KiB, and would own 88 KiB with a Tensor" in str(error)
+    assert "the scope 'request' may own 64 KiB, but would own 88 KiB with a Tensor" in str(error)
     assert (error.scope_name, error.figure, error.limit, error.would_be) == (
         "request",
         "bytes",
@@ -63,7 +63,7 @@ def test_error_names_scope_figure_and_largest_members():
 def test_limit_of_members_names_them():
     with new_dispose_scope("request", max_members=2) as scope:
         kept = [tensor.ones((1,)) for _ in range(2)]
-        with pytest.raises(ScopeLimitError, match="may own 2 members, and would own 3"):
+        with pytest.raises(ScopeLimitError, match="may own 2 members, but would own 3"):
             tensor.ones((1,))
         assert scope.disposables_count == len(kept) == 2
 

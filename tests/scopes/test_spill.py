@@ -183,7 +183,7 @@ with SpillFile(sys.argv[1]) as file:
             file.write(bytes(600_000))
         except SpillError as error:
             assert error.errno in (errno.ENOSPC, errno.EFBIG), error
-            assert "the disk is full, or files may not be larger" in str(error), error
+            assert "the disk is full, or the file reached a size limit" in str(error), error
             assert "585.9 KiB can't be written" in str(error), error
         else:
             sys.exit("it was written")

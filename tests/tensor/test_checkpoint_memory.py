@@ -212,10 +212,10 @@ def test_an_error_in_the_second_run_leaves_nothing_behind():
 @pytest.mark.parametrize(
     ("now", "message"),
     [
-        (lambda a: a.exp().sin(), "2 ops in the forward pass, and now 'sin' instead of 'cos' as number 1"),
-        (lambda a: a.exp(), "2 ops in the forward pass, and now 1"),
-        (lambda a: a.exp().cos().sin(), "2 ops in the forward pass, and now 3"),
-        (lambda a: a.detach().exp().cos(), "2 ops in the forward pass, and now 0"),
+        (lambda a: a.exp().sin(), "2 ops in the forward pass, but now 'sin' instead of 'cos' as number 1"),
+        (lambda a: a.exp(), "2 ops in the forward pass, but now 1"),
+        (lambda a: a.exp().cos().sin(), "2 ops in the forward pass, but now 3"),
+        (lambda a: a.detach().exp().cos(), "2 ops in the forward pass, but now 0"),
     ],
 )
 def test_a_function_that_does_something_else_the_second_time_is_an_error(now, message):

@@ -73,7 +73,7 @@ def test_it_takes_no_memory_for_good(call, in_numpy) -> None:
 @each
 def test_another_shape_is_an_error_and_nothing_is_written(call, in_numpy) -> None:
     out = tensor.zeros((7, 7), dtype=np.asarray(in_numpy(A, B)).dtype)
-    with pytest.raises(ValueError, match=r"the result has shape .*, and out= has \(7, 7\): pass one of"):
+    with pytest.raises(ValueError, match=r"the result has shape .*, but out= has \(7, 7\): pass one of"):
         call(*operands(), out)
     assert not out.numpy().any()
 

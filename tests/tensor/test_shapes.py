@@ -150,7 +150,7 @@ def test_expand_needs_sizes_of_one():
 def test_repeats_need_one_number_for_each_dimension():
     with pytest.raises(ValueError, match="fewer numbers"):
         counted(2, 3).repeat(2)
-    with pytest.raises(ValueError, match="2 repeats for 3 parts"):
+    with pytest.raises(ValueError, match="2 repeats for 3 slices"):
         tensor.repeat(counted(3), tensor.tensor([1, 2]))
 
 

@@ -189,7 +189,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "an unknown memo": (archive(pickled(Raw(b"h\x05"))), "KeyError"),
     "no storage": (refused_tensor(key="7"), "no 'data/7'"),
     "a storage outside the archive": (refused_tensor(key="../../x"), r"no 'data/\.\./\.\./x'"),
-    "a size that is not the file's": (refused_tensor(count=7), "7 elements of 4 bytes, and has 24 bytes"),
+    "a size that is not the file's": (refused_tensor(count=7), "7 elements of 4 bytes, but has 24 bytes"),
     "a negative count": (refused_tensor(count=-6), "-6 elements"),
     "beyond the storage": (refused_tensor(shape=(3, 3)), "exceeds its storage of 6 elements"),
     "an offset beyond": (refused_tensor(offset=1), "exceeds its storage"),

@@ -187,17 +187,17 @@ def ctc_loss(
     time, batch, classes = batched.shape
     if not 0 <= blank < classes:
         raise IndexError(
-            f"{name}: blank is class {shown(blank)}, and there are {classes}, 0 to {classes - 1}"
+            f"{name}: blank is class {shown(blank)}, but there are {classes}, 0 to {classes - 1}"
         )
     steps = _lengths(name, "input_lengths", input_lengths, batch)
     counts = _lengths(name, "target_lengths", target_lengths, batch)
     if (steps > time).any():
-        raise ValueError(f"{name}: input_lengths has {steps.max()}, and log_probs {time} steps of time")
+        raise ValueError(f"{name}: input_lengths has {steps.max()}, but log_probs {time} steps of time")
     labels = _labels(name, array_of(name, "targets", targets), counts, is_batch)
     wrong = (labels < 0) | (labels >= classes)
     if wrong.any():
         raise IndexError(
-            f"{name}: targets hold class {labels[wrong][0]}, and there are {classes}, 0 to {classes - 1}"
+            f"{name}: targets hold class {labels[wrong][0]}, but there are {classes}, 0 to {classes - 1}"
         )
     paths = _Paths(labels, counts, steps, blank)
     losses = apply(_RULE, lambda array: _losses(array, paths), (batched,), paths=paths)
@@ -230,7 +230,7 @@ def _labels(name: str, targets: Array, counts: Array, is_batch: bool) -> Array:
     if is_batch and targets.ndim == 2:
         if targets.shape[0] != counts.size or targets.shape[1] < most:
             raise ValueError(
-                f"{name}: targets have shape {targets.shape}, and there are {counts.size}, of up to {most} "
+                f"{name}: targets have shape {targets.shape}, but there are {counts.size}, of up to {most} "
                 "labels"
             )
         rows[is_label] = targets[:, :most][is_label]

@@ -154,7 +154,7 @@ def _fractional_max_pool(
     for size, out, reach in zip(x.shape[-_dims:], outs, kernel, strict=True):
         if out < 1 or out + reach - 1 > size:
             raise InvalidArgumentError(
-                f"{name}: {out} windows of {reach} need at least {out + reach - 1} elements, and the input "
+                f"{name}: {out} windows of {reach} need at least {out + reach - 1} elements, but the input "
                 f"has {size}: at least one window, and not more than fit"
             )
     planes = x.shape[: x.ndim - _dims]

@@ -423,7 +423,7 @@ def _indices(
     wrong = (y >= count) | (y < (-1 if can_end else 0))
     if wrong.any():
         raise IndexError(
-            f"{name}: target holds class {y[wrong][0]}, and the input has {count} classes, 0 to {count - 1}"
+            f"{name}: target holds class {y[wrong][0]}, but the input has {count} classes, 0 to {count - 1}"
         )
     return y.astype(np.intp)
 

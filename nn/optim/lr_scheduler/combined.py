@@ -36,7 +36,7 @@ def _require_parts(name: str, parts: Sequence[LRScheduler], optimizer: Optimizer
         raise ValueError(f"{name} got no schedulers: pass a list of at least one")
     for i, part in enumerate(parts):
         if not isinstance(part, LRScheduler):
-            raise TypeError(f"{name} is made of schedulers, and number {i} is {type(part).__name__}")
+            raise TypeError(f"{name} is made of schedulers, but number {i} is {type(part).__name__}")
         if isinstance(part, ReduceLROnPlateau):
             raise ValueError(
                 f"{name}: ReduceLROnPlateau, number {i}, needs a figure at each step: call its own "
@@ -44,7 +44,7 @@ def _require_parts(name: str, parts: Sequence[LRScheduler], optimizer: Optimizer
             )
         optimizer = optimizer or part.optimizer
         if part.optimizer is not optimizer:
-            raise ValueError(f"{name}: schedulers are of one optimizer, and number {i} is of another")
+            raise ValueError(f"{name}: schedulers are of one optimizer, but number {i} is of another")
     return parts[0].optimizer
 
 

@@ -129,7 +129,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         else:
             if epoch < 0:
                 raise ValueError(
-                    f"CosineAnnealingWarmRestarts: epochs begin at 0, and this is {shown(epoch)}"
+                    f"CosineAnnealingWarmRestarts: epochs begin at 0, but this is {shown(epoch)}"
                 )
             self._seek(epoch)
             self.last_epoch: int = math.floor(epoch)

@@ -283,7 +283,7 @@ class OneCycleLR(_Cycles):
         """Return the learning rates of the groups, and set their momenta."""
         if self.last_epoch > self.total_steps:
             raise ValueError(
-                f"OneCycleLR is made for {self.total_steps} steps, and this is number {self.last_epoch}: "
+                f"OneCycleLR is made for {self.total_steps} steps, but this is number {self.last_epoch}: "
                 "pass a larger total_steps"
             )
         begin = 0.0

@@ -149,7 +149,7 @@ def one_for_each_group(name: str, option: str, optimizer: Optimizer, given: Any)
         return [given] * count
     if len(given) != count:
         raise ValueError(
-            f"{name}: {option} has {len(given)} values, and the optimizer {count} groups: pass one for each, "
+            f"{name}: {option} has {len(given)} values, but the optimizer {count} groups: pass one for each, "
             "or one for all"
         )
     return list(given)

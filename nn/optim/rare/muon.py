@@ -108,7 +108,7 @@ class Muon(Optimizer):
         for i, x in enumerate(group["params"]):
             if x.ndim != 2:
                 raise ValueError(
-                    f"Muon takes matrices, and parameter {i} has shape {x.shape}: give what has not two "
+                    f"Muon takes matrices, but parameter {i} has shape {x.shape}: give what has not two "
                     "dimensions to another optimizer, AdamW for one"
                 )
 

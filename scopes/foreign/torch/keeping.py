@@ -33,11 +33,11 @@ from scopes.foreign.torch.library import torch
 _Module = torch.nn.Module
 _Optimizer = torch.optim.Optimizer
 _Scaler = torch.amp.GradScaler
-# They keep what they hold, though they are not older than the scope.
+# Classes whose objects keep their tensors in every scope, even if the scope is older.
 _ALWAYS = (_Module, _Optimizer, _Scaler, torch.export.ExportedProgram)
 # Recorded calls of a `torch.autograd.Function`: backward needs their attributes, with or without a graph.
 _Recorded = torch.autograd.function.BackwardCFunction
-# They keep what they hold if they are older, in classes of the user's own too.
+# Classes whose objects keep their tensors if they are older than the scope, including users' subclasses.
 _OLDER = (
     torch.utils.data.Dataset,
     torch.utils.data.DataLoader,
@@ -45,17 +45,17 @@ _OLDER = (
     torch.optim.lr_scheduler.LRScheduler,
     torch.distributions.Distribution,
 )
-# The attributes that hold what is a part of them.
+# The attributes that hold parts of such an object.
 _PARTS = {
     _Module: ("_parameters", "_buffers"),
     _Optimizer: ("state", "param_groups"),
     _Scaler: ("_scale", "_growth_tracker"),
 }
-# A tensor of another class may be made of inner tensors, which go with it.
-_WHOLE = (torch.Tensor, torch.nn.Parameter)
+# Classes without inner tensors. A tensor of another class may have some, which end with it.
+_WITHOUT_PARTS = (torch.Tensor, torch.nn.Parameter)
 _WRAPPER = keepers.SOUGHT | keepers.ATTRIBUTES | keepers.ALWAYS | keepers.FOREIGN_CODE
 _Cache = type(functools.lru_cache(abs))
-# Where this Python has its libraries.
+# The folders of installed libraries.
 _INSTALLED = tuple(
     folder + os.sep
     for folder in {
@@ -64,7 +64,7 @@ _INSTALLED = tuple(
         site.getusersitepackages(),
     }
 )
-# What else counts as a library, by the names of packages: what an editable install or a plain folder has.
+# The names of other packages that count as libraries, such as an editable install or a plain folder.
 _NAMED = frozenset(filter(None, re.split(r"[\s,]+", os.environ.get("DISPOSESCOPE_TORCH_LIBRARIES", ""))))
 _CONTAINERS = {"collections", "types", "weakref"}
 _PLAIN = {
@@ -75,15 +75,15 @@ _OURS = {"scopes", "tensor", "nn", "disposescope"}
 _NoFunctions = torch._C.DisableTorchFunction
 
 
-# By package: whether one of its modules uses PyTorch, and how many modules were loaded at that time.
+# By package: whether one of its modules uses PyTorch, and the number of loaded modules at the last check.
 _uses: dict[str, tuple[bool, int]] = {}
 
 
 def _uses_torch(package: str) -> bool:
     """Return whether an installed package uses PyTorch. IPython and pytest, for example, do not."""
-    uses, among = _uses.get(package, (False, -1))
+    uses, module_count = _uses.get(package, (False, -1))
     # A package that loads its modules lazily may use PyTorch later.
-    if not uses and among != len(sys.modules):
+    if not uses and module_count != len(sys.modules):
         uses = _has_torch(package)
         _uses[package] = uses, len(sys.modules)
     return uses
@@ -102,11 +102,11 @@ def _has_torch(package: str) -> bool:
 def _is_installed(name: str) -> bool:
     """Return whether a module belongs to a library: an installer wrote it, or the user named its package."""
     file = getattr(sys.modules.get(name), "__file__", None)
-    # A class that code makes without a module has no name either.
+    # A class that code creates without a module has no file.
     return file is not None and _is_installed_at(name, file)
 
 
-# Scopes ask about each new generator and cache: looking at paths each time takes 10 us.
+# Scopes check each new generator and cache. Without the cache, this takes 10 us for the paths.
 @functools.cache
 def _is_installed_at(name: str, file: str) -> bool:
     package = name.partition(".")[0]
@@ -114,18 +114,18 @@ def _is_installed_at(name: str, file: str) -> bool:
 
 
 def _folder_of(name: str, file: str) -> str:
-    """Return the folder that the package of a module is in: the one that is on the path."""
+    """Return the folder on `sys.path` that has the package of a module."""
     path = Path(file)
-    above = name.count(".") + path.name.startswith("__init__.")
-    return str(path.parents[: above + 1][-1])
+    levels = name.count(".") + path.name.startswith("__init__.")
+    return str(path.parents[: levels + 1][-1])
 
 
 @functools.cache
 def _packages_in(folder: str) -> frozenset[str]:
-    """Return the packages that an installer has put into a folder: those in a list of files of its own.
+    """Return the packages that an installer has put into a folder, from the installer's lists of files.
 
-    So `pip install --target` is known, if a `.pth` file or `PYTHONPATH` leads to the folder. An editable
-    install has its list elsewhere.
+    This finds `pip install --target` if a `.pth` file or `PYTHONPATH` names the folder. It does not find an
+    editable install, whose list is in another folder.
     """
     records = [each.read_text("RECORD") for each in distributions(path=[folder])]
     lines = itertools.chain.from_iterable(record.splitlines() for record in records if record)
@@ -141,13 +141,13 @@ def _is_keeping(name: str) -> bool:
     return _is_library(name) and not (name.startswith("torch.") and "._" in name)
 
 
-def _judge(kind: type) -> int:
+def _verdict_on(kind: type) -> int:
     bases = kind.__mro__
     if torch.Tensor in bases:
         if DisposedTensor in bases or kind.__module__.startswith("torch._subclasses."):
             return 0
         births.watch(kind)
-        return keepers.SOUGHT if kind in _WHOLE else _WRAPPER
+        return keepers.SOUGHT if kind in _WITHOUT_PARTS else _WRAPPER
     if type in bases or ModuleType in bases or weakref.ref in bases or BaseException in bases:
         return 0
     if Enum in bases or kind in _PLAIN:
@@ -177,7 +177,7 @@ def _judge(kind: type) -> int:
 def _is_keeper(x: Any) -> bool:
     """Return whether a generator or a cache may keep tensors: those of libraries, and the user's caches."""
     if isinstance(x, GeneratorType):
-        frame = x.gi_frame  # None at once when another thread ends the generator
+        frame = x.gi_frame  # None if another thread has ended the generator
         return frame is not None and _is_keeping(str(frame.f_globals.get("__name__")))
     name = str(getattr(x, "__module__", None))
     is_users = name.partition(".")[0] not in sys.stdlib_module_names and not _is_installed(name)
@@ -189,8 +189,8 @@ def _is_transient(x: Any) -> bool:
         return x.grad_fn is not None
 
 
-def _places(name: str, module: Any) -> tuple[str, ...]:
-    """Return the globals of a library that are empty places, or hold tensors."""
+def _globals_with_tensors(name: str, module: Any) -> tuple[str, ...]:
+    """Return the globals of a library that hold tensors, or may hold some later: None or empty containers."""
     if not isinstance(module, ModuleType) or not _is_library(name):
         return ()
     return tuple(
@@ -201,7 +201,7 @@ def _places(name: str, module: Any) -> tuple[str, ...]:
     )
 
 
-# By class: `isinstance` may run code of lazily imported objects.
+# Check the class: `isinstance` may run code of lazily imported objects.
 def _is_tensor(value: Any) -> bool:
     return torch.Tensor in type(value).__mro__
 
@@ -214,4 +214,4 @@ def _parts(kind: type) -> tuple[str, ...]:
     return tuple(name for base, names in _PARTS.items() if base in kind.__mro__ for name in names)
 
 
-KEEPERS = keepers.Keepers(_judge, _is_keeper, _is_transient, _places, _parts)
+KEEPERS = keepers.Keepers(_verdict_on, _is_keeper, _is_transient, _globals_with_tensors, _parts)

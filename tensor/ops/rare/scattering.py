@@ -91,7 +91,7 @@ class Scattering(TensorCore):
             )
         if values.dtype != x.dtype:
             raise TypeError(
-                f"put: the source is {values.dtype}, and the tensor {x.dtype}: convert one of them"
+                f"put: the source is {values.dtype}, but the tensor {x.dtype}: convert one of them"
             )
         flat = x.reshape(-1).clone()
         return flat.index_put_((where.reshape(-1),), values.reshape(-1), accumulate).reshape(x.shape)
@@ -110,7 +110,7 @@ class Scattering(TensorCore):
         x, values = as_tensor(self), as_tensor(source)
         if values.dtype != x.dtype:
             raise TypeError(
-                f"masked_scatter: the source is {values.dtype}, and the tensor {x.dtype}: convert one of them"
+                f"masked_scatter: the source is {values.dtype}, but the tensor {x.dtype}: convert one of them"
             )
         flags = mask_of("masked_scatter", mask)
         shape = np.broadcast_shapes(flags.shape, x.shape)
@@ -118,7 +118,7 @@ class Scattering(TensorCore):
         count = int(np.count_nonzero(flags))
         if values.numel() < count:
             raise InvalidArgumentError(
-                f"masked_scatter: the mask has {count} places, and the source {values.numel()} elements"
+                f"masked_scatter: the mask has {count} places, but the source {values.numel()} elements"
             )
         out = broadcast_to(x, shape).clone()
         out[flags] = values.reshape(-1)[:count]
@@ -173,7 +173,7 @@ class Scattering(TensorCore):
 def _replace(name: str, part: Tensor, src: Tensor) -> None:
     source = as_tensor(src)
     if source.shape != part.shape:
-        raise InvalidArgumentError(f"{name}: the part has shape {part.shape}, and src has {source.shape}")
+        raise InvalidArgumentError(f"{name}: the part has shape {part.shape}, but src has {source.shape}")
     part.copy_(source)
 
 
@@ -188,12 +188,12 @@ def reduced_at(
         )
     if source.dtype != x.dtype:
         raise TypeError(
-            f"{name}: the source is {source.dtype}, and the tensor {x.dtype}: convert one of them"
+            f"{name}: the source is {source.dtype}, but the tensor {x.dtype}: convert one of them"
         )
     sizes = np.broadcast_to(np.False_, x.shape)[where].shape
     if source.shape != sizes:
         raise InvalidArgumentError(
-            f"{name}: the source has shape {source.shape}, and the index names places of shape {sizes}"
+            f"{name}: the source has shape {source.shape}, but the index names places of shape {sizes}"
         )
     if kind in ("amax", "amin"):
         return _extremes(x, where, source, kind, include_self)

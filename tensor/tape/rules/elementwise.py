@@ -43,22 +43,22 @@ def _power_by_exponent(xp: Any, g: Any, a: Any, out: Any) -> Any:
     return xp.keep_where(g * conj(xp, out * xp.log(xp.where(constant, 1, a))), ~constant)
 
 
-def _to_larger(xp: Any, g: Any, a: Any, b: Any) -> Any:
-    """Return the gradient where `a` is larger or one is nan, half of it where they tie, as PyTorch does."""
+def _gradient_of_larger(xp: Any, g: Any, a: Any, b: Any) -> Any:
+    """Return `g` where `a` is larger or one is nan, and half of it where they are equal, as in PyTorch."""
     to_larger, tied = xp.keep_where(g, ~(a < b)), a == b
     return xp.where(tied, 0.5 * g, to_larger) if tied.any() else to_larger
 
 
-def _within(xp: Any, g: Any, x: Any, min: Any, max: Any) -> Any:
+def _clip_by_input(xp: Any, g: Any, x: Any, min: Any, max: Any) -> Any:
     inside = True if min is None else x >= min
     return xp.keep_where(g, inside if max is None else inside & (x <= max))
 
 
-def _raised(xp: Any, g: Any, x: Any, min: Any, max: Any) -> Any:
+def _clip_by_min(xp: Any, g: Any, x: Any, min: Any, max: Any) -> Any:
     return xp.keep_where(g, x < min if max is None else (x < min) & (min < max))
 
 
-def _lowered(xp: Any, g: Any, x: Any, min: Any, max: Any) -> Any:
+def _clip_by_max(xp: Any, g: Any, x: Any, min: Any, max: Any) -> Any:
     # If min > max, the result is max.
     return xp.keep_where(g, x > max if min is None else (x > max) | (max < min))
 
@@ -72,7 +72,7 @@ def _elu(xp: Any, g: Any, out: Any, alpha: float) -> Any:
     return g * below if alpha == 1 else _by_sign(xp, g, out, below)
 
 
-# float32 and float64 use a kernel of one pass (`tensor.kernels.namespace`), other dtypes these formulas.
+# float32 and float64 use kernels with one pass (`tensor.kernels.namespace`). Other dtypes use these formulas.
 
 
 def _tanh(xp: Any, g: Any, out: Any) -> Any:
@@ -130,18 +130,18 @@ def _gelu_by_tanh(xp: Any, g: Any, x: Any) -> Any:
 
 
 def _squared_distance(a: Any, b: Any) -> Any:
-    """Return a*a + b*b, and 1 at the origin: what is divided by it is 0 there, as in PyTorch."""
+    """Return a*a + b*b, and 1 at the origin, so that gradients are 0 there, as in PyTorch."""
     squares = a * a + b * b
     return squares + (squares == 0)
 
 
-def _share_of_exponential(xp: Any, a: Any, b: Any) -> Any:
-    """Return exp(a) / (exp(a) + exp(b)), which the difference tells, infinite ones too."""
+def _softmax_of_two(xp: Any, a: Any, b: Any) -> Any:
+    """Return exp(a) / (exp(a) + exp(b)), from a - b so that large values do not overflow."""
     return xp.sigmoid(a - b) if xp.is_recorded else 1 / (1 + xp.exp(b - a))
 
 
 def _sign(xp: Any, g: Any, x: Any) -> Any:
-    """Return the part of the gradient at a right angle to a complex number; a real sign stays what it is."""
+    """Return the part of the gradient at a right angle to a complex `x`. A real sign is constant."""
     if x.dtype.kind != "c":
         return xp.zeros_like(g)
     size = xp.abs(x)
@@ -178,15 +178,15 @@ define("square", x=lambda xp, g, x: xp.scaled_product(g, 2, x))
 define("abs", x=lambda xp, g, x: g * xp.sign(x))
 define(
     "maximum",
-    a=lambda xp, g, a, b: _to_larger(xp, g, a, b),
-    b=lambda xp, g, a, b: _to_larger(xp, g, b, a),
+    a=lambda xp, g, a, b: _gradient_of_larger(xp, g, a, b),
+    b=lambda xp, g, a, b: _gradient_of_larger(xp, g, b, a),
 )
 define(
     "minimum",
-    a=lambda xp, g, a, b: _to_larger(xp, g, b, a),
-    b=lambda xp, g, a, b: _to_larger(xp, g, a, b),
+    a=lambda xp, g, a, b: _gradient_of_larger(xp, g, b, a),
+    b=lambda xp, g, a, b: _gradient_of_larger(xp, g, a, b),
 )
-define("clip", x=_within, min=_raised, max=_lowered)
+define("clip", x=_clip_by_input, min=_clip_by_min, max=_clip_by_max)
 define("hypot", a=lambda xp, g, a, out: g * (a / out), b=lambda xp, g, b, out: g * (b / out))
 define(
     "atan2",
@@ -195,8 +195,8 @@ define(
 )
 define(
     "logaddexp",
-    a=lambda xp, g, a, b: g * _share_of_exponential(xp, a, b),
-    b=lambda xp, g, a, b: g * _share_of_exponential(xp, b, a),
+    a=lambda xp, g, a, b: g * _softmax_of_two(xp, a, b),
+    b=lambda xp, g, a, b: g * _softmax_of_two(xp, b, a),
 )
 define(
     "copysign",
@@ -309,7 +309,7 @@ for _name in (
 for _name in ("bitwise_invert", "isfinite", "isinf", "isnan", "logical_not", "signbit"):
     define(_name, x=None)
 
-# A write of other values
+# Ops in place that replace the values
 
 define("copy", x=lambda xp, g: xp.zeros_like(g), source=lambda xp, g: g)
 define("fill", x=lambda xp, g: xp.zeros_like(g))

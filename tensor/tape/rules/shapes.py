@@ -8,15 +8,15 @@ from typing import Any
 from tensor.tape.rules.table import define
 
 
-def _except(xp: Any, g: Any, key: tuple[Any, ...]) -> Any:
+def _with_zeros_at(xp: Any, g: Any, key: tuple[Any, ...]) -> Any:
     rest = xp.asarray(g, copy=True)
     rest[key] = 0
     return rest
 
 
-def _written(xp: Any, g: Any, key: tuple[Any, ...], value_shape: tuple[int, ...]) -> Any:
+def _gradient_of_value(xp: Any, g: Any, key: tuple[Any, ...], value_shape: tuple[int, ...]) -> Any:
     part = xp.asarray(g[key])
-    # NumPy lets a value have more dimensions than the selection, of size 1.
+    # In NumPy, a value may have more dimensions than the selection if they have size 1.
     return xp.reshape(part, (1,) * (len(value_shape) - part.ndim) + part.shape)
 
 
@@ -34,9 +34,9 @@ def _sum_of_tiles(xp: Any, g: Any, sizes: tuple[int, ...], times: tuple[int, ...
     return xp.sum(xp.reshape(g, tuple(pairs)), axis=tuple(range(0, len(pairs), 2)))
 
 
-def _by_places(xp: Any, g: Any, places: Any, shape: tuple[int, ...]) -> Any:
-    """Return the sums of `g` at places, counted in elements of a contiguous array of `shape`."""
-    return xp.reshape(xp.scatter_add(g, (places,), (math.prod(shape),)), shape)
+def _add_at(xp: Any, g: Any, indices: Any, shape: tuple[int, ...]) -> Any:
+    """Add `g` at `indices` of the elements of a contiguous array of `shape`."""
+    return xp.reshape(xp.scatter_add(g, (indices,), (math.prod(shape),)), shape)
 
 
 def _on_diagonal(xp: Any, g: Any, shape: tuple[int, ...], offset: int, dims: tuple[int, int]) -> Any:
@@ -58,7 +58,7 @@ define("expand_dims", x=lambda xp, g, to_shape: xp.reshape(g, to_shape))
 define("permute_dims", x=lambda xp, g, axes: xp.permute_dims(g, _inverse(axes)))
 define("getitem", x=lambda xp, g, key, to_shape: xp.scatter_add(g, key, to_shape))
 define("scatter_add", x=lambda xp, g, key: g[key])
-define("setitem", x=lambda xp, g, key: _except(xp, g, key), value=_written)
+define("setitem", x=lambda xp, g, key: _with_zeros_at(xp, g, key), value=_gradient_of_value)
 define("astype", x=lambda xp, g: g)
 define("broadcast_to", x=lambda xp, g: g)
 define(
@@ -74,7 +74,7 @@ define("triu", x=lambda xp, g, k: xp.triu(g, k=k))
 define("diagonal", x=lambda xp, g, shape, offset, dims: _on_diagonal(xp, g, shape, offset, dims))
 define("real", x=lambda xp, g: g)
 define("imag", x=lambda xp, g: 1j * g)
-define("as_strided", x=lambda xp, g, places, shape: _by_places(xp, g, places, shape))
+define("as_strided", x=lambda xp, g, places, shape: _add_at(xp, g, places, shape))
 define("view_as_real", x=lambda xp, g: g[..., 0] + 1j * g[..., 1])
 define("view_as_complex", x=lambda xp, g: xp.stack([xp.real(g), xp.imag(g)], axis=-1))
 define("add_at", x=lambda xp, g: g, source=lambda xp, g, key: g[key])

@@ -26,6 +26,6 @@ class SparseAdam:
     def __init__(self, params: Any, **options: Any) -> None:
         del params, options
         raise NotImplementedError(
-            "SparseAdam updates the rows that a sparse gradient names, and gradients are dense here. Write "
+            "SparseAdam updates the rows that a sparse gradient names, but gradients are dense here. Write "
             "torch.optim.Adam(...), and leave sparse=True out"
         )
