@@ -107,8 +107,11 @@ cdef class DisposeScope(OwningList):
             raise
 
     def __dealloc__(self):
-        # Members that are left are resources. They leave when `held` is freed.
+        # Members that are left are resources, which `held` frees. A tool that lists all objects, or another
+        # thread, may still refer to one.
         self.members.is_open = False
+        while self.members.count:
+            unlink(self.members.ring.newer)
 
     def __enter__(self):
         if not self.members.is_open:

@@ -229,6 +229,19 @@ def test_a_scope_that_is_dropped_without_an_end_lets_go_of_its_resources() -> No
     assert gone() is None
 
 
+def test_a_tool_that_holds_all_objects_outlives_a_dropped_scope_with_resources() -> None:
+    scope = new_dispose_scope()
+    scope.attach(Channel())
+    held = [x for x in gc.get_objects() if type(x).__name__ == "Held"]
+    assert [x.owning_dispose_scope for x in held] == [scope]
+    current.set(None)  # as the end of its thread does
+    del scope
+    # They do not find the scope in other objects at its place.
+    others = [b"A" * size for size in range(64, 400) for _ in range(50)]
+    assert [x.owning_dispose_scope for x in held] == [None]
+    del held, others
+
+
 def test_objects_that_compare_equal_are_distinguished() -> None:
     class Same(Resource):
         def __eq__(self, other):
