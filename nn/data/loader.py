@@ -54,8 +54,8 @@ class DataLoader(Generic[T_co, B_co]):
 
     With ``num_workers``, worker processes create the batches in advance, in turn. The order of batches is the
     same as without workers. Tensors of 4 KiB and more use shared memory, without a copy. The memory is reused
-    for another batch when the tensor is disposed or its last reference goes. An error in a worker is raised
-    in the loop, with the worker's traceback in a note. If a worker dies, all workers end, and a
+    for another batch when the tensor is disposed or its last reference is deleted. An error in a worker is
+    raised in the loop, with the worker's traceback in a note. If a worker dies, all workers end, and a
     ``RuntimeError`` says how it died. Workers end with the loop, also after a ``break``.
 
     Parameters

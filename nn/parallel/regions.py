@@ -134,7 +134,7 @@ class Region:
         byte_locks.require()
         path = folder() / (PREFIX + name)
         file = self._file = _make(path, nbytes) if place == 0 else self._open(path)
-        # Also close it when the last reference goes, with its model.
+        # Also close it when the last reference is deleted, with its model.
         self._closing = finalize(self, os.close, file)
         try:
             self._memory = mmap.mmap(file, nbytes)

@@ -20,7 +20,7 @@ class Listener(Protocol):
         """Receive a new disposable."""
 
     def ended(self, record: Record, how: str) -> None:
-        """Receive an end: by disposal, or because the last reference went."""
+        """Receive an end: by disposal, or because the last reference was deleted."""
 
     def opened(self, scope: DisposeScope, path: tuple[str, ...]) -> None:
         """Receive a new scope."""

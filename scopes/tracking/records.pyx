@@ -14,7 +14,7 @@ from scopes.tracking.paths cimport Place, place_of
 
 from scopes.core.foreign import footprint_of, library_of, revived
 
-LAST_REFERENCE = "its last reference went"
+LAST_REFERENCE = "its last reference was deleted"
 
 cdef object _now = time.perf_counter_ns
 cdef object _referent = ref.__call__

@@ -255,7 +255,7 @@ class Timeline:
         track = self._track()
         self._note((_ENDED, record, track, at, how), self._most_ends)
         self._change -= record.nbytes
-        # If the last reference went, this may run inside any call, also inside a sample: take none.
+        # If the last reference was deleted, this may run inside any call, also inside a sample: take none.
         if record() is not None and at - self._sampled_at >= _PERIOD:
             self._sample(at, track.path or record.scope, None)
 
@@ -421,6 +421,6 @@ def growths(alive: Iterable[Thing], since: Snapshot, until: Snapshot) -> list[Gr
 
 
 def _thread_name() -> str:
-    # Not current_thread(): it takes a lock, which this thread may hold when a last reference goes.
+    # Not current_thread(): it takes a lock, which this thread may hold when a last reference is deleted.
     thread = threading._active.get(get_ident())  # type: ignore[attr-defined]
     return f"thread {get_ident()}" if thread is None else str(thread.name)

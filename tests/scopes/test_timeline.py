@@ -47,7 +47,7 @@ def test_scopes_are_nested_slices_that_contain_their_events(trace) -> None:
         ("create Thing", 16),
     ]
     assert not kept.whole
-    assert disposed[0]["args"]["how"] == "its last reference went"
+    assert disposed[0]["args"]["how"] == "its last reference was deleted"
     assert "epoch" in disposed[1]["args"]["how"]
     assert created[0]["args"]["line"].startswith("tests/things.py:")
 

@@ -271,7 +271,7 @@ def test_listeners_hear_in_order_and_each_end_once() -> None:
         ("created", 1),
         ("created", 2),
         ("created", 3),
-        ("ended", 2, "its last reference went"),
+        ("ended", 2, "its last reference was deleted"),
         ("ended", 1, "it was disposed by dispose()"),
         ("ended", 3, "its dispose scope 'outer' ended"),
         ("closed", ("outer",)),
