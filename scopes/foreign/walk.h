@@ -216,6 +216,20 @@ inline PyObject* object_of(PyObject* reference) {
 #endif
 }
 
+// Whether an object is an empty container of exactly one of Python's classes, without attributes. A module has a dozen.
+inline bool is_empty(PyObject* object) {
+    PyTypeObject* kind = Py_TYPE(object);
+    if (kind == &PyODict_Type) {
+        PyObject** attributes = reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + kind->tp_dictoffset);
+        return PyDict_GET_SIZE(object) == 0 && *attributes == nullptr;
+    }
+    if (kind == &PyDict_Type)
+        return PyDict_GET_SIZE(object) == 0;
+    if (kind == &PySet_Type)
+        return PySet_GET_SIZE(object) == 0;
+    return kind == &PyList_Type && PyList_GET_SIZE(object) == 0;
+}
+
 // Items on their way: each new one displaces one that came `COUNT` items earlier. The processor fetches meanwhile what
 // was asked for when an item came. Most of a walk's time is the wait for memory.
 class Pipe {
@@ -429,7 +443,7 @@ private:
         if (known & SOUGHT)
             find(item);
         // Modules and optimizers have their own turn. What the collector does not track leads to no tensor.
-        if (known & (SOUGHT | ALWAYS) || !(known & WALKED) || !PyObject_GC_IsTracked(object))
+        if (known & (SOUGHT | ALWAYS) || !(known & WALKED) || is_empty(object) || !PyObject_GC_IsTracked(object))
             return;
         if (met.add(object))
             stack.push_back(item);

@@ -70,6 +70,16 @@ _CONTAINERS = {"collections", "types", "weakref"}
 _PLAIN = {
     *(FunctionType, MethodType, torch.library.Library, torch.autograd.grad_mode.no_grad),
     *(torch.autograd.grad_mode.set_grad_enabled, torch.autograd.grad_mode.inference_mode),
+    *(torch.distributions.utils.lazy_property, torch.distributions.constraints._DependentProperty),
+}
+# Constants of PyTorch, of which it makes hundreds when it is imported: nothing is stored in them later.
+_CONSTANTS = {
+    *(
+        "torch.distributed.tensor.placement_types.Partial",
+        "torch.distributed.tensor.placement_types.Replicate",
+    ),
+    *("torch.ao.quantization.observer._PartialWrapper", "torch.backends.ContextProp"),
+    *("torch.cuda._CompatInterval", "torch.cuda._CompatSet"),
 }
 _OURS = {"scopes", "tensor", "nn", "disposescope"}
 _NoFunctions = torch._C.DisableTorchFunction
@@ -150,7 +160,7 @@ def _verdict_on(kind: type) -> int:
         return keepers.SOUGHT if kind in _WITHOUT_PARTS else _WRAPPER
     if type in bases or ModuleType in bases or weakref.ref in bases or BaseException in bases:
         return 0
-    if Enum in bases or kind in _PLAIN:
+    if Enum in bases or kind in _PLAIN or f"{kind.__module__}.{kind.__qualname__}" in _CONSTANTS:
         return 0
     verdict = 0
     if dict in bases:
@@ -175,12 +185,18 @@ def _verdict_on(kind: type) -> int:
 
 
 def _is_keeper(x: Any) -> bool:
-    """Return whether a generator or a cache may keep tensors: those of libraries, and the user's caches."""
+    """Return whether a generator or a cache may keep tensors: those of libraries, and the user's caches.
+
+    The caches of this package hold no tensors.
+    """
     if isinstance(x, GeneratorType):
         frame = x.gi_frame  # None if another thread has ended the generator
         return frame is not None and _is_keeping(str(frame.f_globals.get("__name__")))
     name = str(getattr(x, "__module__", None))
-    is_users = name.partition(".")[0] not in sys.stdlib_module_names and not _is_installed(name)
+    package = name.partition(".")[0]
+    if package in _OURS:
+        return False
+    is_users = package not in sys.stdlib_module_names and not _is_installed(name)
     return is_users or _is_keeping(name)
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import types
 import weakref
+from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
@@ -222,6 +223,50 @@ def test_a_cache_of_a_function_keeps_its_results(exact: bool) -> None:
     assert table(3).tolist() == [0, 1, 2]
     holders = [row.holder for row in scopes.torch.kept("first").rows]
     assert any(holder.endswith("table()") for holder in holders)
+
+
+class Places(dict[str, Any]):
+    """A dict that may have attributes."""
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("make", [OrderedDict, Places])
+def test_an_attribute_of_an_empty_dict_keeps_its_value(exact: bool, make: type) -> None:
+    model = torch.nn.Linear(2, 2)
+    model.places = make()
+    with scopes.torch.owning(exact=exact), new_dispose_scope():
+        model.places.first = torch.ones(2)
+        newer = make()
+        newer.first = torch.ones(2)
+    assert model.places.first.tolist() == [1.0, 1.0]
+    assert is_disposed(newer.first)
+
+
+@pytest.mark.parametrize("make", [dict, list, set, OrderedDict])
+def test_a_container_that_was_empty_keeps_what_a_module_puts_there(make: type) -> None:
+    model = torch.nn.Linear(2, 2)
+    model.places = make()
+    for n in range(2):  # the first walk meets an empty container
+        with scopes.torch.owning(), new_dispose_scope():
+            x = torch.full((2,), n)
+            if n:
+                fill(model.places, x)
+    assert x.tolist() == [1.0, 1.0]
+
+
+def fill(places: Any, x: Any) -> None:
+    match places:
+        case dict():
+            places["first"] = x
+        case list():
+            places.append(x)
+        case set():
+            places.add(x)
+
+
+def test_caches_of_this_package_are_no_keepers() -> None:
+    assert not keeping._is_keeper(keeping._is_installed_at)
+    assert keeping._is_keeper(functools.cache(is_disposed))
 
 
 @both
