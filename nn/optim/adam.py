@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import math
+from dataclasses import InitVar, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nn.optim.optimizer import Group, Optimizer
+from nn.module.options import options
 from nn.optim.options import SHARE, bounds
+from nn.optim.rule import Rule, directed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from tensor import Tensor
+    from nn.optim.optimizer import Group
     from tensor.lowlevel import Array
 
 
-class Averaging(Optimizer):
+@options
+class AdamOptions(Rule):
+    """Base class of optimizers with the options of Adam."""
+
+    lr: InitVar[float] = 1e-3
+    betas: InitVar[tuple[float, float]] = (0.9, 0.999)
+    eps: InitVar[float] = 1e-8
+    weight_decay: InitVar[float] = 0
+
+    _bounds = bounds("lr", "eps", "weight_decay", betas=SHARE)
+    _counter = "step"
+
+
+class Averaging(AdamOptions):
     """Base class of Adam and its variants, which average the gradient and its square."""
 
     # Whether weight decay multiplies the parameter, as in AdamW, instead of changing the gradient.
     _is_decoupled = False
-    _bounds = bounds("lr", "eps", "weight_decay", betas=SHARE)
-    _counter = "step"
 
     def _tensors(self, group: Group) -> tuple[str, ...]:
         averages = ("exp_avg", "exp_avg_sq")
@@ -41,48 +52,22 @@ class Averaging(Optimizer):
         """Apply weight decay to `p` or to the gradient, update both averages, and return the gradient."""
         shrink, sign, decay, first, stays, enters = numbers
         p *= shrink
-        g = g * sign
-        if decay:
-            g = g + p * decay
+        g = directed(sign, decay, p, g)
         m += (g - m) * first
         v[...] = v * stays + g * g * enters
         return g
 
 
+@options
 class Adam(Averaging):
-    """Adam (Kingma and Ba, 2015): steps scaled by running averages of the gradient and of its square.
+    """Adam (Kingma and Ba, 2015): steps scaled by running averages of the gradient and of its square."""
 
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> x = nn.Parameter(tensor.tensor([1.0]))
-    >>> optimizer = nn.optim.Adam([x], lr=0.1)
-    >>> (x * 5).sum().backward()
-    >>> optimizer.step()
-    >>> round(x.item(), 4)
-    0.9
-    """
+    amsgrad: InitVar[bool] = False
+    foreach: InitVar[bool | None] = field(default=None, kw_only=True)
+    fused: InitVar[bool | None] = field(default=None, kw_only=True)
 
+    _example = ("lr=0.1", 0.9)
     _rule = "adam"
-
-    def __init__(
-        self,
-        params: Iterable[Tensor] | Iterable[Group],
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0,
-        amsgrad: bool = False,
-        *,
-        maximize: bool = False,
-        foreach: bool | None = None,
-        fused: bool | None = None,
-    ) -> None:
-        del foreach, fused
-        defaults = dict(
-            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize
-        )
-        super().__init__(params, defaults)
 
     def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:
         beta1, beta2 = group["betas"]
@@ -100,6 +85,7 @@ class Adam(Averaging):
         p -= m / (np.sqrt(v) + eps) * size
 
 
+@options
 class AdamW(Adam):
     """Adam with decoupled weight decay (Loshchilov and Hutter, 2019).
 
@@ -107,32 +93,9 @@ class AdamW(Adam):
     ----------
     weight_decay
         Each step subtracts ``lr * weight_decay`` times the parameter.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> x = nn.Parameter(tensor.tensor([1.0]))
-    >>> optimizer = nn.optim.AdamW([x], lr=0.1, weight_decay=0.1)
-    >>> (x * 5).sum().backward()
-    >>> optimizer.step()
-    >>> round(x.item(), 4)
-    0.89
     """
 
-    _is_decoupled = True
+    weight_decay: InitVar[float] = 1e-2
 
-    def __init__(
-        self,
-        params: Iterable[Tensor] | Iterable[Group],
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 1e-2,
-        amsgrad: bool = False,
-        *,
-        maximize: bool = False,
-        foreach: bool | None = None,
-        fused: bool | None = None,
-    ) -> None:
-        del foreach, fused
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
+    _example = ("lr=0.1, weight_decay=0.1", 0.89)
+    _is_decoupled = True

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from nn.module.docstrings import complete
 from nn.module.module import Module
 from nn.optim.chunks import real_chunks
-from nn.optim.options import OUT_OF_RANGE, TEXTS, Bound, require_within
+from nn.optim.options import Bound, require_within
 from nn.optim.state import keep_state, keeping_state
 from scopes import current_dispose_scope, dispose
 from scopes.lowlevel import ending_by, note_created, note_ended, note_made_for
@@ -66,6 +65,8 @@ class Optimizer:
 
     # The bounds of each option.
     _bounds: Mapping[str, Bound] = {}
+    # The names of the tensors in the state of each parameter, if they do not depend on options.
+    _state_names: tuple[str, ...] = ()
     # The name of the step counter in the state of each parameter.
     _counter: str | None = None
     # The compiled rule that computes `_formula`: one of the names in `Step`.
@@ -77,7 +78,6 @@ class Optimizer:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if cls.__module__.partition(".")[0] == "nn":  # their state never has a scope
-            complete(cls, TEXTS, OUT_OF_RANGE)
             return
         for name in ("__init__", "step"):
             if name in vars(cls):
@@ -240,7 +240,7 @@ class Optimizer:
 
     def _tensors(self, group: Group) -> tuple[str, ...]:  # noqa: ARG002  # subclasses ask it
         """Return the names of the tensors in the state of each parameter of `group`."""
-        return ()
+        return self._state_names
 
     def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:
         """Return the arguments of `_formula`, which are those of the compiled rule in the same order.

@@ -11,6 +11,9 @@ from tensor.lowlevel import shown
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# Options that are not stored in groups.
+IGNORED = ("foreach", "fused")
+
 # Docstrings of the options that several optimizers share.
 TEXTS = {
     "params": 'Leaf tensors, or dicts of options with such tensors under ``"params"``.',
@@ -24,10 +27,21 @@ TEXTS = {
     ),
     "maximize": "Maximize the objective instead of minimizing it.",
     **dict.fromkeys(
-        ("foreach", "fused"),
+        IGNORED,
         "Accepted for PyTorch's programs, without effect: a step is one pass over each parameter.",
     ),
 }
+EXAMPLE = """\
+Examples
+--------
+>>> import nn, tensor
+>>> x = nn.Parameter(tensor.tensor([1.0]))
+>>> optimizer = nn.optim.{name}([x], {arguments})
+>>> (x * 5).sum().backward()
+>>> optimizer.step()
+>>> round(x.item(), 4)
+{result}
+"""
 OUT_OF_RANGE = "ValueError\n    If an option is out of its range."
 
 

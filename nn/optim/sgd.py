@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import InitVar
 from typing import TYPE_CHECKING
 
-from nn.optim.optimizer import Group, Optimizer
+from nn.module.options import options
 from nn.optim.options import bounds
+from nn.optim.rule import Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from tensor import Tensor
+    from nn.optim.optimizer import Group
     from tensor.lowlevel import Array
 
 
-class SGD(Optimizer):
+@options
+class SGD(Rule):
     """Stochastic gradient descent, with momentum as in PyTorch (Sutskever et al., 2013).
 
     Parameters
@@ -39,29 +40,14 @@ class SGD(Optimizer):
     0.71
     """
 
+    lr: InitVar[float] = 1e-3
+    momentum: InitVar[float] = 0
+    dampening: InitVar[float] = 0
+    weight_decay: InitVar[float] = 0
+    nesterov: InitVar[bool] = False
+
     _bounds = bounds("lr", "momentum", "weight_decay")
     _rule = "sgd"
-
-    def __init__(
-        self,
-        params: Iterable[Tensor] | Iterable[Group],
-        lr: float = 1e-3,
-        momentum: float = 0,
-        dampening: float = 0,
-        weight_decay: float = 0,
-        nesterov: bool = False,
-        *,
-        maximize: bool = False,
-    ) -> None:
-        defaults = dict(
-            lr=lr,
-            momentum=momentum,
-            dampening=dampening,
-            weight_decay=weight_decay,
-            nesterov=nesterov,
-            maximize=maximize,
-        )
-        super().__init__(params, defaults)
 
     def _check_options(self, group: Group) -> None:
         super()._check_options(group)

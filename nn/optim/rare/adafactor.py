@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import math
+from dataclasses import InitVar
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 import tensor as tn
+from nn.module.options import options
 from nn.optim.chunks import chunk_keys
-from nn.optim.optimizer import Group, Optimizer
 from nn.optim.options import Bound, bounds, require_real
+from nn.optim.rule import Rule
 from tensor.kernels import empty
 from tensor.lowlevel import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from nn.optim.chunks import Key
+    from nn.optim.optimizer import Group
     from tensor import Tensor
     from tensor.lowlevel import Array
 
     Variance = Callable[[Key], Array]
 
 
-class Adafactor(Optimizer):
+@options
+class Adafactor(Rule):
     """Adafactor: Adam with second moments of rows and columns only (Shazeer and Stern, 2018), as in PyTorch.
 
     For a matrix with n rows and m columns the state has n + m numbers. With more dimensions, it has these for
@@ -65,6 +69,12 @@ class Adafactor(Optimizer):
     ((2, 1), (1, 3))
     """
 
+    lr: InitVar[float] = 1e-2
+    beta2_decay: InitVar[float] = -0.8
+    eps: InitVar[tuple[float | None, float]] = (None, 1e-3)
+    d: InitVar[float] = 1.0
+    weight_decay: InitVar[float] = 0.0
+
     _bounds = bounds(
         "weight_decay",
         lr=Bound(0.0, math.inf, True),
@@ -72,22 +82,6 @@ class Adafactor(Optimizer):
         d=Bound(1.0, math.inf, True),
     )
     _counter = "step"
-
-    def __init__(
-        self,
-        params: Iterable[Tensor] | Iterable[Group],
-        lr: float = 1e-2,
-        beta2_decay: float = -0.8,
-        eps: tuple[float | None, float] = (None, 1e-3),
-        d: float = 1.0,
-        weight_decay: float = 0.0,
-        *,
-        maximize: bool = False,
-    ) -> None:
-        defaults = dict(
-            lr=lr, beta2_decay=beta2_decay, eps=eps, d=d, weight_decay=weight_decay, maximize=maximize
-        )
-        super().__init__(params, defaults)
 
     def _check_options(self, group: Group) -> None:
         super()._check_options(group)
@@ -121,10 +115,9 @@ class Adafactor(Optimizer):
         step, (eps1, eps2), lr = steps + 1, group["eps"], group["lr"]
         relative = min(lr, 1 / math.sqrt(step))
         floor = -1.0 if eps1 is None else eps1
-        sign = -1 if group["maximize"] else 1
         share = step ** group["beta2_decay"]
         stays = 1 - lr * group["weight_decay"] if group["weight_decay"] else 1.0
-        return sign, share, floor, eps2, group["d"], stays, relative
+        return -1 if group["maximize"] else 1, share, floor, eps2, group["d"], stays, relative
 
     def _update_plainly(self, numbers: tuple[float, ...], arrays: list[Array]) -> None:
         sign, share, floor, least, d, stays, relative = numbers

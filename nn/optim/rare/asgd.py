@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import InitVar
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nn.optim.optimizer import Group, Optimizer
+from nn.module.options import options
 from nn.optim.options import bounds
+from nn.optim.rule import Rule, directed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
+    from nn.optim.optimizer import Group
     from tensor import Tensor
     from tensor.lowlevel import Array
 
 
-class ASGD(Optimizer):
+@options
+class ASGD(Rule):
     """Averaged stochastic gradient descent (Polyak and Juditsky, 1992).
 
     The average is ``optimizer.state[parameter]["ax"]``. It is the parameter itself in the first `t0` steps.
@@ -45,25 +47,15 @@ class ASGD(Optimizer):
     (-0.5, -0.25)
     """
 
+    lr: InitVar[float] = 1e-2
+    lambd: InitVar[float] = 1e-4
+    alpha: InitVar[float] = 0.75
+    t0: InitVar[float] = 1e6
+    weight_decay: InitVar[float] = 0
+
     _bounds = bounds("lr", "weight_decay")
     _counter = "step"
-
-    def __init__(
-        self,
-        params: Iterable[Tensor] | Iterable[Group],
-        lr: float = 1e-2,
-        lambd: float = 1e-4,
-        alpha: float = 0.75,
-        t0: float = 1e6,
-        weight_decay: float = 0,
-        *,
-        maximize: bool = False,
-    ) -> None:
-        defaults = dict(lr=lr, lambd=lambd, alpha=alpha, t0=t0, weight_decay=weight_decay, maximize=maximize)
-        super().__init__(params, defaults)
-
-    def _tensors(self, group: Group) -> tuple[str, ...]:  # noqa: ARG002
-        return ("eta", "mu", "ax")
+    _state_names = ("eta", "mu", "ax")
 
     def _new_state(self, group: Group, x: Tensor, name: str) -> Tensor:
         if name == "ax":
@@ -73,9 +65,8 @@ class ASGD(Optimizer):
 
     def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:
         lr, step = group["lr"], steps + 1
-        sign = -1 if group["maximize"] else 1
         next_size = lr / (1 + group["lambd"] * lr * step) ** group["alpha"]
-        return sign, group["weight_decay"], group["lambd"], next_size, 1 / max(1, step - group["t0"])
+        return *self._sign_and_decay(group), group["lambd"], next_size, 1 / max(1, step - group["t0"])
 
     def _update_plainly(self, numbers: tuple[float, ...], arrays: list[Array]) -> None:
         sign, decay, shrink, next_size, next_share = numbers
@@ -88,9 +79,7 @@ class ASGD(Optimizer):
     def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
         sign, decay, stays, size, share = numbers
         (average,) = state
-        g = g * sign
-        if decay:
-            g = g + p * decay
+        g = directed(sign, decay, p, g)
         p *= stays
         p -= g * size
         if share == 1:

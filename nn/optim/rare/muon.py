@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import math
+from dataclasses import InitVar
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nn.optim.optimizer import Group, Optimizer
+from nn.module.options import options
 from nn.optim.options import Bound, bounds, require_real
+from nn.optim.rule import Options
 from tensor.lowlevel import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from tensor import Tensor
+    from nn.optim.optimizer import Group
     from tensor.lowlevel import Array
 
 _RATES = (None, "original", "match_rms_adamw")
 
 
-class Muon(Optimizer):
+@options
+class Muon(Options):
     """Muon: steps along the orthogonalized momentum, whose singular values are about 1 (Jordan et al., 2024).
 
     It is for the matrices of hidden layers. Use another optimizer for other parameters (biases, embeddings).
@@ -64,33 +65,18 @@ class Muon(Optimizer):
     [[-0.1, 0.0], [0.0, 0.1]]
     """
 
+    lr: InitVar[float] = 1e-3
+    weight_decay: InitVar[float] = 0.1
+    momentum: InitVar[float] = 0.95
+    nesterov: InitVar[bool] = True
+    ns_coefficients: InitVar[tuple[float, float, float]] = (3.4445, -4.7750, 2.0315)
+    eps: InitVar[float] = 1e-7
+    ns_steps: InitVar[int] = 5
+    adjust_lr_fn: InitVar[str | None] = None
+
     _bounds = bounds(
         "lr", "weight_decay", "momentum", "eps", ns_steps=Bound(0, 100), ns_coefficients=Bound(-math.inf)
     )
-
-    def __init__(
-        self,
-        params: Iterable[Tensor] | Iterable[Group],
-        lr: float = 1e-3,
-        weight_decay: float = 0.1,
-        momentum: float = 0.95,
-        nesterov: bool = True,
-        ns_coefficients: tuple[float, float, float] = (3.4445, -4.7750, 2.0315),
-        eps: float = 1e-7,
-        ns_steps: int = 5,
-        adjust_lr_fn: str | None = None,
-    ) -> None:
-        defaults = dict(
-            lr=lr,
-            weight_decay=weight_decay,
-            momentum=momentum,
-            nesterov=nesterov,
-            ns_coefficients=ns_coefficients,
-            eps=eps,
-            ns_steps=ns_steps,
-            adjust_lr_fn=adjust_lr_fn,
-        )
-        super().__init__(params, defaults)
 
     def _check_options(self, group: Group) -> None:
         super()._check_options(group)
@@ -112,8 +98,7 @@ class Muon(Optimizer):
                     "dimensions to another optimizer, AdamW for one"
                 )
 
-    def _tensors(self, group: Group) -> tuple[str, ...]:  # noqa: ARG002
-        return ("momentum_buffer",)
+    _state_names = ("momentum_buffer",)
 
     def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:  # noqa: ARG002
         lr, keeps = group["lr"], group["momentum"]

@@ -1,23 +1,60 @@
-"""Rprop."""
+"""Lion and Rprop, whose steps depend on signs of gradients only."""
 
 from __future__ import annotations
 
+from dataclasses import InitVar
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nn.optim.optimizer import Group, Optimizer
-from nn.optim.options import bounds
+from nn.module.options import options
+from nn.optim.options import SHARE, bounds
+from nn.optim.rule import Rule
 from tensor.lowlevel import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
+    from nn.optim.optimizer import Group
     from tensor import Tensor
     from tensor.lowlevel import Array
 
 
-class Rprop(Optimizer):
+@options
+class Lion(Rule):
+    """Lion: steps of equal size along the sign of the momentum (Chen et al., 2023).
+
+    Parameters
+    ----------
+    lr
+        The learning rate, usually 3 to 10 times smaller than for ``AdamW``.
+    betas
+        The weight of the momentum in the step, and the decay rate of the momentum.
+    weight_decay
+        Each step subtracts ``lr * weight_decay`` times the parameter.
+    """
+
+    lr: InitVar[float] = 1e-4
+    betas: InitVar[tuple[float, float]] = (0.9, 0.99)
+    weight_decay: InitVar[float] = 0
+
+    _example = ("lr=0.1", 0.9)
+    _bounds = bounds("lr", "weight_decay", betas=SHARE)
+    _state_names = ("exp_avg",)
+
+    def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:  # noqa: ARG002
+        sign, (beta1, beta2), lr = -1 if group["maximize"] else 1, group["betas"], group["lr"]
+        return 1 - lr * group["weight_decay"], sign, beta1, 1 - beta1, beta2, 1 - beta2, lr
+
+    def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
+        shrink, sign, keeps, adds, stays, enters, rate = numbers
+        (m,) = state
+        p *= shrink
+        g = g * sign
+        p -= np.sign(m * keeps + g * adds) * rate
+        m[...] = m * stays + g * enters
+
+
+@options
+class Rprop(Rule):
     """Rprop: steps along the gradient's sign, with a step size for each element (Riedmiller and Braun, 1993).
 
     A step size grows while the sign of its gradient stays the same. It shrinks when the sign changes; then
@@ -45,20 +82,13 @@ class Rprop(Optimizer):
     0.78
     """
 
+    lr: InitVar[float] = 1e-2
+    etas: InitVar[tuple[float, float]] = (0.5, 1.2)
+    step_sizes: InitVar[tuple[float, float]] = (1e-6, 50)
+
     _bounds = bounds("lr")
     _counter = "step"
-
-    def __init__(
-        self,
-        params: Iterable[Tensor] | Iterable[Group],
-        lr: float = 1e-2,
-        etas: tuple[float, float] = (0.5, 1.2),
-        step_sizes: tuple[float, float] = (1e-6, 50),
-        *,
-        maximize: bool = False,
-    ) -> None:
-        defaults = dict(lr=lr, etas=etas, step_sizes=step_sizes, maximize=maximize)
-        super().__init__(params, defaults)
+    _state_names = ("prev", "step_size")
 
     def _check_options(self, group: Group) -> None:
         super()._check_options(group)
@@ -72,14 +102,10 @@ class Rprop(Optimizer):
                 f"{shown(group['etas'])}"
             )
 
-    def _tensors(self, group: Group) -> tuple[str, ...]:  # noqa: ARG002
-        return ("prev", "step_size")
-
     def _new_state(self, group: Group, x: Tensor, name: str) -> Tensor:
         if name == "prev":
             return super()._new_state(group, x, name)
-        first = group["lr"]
-        return self._filled_like(x, complex(first, first) if x.dtype.kind == "c" else first)
+        return self._filled_with(group["lr"], x)
 
     def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:  # noqa: ARG002
         return -1 if group["maximize"] else 1, *group["etas"], *group["step_sizes"]

@@ -1,0 +1,135 @@
+"""Adamax, NAdam and RAdam."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import InitVar
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nn.module.options import options
+from nn.optim.adam import AdamOptions, Averaging
+from nn.optim.options import SHARE, bounds
+from nn.optim.rule import directed
+
+if TYPE_CHECKING:
+    from nn.optim.optimizer import Group
+    from tensor import Tensor
+    from tensor.lowlevel import Array
+
+
+@options
+class Adamax(AdamOptions):
+    """Adamax: Adam with the infinity norm of gradients instead of the second moment (Kingma and Ba, 2015).
+
+    Parameters
+    ----------
+    betas
+        The decay rates of the average of the gradient, and of its infinity norm.
+    eps
+        Added to the absolute value of each gradient.
+    """
+
+    lr: InitVar[float] = 2e-3
+
+    _example = ("lr=0.1", 0.9)
+    _state_names = ("exp_avg", "exp_inf")
+
+    def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:
+        beta1, beta2 = group["betas"]
+        size = group["lr"] / (1 - beta1 ** (steps + 1))
+        return *self._sign_and_decay(group), 1 - beta1, beta2, group["eps"], size
+
+    def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
+        sign, decay, first, stays, eps, size = numbers
+        m, largest = state
+        g = directed(sign, decay, p, g)
+        m += (g - m) * first
+        np.maximum(largest * stays, np.abs(g) + eps, out=largest)
+        p -= m / largest * size
+
+
+@options
+class NAdam(Averaging):
+    """NAdam: Adam with Nesterov momentum (Dozat, 2016).
+
+    Parameters
+    ----------
+    momentum_decay
+        The rate at which the momentum grows from half of its value to its full value.
+    """
+
+    lr: InitVar[float] = 2e-3
+    momentum_decay: InitVar[float] = 4e-3
+    decoupled_weight_decay: InitVar[bool] = False
+
+    _example = ("lr=0.1", 0.8944)
+    _bounds = bounds("lr", "eps", "weight_decay", "momentum_decay", betas=SHARE)
+
+    def _tensors(self, group: Group) -> tuple[str, ...]:
+        return (*super()._tensors(group), "mu_product")
+
+    def _new_state(self, group: Group, x: Tensor, name: str) -> Tensor:
+        if name == "mu_product":
+            return self._unowned(np.ones((), np.float32))  # one number for the whole parameter
+        return super()._new_state(group, x, name)
+
+    def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:
+        beta1, beta2 = group["betas"]
+        share, next_share = (
+            beta1 * (1 - 0.5 * 0.96 ** (step * group["momentum_decay"])) for step in (steps + 1, steps + 2)
+        )
+        root = math.sqrt(1 - beta2 ** (steps + 1))
+        averages = self._average_numbers(group)
+        return *averages, group["eps"] * root, group["lr"] * root, share, next_share
+
+    def _update_plainly(self, numbers: tuple[float, ...], arrays: list[Array]) -> None:
+        *others, size, share, next_share = numbers
+        *rows, shares = arrays
+        shares *= share
+        product = float(shares)
+        by_gradient = size * (1 - share) / (1 - product)
+        by_average = size * next_share / (1 - product * next_share)
+        super()._update_plainly((*others, by_gradient, by_average), rows)
+
+    def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
+        *averages, eps, by_gradient, by_average = numbers
+        m, v = state
+        g = self._average(averages, p, g, m, v)
+        p -= (g * by_gradient + m * by_average) / (np.sqrt(v) + eps)
+
+
+@options
+class RAdam(Averaging):
+    """RAdam: Adam with smaller first steps, while the second moment is uncertain (Liu et al., 2020)."""
+
+    decoupled_weight_decay: InitVar[bool] = False
+
+    _example = ("lr=0.1", 0.5)
+
+    def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:
+        beta1, beta2 = group["betas"]
+        size = group["lr"] / (1 - beta1 ** (steps + 1))
+        rectified = _rectification(beta2, steps + 1)
+        return *self._average_numbers(group), group["eps"], size, rectified
+
+    def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
+        *averages, eps, size, rectified = numbers
+        m, v = state
+        self._average(averages, p, g, m, v)
+        if rectified:
+            p -= m / (np.sqrt(v) + eps) * (size * rectified)
+        else:
+            p -= m * size
+
+
+def _rectification(beta2: float, step: int) -> float:
+    """Return the factor of the ratio of the averages, or 0 if the second has too few gradients."""
+    unbiased = 1 - beta2**step
+    most = 2 / (1 - beta2) - 1
+    length = most - 2 * step * beta2**step / unbiased  # of the moving average, in steps
+    if length <= 5:
+        return 0.0
+    variance = (length - 4) * (length - 2) * most / ((most - 4) * (most - 2) * length)
+    return math.sqrt(variance * unbiased)
