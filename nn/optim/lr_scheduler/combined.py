@@ -6,7 +6,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
 from nn.optim.lr_scheduler.plateau import ReduceLROnPlateau
-from nn.optim.lr_scheduler.scheduler import LRScheduler
+from nn.optim.lr_scheduler.scheduler import LRScheduler, documented
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,19 +48,16 @@ def _require_parts(name: str, parts: Sequence[LRScheduler], optimizer: Optimizer
     return parts[0].optimizer
 
 
+@documented
 class SequentialLR(_Combined):
     """Runs several schedulers in sequence.
 
     Parameters
     ----------
-    optimizer
-        The optimizer whose learning rates are set.
     schedulers
         At least one scheduler, all of `optimizer`.
     milestones
         The epochs at which the second and later schedulers start, each with its own epoch 0.
-    last_epoch
-        The number of the last completed epoch; -1 to start.
 
     Raises
     ------

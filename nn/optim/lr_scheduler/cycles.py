@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from nn.optim.lr_scheduler.scheduler import (
     LRScheduler,
+    documented,
     one_for_each_group,
     require_epochs,
     require_optimizer,
@@ -52,13 +53,12 @@ class _Cycles(LRScheduler):
             group["momentum"] = momentum
 
 
+@documented
 class CyclicLR(_Cycles):
     """Cycles learning rates from `base_lr` to `max_lr` and back (Smith, 2017).
 
     Parameters
     ----------
-    optimizer
-        The optimizer whose learning rates are set.
     base_lr, max_lr
         The lowest and the highest learning rate: numbers, or lists with one for each group.
     step_size_up
@@ -183,13 +183,12 @@ class CyclicLR(_Cycles):
         super().load_state_dict(state)
 
 
+@documented
 class OneCycleLR(_Cycles):
     """Increases learning rates to `max_lr` and decreases them to almost 0, in one cycle (Smith, 2018).
 
     Parameters
     ----------
-    optimizer
-        The optimizer whose learning rates are set.
     max_lr
         The highest learning rate: a number, or a list with one for each group.
     total_steps

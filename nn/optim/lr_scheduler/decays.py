@@ -6,7 +6,8 @@ from bisect import bisect_right
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from nn.optim.lr_scheduler.scheduler import LRScheduler, require_epochs
+from nn.module.options import options
+from nn.optim.lr_scheduler.scheduler import LRScheduler, Schedule, documented, require_epochs
 from tensor.lowlevel import shown
 
 if TYPE_CHECKING:
@@ -15,32 +16,20 @@ if TYPE_CHECKING:
     from nn.optim.optimizer import Optimizer
 
 
-class StepLR(LRScheduler):
-    """Multiplies learning rates by `gamma` after every `step_size` epochs.
+@options
+class StepLR(Schedule):
+    """Multiplies learning rates by `gamma` after every `step_size` epochs."""
 
-    Examples
-    --------
-    >>> import nn
-    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
-    >>> schedule = nn.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
-    >>> rates = []
-    >>> for _ in range(4):
-    ...     rates += schedule.get_last_lr()
-    ...     schedule.step()
-    >>> rates
-    [1.0, 1.0, 0.5, 0.5]
-    """
+    step_size: int
+    gamma: float = 0.1
+    last_epoch: int = -1
 
-    def __init__(
-        self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
-    ) -> None:
-        require_epochs("StepLR", "step_size", step_size)
-        self.step_size = step_size
-        self.gamma = gamma
-        super().__init__(optimizer, last_epoch)
+    _example = ("step_size=2, gamma=0.5", [1.0, 1.0, 0.5, 0.5])
+
+    def _check(self) -> None:
+        require_epochs("StepLR", "step_size", self.step_size)
 
     def get_lr(self) -> list[float]:
-        """Return the learning rates of the groups in epoch ``last_epoch``."""
         falls = self.last_epoch > 0 and self.last_epoch % self.step_size == 0
         return self._scaled(self.gamma) if falls else self._current()
 
@@ -49,21 +38,11 @@ class StepLR(LRScheduler):
         return [first * factor for first in self.base_lrs]
 
 
+@documented
 class MultiStepLR(LRScheduler):
-    """Multiplies learning rates by `gamma` at each of the epochs `milestones`, twice for a repeated one.
+    """Multiplies learning rates by `gamma` at each of the epochs `milestones`, twice for a repeated one."""
 
-    Examples
-    --------
-    >>> import nn
-    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
-    >>> schedule = nn.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[1, 3], gamma=0.5)
-    >>> rates = []
-    >>> for _ in range(4):
-    ...     rates += schedule.get_last_lr()
-    ...     schedule.step()
-    >>> rates
-    [1.0, 0.5, 0.5, 0.25]
-    """
+    _example = ("milestones=[1, 3], gamma=0.5", [1.0, 0.5, 0.5, 0.25])
 
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
@@ -73,7 +52,6 @@ class MultiStepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """Return the learning rates of the groups in epoch ``last_epoch``."""
         if self.last_epoch not in self.milestones:
             return self._current()
         return self._scaled(self.gamma ** self.milestones[self.last_epoch])
@@ -83,57 +61,36 @@ class MultiStepLR(LRScheduler):
         return [first * self.gamma**passed for first in self.base_lrs]
 
 
-class ExponentialLR(LRScheduler):
-    """Multiplies learning rates by `gamma` after every epoch.
+@options
+class ExponentialLR(Schedule):
+    """Multiplies learning rates by `gamma` after every epoch."""
 
-    Examples
-    --------
-    >>> import nn
-    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
-    >>> schedule = nn.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
-    >>> schedule.step()
-    >>> schedule.get_last_lr()
-    [0.5]
-    """
+    gamma: float
+    last_epoch: int = -1
 
-    def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
-        self.gamma = gamma
-        super().__init__(optimizer, last_epoch)
+    _example = ("gamma=0.5", [1.0, 0.5, 0.25, 0.125])
 
     def get_lr(self) -> list[float]:
-        """Return the learning rates of the groups in epoch ``last_epoch``."""
         return self._current() if self._is_initial else self._scaled(self.gamma)
 
     def _get_closed_form_lr(self) -> list[float]:
         return [first * self.gamma**self.last_epoch for first in self.base_lrs]
 
 
-class ConstantLR(LRScheduler):
-    """Multiplies learning rates by `factor` for the first `total_iters` epochs.
+@options
+class ConstantLR(Schedule):
+    """Multiplies learning rates by `factor` for the first `total_iters` epochs."""
 
-    Examples
-    --------
-    >>> import nn
-    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
-    >>> schedule = nn.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=2)
-    >>> rates = []
-    >>> for _ in range(4):
-    ...     rates += schedule.get_last_lr()
-    ...     schedule.step()
-    >>> rates
-    [0.5, 0.5, 1.0, 1.0]
-    """
+    factor: float = 1.0 / 3
+    total_iters: int = 5
+    last_epoch: int = -1
 
-    def __init__(
-        self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
-    ) -> None:
-        _require_share("ConstantLR", "factor", factor, is_divisor=True)
-        self.factor = factor
-        self.total_iters = total_iters
-        super().__init__(optimizer, last_epoch)
+    _example = ("factor=0.5, total_iters=2", [0.5, 0.5, 1.0, 1.0])
+
+    def _check(self) -> None:
+        _require_share("ConstantLR", "factor", self.factor, is_divisor=True)
 
     def get_lr(self) -> list[float]:
-        """Return the learning rates of the groups in epoch ``last_epoch``."""
         if self.last_epoch == 0:
             return self._scaled(self.factor)
         if self.last_epoch == self.total_iters:
@@ -145,39 +102,22 @@ class ConstantLR(LRScheduler):
         return [first * factor for first in self.base_lrs]
 
 
-class LinearLR(LRScheduler):
-    """Multiplies learning rates by a factor that changes linearly for `total_iters` epochs.
+@options
+class LinearLR(Schedule):
+    """Multiplies learning rates by a factor that changes linearly for `total_iters` epochs."""
 
-    Examples
-    --------
-    >>> import nn
-    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
-    >>> schedule = nn.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.5, total_iters=2)
-    >>> rates = []
-    >>> for _ in range(4):
-    ...     rates += schedule.get_last_lr()
-    ...     schedule.step()
-    >>> rates
-    [0.5, 0.75, 1.0, 1.0]
-    """
+    start_factor: float = 1.0 / 3
+    end_factor: float = 1.0
+    total_iters: int = 5
+    last_epoch: int = -1
 
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        start_factor: float = 1.0 / 3,
-        end_factor: float = 1.0,
-        total_iters: int = 5,
-        last_epoch: int = -1,
-    ) -> None:
-        _require_share("LinearLR", "start_factor", start_factor, is_divisor=True)
-        _require_share("LinearLR", "end_factor", end_factor)
-        self.start_factor = start_factor
-        self.end_factor = end_factor
-        self.total_iters = total_iters
-        super().__init__(optimizer, last_epoch)
+    _example = ("start_factor=0.5, total_iters=2", [0.5, 0.75, 1.0, 1.0])
+
+    def _check(self) -> None:
+        _require_share("LinearLR", "start_factor", self.start_factor, is_divisor=True)
+        _require_share("LinearLR", "end_factor", self.end_factor)
 
     def get_lr(self) -> list[float]:
-        """Return the learning rates of the groups in epoch ``last_epoch``."""
         if self.last_epoch == 0:
             return self._scaled(self.start_factor)
         if self._is_initial or self.last_epoch > self.total_iters:
@@ -191,29 +131,20 @@ class LinearLR(LRScheduler):
         return [first * factor for first in self.base_lrs]
 
 
-class PolynomialLR(LRScheduler):
-    """Decreases learning rates to 0 in `total_iters` epochs, by a polynomial of degree `power`.
+@options
+class PolynomialLR(Schedule):
+    """Decreases learning rates to 0 in `total_iters` epochs, by a polynomial of degree `power`."""
 
-    Examples
-    --------
-    >>> import nn
-    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
-    >>> schedule = nn.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=4, power=2.0)
-    >>> schedule.step()
-    >>> schedule.get_last_lr()
-    [0.5625]
-    """
+    total_iters: int = 5
+    power: float = 1.0
+    last_epoch: int = -1
 
-    def __init__(
-        self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1
-    ) -> None:
-        require_epochs("PolynomialLR", "total_iters", total_iters)
-        self.total_iters = total_iters
-        self.power = power
-        super().__init__(optimizer, last_epoch)
+    _example = ("total_iters=2, power=2.0", [1.0, 0.25, 0.0, 0.0])
+
+    def _check(self) -> None:
+        require_epochs("PolynomialLR", "total_iters", self.total_iters)
 
     def get_lr(self) -> list[float]:
-        """Return the learning rates of the groups in epoch ``last_epoch``."""
         if self._is_initial or self.last_epoch > self.total_iters:
             return self._current()
         left, left_before = (

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from nn.optim.lr_scheduler.scheduler import (
     LRScheduler,
+    documented,
     one_for_each_group,
     require_optimizer,
     state_of_function,
@@ -49,41 +50,24 @@ class _ByFunction(LRScheduler):
         super().load_state_dict(state)
 
 
+@documented
 class LambdaLR(_ByFunction):
-    """Multiplies the initial learning rates by ``lr_lambda(epoch)``.
+    """Multiplies the initial learning rates by ``lr_lambda(epoch)``."""
 
-    Examples
-    --------
-    >>> import nn
-    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
-    >>> schedule = nn.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (1 + epoch))
-    >>> schedule.step()
-    >>> schedule.get_last_lr()
-    [0.5]
-    """
+    _example = ("lambda epoch: 1 / (1 + epoch)", [1.0, 0.5, 0.333, 0.25])
 
     def get_lr(self) -> list[float]:
-        """Return the learning rates of the groups in epoch ``last_epoch``."""
         pairs = zip(self.lr_lambdas, self.base_lrs, strict=True)
         return [first * function(self.last_epoch) for function, first in pairs]
 
 
+@documented
 class MultiplicativeLR(_ByFunction):
-    """Multiplies the learning rates of the previous epoch by ``lr_lambda(epoch)``.
+    """Multiplies the learning rates of the previous epoch by ``lr_lambda(epoch)``."""
 
-    Examples
-    --------
-    >>> import nn
-    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
-    >>> schedule = nn.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda epoch: 1 / (1 + epoch))
-    >>> for _ in range(3):
-    ...     schedule.step()
-    >>> round(schedule.get_last_lr()[0], 4)
-    0.0417
-    """
+    _example = ("lambda epoch: 1 / (1 + epoch)", [1.0, 0.5, 0.167, 0.042])
 
     def get_lr(self) -> list[float]:
-        """Return the learning rates of the groups in epoch ``last_epoch``."""
         if self._is_initial:
             return self._current()
         pairs = zip(self.lr_lambdas, self._current(), strict=True)

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nn.optim.lr_scheduler.scheduler import LRScheduler, one_for_each_group, require_optimizer
+from nn.optim.lr_scheduler.scheduler import LRScheduler, documented, one_for_each_group, require_optimizer
 from tensor.lowlevel import shown
 
 if TYPE_CHECKING:
     from nn.optim.optimizer import Optimizer
 
 
+@documented
 class ReduceLROnPlateau(LRScheduler):
     """Multiplies learning rates by `factor` when a metric has not improved for more than `patience` epochs.
 
     Parameters
     ----------
-    optimizer
-        The optimizer whose learning rates are set.
     mode
         ``"min"`` if a lower metric is better, such as a loss, else ``"max"``.
     factor

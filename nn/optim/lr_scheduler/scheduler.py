@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from nn.module.docstrings import complete
+from nn.module.options import options
 from nn.optim.optimizer import Optimizer
 from tensor.lowlevel import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+
+# Docstrings of the parameters that schedulers share, and their common example.
+_TEXTS = {
+    "optimizer": "The optimizer whose learning rates are set.",
+    "last_epoch": "The number of the last completed epoch; -1 to start.",
+}
+_EXAMPLE = """\
+Examples
+--------
+>>> import nn
+>>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+>>> schedule = nn.optim.lr_scheduler.{name}(optimizer, {arguments})
+>>> rates = []
+>>> for _ in range(4):
+...     rates += schedule.get_last_lr()
+...     schedule.step()
+>>> [round(rate, 3) for rate in rates]
+{rates}
+"""
 
 
 class LRScheduler:
@@ -53,10 +75,19 @@ class LRScheduler:
     [0.5]
     """
 
+    # The arguments of the common example in the docstring, and its learning rates.
+    _example: ClassVar[tuple[str, list[float]] | None] = None
     # Whether __init__ runs, which sets the learning rates of epoch 0.
     _is_initial = False
     _step_count = 0
     _last_lr: list[float]
+
+    @classmethod
+    def _complete_docstring(cls) -> None:
+        complete(cls, _TEXTS)
+        if cls._example and cls.__doc__:
+            arguments, rates = cls._example
+            cls.__doc__ += "\n" + _EXAMPLE.format(name=cls.__name__, arguments=arguments, rates=rates)
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         require_optimizer(type(self).__name__, optimizer)
@@ -128,6 +159,31 @@ class LRScheduler:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load a state from ``state_dict()``. The learning rates are in the optimizer's state."""
         vars(self).update(state_dict)
+
+
+Scheduler = TypeVar("Scheduler", bound=type[LRScheduler])
+
+
+def documented(cls: Scheduler) -> Scheduler:
+    """Add the shared parameters and the common example to the docstring of a scheduler."""
+    cls._complete_docstring()
+    return cls
+
+
+@options
+class Schedule(LRScheduler):
+    """Base class of schedulers whose constructors only check and store their options."""
+
+    optimizer: Optimizer
+
+    def _set_options(self, given: dict[str, Any]) -> None:
+        optimizer, last_epoch = given.pop("optimizer"), given.pop("last_epoch", -1)
+        vars(self).update(given)
+        self._check()
+        super().__init__(optimizer, last_epoch)
+
+    def _check(self) -> None:
+        """Raise ``ValueError`` if an option is out of its range."""
 
 
 def require_optimizer(name: str, optimizer: object) -> None:
