@@ -20,16 +20,34 @@ if TYPE_CHECKING:
     from nn import optim as optim
     from nn import utils as utils
     from nn.layers.activations import (
+        CELU,
         ELU,
         GELU,
+        GLU,
+        SELU,
+        Hardshrink,
+        Hardsigmoid,
+        Hardswish,
+        Hardtanh,
         LeakyReLU,
+        LogSigmoid,
         LogSoftmax,
+        Mish,
+        PReLU,
         ReLU,
+        ReLU6,
+        RReLU,
         Sigmoid,
         SiLU,
         Softmax,
+        Softmax2d,
+        Softmin,
         Softplus,
+        Softshrink,
+        Softsign,
         Tanh,
+        Tanhshrink,
+        Threshold,
     )
     from nn.layers.attention import MultiheadAttention, NonDynamicallyQuantizableLinear
     from nn.layers.channel_norms import (
@@ -97,17 +115,6 @@ if TYPE_CHECKING:
         ZeroPad3d,
     )
     from nn.layers.parameter_containers import ParameterDict, ParameterList
-    from nn.layers.piecewise_activations import (
-        Hardshrink,
-        Hardsigmoid,
-        Hardswish,
-        Hardtanh,
-        PReLU,
-        ReLU6,
-        RReLU,
-        Softshrink,
-        Threshold,
-    )
     from nn.layers.pooling import (
         AdaptiveAvgPool1d,
         AdaptiveAvgPool2d,
@@ -168,17 +175,6 @@ if TYPE_CHECKING:
         Upsample,
         UpsamplingBilinear2d,
         UpsamplingNearest2d,
-    )
-    from nn.layers.smooth_activations import (
-        CELU,
-        GLU,
-        SELU,
-        LogSigmoid,
-        Mish,
-        Softmax2d,
-        Softmin,
-        Softsign,
-        Tanhshrink,
     )
     from nn.layers.transformer import (
         Transformer,
@@ -366,7 +362,11 @@ __all__ = [
 _ON_DEMAND = {
     name: module
     for module, names in {
-        "nn.layers.activations": "ELU GELU LeakyReLU LogSoftmax ReLU Sigmoid SiLU Softmax Softplus Tanh",
+        "nn.layers.activations": (
+            "CELU ELU GELU GLU Hardshrink Hardsigmoid Hardswish Hardtanh LeakyReLU LogSigmoid "
+            "LogSoftmax Mish PReLU RReLU ReLU ReLU6 SELU SiLU Sigmoid Softmax Softmax2d Softmin "
+            "Softplus Softshrink Softsign Tanh Tanhshrink Threshold"
+        ),
         "nn.layers.rare.adaptive_softmax": "AdaptiveLogSoftmaxWithLoss",
         "nn.layers.attention": "MultiheadAttention NonDynamicallyQuantizableLinear",
         "nn.layers.channel_norms": (
@@ -405,9 +405,6 @@ _ON_DEMAND = {
             "ReplicationPad3d ZeroPad1d ZeroPad2d ZeroPad3d"
         ),
         "nn.layers.parameter_containers": "ParameterDict ParameterList",
-        "nn.layers.piecewise_activations": (
-            "Hardshrink Hardsigmoid Hardswish Hardtanh PReLU ReLU6 RReLU Softshrink Threshold"
-        ),
         "nn.layers.pooling": (
             "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d "
             "AdaptiveMaxPool2d AdaptiveMaxPool3d AvgPool1d AvgPool2d AvgPool3d LPPool1d LPPool2d "
@@ -417,9 +414,6 @@ _ON_DEMAND = {
         "nn.layers.resizing": (
             "ChannelShuffle Fold PixelShuffle PixelUnshuffle Unfold Upsample UpsamplingBilinear2d "
             "UpsamplingNearest2d"
-        ),
-        "nn.layers.smooth_activations": (
-            "CELU GLU SELU LogSigmoid Mish Softmax2d Softmin Softsign Tanhshrink"
         ),
         "nn.layers.transformer": (
             "Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder "

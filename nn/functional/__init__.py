@@ -18,11 +18,6 @@ if TYPE_CHECKING:
         softplus,
         tanh,
     )
-    from nn.functional.adaptive_max_pooling import (
-        adaptive_max_pool1d,
-        adaptive_max_pool2d,
-        adaptive_max_pool3d,
-    )
     from nn.functional.attention import scaled_dot_product_attention
     from nn.functional.average_pooling import (
         adaptive_avg_pool1d,
@@ -86,7 +81,14 @@ if TYPE_CHECKING:
         mse_loss,
         smooth_l1_loss,
     )
-    from nn.functional.max_pooling import max_pool1d, max_pool2d, max_pool3d
+    from nn.functional.max_pooling import (
+        adaptive_max_pool1d,
+        adaptive_max_pool2d,
+        adaptive_max_pool3d,
+        max_pool1d,
+        max_pool2d,
+        max_pool3d,
+    )
     from nn.functional.multihead import multi_head_attention_forward
     from nn.functional.normalizations import batch_norm, layer_norm, local_response_norm, rms_norm
     from nn.functional.padding import (
@@ -293,7 +295,6 @@ _ON_DEMAND = {
         "nn.functional.activations": (
             "elu gelu leaky_relu log_softmax relu sigmoid silu softmax softplus tanh"
         ),
-        "nn.functional.adaptive_max_pooling": "adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d",
         "nn.functional.attention": "scaled_dot_product_attention",
         "nn.functional.average_pooling": (
             "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d avg_pool1d avg_pool2d "
@@ -323,7 +324,9 @@ _ON_DEMAND = {
             "multilabel_margin_loss multilabel_soft_margin_loss soft_margin_loss triplet_margin_loss "
             "triplet_margin_with_distance_loss"
         ),
-        "nn.functional.max_pooling": "max_pool1d max_pool2d max_pool3d",
+        "nn.functional.max_pooling": (
+            "adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d max_pool1d max_pool2d max_pool3d"
+        ),
         "nn.functional.rare.max_unpooling": "max_unpool1d max_unpool2d max_unpool3d",
         "nn.functional.multihead": "multi_head_attention_forward",
         "nn.functional.normalizations": "batch_norm layer_norm local_response_norm rms_norm",

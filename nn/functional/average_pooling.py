@@ -21,7 +21,9 @@ from nn.functional.windows import (
     output_sizes,
     pool_of,
     pooled_array,
+    window_sections,
 )
+from nn.module.docstrings import complete, example, texts_of
 from tensor.lowlevel import InvalidArgumentError, shown
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ def adaptive_map(size: int, outs: int) -> AxisMatrix:
 
 
 @Family
+@window_sections
 def _avg_pool(
     input: Tensor,
     kernel_size: Sizes,
@@ -76,16 +79,8 @@ def _avg_pool(
 
     Parameters
     ----------
-    input
-        Shape ``(batch, channels, {space})``, or without the batch.
-    kernel_size
-        The size of a window: one integer, or one for each spatial dimension, as for the following options.
-    stride
-        The distance between windows; ``kernel_size`` for None.
     padding
         The number of zeros to add on both sides, at most half of ``kernel_size``.
-    ceil_mode
-        Round the number of windows up, so that the last window may reach beyond the padding.
     count_include_pad
         Include the zeros of the padding in the mean.
     divisor_override
@@ -94,11 +89,6 @@ def _avg_pool(
     Returns
     -------
     Shape ``(batch, channels, {space})``.
-
-    Raises
-    ------
-    ValueError
-        If shapes or options do not fit.
 
     Examples
     --------
@@ -127,6 +117,7 @@ avg_pool2d = _AVERAGE[2]
 avg_pool3d = _AVERAGE[3]
 
 
+@example("nn.functional.avg_pool1d(tensor.tensor([[1.0, 3.0, 5.0, 7.0]]), 2).tolist()", [[2.0, 6.0]])
 def avg_pool1d(
     input: Tensor,
     kernel_size: Sizes,
@@ -143,43 +134,21 @@ def avg_pool1d(
         Shape ``(batch, channels, length)``, or without the batch.
     kernel_size
         The size of a window: one integer, or a list of one.
-    stride
-        The distance between windows; ``kernel_size`` for None.
-    padding
-        The number of zeros to add on both sides, at most half of ``kernel_size``.
-    ceil_mode
-        Round the number of windows up, so that the last window may reach beyond the padding.
-    count_include_pad
-        Include the zeros of the padding in the mean.
 
     Returns
     -------
     Shape ``(batch, channels, length)``.
-
-    Raises
-    ------
-    ValueError
-        If shapes or options do not fit.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.functional.avg_pool1d(tensor.tensor([[1.0, 3.0, 5.0, 7.0]]), 2).tolist()
-    [[2.0, 6.0]]
     """
     return _AVERAGE[1](input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
+complete(avg_pool1d, texts_of(_AVERAGE[1]), "ValueError\n    If shapes or options do not fit.")
+
+
 @Family
+@window_sections
 def _adaptive_avg_pool(input: Tensor, output_size: OutputSizes, *, _dims: int = 1) -> Tensor:
     """Return the mean of each of `output_size` windows, over {dimensions}.
-
-    Parameters
-    ----------
-    input
-        Shape ``(batch, channels, {space})``, or without the batch.
-    output_size
-        One integer, or one for each spatial dimension. None keeps the size of the input.
 
     Examples
     --------

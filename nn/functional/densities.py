@@ -18,6 +18,7 @@ from nn.functional.checks import (
     reduce_losses,
 )
 from nn.functional.distances import at_least
+from nn.module.docstrings import example
 from tensor.lowlevel import TensorCore, composite, shown, widening
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
 
 @composite
 @loss_sections
+@example("nn.functional.poisson_nll_loss(tensor.tensor([0.0]), tensor.tensor([3.0])).item()", 1.0)
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -89,12 +91,6 @@ def poisson_nll_loss(
         above 1.
     eps
         Added to expected counts before their logarithm is taken.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.functional.poisson_nll_loss(tensor.tensor([0.0]), tensor.tensor([3.0])).item()
-    1.0
     """
     name = "poisson_nll_loss"
     check_reduction(name, reduction)

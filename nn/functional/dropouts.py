@@ -11,6 +11,7 @@ import tensor as tn
 from nn.functional.checks import check_probability, floating_array_of, is_wanted
 from nn.functional.derivatives import RULES
 from nn.functional.dimensions import Family
+from nn.module.docstrings import example
 from tensor.kernels import run_kernel, write_wide
 from tensor.lowlevel import InvalidArgumentError, apply, numbers_of, overwrite, remember
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tensor.lowlevel import Array
 
 
+@example("sorted(set(nn.functional.dropout(tensor.ones((50,)), 0.5).tolist()))", [0.0, 2.0])
 def dropout(
     input: Tensor,
     p: float = 0.5,
@@ -41,12 +43,6 @@ def dropout(
         Write over `input`.
     generator
         The generator of the mask; the default one for None.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> sorted(set(nn.functional.dropout(tensor.ones((50,)), 0.5).tolist()))
-    [0.0, 2.0]
     """
     check_probability("dropout", p)
     x = floating_array_of("dropout", "input", input)
@@ -211,6 +207,7 @@ def _alpha_dropped(
     return input.mul_(kept * scale).add_(shift) if inplace else input * (kept * scale) + shift
 
 
+@example("len(set(nn.functional.alpha_dropout(tensor.zeros((50,)), 0.5, True).tolist()))", 2)
 def alpha_dropout(
     input: Tensor,
     p: float = 0.5,
@@ -224,12 +221,6 @@ def alpha_dropout(
     Replaced elements get the lower bound of SELU. Then all elements are scaled and shifted. `input` is
     floating, of any shape. The other arguments are those of ``dropout``, but `training` is false by default,
     as in PyTorch.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> len(set(nn.functional.alpha_dropout(tensor.zeros((50,)), 0.5, True).tolist()))
-    2
     """
     check_probability("alpha_dropout", p)
     shape = floating_array_of("alpha_dropout", "input", input).shape

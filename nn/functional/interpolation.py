@@ -11,6 +11,7 @@ import numpy as np
 from nn.functional.average_pooling import adaptive_map
 from nn.functional.axis_matrices import AxisMatrix, multiply_along
 from nn.functional.checks import floating_array_of
+from nn.module.docstrings import example
 from tensor.lowlevel import InvalidArgumentError, shown
 
 if TYPE_CHECKING:
@@ -239,6 +240,7 @@ def interpolate(
     return multiply_along(input, maps)
 
 
+@example("nn.functional.upsample(tensor.ones((1, 2, 3)), 5).shape", (1, 2, 5))
 def upsample(
     input: Tensor,
     size: int | Sequence[int] | None = None,
@@ -246,12 +248,5 @@ def upsample(
     mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """Return ``interpolate(...)`` with the same arguments. PyTorch's older name.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.functional.upsample(tensor.ones((1, 2, 3)), 5).shape
-    (1, 2, 5)
-    """
+    """Return ``interpolate(...)`` with the same arguments. PyTorch's older name."""
     return interpolate(input, size, scale_factor, mode, align_corners)

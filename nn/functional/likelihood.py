@@ -14,6 +14,7 @@ import tensor as tn
 from nn.functional.checks import array_of, check_reduction, floating_array_of
 from nn.functional.derivatives import RULES
 from nn.functional.linear_maps import linear
+from nn.module.docstrings import example
 from tensor.kernels import mean_cross_entropy, run_kernel
 from tensor.lowlevel import (
     InvalidArgumentError,
@@ -282,6 +283,7 @@ def _with_probabilities(
     return losses.sum() if reduction == "sum" else losses.mean()
 
 
+@example("nn.functional.nll_loss(tensor.tensor([[-1.0, -2.0]]), tensor.tensor([1])).item()", 2.0)
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -310,12 +312,6 @@ def nll_loss(
         If a target is not a class index.
     ValueError
         If shapes do not fit.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.functional.nll_loss(tensor.tensor([[-1.0, -2.0]]), tensor.tensor([1])).item()
-    2.0
     """
     name = "nll_loss"
     check_reduction(name, reduction)

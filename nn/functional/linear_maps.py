@@ -8,6 +8,7 @@ import numpy as np
 
 from nn.functional.checks import array_of
 from nn.functional.derivatives import RULES
+from nn.module.docstrings import example
 from tensor.kernels import run_kernel, widen
 from tensor.lowlevel import (
     InvalidArgumentError,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _LINEAR = RULES["linear"]
 
 
+@example("nn.functional.linear(tensor.ones((4, 3)), tensor.ones((2, 3))).shape", (4, 2))
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return ``input @ weight.T + bias``.
 
@@ -45,12 +47,6 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     ------
     ValueError
         If the shapes do not fit.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.functional.linear(tensor.ones((4, 3)), tensor.ones((2, 3))).shape
-    (4, 2)
     """
     return apply_affine(_LINEAR, input, weight, bias)
 
@@ -159,15 +155,9 @@ def row_of(index: int, size: int) -> int:
     return index % size
 
 
+@example("nn.functional.one_hot(tensor.tensor([2, 0])).tolist()", [[0, 0, 1], [1, 0, 0]])
 def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
-    """Return the one-hot encoding of the class indices `input`: int64, with a new last dimension.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.functional.one_hot(tensor.tensor([2, 0])).tolist()
-    [[0, 0, 1], [1, 0, 0]]
-    """
+    """Return the one-hot encoding of the class indices `input`: int64, with a new last dimension."""
     indices = array_of("one_hot", "input", input)
     if indices.dtype.kind not in "iu":
         raise TypeError(

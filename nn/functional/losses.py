@@ -16,6 +16,7 @@ from nn.functional.checks import (
     reduced,
 )
 from nn.functional.derivatives import RULES
+from nn.module.docstrings import example
 from tensor.kernels import run_kernel
 from tensor.lowlevel import InvalidArgumentError, record, shown, widening, wrap_recorded
 
@@ -49,6 +50,7 @@ def _finish(
 
 @loss_sections
 @widening
+@example("nn.functional.mse_loss(tensor.tensor([1.0, 2.0]), tensor.tensor([1.0, 4.0])).item()", 2.0)
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """Return the squared difference of `input` and `target`, which have the same shape.
 
@@ -56,12 +58,6 @@ def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     ----------
     input, target
         Any shape.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.functional.mse_loss(tensor.tensor([1.0, 2.0]), tensor.tensor([1.0, 4.0])).item()
-    2.0
     """
     x, y = _pair("mse_loss", input, target, reduction)
 
@@ -74,15 +70,9 @@ def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
 
 
 @widening
+@example("nn.functional.l1_loss(tensor.tensor([1.0, 2.0]), tensor.tensor([1.0, 4.0])).item()", 1.0)
 def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """Return the absolute difference of `input` and `target`; arguments as in ``mse_loss``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.functional.l1_loss(tensor.tensor([1.0, 2.0]), tensor.tensor([1.0, 4.0])).item()
-    1.0
-    """
+    """Return the absolute difference of `input` and `target`; arguments as in ``mse_loss``."""
     x, y = _pair("l1_loss", input, target, reduction)
 
     def values() -> Array:
@@ -94,15 +84,9 @@ def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
 
 
 @widening
+@example("nn.functional.huber_loss(tensor.tensor([0.0, 0.0]), tensor.tensor([1.0, 3.0])).item()", 1.5)
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
-    """Return the Huber loss: quadratic for differences below `delta`, linear beyond (Huber, 1964).
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.functional.huber_loss(tensor.tensor([0.0, 0.0]), tensor.tensor([1.0, 3.0])).item()
-    1.5
-    """
+    """Return the Huber loss: quadratic for differences below `delta`, linear beyond (Huber, 1964)."""
     check_delta("huber_loss", delta)
     if delta <= 0:
         raise InvalidArgumentError(f"huber_loss: delta must be above 0, not {shown(delta)}")
@@ -117,15 +101,9 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
 
 
 @widening
+@example("nn.functional.smooth_l1_loss(tensor.tensor([0.0, 0.0]), tensor.tensor([1.0, 3.0])).item()", 1.5)
 def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:
-    """Return ``huber_loss(..., delta=beta) / beta``. It is the absolute difference if `beta` is 0.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.functional.smooth_l1_loss(tensor.tensor([0.0, 0.0]), tensor.tensor([1.0, 3.0])).item()
-    1.5
-    """
+    """Return ``huber_loss(..., delta=beta) / beta``. It is the absolute difference if `beta` is 0."""
     if beta < 0:
         raise InvalidArgumentError(f"smooth_l1_loss: beta must be at least 0, not {shown(beta)}")
     if beta == 0:

@@ -1,4 +1,4 @@
-"""Max pooling."""
+"""Max pooling and adaptive max pooling."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, cast, overload
 
 from nn.functional.dimensions import Family
 from nn.functional.plane_gather import largest
-from nn.functional.windows import Sizes, pool_of, pooled_array, windows_of
+from nn.functional.windows import (
+    OutputSizes,
+    Sizes,
+    adaptive_windows,
+    output_sizes,
+    pool_of,
+    pooled_array,
+    window_sections,
+    windows_of,
+)
 
 if TYPE_CHECKING:
     from tensor import Tensor
@@ -52,6 +61,7 @@ class MaxPool(Protocol):
 
 
 @Family
+@window_sections
 def _max_pool(
     input: Tensor,
     kernel_size: Sizes,
@@ -67,19 +77,10 @@ def _max_pool(
 
     Parameters
     ----------
-    input
-        Shape ``(batch, channels, {space})``, or without the batch.
-    kernel_size
-        The size of a window: one integer, or one for each spatial dimension. The same holds for `stride`,
-        `padding` and `dilation`.
-    stride
-        The distance between windows; ``kernel_size`` for None.
     padding
         The padding on both sides with minus infinity, at most half of the dilated kernel size.
     dilation
         The distance between the elements of a window.
-    ceil_mode
-        Round the number of windows up, so that the last window may reach beyond the padding.
     return_indices
         Also return the index of each largest element in the flattened spatial dimensions, int64, for
         ``max_unpool{dims}d``.
@@ -87,11 +88,6 @@ def _max_pool(
     Returns
     -------
     Shape ``(batch, channels, {space})``; with `return_indices` a tuple of two tensors of this shape.
-
-    Raises
-    ------
-    ValueError
-        If shapes or options do not fit.
 
     Examples
     --------
@@ -109,3 +105,50 @@ def _max_pool(
 max_pool1d: Final = cast("MaxPool", _max_pool[1])
 max_pool2d: Final = cast("MaxPool", _max_pool[2])
 max_pool3d: Final = cast("MaxPool", _max_pool[3])
+
+
+class AdaptiveMaxPool(Protocol):
+    """The type of ``adaptive_max_pool1d`` and the like: with `return_indices` two tensors."""
+
+    @overload
+    def __call__(
+        self, input: Tensor, output_size: OutputSizes, return_indices: Literal[False] = ...
+    ) -> Tensor: ...
+    @overload
+    def __call__(
+        self, input: Tensor, output_size: OutputSizes, *, return_indices: Literal[True]
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def __call__(
+        self, input: Tensor, output_size: OutputSizes, return_indices: bool = ...
+    ) -> Tensor | tuple[Tensor, Tensor]: ...
+
+
+@Family
+@window_sections
+def _adaptive_max_pool(
+    input: Tensor, output_size: OutputSizes, return_indices: bool = False, *, _dims: int = 1
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Return the largest element of each of `output_size` windows, over {dimensions}.
+
+    Parameters
+    ----------
+    return_indices
+        Also return the index of each, as ``max_pool{dims}d`` does.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.adaptive_max_pool{dims}d(tensor.ones((1, 3, {sizes[7,5,4]})), 2).shape
+    (1, 3, {sizes[2]})
+    """
+    name = f"adaptive_max_pool{_dims}d"
+    x = pooled_array(name, _dims, input)
+    sizes = output_sizes(name, _dims, output_size, x)
+    windows = [adaptive_windows(size, outs) for size, outs in zip(x.shape[-_dims:], sizes, strict=True)]
+    return largest(_dims, input, x, windows, return_indices)  # type: ignore[no-any-return]
+
+
+adaptive_max_pool1d: Final = cast("AdaptiveMaxPool", _adaptive_max_pool[1])
+adaptive_max_pool2d: Final = cast("AdaptiveMaxPool", _adaptive_max_pool[2])
+adaptive_max_pool3d: Final = cast("AdaptiveMaxPool", _adaptive_max_pool[3])

@@ -11,6 +11,7 @@ import tensor as tn
 from nn.functional.axis_matrices import AxisMatrix, multiply_along
 from nn.functional.checks import array_of, floating_array_of
 from nn.functional.derivatives import RULES
+from nn.module.docstrings import example
 from tensor.kernels import (
     as_one_dtype,
     blend,
@@ -147,6 +148,7 @@ def layer_norm(
     return _rows("layer_norm", input, x, sizes, w, b, affine, eps)
 
 
+@example("nn.functional.rms_norm(tensor.tensor([3.0, 3.0]), 2).tolist()", [1.0, 1.0])
 def rms_norm(
     input: Tensor,
     normalized_shape: int | Sequence[int],
@@ -165,12 +167,6 @@ def rms_norm(
         Shape ``normalized_shape``.
     eps
         Added to the mean square; the dtype's machine epsilon for None.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.functional.rms_norm(tensor.tensor([3.0, 3.0]), 2).tolist()
-    [1.0, 1.0]
     """
     x = floating_array_of("rms_norm", "input", input)
     sizes = _sizes("rms_norm", x, normalized_shape)

@@ -9,6 +9,8 @@ import numpy as np
 
 from nn.functional.checks import floating_array_of
 from nn.functional.convolutions import sizes_of
+from nn.functional.windows import window_sections
+from nn.module.docstrings import example
 from tensor.kernels import Geometry, columns_of_patches, patches_of_columns
 from tensor.lowlevel import InvalidArgumentError, apply, define
 
@@ -68,6 +70,8 @@ def _outputs(name: str, geometry: Geometry, sizes: tuple[int, ...]) -> tuple[int
 # --- What users call ----------------------------------------------------------------------------------------
 
 
+@window_sections
+@example("nn.functional.unfold(tensor.ones((1, 3, 4, 5)), 2).shape", (1, 12, 12))
 def unfold(
     input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
 ) -> Tensor:
@@ -83,17 +87,6 @@ def unfold(
     Returns
     -------
     Shape ``(batch, channels * kernel height * kernel width, patches)``, or the same without the batch.
-
-    Raises
-    ------
-    ValueError
-        If shapes or options do not fit.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.functional.unfold(tensor.ones((1, 3, 4, 5)), 2).shape
-    (1, 12, 12)
     """
     x = floating_array_of("unfold", "input", input)
     geometry = _geometry("unfold", kernel_size, dilation, padding, stride)
@@ -108,6 +101,7 @@ def unfold(
     return found if x.ndim == 4 else found.squeeze(0)
 
 
+@window_sections
 def fold(
     input: Tensor,
     output_size: Sizes,
@@ -130,11 +124,6 @@ def fold(
     Returns
     -------
     Shape ``(batch, channels, height, width)``, or the same without the batch.
-
-    Raises
-    ------
-    ValueError
-        If shapes or options do not fit.
 
     Examples
     --------

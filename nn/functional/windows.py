@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from nn.functional.checks import floating_array_of
 from nn.functional.convolutions import sizes_of
+from nn.module.docstrings import complete
 from tensor.lowlevel import InvalidArgumentError, shown
 
 if TYPE_CHECKING:
@@ -17,10 +18,30 @@ if TYPE_CHECKING:
     from tensor import Tensor
     from tensor.lowlevel import Array
 
+Function = TypeVar("Function")
+
 # One integer, or one for each spatial dimension.
 Sizes = int | tuple[int, ...] | list[int]
 # The same for the output of an adaptive pool. None means the size of the input.
 OutputSizes = Sizes | tuple[int | None, ...] | None
+
+
+# Docstrings of the parameters that functions of windows share, as templates of families.
+_TEXTS = {
+    "input": "Shape ``(batch, channels, {space})``, or without the batch.",
+    "kernel_size": (
+        "The size of a window: one integer, or one for each spatial dimension. The same holds for `stride` "
+        "and the other sizes."
+    ),
+    "stride": "The distance between windows; ``kernel_size`` for None.",
+    "ceil_mode": "Round the number of windows up, so that the last window may reach beyond the padding.",
+    "output_size": "One integer, or one for each spatial dimension. None keeps the size of the input.",
+}
+
+
+def window_sections(function: Function) -> Function:
+    """Add to the docstring of a function what functions of windows have in common."""
+    return complete(function, _TEXTS, "ValueError\n    If shapes or options do not fit.")
 
 
 class Windows(NamedTuple):

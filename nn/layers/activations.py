@@ -2,89 +2,88 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from nn import functional as F
+from nn import init
+from nn.layers.function_layers import Unary
+from nn.layers.weighted import Weighted, new_parameter, require_size
+from nn.module.docstrings import example
 from nn.module.module import Module
-from tensor.lowlevel import TensorCore
+from nn.module.options import options
+from tensor.lowlevel import InvalidArgumentError, TensorCore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from nn.module.parameter import Parameter
     from tensor import Tensor
+    from tensor.lowlevel import DtypeLike
 
 
-class Activation(Module):
+class PlainActivation(Unary):
     """Base class of activations without options."""
 
-    _function: ClassVar[Callable[..., Tensor]]
-
+    # A call costs less than with `_computed`.
     def forward(self, input: Tensor) -> Tensor:
-        """Apply the activation to each element."""
+        """Apply the activation."""
         return type(self)._function(input)
 
 
-class InPlaceActivation(Module):
+@options
+class InPlaceActivation(Unary):
     """Base class of activations with the only option `inplace`."""
 
-    _function: ClassVar[Callable[..., Tensor]]
+    inplace: bool = False
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        if isinstance(inplace, TensorCore):
+    def _set_options(self, given: dict[str, Any]) -> None:
+        if isinstance(given["inplace"], TensorCore):
             name = type(self).__name__
             raise TypeError(
                 f"{name}(...) takes options and makes a module, which is then called: write nn.{name}()(x), "
                 f"or nn.functional.{name.lower()}(x)"
             )
-        self.inplace = inplace
+        super()._set_options(given)
 
+    # A call costs less than with `_computed`.
     def forward(self, input: Tensor) -> Tensor:
-        """Apply the activation to each element."""
+        """Apply the activation."""
         return type(self)._function(input, self.inplace)
 
+
+class SilentActivation(InPlaceActivation):
+    """Base class of activations whose repr does not show the option `inplace`, as in PyTorch."""
+
     def extra_repr(self) -> str:
-        """Return the option `inplace`."""
-        return "inplace=True" if self.inplace else ""
+        """Return an empty text."""
+        return ""
 
 
-class AlphaActivation(Module):
+@options
+class AlphaActivation(Unary):
     """Base class of activations with the option `alpha`, the scale of negative outputs."""
 
-    _function: ClassVar[Callable[..., Tensor]]
-
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__()
-        self.alpha = alpha
-        self.inplace = inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply the activation to each element."""
-        return type(self)._function(input, self.alpha, self.inplace)
-
-    def extra_repr(self) -> str:
-        """Return alpha."""
-        return f"alpha={self.alpha}{', inplace=True' if self.inplace else ''}"
+    alpha: float = 1.0
+    inplace: bool = False
 
 
-class AlongDimension(Module):
+@options
+class AlongDimension(Unary):
     """Base class of activations that normalize along a dimension."""
 
-    _function: ClassVar[Callable[..., Tensor]]
+    dim: int | None = None
 
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Normalize along the dimension."""
-        return type(self)._function(input, self.dim)
+@options
+class Shrinkage(Unary):
+    """Base class of activations that set small elements to 0."""
+
+    lambd: float = 0.5
 
     def extra_repr(self) -> str:
-        """Return the dimension."""
-        return f"dim={self.dim}"
+        """Return the bound."""
+        return f"{self.lambd}"
 
 
+@example("nn.ReLU()(tensor.tensor([-1.0, 2.0])).tolist()", [0.0, 2.0])
 class ReLU(InPlaceActivation):
     """Rectified linear unit: max(x, 0).
 
@@ -92,17 +91,12 @@ class ReLU(InPlaceActivation):
     ----------
     inplace
         Write the output over the input.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.ReLU()(tensor.tensor([-1.0, 2.0])).tolist()
-    [0.0, 2.0]
     """
 
     _function = F.relu
 
 
+@example("nn.SiLU()(tensor.tensor([0.0])).tolist()", [0.0])
 class SiLU(InPlaceActivation):
     """Sigmoid linear unit (swish): x * sigmoid(x).
 
@@ -110,153 +104,261 @@ class SiLU(InPlaceActivation):
     ----------
     inplace
         Write the output over the input.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.SiLU()(tensor.tensor([0.0])).tolist()
-    [0.0]
     """
 
     _function = F.silu
 
 
-class LeakyReLU(Module):
-    """Leaky ReLU: x for positive x, else ``negative_slope * x``.
+@options
+@example("nn.LeakyReLU(0.5)(tensor.tensor([-2.0, 2.0])).tolist()", [-1.0, 2.0])
+class LeakyReLU(Unary):
+    """Leaky ReLU: x for positive x, else ``negative_slope * x``."""
 
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.LeakyReLU(0.5)(tensor.tensor([-2.0, 2.0])).tolist()
-    [-1.0, 2.0]
-    """
+    negative_slope: float = 0.01
+    inplace: bool = False
 
-    def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
-        super().__init__()
-        self.negative_slope = negative_slope
-        self.inplace = inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply the activation to each element."""
-        return F.leaky_relu(input, self.negative_slope, self.inplace)
-
-    def extra_repr(self) -> str:
-        """Return the slope."""
-        return f"negative_slope={self.negative_slope}{', inplace=True' if self.inplace else ''}"
+    _function = F.leaky_relu
 
 
+@example("nn.ELU()(tensor.tensor([0.0, 2.0])).tolist()", [0.0, 2.0])
 class ELU(AlphaActivation):
-    """Exponential linear unit: x for positive x, else ``alpha * (exp(x) - 1)``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.ELU()(tensor.tensor([0.0, 2.0])).tolist()
-    [0.0, 2.0]
-    """
+    """Exponential linear unit: x for positive x, else ``alpha * (exp(x) - 1)``."""
 
     _function = F.elu
 
 
-class GELU(Module):
-    """Gaussian error linear unit: x times the standard normal distribution function of x.
+@example("nn.CELU()(tensor.tensor([0.0])).tolist()", [0.0])
+class CELU(AlphaActivation):
+    """Smooth ELU: x for positive x, else ``alpha * (exp(x / alpha) - 1)`` (Barron, 2017)."""
 
-    Parameters
-    ----------
-    approximate
-        ``"none"``, or ``"tanh"`` for the faster approximation by Hendrycks and Gimpel (2016).
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.GELU()(tensor.tensor([0.0])).tolist()
-    [0.0]
-    """
-
-    def __init__(self, approximate: str = "none") -> None:
-        super().__init__()
-        self.approximate = approximate
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply the activation to each element."""
-        return F.gelu(input, self.approximate)
-
-    def extra_repr(self) -> str:
-        """Return the formula used."""
-        return f"approximate={self.approximate!r}"
+    _function = F.celu
 
 
-class Sigmoid(Activation):
-    """Sigmoid: 1 / (1 + exp(-x)).
+@example("nn.SELU()(tensor.tensor([0.0])).tolist()", [0.0])
+class SELU(InPlaceActivation):
+    """Scaled ELU of self-normalizing networks (Klambauer et al., 2017)."""
 
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.Sigmoid()(tensor.tensor([0.0])).tolist()
-    [0.5]
-    """
+    _function = F.selu
+
+
+@options
+@example("nn.GELU()(tensor.tensor([0.0])).tolist()", [0.0])
+class GELU(Unary):
+    """Gaussian error linear unit: x times the standard normal distribution function of x."""
+
+    approximate: str = "none"
+
+    _function = F.gelu
+
+
+@example("nn.Mish()(tensor.tensor([0.0])).tolist()", [0.0])
+class Mish(InPlaceActivation):
+    """Mish: ``x * tanh(softplus(x))`` (Misra, 2019)."""
+
+    _function = F.mish
+
+
+@example("nn.Sigmoid()(tensor.tensor([0.0])).tolist()", [0.5])
+class Sigmoid(PlainActivation):
+    """Sigmoid: 1 / (1 + exp(-x))."""
 
     _function = F.sigmoid
 
 
-class Tanh(Activation):
-    """Hyperbolic tangent.
+@example("nn.LogSigmoid()(tensor.tensor([-1000.0])).tolist()", [-1000.0])
+class LogSigmoid(PlainActivation):
+    """Logarithm of the sigmoid, without overflow."""
 
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.Tanh()(tensor.tensor([0.0])).tolist()
-    [0.0]
-    """
+    _function = F.logsigmoid
+
+
+@example("nn.Tanh()(tensor.tensor([0.0])).tolist()", [0.0])
+class Tanh(PlainActivation):
+    """Hyperbolic tangent."""
 
     _function = F.tanh
 
 
-class Softplus(Module):
-    """Softplus: log(1 + exp(beta * x)) / beta, and x if ``beta * x`` is above `threshold`.
+@example("nn.Tanhshrink()(tensor.tensor([0.0])).tolist()", [0.0])
+class Tanhshrink(PlainActivation):
+    """Tanh shrinkage: x - tanh(x)."""
 
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.Softplus()(tensor.tensor([30.0])).tolist()
-    [30.0]
+    _function = F.tanhshrink
+
+
+@example("nn.Softsign()(tensor.tensor([-1.0])).tolist()", [-0.5])
+class Softsign(PlainActivation):
+    """Softsign: x / (1 + abs(x))."""
+
+    _function = F.softsign
+
+
+@options
+@example("nn.Softplus()(tensor.tensor([30.0])).tolist()", [30.0])
+class Softplus(Unary):
+    """Softplus: log(1 + exp(beta * x)) / beta, and x if ``beta * x`` is above `threshold`."""
+
+    beta: float = 1.0
+    threshold: float = 20.0
+
+    _function = F.softplus
+
+
+@options
+@example("nn.Hardtanh()(tensor.tensor([-2.0, 0.5])).tolist()", [-1.0, 0.5])
+class Hardtanh(Unary):
+    """Hard tanh: x clamped to the range from `min_val` to `max_val`."""
+
+    min_val: float = -1.0
+    max_val: float = 1.0
+    inplace: bool = False
+
+    _function = F.hardtanh
+
+
+@example("nn.ReLU6()(tensor.tensor([-2.0, 7.0])).tolist()", [0.0, 6.0])
+class ReLU6(InPlaceActivation):
+    """ReLU with an upper limit: min(max(x, 0), 6)."""
+
+    _function = F.relu6
+
+
+@example("nn.Hardsigmoid()(tensor.tensor([-3.0, 0.0])).tolist()", [0.0, 0.5])
+class Hardsigmoid(SilentActivation):
+    """Hard sigmoid: x / 6 + 1 / 2 clamped to the range from 0 to 1."""
+
+    _function = F.hardsigmoid
+
+
+@example("nn.Hardswish()(tensor.tensor([0.0, 4.0])).tolist()", [0.0, 4.0])
+class Hardswish(SilentActivation):
+    """Hard swish: ``x * hardsigmoid(x)`` (Howard et al., 2019)."""
+
+    _function = F.hardswish
+
+
+@example("nn.Hardshrink()(tensor.tensor([-2.0, 0.3])).tolist()", [-2.0, 0.0])
+class Hardshrink(Shrinkage):
+    """Hard shrinkage: x if its magnitude is above `lambd`, else 0."""
+
+    _function = F.hardshrink
+
+
+@example("nn.Softshrink()(tensor.tensor([-2.0, 0.3])).tolist()", [-1.5, 0.0])
+class Softshrink(Shrinkage):
+    """Soft shrinkage: x moved towards 0 by `lambd`, and 0 if its magnitude is at most `lambd`."""
+
+    _function = F.softshrink
+
+
+@options
+@example("nn.Threshold(1.0, -7.0)(tensor.tensor([0.5, 2.0])).tolist()", [-7.0, 2.0])
+class Threshold(Unary):
+    """Threshold: x if it is above `threshold`, else `value`."""
+
+    threshold: float
+    value: float
+    inplace: bool = False
+
+    _function = F.threshold
+
+
+@options
+@example("nn.RReLU(0.25, 0.75).eval()(tensor.tensor([-2.0, 2.0])).tolist()", [-1.0, 2.0])
+class RReLU(Unary):
+    """Randomized leaky ReLU: x for positive x, else x times a slope that is random in training."""
+
+    lower: float = 1 / 8
+    upper: float = 1 / 3
+    inplace: bool = False
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply the activation."""
+        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
+
+
+@example("nn.PReLU()(tensor.tensor([-2.0, 2.0])).tolist()", [-0.5, 2.0])
+class PReLU(Weighted):
+    """Parametric ReLU: x for positive x, else ``weight * x`` with a learned weight (He et al., 2015).
+
+    Parameters
+    ----------
+    num_parameters
+        1, or one for each channel of inputs ``(batch, channels, *)``.
+    init
+        The initial value of the weight.
+    dtype
+        The dtype of the weight; float32 for None.
     """
 
-    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
-        super().__init__()
-        self.beta = beta
-        self.threshold = threshold
+    weight: Parameter
+
+    def __init__(
+        self,
+        num_parameters: int = 1,
+        init: float = 0.25,
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+    ) -> None:
+        super().__init__(device)
+        require_size("PReLU", "num_parameters", num_parameters)
+        self.num_parameters, self.init = num_parameters, init
+        self.weight = new_parameter((num_parameters,), dtype)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set the weight to its initial value."""
+        init.constant_(self.weight, self.init)
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply the activation to each element."""
-        return F.softplus(input, self.beta, self.threshold)
+        return F.prelu(input, self.weight)
 
     def extra_repr(self) -> str:
-        """Return beta and the threshold."""
-        return f"beta={self.beta}, threshold={self.threshold}"
+        """Return the number of weights."""
+        return f"num_parameters={self.num_parameters}"
 
 
+@options
+@example("nn.GLU()(tensor.tensor([3.0, 0.0])).tolist()", [1.5])
+class GLU(Unary):
+    """Gated linear unit: the first half along `dim` times the sigmoid of the other (Dauphin et al., 2016)."""
+
+    dim: int = -1
+
+    _function = F.glu
+
+
+@example("nn.Softmax(dim=1)(tensor.zeros((1, 2))).tolist()", [[0.5, 0.5]])
 class Softmax(AlongDimension):
-    """Softmax: exp(x) normalized to sum 1 along `dim`.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.Softmax(dim=1)(tensor.zeros((1, 2))).tolist()
-    [[0.5, 0.5]]
-    """
+    """Softmax: exp(x) normalized to sum 1 along `dim`."""
 
     _function = F.softmax
 
 
+@example("nn.LogSoftmax(dim=1)(tensor.zeros((1, 1))).tolist()", [[0.0]])
 class LogSoftmax(AlongDimension):
-    """Logarithm of the softmax along `dim`, with better precision than ``log(softmax(x))``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.LogSoftmax(dim=1)(tensor.zeros((1, 1))).tolist()
-    [[0.0]]
-    """
+    """Logarithm of the softmax along `dim`, with better precision than ``log(softmax(x))``."""
 
     _function = F.log_softmax
+
+
+@example("nn.Softmin(dim=0)(tensor.tensor([0.0, 0.0])).tolist()", [0.5, 0.5])
+class Softmin(AlongDimension):
+    """Softmin: ``softmax(-x)`` along `dim`."""
+
+    _function = F.softmin
+
+
+@example("nn.Softmax2d()(tensor.ones((2, 1, 1))).flatten().tolist()", [0.5, 0.5])
+class Softmax2d(Module):
+    """Softmax over the channels of ``(batch, channels, height, width)``, or without the batch."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the softmax over the channels."""
+        if len(input.shape) not in (3, 4):
+            raise InvalidArgumentError(
+                "Softmax2d: input has shape (batch, channels, height, width), or that without the batch, "
+                f"not {input.shape}"
+            )
+        return F.softmax(input, dim=-3)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from nn import functional as F
 from nn import init
 from nn.functional.checks import check_probability
-from nn.layers.linear import Linear, new_parameter
-from nn.module.module import Module
-from tensor.lowlevel import InvalidArgumentError, require_cpu, shown
+from nn.layers.linear import Linear
+from nn.layers.weighted import Weighted, new_parameter
+from tensor.lowlevel import InvalidArgumentError, shown
 
 if TYPE_CHECKING:
     from nn.module.parameter import Parameter
@@ -21,7 +21,7 @@ class NonDynamicallyQuantizableLinear(Linear):
     """The output projection of `MultiheadAttention`, with the class name that PyTorch's ``repr`` shows."""
 
 
-class MultiheadAttention(Module):
+class MultiheadAttention(Weighted):
     """Multi-head attention (Vaswani et al., 2017).
 
     Shapes: query ``(queries, batch, embed_dim)``, key ``(keys, batch, kdim)``, value ``(keys, batch, vdim)``.
@@ -82,8 +82,7 @@ class MultiheadAttention(Module):
         device: str | None = None,
         dtype: DtypeLike | None = None,
     ) -> None:
-        super().__init__()
-        require_cpu(device)
+        super().__init__(device)
         for what, size in (("embed_dim", embed_dim), ("num_heads", num_heads)):
             if type(size) is not int or size < 1:
                 raise InvalidArgumentError(

@@ -8,12 +8,11 @@ import tensor as tn
 from nn import functional as F
 from nn import init
 from nn.layers.dimensions import Dimensional
-from nn.layers.linear import new_parameter, require_size
+from nn.layers.weighted import Scaling, require_size
 from tensor import Tensor
-from tensor.lowlevel import InvalidArgumentError, is_recomputing, require_cpu, writing
+from tensor.lowlevel import InvalidArgumentError, is_recomputing, writing
 
 if TYPE_CHECKING:
-    from nn.module.parameter import Parameter
     from tensor.lowlevel import DtypeLike
 
 
@@ -38,14 +37,12 @@ _OPTIONS = """
 """
 
 
-class ChannelNorm(Dimensional):
+class ChannelNorm(Scaling, Dimensional):
     """Base class of batch and instance norms: parameters, running statistics, options."""
 
     # The possible shapes of inputs, by their number of dimensions.
     _shapes: ClassVar[dict[int, str]]
 
-    weight: Parameter | None
-    bias: Parameter | None
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
@@ -61,18 +58,15 @@ class ChannelNorm(Dimensional):
         dtype: DtypeLike | None,
         bias: bool,
     ) -> None:
-        super().__init__()
-        require_cpu(device)
+        super().__init__(device)
         require_size(type(self).__name__, "num_features", num_features)
         self.num_features = num_features
         self.eps = eps
         self.momentum = momentum
         self.affine = affine
         self.track_running_stats = track_running_stats
-        sizes = (num_features,)
-        self.register_parameter("weight", new_parameter(sizes, dtype) if affine else None)
-        self.register_parameter("bias", new_parameter(sizes, dtype) if affine and bias else None)
-        tracks = track_running_stats
+        sizes, tracks = (num_features,), track_running_stats
+        self._add_parameters(sizes if affine else None, sizes if affine and bias else None, dtype)
         self.register_buffer("running_mean", tn.zeros(sizes, dtype=dtype) if tracks else None)
         self.register_buffer("running_var", tn.ones(sizes, dtype=dtype) if tracks else None)
         self.register_buffer("num_batches_tracked", tn.zeros((), dtype="int64") if tracks else None)
@@ -87,10 +81,7 @@ class ChannelNorm(Dimensional):
     def reset_parameters(self) -> None:
         """Set the weight to 1, the bias to 0, and reset the running statistics."""
         self.reset_running_stats()
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        super().reset_parameters()
 
     def _require_channels(self, input: Tensor, dim: int) -> None:
         """Raise an error unless `input` has one of this layer's shapes, with the channels at `dim`."""

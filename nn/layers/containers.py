@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self, cast, overload
 
 from nn.layers.joined import modules_in, through
+from nn.module.docstrings import example
 from nn.module.module import Module
 from tensor.autograd import checkpoint
 from tensor.lowlevel import shown
@@ -92,27 +93,15 @@ class Row(Module):
     def _of(self, members: list[Module]) -> Self:
         raise NotImplementedError
 
+    @example("len(nn.Sequential(nn.ReLU()).append(nn.Tanh()))", 2)
     def append(self, module: Module) -> Self:
-        """Append `module`, and return this container.
-
-        Examples
-        --------
-        >>> import nn
-        >>> len(nn.Sequential(nn.ReLU()).append(nn.Tanh()))
-        2
-        """
+        """Append `module`, and return this container."""
         self.register_module(str(len(self)), as_module(module))
         return self
 
+    @example("len(nn.ModuleList().extend([nn.ReLU(), nn.Tanh()]))", 2)
     def extend(self, modules: Iterable[Module]) -> Self:
-        """Append all `modules`, and return this container.
-
-        Examples
-        --------
-        >>> import nn
-        >>> len(nn.ModuleList().extend([nn.ReLU(), nn.Tanh()]))
-        2
-        """
+        """Append all `modules`, and return this container."""
         for module in list(modules):
             self.append(module)
         return self

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, ClassVar
 
-from nn import init
 from nn.functional.convolutions import geometry_of, sizes_of
 from nn.functional.padding import pad
 from nn.layers.dimensions import Dimensional
-from nn.layers.linear import new_parameter, require_size
-from tensor.lowlevel import require_cpu, shown
+from nn.layers.weighted import Uniform, require_size
+from tensor.lowlevel import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nn.module.parameter import Parameter
     from tensor import Tensor
     from tensor.lowlevel import DtypeLike
 
 
-class Convolution(Dimensional):
+class Convolution(Uniform, Dimensional):
     """Base class of all convolution layers: options, parameters, initial values."""
 
     _is_transposed: ClassVar[bool] = False
-
-    weight: Parameter
-    bias: Parameter | None
 
     def __init__(
         self,
@@ -43,8 +37,7 @@ class Convolution(Dimensional):
         device: str | None,
         dtype: DtypeLike | None,
     ) -> None:
-        super().__init__()
-        require_cpu(device)
+        super().__init__(device)
         name, space = type(self).__name__, self._dims
         require_size(name, "in_channels", in_channels)
         require_size(name, "out_channels", out_channels)
@@ -72,17 +65,9 @@ class Convolution(Dimensional):
             raise ValueError(f"{name}: padding_mode is one of {modes}, not {shown(padding_mode)}")
         self.padding_mode = padding_mode
         outer, inner = (in_channels, out_channels) if self._is_transposed else (out_channels, in_channels)
-        self.weight = new_parameter((outer, inner // groups, *self.kernel_size), dtype)
-        self.register_parameter("bias", new_parameter((out_channels,), dtype) if bias else None)
+        shape = (outer, inner // groups, *self.kernel_size)
+        self._add_parameters(shape, (out_channels,) if bias else None, dtype)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Initialize both parameters uniformly within +-1 / sqrt(elements of a patch), as PyTorch does."""
-        fan_in = math.prod(self.weight.shape[1:])
-        bound = 1 / math.sqrt(fan_in) if fan_in else 0.0
-        init.uniform_(self.weight, -bound, bound)
-        if self.bias is not None:
-            init.uniform_(self.bias, -bound, bound)
 
     def extra_repr(self) -> str:
         """Return the options, those that are not the usual ones by name."""

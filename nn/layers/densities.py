@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING
 
 from nn import functional as F
-from nn.layers.losses import Loss
+from nn.layers.losses import Loss, PlainLoss
+from nn.module.docstrings import example
+from nn.module.options import options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,7 +16,8 @@ if TYPE_CHECKING:
     from tensor import Tensor
 
 
-class KLDivLoss(Loss):
+@options
+class KLDivLoss(PlainLoss):
     """Kullback-Leibler divergence, from log-probabilities; see ``functional.kl_div``.
 
     Examples
@@ -24,50 +28,27 @@ class KLDivLoss(Loss):
     0.6931
     """
 
+    reduction: str = "mean"
+    log_target: bool = False
+
+    _function = F.kl_div
     _more_reductions = ("batchmean",)
 
-    def __init__(
-        self,
-        reduction: str = "mean",
-        log_target: bool = False,
-    ) -> None:
-        super().__init__(reduction)
-        self.log_target = log_target
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Return the loss."""
-        return F.kl_div(input, target, log_target=self.log_target, reduction=self.reduction)
+@options
+@example("nn.PoissonNLLLoss()(tensor.tensor([0.0]), tensor.tensor([3.0])).item()", 1.0)
+class PoissonNLLLoss(PlainLoss):
+    """Poisson negative log-likelihood of counts; see ``functional.poisson_nll_loss``."""
 
+    log_input: bool = True
+    full: bool = False
+    eps: float = 1e-8
+    reduction: str = "mean"
 
-class PoissonNLLLoss(Loss):
-    """Poisson negative log-likelihood of counts; see ``functional.poisson_nll_loss``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.PoissonNLLLoss()(tensor.tensor([0.0]), tensor.tensor([3.0])).item()
-    1.0
-    """
-
-    def __init__(
-        self,
-        log_input: bool = True,
-        full: bool = False,
-        eps: float = 1e-8,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(reduction)
-        self.log_input = log_input
-        self.full = full
-        self.eps = eps
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Return the loss."""
-        return F.poisson_nll_loss(
-            input, target, log_input=self.log_input, full=self.full, eps=self.eps, reduction=self.reduction
-        )
+    _function = F.poisson_nll_loss
 
 
+@options
 class GaussianNLLLoss(Loss):
     """Gaussian negative log-likelihood with the input as mean; see ``functional.gaussian_nll_loss``.
 
@@ -79,22 +60,19 @@ class GaussianNLLLoss(Loss):
     2.0
     """
 
-    def __init__(
-        self,
-        *,
-        full: bool = False,
-        eps: float = 1e-6,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(reduction)
-        self.full = full
-        self.eps = eps
+    _: KW_ONLY
+    full: bool = False
+    eps: float = 1e-6
+    reduction: str = "mean"
+
+    _function = F.gaussian_nll_loss
 
     def forward(self, input: Tensor, target: Tensor, var: Tensor | float) -> Tensor:
         """Return the loss."""
-        return F.gaussian_nll_loss(input, target, var, full=self.full, eps=self.eps, reduction=self.reduction)
+        return self._computed(input, target, var)
 
 
+@options
 class CTCLoss(Loss):
     """Connectionist temporal classification loss of label sequences; see ``functional.ctc_loss``.
 
@@ -106,15 +84,11 @@ class CTCLoss(Loss):
     0.2877
     """
 
-    def __init__(
-        self,
-        blank: int = 0,
-        reduction: str = "mean",
-        zero_infinity: bool = False,
-    ) -> None:
-        super().__init__(reduction)
-        self.blank = blank
-        self.zero_infinity = zero_infinity
+    blank: int = 0
+    reduction: str = "mean"
+    zero_infinity: bool = False
+
+    _function = F.ctc_loss
 
     def forward(
         self,
@@ -124,6 +98,4 @@ class CTCLoss(Loss):
         target_lengths: Tensor | Sequence[int],
     ) -> Tensor:
         """Return the loss."""
-        return F.ctc_loss(
-            log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity
-        )
+        return self._computed(log_probs, targets, input_lengths, target_lengths)

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 class Dimensional(Module):
     """Base class of a family of layers that differ only in the number of dimensions.
 
-    The family is a subclass that contains all of the code. Its `_sections` is a template for the members'
-    docstrings, after the first line. A member has two lines: ``class Conv2d(_Conv, dims=2):`` and a docstring
-    of one line.
+    The family is a subclass that contains all of the code. Its `_start` and `_sections` are a template for
+    the members' docstrings, after the first line. A member has two lines: ``class Conv2d(_Conv, dims=2):``
+    and a docstring of one line.
     """
 
     _dims: ClassVar[int]
+    _start: ClassVar[str] = ""
     _sections: ClassVar[str]
     # The prefix of the function names in ``nn.functional``, and the function of a member.
     _family: ClassVar[str] = ""
@@ -39,7 +40,8 @@ class Dimensional(Module):
             if cls._family:
                 cls._function = getattr(F, f"{cls._family}{dims}d")
             if cls.__doc__:  # `python -OO` removes docstrings
-                sections = filled(cleandoc(cls._sections), cls.__name__, dims)
+                template = f"{cls._start}\n\n{cleandoc(cls._sections)}".lstrip()
+                sections = filled(template, cls.__name__, dims)
                 cls.__doc__ = f"{cleandoc(cls.__doc__)}\n\n{sections}\n"
 
     def extra_repr(self) -> str:

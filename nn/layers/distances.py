@@ -5,13 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nn import functional as F
-from nn.module.module import Module
+from nn.layers.function_layers import FunctionLayer
+from nn.module.options import options
 
 if TYPE_CHECKING:
     from tensor import Tensor
 
 
-class CosineSimilarity(Module):
+class _Distance(FunctionLayer):
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
+        """Return a number for each pair of vectors."""
+        return self._computed(x1, x2)
+
+    def extra_repr(self) -> str:
+        """Return an empty text, as in PyTorch."""
+        return ""
+
+
+@options
+class CosineSimilarity(_Distance):
     """Cosine similarity of vectors; see ``functional.cosine_similarity``.
 
     Parameters
@@ -29,21 +41,14 @@ class CosineSimilarity(Module):
     [0.0]
     """
 
-    def __init__(
-        self,
-        dim: int = 1,
-        eps: float = 1e-8,
-    ) -> None:
-        super().__init__()
-        self.dim = dim
-        self.eps = eps
+    dim: int = 1
+    eps: float = 1e-8
 
-    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """Return the cosines."""
-        return F.cosine_similarity(x1, x2, dim=self.dim, eps=self.eps)
+    _function = F.cosine_similarity
 
 
-class PairwiseDistance(Module):
+@options
+class PairwiseDistance(_Distance):
     """Norm of the difference of two vectors; see ``functional.pairwise_distance``.
 
     Parameters
@@ -63,17 +68,8 @@ class PairwiseDistance(Module):
     5.0
     """
 
-    def __init__(
-        self,
-        p: float = 2.0,
-        eps: float = 1e-6,
-        keepdim: bool = False,
-    ) -> None:
-        super().__init__()
-        self.p = p
-        self.eps = eps
-        self.keepdim = keepdim
+    p: float = 2.0
+    eps: float = 1e-6
+    keepdim: bool = False
 
-    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """Return the distances."""
-        return F.pairwise_distance(x1, x2, p=self.p, eps=self.eps, keepdim=self.keepdim)
+    _function = F.pairwise_distance

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from nn import functional as F
 from nn.functional.checks import check_probability
 from nn.layers.dimensions import Dimensional
-from nn.module.docstrings import complete
+from nn.module.docstrings import complete, example
 from nn.module.module import Module
 
 if TYPE_CHECKING:
@@ -39,15 +39,9 @@ class _Dropout(Module):
         return f"p={self.p}, inplace={self.inplace}"
 
 
+@example("nn.Dropout(0.9).eval()(tensor.ones((3,))).tolist()", [1.0, 1.0, 1.0])
 class Dropout(_Dropout):
-    """Dropout: sets each element to 0 with probability `p` in training, and scales others by 1 / (1 - p).
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.Dropout(0.9).eval()(tensor.ones((3,))).tolist()
-    [1.0, 1.0, 1.0]
-    """
+    """Dropout: sets each element to 0 with probability `p` in training, and scales others by 1 / (1 - p)."""
 
     _function = F.dropout
 
@@ -78,31 +72,21 @@ class Dropout3d(_ChannelDropout, dims=3):
     """Channel dropout: sets whole channels of volumes to 0 with probability `p` in training."""
 
 
+@example("nn.AlphaDropout(0.9).eval()(tensor.ones((3,))).tolist()", [1.0, 1.0, 1.0])
 class AlphaDropout(_Dropout):
     """Alpha dropout: replaces elements with probability `p` in training, and keeps mean 0 and variance 1.
 
     For networks with SELU (Klambauer et al., 2017). Inputs may have any shape.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.AlphaDropout(0.9).eval()(tensor.ones((3,))).tolist()
-    [1.0, 1.0, 1.0]
     """
 
     _function = F.alpha_dropout
 
 
+@example("nn.FeatureAlphaDropout(0.9).eval()(tensor.ones((1, 3))).tolist()", [[1.0, 1.0, 1.0]])
 class FeatureAlphaDropout(_Dropout):
     """Alpha dropout of whole channels with probability `p` in training.
 
     Input ``(batch, channels, *)``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.FeatureAlphaDropout(0.9).eval()(tensor.ones((1, 3))).tolist()
-    [[1.0, 1.0, 1.0]]
     """
 
     _function = F.feature_alpha_dropout

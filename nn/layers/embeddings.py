@@ -2,62 +2,50 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from dataclasses import InitVar
+from typing import TYPE_CHECKING, Any, Self
 
 import tensor as tn
 from nn import functional as F
 from nn import init
 from nn.functional.linear_maps import row_of
-from nn.layers.linear import new_parameter, require_size
-from nn.module.module import Module
+from nn.layers.weighted import Weighted, new_parameter, require_size
+from nn.module.options import options
 from nn.module.parameter import Parameter
-from tensor.lowlevel import InvalidArgumentError, require_cpu
+from tensor.lowlevel import InvalidArgumentError
 
 if TYPE_CHECKING:
     from tensor import Tensor
     from tensor.lowlevel import DtypeLike
 
 
-class _Table(Module):
+class _Table(Weighted):
     """Base class of Embedding and EmbeddingBag: the weight and the lookup options."""
 
     weight: Parameter
+    padding_idx: int | None
+    max_norm: float | None
+    norm_type: float
+    scale_grad_by_freq: bool
 
-    def __init__(
-        self,
-        num_embeddings: int,
-        embedding_dim: int,
-        padding_idx: int | None,
-        max_norm: float | None,
-        norm_type: float,
-        scale_grad_by_freq: bool,
-        sparse: bool,
-        rows: Tensor | None,
-        requires_grad: bool,
-        device: str | None,
-        dtype: DtypeLike | None,
-    ) -> None:
-        super().__init__()
-        require_cpu(device)
-        require_size(type(self).__name__, "num_embeddings", num_embeddings)
-        require_size(type(self).__name__, "embedding_dim", embedding_dim)
-        self.num_embeddings = num_embeddings
-        self.embedding_dim = embedding_dim
-        self.padding_idx: int | None = None if padding_idx is None else row_of(padding_idx, num_embeddings)
-        self.max_norm: float | None = max_norm
-        self.norm_type: float = norm_type
-        self.scale_grad_by_freq: bool = scale_grad_by_freq
-        self.sparse: bool = sparse
+    def _set_options(self, given: dict[str, Any]) -> None:
+        super().__init__(given.pop("device"))
+        rows, dtype, is_frozen = given.pop("_weight"), given.pop("dtype"), given.pop("_freeze", False)
+        for name in ("num_embeddings", "embedding_dim"):
+            require_size(type(self).__name__, name, given[name])
+        shape = (given["num_embeddings"], given["embedding_dim"])
+        if given["padding_idx"] is not None:
+            given["padding_idx"] = row_of(given["padding_idx"], shape[0])
+        for name, value in given.items():
+            setattr(self, name, value)
         if rows is None:
-            self.weight = new_parameter((num_embeddings, embedding_dim), dtype)
+            self.weight = new_parameter(shape, dtype)
             self.reset_parameters()
-        elif rows.shape != (num_embeddings, embedding_dim):
-            raise InvalidArgumentError(
-                f"{type(self).__name__}: rows have shape {(num_embeddings, embedding_dim)}, not {rows.shape}"
-            )
+        elif rows.shape != shape:
+            raise InvalidArgumentError(f"{type(self).__name__}: rows have shape {shape}, not {rows.shape}")
         else:
             self.weight = Parameter(rows.detach())
-        self.weight.requires_grad_(requires_grad)
+        self.weight.requires_grad_(not is_frozen)
 
     def reset_parameters(self) -> None:
         """Initialize the weight from a standard normal distribution; the padding row is 0."""
@@ -83,6 +71,7 @@ def _rows_of(embeddings: Tensor) -> tuple[int, int]:
     return rows, size
 
 
+@options
 class Embedding(_Table):
     """Lookup table of embedding vectors.
 
@@ -115,33 +104,17 @@ class Embedding(_Table):
     (2, 2, 3)
     """
 
-    def __init__(
-        self,
-        num_embeddings: int,
-        embedding_dim: int,
-        padding_idx: int | None = None,
-        max_norm: float | None = None,
-        norm_type: float = 2.0,
-        scale_grad_by_freq: bool = False,
-        sparse: bool = False,
-        _weight: Tensor | None = None,
-        _freeze: bool = False,
-        device: str | None = None,
-        dtype: DtypeLike | None = None,
-    ) -> None:
-        super().__init__(
-            num_embeddings,
-            embedding_dim,
-            padding_idx,
-            max_norm,
-            norm_type,
-            scale_grad_by_freq,
-            sparse,
-            _weight,
-            not _freeze,
-            device,
-            dtype,
-        )
+    num_embeddings: int
+    embedding_dim: int
+    padding_idx: int | None = None
+    max_norm: float | None = None
+    norm_type: float = 2.0
+    scale_grad_by_freq: bool = False
+    sparse: bool = False
+    _weight: InitVar[Tensor | None] = None
+    _freeze: InitVar[bool] = False
+    device: InitVar[str | None] = None
+    dtype: InitVar[DtypeLike | None] = None
 
     @classmethod
     def from_pretrained(
@@ -163,17 +136,8 @@ class Embedding(_Table):
         Embedding(4, 2)
         """
         rows, size = _rows_of(embeddings)
-        return cls(
-            rows,
-            size,
-            padding_idx,
-            max_norm,
-            norm_type,
-            scale_grad_by_freq,
-            sparse,
-            _weight=embeddings,
-            _freeze=freeze,
-        )
+        lookup = (padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
+        return cls(rows, size, *lookup, _weight=embeddings, _freeze=freeze)
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the embedding vectors of the indices."""
@@ -194,6 +158,7 @@ class Embedding(_Table):
         return f"{self.num_embeddings}, {self.embedding_dim}{padding}{self._options()}{sparse}"
 
 
+@options
 class EmbeddingBag(_Table):
     """Lookup table that reduces the embedding vectors of each bag to their sum, mean or maximum.
 
@@ -231,36 +196,18 @@ class EmbeddingBag(_Table):
     (2, 3)
     """
 
-    def __init__(
-        self,
-        num_embeddings: int,
-        embedding_dim: int,
-        max_norm: float | None = None,
-        norm_type: float = 2.0,
-        scale_grad_by_freq: bool = False,
-        mode: str = "mean",
-        sparse: bool = False,
-        _weight: Tensor | None = None,
-        include_last_offset: bool = False,
-        padding_idx: int | None = None,
-        device: str | None = None,
-        dtype: DtypeLike | None = None,
-    ) -> None:
-        super().__init__(
-            num_embeddings,
-            embedding_dim,
-            padding_idx,
-            max_norm,
-            norm_type,
-            scale_grad_by_freq,
-            sparse,
-            _weight,
-            True,
-            device,
-            dtype,
-        )
-        self.mode: str = mode
-        self.include_last_offset: bool = include_last_offset
+    num_embeddings: int
+    embedding_dim: int
+    max_norm: float | None = None
+    norm_type: float = 2.0
+    scale_grad_by_freq: bool = False
+    mode: str = "mean"
+    sparse: bool = False
+    _weight: InitVar[Tensor | None] = None
+    include_last_offset: bool = False
+    padding_idx: int | None = None
+    device: InitVar[str | None] = None
+    dtype: InitVar[DtypeLike | None] = None
 
     @classmethod
     def from_pretrained(
@@ -284,18 +231,8 @@ class EmbeddingBag(_Table):
         EmbeddingBag(4, 2, mode='mean')
         """
         rows, size = _rows_of(embeddings)
-        table = cls(
-            rows,
-            size,
-            max_norm,
-            norm_type,
-            scale_grad_by_freq,
-            mode,
-            sparse,
-            embeddings,
-            include_last_offset,
-            padding_idx,
-        )
+        lookup = (max_norm, norm_type, scale_grad_by_freq, mode, sparse)
+        table = cls(rows, size, *lookup, embeddings, include_last_offset, padding_idx)
         table.weight.requires_grad_(not freeze)
         return table
 

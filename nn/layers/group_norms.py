@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nn import functional as F
-from nn import init
-from nn.layers.linear import new_parameter, require_size
-from nn.module.module import Module
-from tensor.lowlevel import InvalidArgumentError, require_cpu, shown
+from nn.layers.weighted import Scaling, require_size
+from nn.module.docstrings import example
+from tensor.lowlevel import InvalidArgumentError, shown
 
 if TYPE_CHECKING:
-    from nn.module.parameter import Parameter
     from tensor import Tensor
     from tensor.lowlevel import DtypeLike
 
 
-class GroupNorm(Module):
+@example("nn.GroupNorm(2, 6)(tensor.ones((4, 6, 5))).shape", (4, 6, 5))
+class GroupNorm(Scaling):
     """Group normalization: normalizes each sample over groups of channels (Wu and He, 2018).
 
     Input and output ``(batch, num_channels, *)``.
@@ -35,16 +34,7 @@ class GroupNorm(Module):
         The dtype of the parameters; float32 for None.
     bias
         Whether the affine part has a bias.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.GroupNorm(2, 6)(tensor.ones((4, 6, 5))).shape
-    (4, 6, 5)
     """
-
-    weight: Parameter | None
-    bias: Parameter | None
 
     def __init__(
         self,
@@ -57,8 +47,7 @@ class GroupNorm(Module):
         *,
         bias: bool = True,
     ) -> None:
-        super().__init__()
-        require_cpu(device)
+        super().__init__(device)
         require_size("GroupNorm", "num_channels", num_channels)
         if type(num_groups) is not int or num_groups < 1 or num_channels % num_groups:
             raise InvalidArgumentError(
@@ -69,17 +58,9 @@ class GroupNorm(Module):
         self.num_channels: int = num_channels
         self.eps: float = eps
         self.affine: bool = affine
-        sizes = (num_channels,)
-        self.register_parameter("weight", new_parameter(sizes, dtype) if affine else None)
-        self.register_parameter("bias", new_parameter(sizes, dtype) if affine and bias else None)
+        sizes = (num_channels,) if affine else None
+        self._add_parameters(sizes, sizes if bias else None, dtype)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Set the weight to 1 and the bias to 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalize, scale and shift."""

@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
-import tensor as tn
 from nn import functional as F
-from nn import init
+from nn.layers.weighted import Uniform, require_size
+from nn.module.docstrings import example
 from nn.module.module import Module
-from nn.module.parameter import Parameter
 from tensor import Tensor
-from tensor.lowlevel import InvalidArgumentError, require_cpu, shown
 
 if TYPE_CHECKING:
     from tensor.lowlevel import DtypeLike
 
 
-def new_parameter(shape: tuple[int, ...], dtype: DtypeLike | None) -> Parameter:
-    """Return a parameter of zeros, for a layer to initialize."""
-    return Parameter(tn.zeros(shape, dtype=dtype))
-
-
-def require_size(layer: str, argument: str, size: int) -> None:
-    """Raise ValueError unless `size` is an integer of at least 0."""
-    if type(size) is not int or size < 0:
-        raise InvalidArgumentError(
-            f"{layer}: {argument} is a number of elements, an integer of at least 0, not {shown(size)}"
-        )
-
-
-class Linear(Module):
+class Linear(Uniform):
     """Linear layer: ``x @ weight.T + bias``.
 
     Input ``(*, in_features)``, output ``(*, out_features)``. Both parameters are initialized uniformly within
@@ -53,9 +37,6 @@ class Linear(Module):
     (4, 2)
     """
 
-    weight: Parameter
-    bias: Parameter | None
-
     def __init__(
         self,
         in_features: int,
@@ -64,22 +45,13 @@ class Linear(Module):
         device: str | None = None,
         dtype: DtypeLike | None = None,
     ) -> None:
-        super().__init__()
-        require_cpu(device)
+        super().__init__(device)
         require_size("Linear", "in_features", in_features)
         require_size("Linear", "out_features", out_features)
         self.in_features = in_features
         self.out_features = out_features
-        self.weight = new_parameter((out_features, in_features), dtype)
-        self.register_parameter("bias", new_parameter((out_features,), dtype) if bias else None)
+        self._add_parameters((out_features, in_features), (out_features,) if bias else None, dtype)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Initialize both parameters."""
-        bound = 1 / math.sqrt(self.in_features) if self.in_features else 0.0
-        init.uniform_(self.weight, -bound, bound)
-        if self.bias is not None:
-            init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input: Tensor) -> Tensor:
         """Return ``input @ weight.T + bias``."""
@@ -92,7 +64,8 @@ class Linear(Module):
         )
 
 
-class Bilinear(Module):
+@example("nn.Bilinear(3, 4, 2)(tensor.ones((5, 3)), tensor.ones((5, 4))).shape", (5, 2))
+class Bilinear(Uniform):
     """Bilinear layer: ``x1 @ weight[i] @ x2 + bias[i]`` for each output feature.
 
     Inputs ``(*, in1_features)`` and ``(*, in2_features)``, output ``(*, out_features)``. Both parameters are
@@ -106,16 +79,7 @@ class Bilinear(Module):
         Whether to add a bias.
     dtype
         The dtype of the parameters; float32 for None.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.Bilinear(3, 4, 2)(tensor.ones((5, 3)), tensor.ones((5, 4))).shape
-    (5, 2)
     """
-
-    weight: Parameter
-    bias: Parameter | None
 
     def __init__(
         self,
@@ -126,24 +90,19 @@ class Bilinear(Module):
         device: str | None = None,
         dtype: DtypeLike | None = None,
     ) -> None:
-        super().__init__()
-        require_cpu(device)
+        super().__init__(device)
         sizes = {"in1_features": in1_features, "in2_features": in2_features, "out_features": out_features}
         for argument, size in sizes.items():
             require_size("Bilinear", argument, size)
         self.in1_features: int = in1_features
         self.in2_features: int = in2_features
         self.out_features: int = out_features
-        self.weight = new_parameter((out_features, in1_features, in2_features), dtype)
-        self.register_parameter("bias", new_parameter((out_features,), dtype) if bias else None)
+        shape = (out_features, in1_features, in2_features)
+        self._add_parameters(shape, (out_features,) if bias else None, dtype)
         self.reset_parameters()
 
-    def reset_parameters(self) -> None:
-        """Initialize both parameters."""
-        bound = 1 / math.sqrt(self.in1_features) if self.in1_features else 0.0
-        init.uniform_(self.weight, -bound, bound)
-        if self.bias is not None:
-            init.uniform_(self.bias, -bound, bound)
+    def _fan_in(self) -> int:
+        return self.in1_features
 
     def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
         """Return the bilinear form of both inputs."""
@@ -157,15 +116,9 @@ class Bilinear(Module):
         )
 
 
+@example("nn.Identity(54, unused=True)(tensor.ones((1,))).tolist()", [1.0])
 class Identity(Module):
-    """Identity layer. Its constructor ignores all arguments.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.Identity(54, unused=True)(tensor.ones((1,))).tolist()
-    [1.0]
-    """
+    """Identity layer. Its constructor ignores all arguments."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         del args, kwargs
@@ -176,15 +129,9 @@ class Identity(Module):
         return input
 
 
+@example("nn.Flatten()(tensor.ones((5, 2, 3))).shape", (5, 6))
 class Flatten(Module):
-    """Flattens the dimensions from `start_dim` to `end_dim`. The output is a view if the layout allows it.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.Flatten()(tensor.ones((5, 2, 3))).shape
-    (5, 6)
-    """
+    """Flattens the dimensions from `start_dim` to `end_dim`. The output is a view if the layout allows it."""
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
@@ -200,15 +147,9 @@ class Flatten(Module):
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
 
+@example("nn.Unflatten(1, (2, 3))(tensor.ones((5, 6))).shape", (5, 2, 3))
 class Unflatten(Module):
-    """Splits dimension `dim` into the sizes `unflattened_size`. One size may be -1.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.Unflatten(1, (2, 3))(tensor.ones((5, 6))).shape
-    (5, 2, 3)
-    """
+    """Splits dimension `dim` into the sizes `unflattened_size`. One size may be -1."""
 
     def __init__(self, dim: int, unflattened_size: tuple[int, ...]) -> None:
         super().__init__()

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from nn import functional as F
 from nn.functional.checks import check_delta, check_reduction
+from nn.layers.function_layers import FunctionLayer
 from nn.layers.linear import Linear
-from nn.module.docstrings import complete, texts_of
-from nn.module.module import Module
+from nn.module.docstrings import complete, example, texts_of
+from nn.module.options import options
 from tensor import Tensor
 from tensor.lowlevel import InvalidArgumentError, TensorCore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tensor.lowlevel import DtypeLike
 
 _MADE_ONCE = (
@@ -24,94 +22,57 @@ _MADE_ONCE = (
     "loss = criterion(input, target)"
 )
 
-# Finds the function whose docstring describes the loss's parameters.
-_FUNCTION = re.compile(r"see ``functional\.(\w+)``")
 
+class Loss(FunctionLayer):
+    """Base class of losses, with the option `reduction`. Weights are buffers."""
 
-class Loss(Module):
-    """Base class of losses, with the option `reduction`.
+    reduction: str
 
-    The docstring of a loss refers to its function, and copies its parameters.
-    """
-
-    _more_reductions: tuple[str, ...] = ()
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if cls.__module__.startswith("nn."):
-            function = _FUNCTION.search(cls.__doc__ or "")
-            complete(cls, texts_of(getattr(F, function[1])) if function else {})
+    _more_reductions: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, reduction: str = "mean") -> None:
-        super().__init__()
-        if isinstance(reduction, TensorCore):
-            raise TypeError(_MADE_ONCE.format(name=type(self).__name__))
-        check_reduction(type(self).__name__, reduction, *self._more_reductions)
-        self.reduction = reduction
+        self._set_options({"reduction": reduction})
+
+    def _set_options(self, given: dict[str, Any]) -> None:
+        name, reduction = type(self).__name__, given["reduction"]
+        if any(isinstance(given.get(option), TensorCore) for option in ("reduction", "ignore_index")):
+            raise TypeError(_MADE_ONCE.format(name=name))
+        check_reduction(name, reduction, *self._more_reductions)
+        weights = {option: given.pop(option) for option in ("weight", "pos_weight") if option in given}
+        super()._set_options(given)
+        for option, weight in weights.items():
+            self.register_buffer(option, weight)
+
+    def extra_repr(self) -> str:
+        """Return an empty text, as in PyTorch."""
+        return ""
 
 
 class PlainLoss(Loss):
-    """Base class of losses of an input and a target with the only option `reduction`."""
-
-    _function: ClassVar[Callable[..., Tensor]]
+    """Base class of losses of an input and a target."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
-        return type(self)._function(input, target, reduction=self.reduction)
+        return self._computed(input, target)
 
 
-class WeightedLoss(Loss):
-    """Base class of losses with a weight of each element or class. The weight is a buffer."""
-
-    _function: ClassVar[Callable[..., Tensor]]
-
-    weight: Tensor | None
-
-    def __init__(self, weight: Tensor | None = None, reduction: str = "mean") -> None:
-        super().__init__(reduction)
-        self.register_buffer("weight", weight)
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Return the loss."""
-        return type(self)._function(input, target, self.weight, reduction=self.reduction)
-
-
-class CrossEntropyLoss(Loss):
+@options
+@example("round(nn.CrossEntropyLoss()(tensor.zeros((1, 2)), tensor.tensor([1])).item(), 4)", 0.6931)
+class CrossEntropyLoss(PlainLoss):
     """Cross entropy between logits and class indices or probabilities; see ``functional.cross_entropy``.
 
     Parameters
     ----------
     weight
         The weight of each class, shape ``(classes,)``. It is registered as a buffer, without a copy.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> round(nn.CrossEntropyLoss()(tensor.zeros((1, 2)), tensor.tensor([1])).item(), 4)
-    0.6931
     """
 
-    weight: Tensor | None
+    weight: Tensor | None = None
+    ignore_index: int = -100
+    reduction: str = "mean"
+    label_smoothing: float = 0.0
 
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        ignore_index: int = -100,
-        reduction: str = "mean",
-        label_smoothing: float = 0.0,
-    ) -> None:
-        super().__init__(reduction)
-        if isinstance(ignore_index, TensorCore):
-            raise TypeError(_MADE_ONCE.format(name=type(self).__name__))
-        self.register_buffer("weight", weight)
-        self.ignore_index = ignore_index
-        self.label_smoothing = label_smoothing
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Return the loss."""
-        return F.cross_entropy(
-            input, target, self.weight, self.ignore_index, self.reduction, self.label_smoothing
-        )
+    _function = F.cross_entropy
 
 
 class LinearCrossEntropyLoss(Loss):
@@ -183,119 +144,93 @@ class LinearCrossEntropyLoss(Loss):
         )
 
 
-class NLLLoss(Loss):
+complete(LinearCrossEntropyLoss, texts_of(F.linear_cross_entropy))
+
+
+@options
+@example("nn.NLLLoss()(tensor.tensor([[-1.0, -2.0]]), tensor.tensor([1])).item()", 2.0)
+class NLLLoss(PlainLoss):
     """Negative log-likelihood of classes, from log-probabilities; see ``functional.nll_loss``.
 
     Parameters
     ----------
     weight
         The weight of each class, shape ``(classes,)``. It is registered as a buffer, without a copy.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.NLLLoss()(tensor.tensor([[-1.0, -2.0]]), tensor.tensor([1])).item()
-    2.0
     """
 
-    weight: Tensor | None
+    weight: Tensor | None = None
+    ignore_index: int = -100
+    reduction: str = "mean"
 
-    def __init__(
-        self, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
-    ) -> None:
-        super().__init__(reduction)
-        self.register_buffer("weight", weight)
-        self.ignore_index = ignore_index
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Return the loss."""
-        return F.nll_loss(input, target, self.weight, self.ignore_index, self.reduction)
+    _function = F.nll_loss
 
 
+@options
+@example("nn.MSELoss()(tensor.tensor([1.0, 2.0]), tensor.tensor([1.0, 4.0])).item()", 2.0)
 class MSELoss(PlainLoss):
-    """Mean squared error; see ``functional.mse_loss``.
+    """Mean squared error; see ``functional.mse_loss``."""
 
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.MSELoss()(tensor.tensor([1.0, 2.0]), tensor.tensor([1.0, 4.0])).item()
-    2.0
-    """
+    reduction: str = "mean"
 
     _function = F.mse_loss
 
 
+@options
+@example('nn.L1Loss(reduction="sum")(tensor.tensor([1.0, 2.0]), tensor.tensor([1.0, 4.0])).item()', 2.0)
 class L1Loss(PlainLoss):
-    """Mean absolute error; see ``functional.l1_loss``.
+    """Mean absolute error; see ``functional.l1_loss``."""
 
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.L1Loss(reduction="sum")(tensor.tensor([1.0, 2.0]), tensor.tensor([1.0, 4.0])).item()
-    2.0
-    """
+    reduction: str = "mean"
 
     _function = F.l1_loss
 
 
-class SmoothL1Loss(Loss):
-    """Smooth L1 loss: squared error below `beta`, absolute error above; see ``functional.smooth_l1_loss``.
+@options
+@example("nn.SmoothL1Loss()(tensor.tensor([0.0, 0.0]), tensor.tensor([1.0, 3.0])).item()", 1.5)
+class SmoothL1Loss(PlainLoss):
+    """Smooth L1 loss: squared error below `beta`, absolute error above; see ``functional.smooth_l1_loss``."""
 
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.SmoothL1Loss()(tensor.tensor([0.0, 0.0]), tensor.tensor([1.0, 3.0])).item()
-    1.5
-    """
+    reduction: str = "mean"
+    beta: float = 1.0
 
-    def __init__(self, reduction: str = "mean", beta: float = 1.0) -> None:
-        super().__init__(reduction)
-        self.beta = beta
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Return the loss."""
-        return F.smooth_l1_loss(input, target, self.reduction, self.beta)
+    _function = F.smooth_l1_loss
 
 
-class HuberLoss(Loss):
-    """Huber loss: squared error below `delta`, absolute error above; see ``functional.huber_loss``.
+@options
+@example("nn.HuberLoss()(tensor.tensor([0.0, 0.0]), tensor.tensor([1.0, 3.0])).item()", 1.5)
+class HuberLoss(PlainLoss):
+    """Huber loss: squared error below `delta`, absolute error above; see ``functional.huber_loss``."""
 
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.HuberLoss()(tensor.tensor([0.0, 0.0]), tensor.tensor([1.0, 3.0])).item()
-    1.5
-    """
+    reduction: str = "mean"
+    delta: float = 1.0
 
-    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
-        super().__init__(reduction)
-        check_delta("HuberLoss", delta)
-        self.delta = delta
+    _function = F.huber_loss
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Return the loss."""
-        return F.huber_loss(input, target, self.reduction, self.delta)
+    def _set_options(self, given: dict[str, Any]) -> None:
+        super()._set_options(given)
+        check_delta("HuberLoss", self.delta)
 
 
-class BCELoss(WeightedLoss):
+@options
+@example("round(nn.BCELoss()(tensor.tensor([0.5]), tensor.tensor([1.0])).item(), 4)", 0.6931)
+class BCELoss(PlainLoss):
     """Binary cross entropy of probabilities; see ``functional.binary_cross_entropy``.
 
     Parameters
     ----------
     weight
         The weight of each element. It is registered as a buffer, without a copy.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> round(nn.BCELoss()(tensor.tensor([0.5]), tensor.tensor([1.0])).item(), 4)
-    0.6931
     """
+
+    weight: Tensor | None = None
+    reduction: str = "mean"
 
     _function = F.binary_cross_entropy
 
 
-class BCEWithLogitsLoss(Loss):
+@options
+@example("round(nn.BCEWithLogitsLoss()(tensor.tensor([0.0]), tensor.tensor([1.0])).item(), 4)", 0.6931)
+class BCEWithLogitsLoss(PlainLoss):
     """Binary cross entropy of logits; see ``functional.binary_cross_entropy_with_logits``.
 
     Parameters
@@ -304,24 +239,10 @@ class BCEWithLogitsLoss(Loss):
         The weight of each element. It is registered as a buffer, without a copy.
     pos_weight
         The weight of positive targets. It is a buffer too.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> round(nn.BCEWithLogitsLoss()(tensor.tensor([0.0]), tensor.tensor([1.0])).item(), 4)
-    0.6931
     """
 
-    weight: Tensor | None
-    pos_weight: Tensor | None
+    weight: Tensor | None = None
+    reduction: str = "mean"
+    pos_weight: Tensor | None = None
 
-    def __init__(
-        self, weight: Tensor | None = None, reduction: str = "mean", pos_weight: Tensor | None = None
-    ) -> None:
-        super().__init__(reduction)
-        self.register_buffer("weight", weight)
-        self.register_buffer("pos_weight", pos_weight)
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Return the loss."""
-        return F.binary_cross_entropy_with_logits(input, target, self.weight, self.reduction, self.pos_weight)
+    _function = F.binary_cross_entropy_with_logits

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from nn import functional as F
 from nn import init
-from nn.layers.linear import new_parameter
-from nn.module.module import Module
-from tensor.lowlevel import require_cpu
+from nn.layers.function_layers import Unary
+from nn.layers.weighted import Scaling, Weighted, new_parameter
+from nn.module.docstrings import example
+from nn.module.options import options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +23,7 @@ def _as_sizes(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
     return (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
 
 
-class LayerNorm(Module):
+class LayerNorm(Scaling):
     """Layer normalization: normalizes each sample over its last dimensions (Ba et al., 2016).
 
     Input and output ``(*, *normalized_shape)``.
@@ -48,9 +49,6 @@ class LayerNorm(Module):
     [-1.0, 1.0]
     """
 
-    weight: Parameter | None
-    bias: Parameter | None
-
     def __init__(
         self,
         normalized_shape: int | Sequence[int],
@@ -60,23 +58,13 @@ class LayerNorm(Module):
         device: str | None = None,
         dtype: DtypeLike | None = None,
     ) -> None:
-        super().__init__()
-        require_cpu(device)
+        super().__init__(device)
         self.normalized_shape: tuple[int, ...] = _as_sizes(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        has_bias = elementwise_affine and bias
-        sizes = self.normalized_shape
-        self.register_parameter("weight", new_parameter(sizes, dtype) if elementwise_affine else None)
-        self.register_parameter("bias", new_parameter(sizes, dtype) if has_bias else None)
+        sizes = self.normalized_shape if elementwise_affine else None
+        self._add_parameters(sizes, sizes if bias else None, dtype)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Set the weight to 1 and the bias to 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalize, scale and shift."""
@@ -88,7 +76,8 @@ class LayerNorm(Module):
         return f"{self.normalized_shape}, eps={self.eps}, {affine}, bias={self.bias is not None}"
 
 
-class RMSNorm(Module):
+@example("nn.RMSNorm(2)(tensor.tensor([3.0, 3.0])).tolist()", [1.0, 1.0])
+class RMSNorm(Weighted):
     """RMS normalization: divides by the root mean square (Zhang and Sennrich, 2019).
 
     Parameters
@@ -101,12 +90,6 @@ class RMSNorm(Module):
         Whether a weight, initially 1, scales the result.
     dtype
         The dtype of the weight; float32 for None.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.RMSNorm(2)(tensor.tensor([3.0, 3.0])).tolist()
-    [1.0, 1.0]
     """
 
     weight: Parameter | None
@@ -119,8 +102,7 @@ class RMSNorm(Module):
         device: str | None = None,
         dtype: DtypeLike | None = None,
     ) -> None:
-        super().__init__()
-        require_cpu(device)
+        super().__init__(device)
         self.normalized_shape: tuple[int, ...] = _as_sizes(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
@@ -143,31 +125,20 @@ class RMSNorm(Module):
         return f"{self.normalized_shape}, eps={self.eps}, {affine}"
 
 
-class LocalResponseNorm(Module):
+@options
+@example("nn.LocalResponseNorm(2)(tensor.ones((4, 3, 5))).shape", (4, 3, 5))
+class LocalResponseNorm(Unary):
     """Local response normalization over neighbouring channels (Krizhevsky et al., 2012).
 
-    Parameters
-    ----------
-    size, alpha, beta, k
-        See ``nn.functional.local_response_norm``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.LocalResponseNorm(2)(tensor.ones((4, 3, 5))).shape
-    (4, 3, 5)
+    See ``nn.functional.local_response_norm``.
     """
 
-    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
-        super().__init__()
-        self.size: int = size
-        self.alpha: float = alpha
-        self.beta: float = beta
-        self.k: float = k
+    size: int
+    alpha: float = 1e-4
+    beta: float = 0.75
+    k: float = 1.0
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Normalize."""
-        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+    _function = F.local_response_norm
 
     def extra_repr(self) -> str:
         """Return the options."""

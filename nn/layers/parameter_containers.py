@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
+from nn.module.docstrings import example
 from nn.module.module import Module
 from nn.module.parameter import Parameter
 from tensor import Tensor
@@ -75,15 +76,9 @@ class ParameterList(_Held):
             raise IndexError(f"ParameterList holds {len(names)} parameters, but there is no number {index}")
         return names[index]
 
+    @example("len(nn.ParameterList().append(tensor.ones((2,))))", 1)
     def append(self, value: Tensor) -> Self:
-        """Append a parameter, and return this list.
-
-        Examples
-        --------
-        >>> import nn, tensor
-        >>> len(nn.ParameterList().append(tensor.ones((2,))))
-        1
-        """
+        """Append a parameter, and return this list."""
         self.register_parameter(str(len(self)), _as_parameter(value))
         return self
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from nn import functional as F
 from nn.functional.convolutions import sizes_of
 from nn.functional.windows import pool_of, sizes_given
 from nn.layers.dimensions import Dimensional
@@ -16,12 +15,48 @@ if TYPE_CHECKING:
     from tensor import Tensor
 
 
-class _MaxPool(Dimensional):
+_INPUT = "Input ``(batch, channels, {space})``, or without the batch."
+
+
+class _Pool(Dimensional):
+    """Base class of pools. Its `forward` passes the options in `_passed` to the function."""
+
+    _start = _INPUT
+    _passed: ClassVar[tuple[str, ...]]
+
+    kernel_size: Any
+    stride: Any
+    padding: Any
+    dilation: Any
+    ceil_mode: bool
+
+    def _keep(
+        self,
+        kernel_size: Sizes,
+        stride: Sizes | None,
+        ceil_mode: bool,
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
+    ) -> None:
+        """Check the options of the windows, and store those that the layer has."""
+        super().__init__()
+        pool_of(type(self).__name__, self._dims, kernel_size, stride, padding, dilation, ceil_mode)
+        sizes = {"kernel_size": kernel_size, "stride": stride, "padding": padding, "dilation": dilation}
+        for name, given in sizes.items():
+            if name in self._passed:
+                setattr(self, name, sizes_given(given))
+        self.ceil_mode = ceil_mode
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return a number for each window."""
+        return type(self)._function(input, **{name: getattr(self, name) for name in self._passed})
+
+
+class _MaxPool(_Pool):
     _family = "max_pool"
     _shown = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
+    _passed = (*_shown, "return_indices")
     _sections = """
-        Input ``(batch, channels, {space})``, or without the batch.
-
         Parameters
         ----------
         kernel_size, stride, padding, dilation, ceil_mode, return_indices
@@ -43,37 +78,21 @@ class _MaxPool(Dimensional):
         return_indices: bool = False,
         ceil_mode: bool = False,
     ) -> None:
-        super().__init__()
-        pool_of(type(self).__name__, self._dims, kernel_size, stride, padding, dilation, ceil_mode)
-        self.kernel_size: Any = sizes_given(kernel_size)
-        self.stride: Any = self.kernel_size if stride is None else sizes_given(stride)
-        self.padding: Any = sizes_given(padding)
-        self.dilation: Any = sizes_given(dilation)
+        self._keep(kernel_size, kernel_size if stride is None else stride, ceil_mode, padding, dilation)
         self.return_indices: bool = return_indices
-        self.ceil_mode: bool = ceil_mode
 
     # With `return_indices` the result is a tuple of two tensors. Type checkers unpack it as they unpack a
     # tensor.
     def forward(self, input: Tensor) -> Tensor:
         """Return the maximum of each window; with `return_indices`, a tuple with their indices."""
-        found: Tensor = type(self)._function(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.dilation,
-            self.ceil_mode,
-            return_indices=self.return_indices,
-        )
-        return found
+        return super().forward(input)
 
 
 class _MaxUnpool(Dimensional):
     _family = "max_unpool"
+    _start = _INPUT
     _shown = ("kernel_size", "stride", "padding")
     _sections = """
-        Input ``(batch, channels, {space})``, or without the batch.
-
         Parameters
         ----------
         kernel_size, stride, padding
@@ -99,12 +118,11 @@ class _MaxUnpool(Dimensional):
         return type(self)._function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
-class _AvgPool(Dimensional):
+class _AvgPool(_Pool):
     _family = "avg_pool"
     _shown = ("kernel_size", "stride", "padding")
+    _passed: ClassVar[tuple[str, ...]] = (*_shown, "ceil_mode", "count_include_pad", "divisor_override")
     _sections = """
-        Input ``(batch, channels, {space})``, or without the batch.
-
         Parameters
         ----------
         kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
@@ -126,34 +144,16 @@ class _AvgPool(Dimensional):
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> None:
-        super().__init__()
-        pool_of(type(self).__name__, self._dims, kernel_size, stride, padding, 1, ceil_mode)
-        self.kernel_size: Any = sizes_given(kernel_size)
-        self.stride: Any = self.kernel_size if stride is None else sizes_given(stride)
-        self.padding: Any = sizes_given(padding)
-        self.ceil_mode: bool = ceil_mode
+        self._keep(kernel_size, kernel_size if stride is None else stride, ceil_mode, padding)
         self.count_include_pad: bool = count_include_pad
         self.divisor_override = divisor_override
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the means."""
-        return type(self)._function(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.ceil_mode,
-            self.count_include_pad,
-            self.divisor_override,
-        )
 
-
-class _LPPool(Dimensional):
+class _LPPool(_Pool):
     _family = "lp_pool"
     _shown = ("norm_type", "kernel_size", "stride", "ceil_mode")
+    _passed = _shown
     _sections = """
-        Input ``(batch, channels, {space})``, or without the batch.
-
         Parameters
         ----------
         norm_type, kernel_size, stride, ceil_mode
@@ -169,12 +169,8 @@ class _LPPool(Dimensional):
     def __init__(
         self, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
     ) -> None:
-        super().__init__()
-        pool_of(type(self).__name__, self._dims, kernel_size, stride, 0, 1, ceil_mode)
-        self.norm_type = norm_type
-        self.kernel_size: Any = sizes_given(kernel_size)
-        self.stride: Any = sizes_given(stride)
-        self.ceil_mode = ceil_mode
+        self._keep(kernel_size, stride, ceil_mode)
+        self.norm_type: float = norm_type
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the roots of the sums of powers."""
@@ -183,12 +179,11 @@ class _LPPool(Dimensional):
         )
 
 
-class _AdaptiveAvgPool(Dimensional):
+class _AdaptiveAvgPool(_Pool):
     _family = "adaptive_avg_pool"
     _shown = ("output_size",)
+    _passed: ClassVar[tuple[str, ...]] = _shown
     _sections = """
-        Input ``(batch, channels, {space})``, or without the batch.
-
         Parameters
         ----------
         output_size
@@ -205,17 +200,11 @@ class _AdaptiveAvgPool(Dimensional):
         super().__init__()
         self.output_size: Any = sizes_given(output_size)
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the means."""
-        return type(self)._function(input, self.output_size)
 
-
-class _AdaptiveMaxPool(Dimensional):
+class _AdaptiveMaxPool(_AdaptiveAvgPool):
     _family = "adaptive_max_pool"
-    _shown = ("output_size",)
+    _passed = ("output_size", "return_indices")
     _sections = """
-        Input ``(batch, channels, {space})``, or without the batch.
-
         Parameters
         ----------
         output_size
@@ -231,14 +220,12 @@ class _AdaptiveMaxPool(Dimensional):
     """
 
     def __init__(self, output_size: OutputSizes, return_indices: bool = False) -> None:
-        super().__init__()
-        self.output_size: Any = sizes_given(output_size)
+        super().__init__(output_size)
         self.return_indices = return_indices
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the maximum of each window; with `return_indices`, a tuple with their indices."""
-        found: Tensor = type(self)._function(input, self.output_size, return_indices=self.return_indices)
-        return found
+        return super().forward(input)
 
 
 class MaxPool1d(_MaxPool, dims=1):
@@ -268,6 +255,8 @@ class MaxUnpool3d(_MaxUnpool, dims=3):
 class AvgPool1d(_AvgPool, dims=1):
     """Average pooling over one dimension."""
 
+    _passed = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad")
+
     def __init__(
         self,
         kernel_size: Sizes,
@@ -281,12 +270,6 @@ class AvgPool1d(_AvgPool, dims=1):
         self.kernel_size, self.stride, self.padding = (
             sizes_of("AvgPool1d", what, getattr(self, what), 1, 0)
             for what in ("kernel_size", "stride", "padding")
-        )
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the means."""
-        return F.avg_pool1d(
-            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
         )
 
 

@@ -11,11 +11,11 @@ from nn import functional as F
 from nn import init
 from nn.functional.checks import array_of, check_probability
 from nn.functional.recurrent import Recurrent
-from nn.layers.linear import new_parameter, require_size
-from nn.module.module import Module
+from nn.layers.weighted import Weighted, new_parameter, require_size
+from nn.module.docstrings import example
 from nn.utils.rnn import PackedSequence
 from tensor import Tensor
-from tensor.lowlevel import InvalidArgumentError, TensorCore, is_floating, require_cpu, shown
+from tensor.lowlevel import InvalidArgumentError, TensorCore, is_floating, shown
 
 if TYPE_CHECKING:
     from nn.module.parameter import Parameter
@@ -33,7 +33,17 @@ def require_nonlinearity(name: str, nonlinearity: str) -> None:
         raise ValueError(f"{name}: nonlinearity is 'tanh' or 'relu', not {shown(nonlinearity)}")
 
 
-class RNNBase(Module):
+class _Recurrent(Weighted):
+    hidden_size: int
+
+    def reset_parameters(self) -> None:
+        """Initialize all parameters uniformly within +-1 / sqrt(hidden_size)."""
+        bound = 1 / math.sqrt(self.hidden_size) if self.hidden_size else 0.0
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+
+class RNNBase(_Recurrent):
     """Base class of `RNN`, `LSTM` and `GRU`: sizes, parameters and the loop over layers.
 
     Parameters have PyTorch's names: ``weight_ih_l0`` and so on, with the suffix ``_reverse`` for the backward
@@ -57,8 +67,7 @@ class RNNBase(Module):
         device: str | None = None,
         dtype: DtypeLike | None = None,
     ) -> None:
-        super().__init__()
-        require_cpu(device)
+        super().__init__(device)
         name = type(self).__name__
         for parameter, size in (
             ("input_size", input_size),
@@ -110,12 +119,6 @@ class RNNBase(Module):
                     self.register_parameter(names[parameter], new_parameter(shape, dtype))
                 self._names.append(names)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Initialize all parameters."""
-        bound = 1 / math.sqrt(self.hidden_size)
-        for weight in self.parameters():
-            init.uniform_(weight, -bound, bound)
 
     @property
     def all_weights(self) -> list[list[Parameter]]:
@@ -425,7 +428,7 @@ def _state_pair(hx: Any, name: str) -> tuple[Any, Any]:
     return hx[0], hx[1]
 
 
-class RNNCellBase(Module):
+class RNNCellBase(_Recurrent):
     """Base class of the cells: parameters and one step."""
 
     _blocks: ClassVar[int] = 1
@@ -441,8 +444,7 @@ class RNNCellBase(Module):
         device: str | None = None,
         dtype: DtypeLike | None = None,
     ) -> None:
-        super().__init__()
-        require_cpu(device)
+        super().__init__(device)
         name = type(self).__name__
         require_size(name, "input_size", input_size)
         require_size(name, "hidden_size", hidden_size)
@@ -455,12 +457,6 @@ class RNNCellBase(Module):
         for what in ("bias_ih", "bias_hh"):
             self.register_parameter(what, new_parameter((rows,), dtype) if bias else None)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Initialize all parameters."""
-        bound = 1 / math.sqrt(self.hidden_size) if self.hidden_size else 0.0
-        for weight in self.parameters():
-            init.uniform_(weight, -bound, bound)
 
     def extra_repr(self) -> str:
         """Return the sizes, and the options that are not defaults."""
@@ -486,6 +482,7 @@ class RNNCellBase(Module):
         return tuple(x.squeeze(0) for x in last_states) if x.ndim == 1 else tuple(last_states)
 
 
+@example("nn.RNNCell(3, 5)(tensor.ones((2, 3))).shape", (2, 5))
 class RNNCell(RNNCellBase):
     """One step of an Elman network; see `RNN`.
 
@@ -496,12 +493,6 @@ class RNNCell(RNNCellBase):
     ----------
     input_size, hidden_size, bias, nonlinearity, dtype
         As in `RNN`.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.RNNCell(3, 5)(tensor.ones((2, 3))).shape
-    (2, 5)
     """
 
     def __init__(
@@ -551,6 +542,7 @@ class LSTMCell(RNNCellBase):
         return h, c
 
 
+@example("nn.GRUCell(3, 5)(tensor.ones((3,))).shape", (5,))
 class GRUCell(RNNCellBase):
     """One step of a `GRU`.
 
@@ -558,12 +550,6 @@ class GRUCell(RNNCellBase):
     ----------
     input_size, hidden_size, bias, dtype
         As in `RNN`.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.GRUCell(3, 5)(tensor.ones((3,))).shape
-    (5,)
     """
 
     _blocks = 3

@@ -15,6 +15,7 @@ from nn.layers.containers import ModuleList
 from nn.layers.dropouts import Dropout
 from nn.layers.linear import Linear
 from nn.layers.normalizations import LayerNorm
+from nn.layers.weighted import Weighted
 from nn.module.module import Module
 from tensor.lowlevel import InvalidArgumentError, require_cpu, shown
 
@@ -58,7 +59,7 @@ def _is_causal(mask: Tensor | None, told: bool | None) -> bool:
     return bool((array == expected).all())
 
 
-class _Layer(Module):
+class _Layer(Weighted):
     """Base class of encoder and decoder layers: self-attention and feedforward network."""
 
     # The names of the attention modules.
@@ -84,8 +85,7 @@ class _Layer(Module):
         device: str | None = None,
         dtype: DtypeLike | None = None,
     ) -> None:
-        super().__init__()
-        require_cpu(device)
+        super().__init__(device)
         for name in self._attentions:
             attention = MultiheadAttention(
                 d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, dtype=dtype
@@ -326,7 +326,7 @@ class TransformerDecoder(Module):
         return tgt if self.norm is None else self.norm(tgt)
 
 
-class Transformer(Module):
+class Transformer(Weighted):
     """Transformer: an encoder, and a decoder that attends to its output.
 
     Inputs: ``(source length, batch, d_model)`` and ``(target length, batch, d_model)``. The batch is the
@@ -373,8 +373,7 @@ class Transformer(Module):
         device: str | None = None,
         dtype: DtypeLike | None = None,
     ) -> None:
-        super().__init__()
-        require_cpu(device)
+        super().__init__(device)
         options: dict[str, Any] = {
             "dim_feedforward": dim_feedforward,
             "dropout": dropout,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+from nn.module.docstrings import example
 from nn.module.gradients import gradient_of
 from nn.module.traversal import Traversal
 from tensor import Device, float16, float32, float64
@@ -141,6 +142,7 @@ class Conversion(Traversal):
         """
         return self.to(dst_type)
 
+    @example('nn.Linear(2, 1).to_empty(device="cpu").weight.shape', (1, 2))
     def to_empty(self, *, device: str | None, recurse: bool = True) -> Self:
         """Return this module unchanged: its memory is already on the only device.
 
@@ -150,25 +152,13 @@ class Conversion(Traversal):
             ``"cpu"``, or None for the current device.
         recurse
             No effect.
-
-        Examples
-        --------
-        >>> import nn
-        >>> nn.Linear(2, 1).to_empty(device="cpu").weight.shape
-        (1, 2)
         """
         del recurse
         return self.to(device=device)
 
+    @example("nn.Linear(2, 1).share_memory().weight.shape", (1, 2))
     def share_memory(self) -> Self:
-        """Return this module. It moves nothing to shared memory: see ``nn.parallel`` for several workers.
-
-        Examples
-        --------
-        >>> import nn
-        >>> nn.Linear(2, 1).share_memory().weight.shape
-        (1, 2)
-        """
+        """Return this module. It moves nothing to shared memory: see ``nn.parallel`` for several workers."""
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 Described = TypeVar("Described")
 
@@ -55,13 +55,32 @@ def complete(described: Described, texts: Mapping[str, str], raises: str = "") -
             entries[name] = texts[name]
     groups = groupby(entries.items(), key=lambda item: item[1])
     body = "\n".join(f"{', '.join(entry for entry, _ in same)}\n    {text}" for text, same in groups)
-    if raises:
-        sections = {"Raises": raises, **sections}
-    if body:
-        sections = {"Parameters": body, **sections}
+    first = {"Parameters": body, "Returns": sections.pop("Returns", ""), "Raises": raises} | sections
+    sections = {header: text for header, text in first.items() if text}
     parts = [f"{header}\n{'-' * len(header)}\n{text.strip()}\n" for header, text in sections.items()]
     described.__doc__ = "\n".join([f"{start.strip()}\n", *parts])
     return described
+
+
+def example(call: str, result: object) -> Callable[[Described], Described]:
+    """Return a decorator that adds the section "Examples" with one call and the repr of its result.
+
+    Examples
+    --------
+    >>> @example("half(3)", 1.5)
+    ... def half(x):
+    ...     "Return half of `x`."
+    >>> half.__doc__.splitlines()[-2:]
+    ['>>> half(3)', '1.5']
+    """
+
+    def add(described: Described) -> Described:
+        if described.__doc__:  # none with `python -OO`
+            text = f"Examples\n--------\n>>> import nn, tensor\n>>> {call}\n{result!r}\n"
+            described.__doc__ = f"{cleandoc(described.__doc__)}\n\n{text}"
+        return described
+
+    return add
 
 
 def texts_of(described: Any) -> dict[str, str]:

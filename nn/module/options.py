@@ -37,8 +37,11 @@ def options(cls: Class) -> Class:
     3.0
     """
     own: dict[str, _Option] = {}
+    is_keyword_only = False
     for name, annotation in inspect.get_annotations(cls).items():
-        if not annotation.startswith("ClassVar"):
+        if annotation == "KW_ONLY":
+            is_keyword_only = True
+        elif not annotation.startswith("ClassVar"):
             if annotation.startswith("InitVar["):
                 annotation = annotation[len("InitVar[") : -1]
             default = vars(cls).get(name, MISSING)
@@ -47,12 +50,13 @@ def options(cls: Class) -> Class:
             if isinstance(default, Field):
                 own[name] = _Option(annotation, default.default, default.kw_only is True)
             else:
-                own[name] = _Option(annotation, default, False)
+                own[name] = _Option(annotation, default, is_keyword_only)
     found: dict[str, _Option] = {}
     for base in reversed(cls.__mro__[1:]):
         found |= vars(base).get("_own_options", {})
     found |= own
     cls._own_options = own  # type: ignore[attr-defined]
+    cls._option_names = tuple(found)  # type: ignore[attr-defined]
 
     def set_options(self: Any, *values: object) -> None:
         self._set_options(dict(zip(found, values, strict=True)))

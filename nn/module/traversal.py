@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
+from nn.module.docstrings import example
 from nn.module.registration import Kind, ModuleCore
 
 if TYPE_CHECKING:
@@ -66,6 +67,10 @@ class Traversal(ModuleCore):
         for _, module in self.named_children():
             yield module
 
+    @example(
+        "[name for name, _ in nn.Sequential(nn.Linear(2, 2), nn.ReLU()).named_parameters()]",
+        ["0.weight", "0.bias"],
+    )
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
@@ -79,24 +84,12 @@ class Traversal(ModuleCore):
             Include submodules.
         remove_duplicate
             Yield a shared parameter once, under its first name.
-
-        Examples
-        --------
-        >>> import nn
-        >>> [name for name, _ in nn.Sequential(nn.Linear(2, 2), nn.ReLU()).named_parameters()]
-        ['0.weight', '0.bias']
         """
         return self._named("parameter", prefix, recurse, remove_duplicate)
 
+    @example("sum(p.numel() for p in nn.Linear(3, 2).parameters())", 8)
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """Yield the parameters, each once, for an optimizer.
-
-        Examples
-        --------
-        >>> import nn
-        >>> sum(p.numel() for p in nn.Linear(3, 2).parameters())
-        8
-        """
+        """Yield the parameters, each once, for an optimizer."""
         for _, parameter in self.named_parameters(recurse=recurse):
             yield parameter
 
@@ -146,27 +139,15 @@ class Traversal(ModuleCore):
         found: Module = module
         return found
 
+    @example('nn.Sequential(nn.Linear(2, 1)).get_parameter("0.weight").shape', (1, 2))
     def get_parameter(self, target: str) -> Parameter:
-        """Return the parameter with the dotted name `target`.
-
-        Examples
-        --------
-        >>> import nn
-        >>> nn.Sequential(nn.Linear(2, 1)).get_parameter("0.weight").shape
-        (1, 2)
-        """
+        """Return the parameter with the dotted name `target`."""
         found: Parameter = self._get("parameter", target)
         return found
 
+    @example('nn.Sequential(nn.BatchNorm1d(2)).get_buffer("0.running_mean").tolist()', [0.0, 0.0])
     def get_buffer(self, target: str) -> Tensor:
-        """Return the buffer with the dotted name `target`.
-
-        Examples
-        --------
-        >>> import nn
-        >>> nn.Sequential(nn.BatchNorm1d(2)).get_buffer("0.running_mean").tolist()
-        [0.0, 0.0]
-        """
+        """Return the buffer with the dotted name `target`."""
         found: Tensor = self._get("buffer", target)
         return found
 
@@ -250,15 +231,9 @@ class Traversal(ModuleCore):
         """Set ``training`` to False in this module and all submodules, and return this module."""
         return self.train(False)
 
+    @example("nn.Linear(2, 2).requires_grad_(False).weight.requires_grad", False)
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Set ``requires_grad`` of all parameters, and return this module.
-
-        Examples
-        --------
-        >>> import nn
-        >>> nn.Linear(2, 2).requires_grad_(False).weight.requires_grad
-        False
-        """
+        """Set ``requires_grad`` of all parameters, and return this module."""
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
         return self

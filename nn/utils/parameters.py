@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import tensor as tn
+from nn.module.docstrings import example
 from nn.module.gradients import gradient_of
 from nn.module.module import Module
 from nn.module.states import copy_values
@@ -89,6 +90,7 @@ def clip_grad_norm_(
     return norm
 
 
+@example("nn.utils.get_total_norm([tensor.tensor([3.0]), tensor.tensor([[0.0], [4.0]])]).item()", 5.0)
 def get_total_norm(
     tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False
 ) -> Tensor:
@@ -107,12 +109,6 @@ def get_total_norm(
     ------
     RuntimeError
         If the norm is not finite and `error_if_nonfinite` is True.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.utils.get_total_norm([tensor.tensor([3.0]), tensor.tensor([[0.0], [4.0]])]).item()
-    5.0
     """
     _refuse_module(tensors)
     given = [tensors] if isinstance(tensors, TensorCore) else list(tensors)
@@ -180,15 +176,9 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -
             np.clip(array, -clip_value, clip_value, out=array)
 
 
+@example("nn.utils.parameters_to_vector(nn.Linear(3, 2).parameters()).shape", (8,))
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """Return a copy of all parameters' elements as one vector. It is differentiable.
-
-    Examples
-    --------
-    >>> import nn
-    >>> nn.utils.parameters_to_vector(nn.Linear(3, 2).parameters()).shape
-    (8,)
-    """
+    """Return a copy of all parameters' elements as one vector. It is differentiable."""
     parts = [x.reshape(-1) for x in parameters]
     if not parts:
         raise ValueError(

@@ -5,37 +5,32 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from nn.functional.adaptive_max_pooling import adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d
 from nn.functional.interpolation import interpolate
-from nn.functional.max_pooling import max_pool1d, max_pool2d, max_pool3d
+from nn.functional.max_pooling import (
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+)
 from nn.functional.rare.fractional_pooling import fractional_max_pool2d, fractional_max_pool3d
 from nn.functional.shuffles import channel_shuffle
+from nn.module.docstrings import example
 
 if TYPE_CHECKING:
     from tensor import Tensor
 
 
+@example("nn.functional.upsample_nearest(tensor.ones((1, 1, 2, 3)), scale_factor=2).shape", (1, 1, 4, 6))
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """Return ``interpolate(input, size, scale_factor, mode="nearest")``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.functional.upsample_nearest(tensor.ones((1, 1, 2, 3)), scale_factor=2).shape
-    (1, 1, 4, 6)
-    """
+    """Return ``interpolate(input, size, scale_factor, mode="nearest")``."""
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
+@example("nn.functional.upsample_bilinear(tensor.ones((1, 1, 2, 3)), (5, 7)).shape", (1, 1, 5, 7))
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """Return ``interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.functional.upsample_bilinear(tensor.ones((1, 1, 2, 3)), (5, 7)).shape
-    (1, 1, 5, 7)
-    """
+    """Return ``interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)``."""
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 
 

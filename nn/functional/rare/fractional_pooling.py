@@ -12,7 +12,7 @@ from nn.functional.checks import array_of
 from nn.functional.convolutions import sizes_of
 from nn.functional.dimensions import Family
 from nn.functional.plane_gather import recorded_largest
-from nn.functional.windows import Sizes, pooled_array
+from nn.functional.windows import Sizes, pooled_array, window_sections
 from tensor.lowlevel import InvalidArgumentError, default_generator, numbers_of, run_kernel, shown
 
 if TYPE_CHECKING:
@@ -109,6 +109,7 @@ class FractionalMaxPool(Protocol):
 
 
 @Family
+@window_sections
 def _fractional_max_pool(
     input: Tensor,
     kernel_size: Sizes,
@@ -123,8 +124,6 @@ def _fractional_max_pool(
 
     Parameters
     ----------
-    input
-        Shape ``(batch, channels, {space})``, or without the batch.
     kernel_size
         The size of a window: one integer, or one for each dimension of space.
     output_size, output_ratio
@@ -134,11 +133,6 @@ def _fractional_max_pool(
     _random_samples
         Random numbers from 0 to 1, of shape ``(batch, channels, {dims})``; from the default generator for
         None.
-
-    Raises
-    ------
-    ValueError
-        If shapes or options do not fit.
 
     Examples
     --------

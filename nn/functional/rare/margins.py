@@ -17,6 +17,7 @@ from nn.functional.checks import (
     reduce_losses,
 )
 from nn.functional.distances import pairwise_distance
+from nn.module.docstrings import example
 from tensor.lowlevel import composite, shown, snapshot, widening
 
 if TYPE_CHECKING:
@@ -91,6 +92,9 @@ def hinge_embedding_loss(
 
 @loss_sections
 @widening
+@example(
+    "round(nn.functional.soft_margin_loss(tensor.tensor([0.0]), tensor.tensor([1.0])).item(), 4)", 0.6931
+)
 def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """Return log(1 + exp(-target * input)): the logistic loss, with targets 1 and -1.
 
@@ -100,12 +104,6 @@ def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> 
         Logits, any shape.
     target
         In the same shape, 1 or -1.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> round(nn.functional.soft_margin_loss(tensor.tensor([0.0]), tensor.tensor([1.0])).item(), 4)
-    0.6931
     """
     name = "soft_margin_loss"
     check_reduction(name, reduction)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import KW_ONLY
+from typing import TYPE_CHECKING, Any
 
 from nn import functional as F
 from nn.layers.distances import PairwiseDistance
-from nn.layers.losses import Loss, PlainLoss, WeightedLoss
+from nn.layers.losses import Loss, PlainLoss
+from nn.module.docstrings import example
+from nn.module.options import options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,17 +18,18 @@ if TYPE_CHECKING:
 
 
 class _PairLoss(Loss):
-    _function: ClassVar[Callable[..., Tensor]]
-
-    def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
-        super().__init__(reduction)
-        self.margin = margin
-
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
-        return type(self)._function(input1, input2, target, margin=self.margin, reduction=self.reduction)
+        return self._computed(input1, input2, target)
 
 
+class _TripletLoss(Loss):
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        """Return the loss."""
+        return self._computed(anchor, positive, negative)
+
+
+@options
 class MarginRankingLoss(_PairLoss):
     """Margin ranking loss of two scores; see ``functional.margin_ranking_loss``.
 
@@ -37,10 +41,14 @@ class MarginRankingLoss(_PairLoss):
     1.0
     """
 
+    margin: float = 0.0
+    reduction: str = "mean"
+
     _function = F.margin_ranking_loss
 
 
-class HingeEmbeddingLoss(Loss):
+@options
+class HingeEmbeddingLoss(PlainLoss):
     """Hinge loss of distances of similar and dissimilar pairs; see ``functional.hinge_embedding_loss``.
 
     Examples
@@ -51,28 +59,23 @@ class HingeEmbeddingLoss(Loss):
     0.5
     """
 
-    def __init__(self, margin: float = 1.0, reduction: str = "mean") -> None:
-        super().__init__(reduction)
-        self.margin = margin
+    margin: float = 1.0
+    reduction: str = "mean"
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Return the loss."""
-        return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
+    _function = F.hinge_embedding_loss
 
 
+@options
+@example("round(nn.SoftMarginLoss()(tensor.tensor([0.0]), tensor.tensor([1.0])).item(), 4)", 0.6931)
 class SoftMarginLoss(PlainLoss):
-    """Logistic loss with targets 1 and -1; see ``functional.soft_margin_loss``.
+    """Logistic loss with targets 1 and -1; see ``functional.soft_margin_loss``."""
 
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> round(nn.SoftMarginLoss()(tensor.tensor([0.0]), tensor.tensor([1.0])).item(), 4)
-    0.6931
-    """
+    reduction: str = "mean"
 
     _function = F.soft_margin_loss
 
 
+@options
 class CosineEmbeddingLoss(_PairLoss):
     """Cosine loss of similar and dissimilar pairs; see ``functional.cosine_embedding_loss``.
 
@@ -84,10 +87,14 @@ class CosineEmbeddingLoss(_PairLoss):
     1.0
     """
 
+    margin: float = 0.0
+    reduction: str = "mean"
+
     _function = F.cosine_embedding_loss
 
 
-class TripletMarginLoss(Loss):
+@options
+class TripletMarginLoss(_TripletLoss):
     """Triplet loss of anchor, positive and negative; see ``functional.triplet_margin_loss``.
 
     Examples
@@ -98,35 +105,17 @@ class TripletMarginLoss(Loss):
     2.0
     """
 
-    def __init__(
-        self,
-        margin: float = 1.0,
-        p: float = 2.0,
-        eps: float = 1e-6,
-        swap: bool = False,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(reduction)
-        self.margin = margin
-        self.p = p
-        self.eps = eps
-        self.swap = swap
+    margin: float = 1.0
+    p: float = 2.0
+    eps: float = 1e-6
+    swap: bool = False
+    reduction: str = "mean"
 
-    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        """Return the loss."""
-        return F.triplet_margin_loss(
-            anchor,
-            positive,
-            negative,
-            margin=self.margin,
-            p=self.p,
-            eps=self.eps,
-            swap=self.swap,
-            reduction=self.reduction,
-        )
+    _function = F.triplet_margin_loss
 
 
-class TripletMarginWithDistanceLoss(Loss):
+@options
+class TripletMarginWithDistanceLoss(_TripletLoss):
     """Triplet loss with your own distance function; see ``functional.triplet_margin_with_distance_loss``.
 
     Parameters
@@ -150,33 +139,20 @@ class TripletMarginWithDistanceLoss(Loss):
     2.0
     """
 
-    def __init__(
-        self,
-        *,
-        distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
-        margin: float = 1.0,
-        swap: bool = False,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(reduction)
-        self.distance_function: Callable[[Tensor, Tensor], Tensor] = distance_function or PairwiseDistance()
-        self.margin = margin
-        self.swap = swap
+    _: KW_ONLY
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None
+    margin: float = 1.0
+    swap: bool = False
+    reduction: str = "mean"
 
-    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        """Return the loss."""
-        return F.triplet_margin_with_distance_loss(
-            anchor,
-            positive,
-            negative,
-            distance_function=self.distance_function,
-            margin=self.margin,
-            swap=self.swap,
-            reduction=self.reduction,
-        )
+    _function = F.triplet_margin_with_distance_loss
+
+    def _set_options(self, given: dict[str, Any]) -> None:
+        super()._set_options({**given, "distance_function": given["distance_function"] or PairwiseDistance()})
 
 
-class MultiMarginLoss(Loss):
+@options
+class MultiMarginLoss(PlainLoss):
     """Multi-class margin loss; see ``functional.multi_margin_loss``.
 
     Parameters
@@ -192,27 +168,15 @@ class MultiMarginLoss(Loss):
     0.5
     """
 
-    weight: Tensor | None
+    p: int = 1
+    margin: float = 1.0
+    weight: Tensor | None = None
+    reduction: str = "mean"
 
-    def __init__(
-        self,
-        p: int = 1,
-        margin: float = 1.0,
-        weight: Tensor | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(reduction)
-        self.p = p
-        self.margin = margin
-        self.register_buffer("weight", weight)
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Return the loss."""
-        return F.multi_margin_loss(
-            input, target, p=self.p, margin=self.margin, weight=self.weight, reduction=self.reduction
-        )
+    _function = F.multi_margin_loss
 
 
+@options
 class MultiLabelMarginLoss(PlainLoss):
     """Margin loss for several target classes; see ``functional.multilabel_margin_loss``.
 
@@ -224,10 +188,13 @@ class MultiLabelMarginLoss(PlainLoss):
     0.5
     """
 
+    reduction: str = "mean"
+
     _function = F.multilabel_margin_loss
 
 
-class MultiLabelSoftMarginLoss(WeightedLoss):
+@options
+class MultiLabelSoftMarginLoss(PlainLoss):
     """Binary cross entropy, averaged over classes; see ``functional.multilabel_soft_margin_loss``.
 
     Parameters
@@ -242,5 +209,8 @@ class MultiLabelSoftMarginLoss(WeightedLoss):
     >>> round(nn.MultiLabelSoftMarginLoss()(x, y).item(), 4)
     0.6931
     """
+
+    weight: Tensor | None = None
+    reduction: str = "mean"
 
     _function = F.multilabel_soft_margin_loss

@@ -82,6 +82,7 @@ class CosineAnnealingWarmRestarts(Schedule):
             )
 
     def get_lr(self) -> list[float]:
+        """Return the learning rates of the groups at the current position in the period."""
         height = 1 + math.cos(math.pi * self.T_cur / self.T_i)
         return [self.eta_min + (first - self.eta_min) * height / 2 for first in self.base_lrs]
 

@@ -85,6 +85,7 @@ class LRScheduler:
     @classmethod
     def _complete_docstring(cls) -> None:
         complete(cls, _TEXTS)
+        cls.get_lr.__doc__ = cls.get_lr.__doc__ or LRScheduler.get_lr.__doc__
         if cls._example and cls.__doc__:
             arguments, rates = cls._example
             cls.__doc__ += "\n" + _EXAMPLE.format(name=cls.__name__, arguments=arguments, rates=rates)

@@ -1,0 +1,79 @@
+"""The base classes of layers with parameters."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import tensor as tn
+from nn import init
+from nn.module.module import Module
+from nn.module.parameter import Parameter
+from tensor.lowlevel import InvalidArgumentError, require_cpu, shown
+
+if TYPE_CHECKING:
+    from tensor.lowlevel import DtypeLike
+
+    Shape = tuple[int, ...]
+
+
+def new_parameter(shape: Shape, dtype: DtypeLike | None) -> Parameter:
+    """Return a parameter of zeros, for a layer to initialize."""
+    return Parameter(tn.zeros(shape, dtype=dtype))
+
+
+def require_size(layer: str, argument: str, size: int) -> None:
+    """Raise ValueError unless `size` is an integer of at least 0."""
+    if type(size) is not int or size < 0:
+        raise InvalidArgumentError(
+            f"{layer}: {argument} is a number of elements, an integer of at least 0, not {shown(size)}"
+        )
+
+
+class Weighted(Module):
+    """Base class of layers with parameters. Most have a weight and a bias."""
+
+    def __init__(self, device: str | None) -> None:
+        super().__init__()
+        require_cpu(device)
+
+    def _add_parameters(self, weight: Shape | None, bias: Shape | None, dtype: DtypeLike | None) -> None:
+        """Register a weight and a bias of these shapes, with None for no parameter."""
+        for name, shape in (("weight", weight), ("bias", bias)):
+            self.register_parameter(name, None if shape is None else new_parameter(shape, dtype))
+
+    def reset_parameters(self) -> None:
+        """Initialize the parameters."""
+        raise NotImplementedError
+
+
+class Uniform(Weighted):
+    """Base class of layers whose parameters are initialized within +-1 / sqrt(inputs of an output)."""
+
+    weight: Parameter
+    bias: Parameter | None
+
+    def _fan_in(self) -> int:
+        return math.prod(self.weight.shape[1:])
+
+    def reset_parameters(self) -> None:
+        """Initialize both parameters uniformly within +-1 / sqrt(inputs of an output), as PyTorch does."""
+        fan_in = self._fan_in()
+        bound = 1 / math.sqrt(fan_in) if fan_in else 0.0
+        init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            init.uniform_(self.bias, -bound, bound)
+
+
+class Scaling(Weighted):
+    """Base class of layers that scale by a weight, initially 1, and shift by a bias, initially 0."""
+
+    weight: Parameter | None
+    bias: Parameter | None
+
+    def reset_parameters(self) -> None:
+        """Set the weight to 1 and the bias to 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
