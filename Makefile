@@ -212,7 +212,7 @@ nightly:
 
 clean:
 	rm -rf .venv .venv-* build dist *.egg-info benchmarks/results docs/_build docs/reference
-	rm -rf tensor/_tensor.pyi tensor/torch/functions.pyi .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf tensor/_tensor.pyi tensor/torch/functions.pyi nn/__init__.pyi nn/*/__init__.pyi nn/*/*/__init__.pyi .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # How it is compiled: with $$CXX if that is set, with a compiler of the machine, or with Zig's, which comes as a

@@ -21,7 +21,8 @@ def names_on_demand(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` for a package that loads some names on first use.
 
-    Import the names under ``TYPE_CHECKING`` too, for type checkers.
+    Type checkers need the names too: import them under ``TYPE_CHECKING``, or let ``.ci/write-stubs`` write a
+    stub.
 
     Parameters
     ----------
@@ -57,6 +58,18 @@ def names_on_demand(
         return namespace[name]
 
     return find, lambda: sorted({*namespace, *origins})
+
+
+def origins_of(modules: Mapping[str, str]) -> dict[str, str]:
+    """Return the module of each name, from a text with the names of each module.
+
+    Examples
+    --------
+    >>> from scopes.lowlevel import origins_of
+    >>> origins_of({"fractions": "Fraction", "math": "pi tau"})
+    {'Fraction': 'fractions', 'pi': 'math', 'tau': 'math'}
+    """
+    return {name: module for module, names in modules.items() for name in names.split()}
 
 
 class ModuleOnDemand:

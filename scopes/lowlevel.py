@@ -7,7 +7,7 @@ A class whose objects scopes own weakly and statistics count derives from
 from typing import TYPE_CHECKING
 
 from scopes._clearing import clear_errors_of
-from scopes._on_demand import ModuleOnDemand, names_on_demand, when_imported
+from scopes._on_demand import ModuleOnDemand, names_on_demand, origins_of, when_imported
 from scopes.core.advice import advise_calls_of
 from scopes.core.compound import Compound
 from scopes.core.disposable import current, ending_by, register
@@ -64,6 +64,7 @@ __all__ = [
     "note_ended",
     "note_made_for",
     "note_written",
+    "origins_of",
     "owner_of",
     "page",
     "parse_size",

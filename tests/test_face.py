@@ -8,6 +8,7 @@ import inspect
 import subprocess
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -54,15 +55,24 @@ def test_a_package_has_no_public_name_that_it_does_not_export(name: str) -> None
 
 
 def said_to_checkers(name: str) -> dict[str, str]:
-    """Return the names that a package's face imports for type checkers alone, and the module of each."""
-    tree = ast.parse(inspect.getsource(importlib.import_module(name)))
+    """Return the names that type checkers see and users load on demand, and the module of each.
+
+    They are in the stub of a package, or in the block for type checkers in its source.
+    """
+    package = importlib.import_module(name)
+    stub = Path(inspect.getfile(package)).with_suffix(".pyi")
+    if stub.exists():
+        body = ast.parse(stub.read_text()).body
+    else:
+        blocks = [node for node in ast.parse(inspect.getsource(package)).body if isinstance(node, ast.If)]
+        body = [node for block in blocks if ast.unparse(block.test) == "TYPE_CHECKING" for node in block.body]
+    eager = vars(package).keys() - vars(package).get("_ON_DEMAND", {}).keys() if stub.exists() else set()
     return {
         alias.name: node.module or ""
-        for block in tree.body
-        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
-        for node in block.body
+        for node in body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
+        if alias.name not in eager
     }
 
 

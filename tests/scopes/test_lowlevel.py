@@ -39,6 +39,7 @@ def test_lowlevel_exports_the_names_that_a_library_of_disposables_needs() -> Non
         "note_ended",
         "note_made_for",
         "note_written",
+        "origins_of",
         "owner_of",
         "page",
         "parse_size",
