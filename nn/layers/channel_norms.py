@@ -50,13 +50,14 @@ class ChannelNorm(Scaling, Dimensional):
     def __init__(
         self,
         num_features: int,
-        eps: float,
-        momentum: float | None,
-        affine: bool,
-        track_running_stats: bool,
-        device: str | None,
-        dtype: DtypeLike | None,
-        bias: bool,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+        *,
+        bias: bool = True,
     ) -> None:
         super().__init__(device)
         require_size(type(self).__name__, "num_features", num_features)
@@ -121,20 +122,6 @@ class _BatchNorm(ChannelNorm):
 """
     )
 
-    def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        device: str | None = None,
-        dtype: DtypeLike | None = None,
-        *,
-        bias: bool = True,
-    ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
-
     def forward(self, input: Tensor) -> Tensor:
         """Normalize, scale and shift; in training, update the running mean and variance."""
         self._require_channels(input, 1)
@@ -177,7 +164,7 @@ class _InstanceNorm(ChannelNorm):
         *,
         bias: bool = True,
     ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalize, scale and shift; in training, update the running mean and variance, if any."""

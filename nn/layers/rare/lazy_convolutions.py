@@ -14,7 +14,7 @@ from nn.layers.convolutions import (
     ConvTranspose3d,
 )
 from nn.layers.dimensions import LazyDimensional
-from nn.module.uninitialized import UninitializedParameter
+from nn.layers.rare.lazy_weighted import LazyWeighted
 from tensor.lowlevel import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -24,17 +24,7 @@ if TYPE_CHECKING:
     from tensor.lowlevel import DtypeLike
 
 
-class _LazyConvolution(LazyDimensional, Convolution):
-    def _forget_shapes(self, dtype: DtypeLike | None) -> None:
-        self.register_parameter("weight", UninitializedParameter(dtype=dtype))
-        if self.bias is not None:
-            self.register_parameter("bias", UninitializedParameter(dtype=dtype))
-
-    def reset_parameters(self) -> None:
-        """Initialize both parameters, if they have shapes."""
-        if not self.has_uninitialized_params():
-            super().reset_parameters()
-
+class _LazyConvolution(LazyWeighted, LazyDimensional, Convolution):
     def initialize_parameters(self, input: Tensor, *_: Any) -> None:
         """Set `in_channels` from `input`, unless a state dict has set the shapes."""
         space = self._dims
@@ -44,9 +34,7 @@ class _LazyConvolution(LazyDimensional, Convolution):
                 f"{space} sizes, not {input.shape}"
             )
         self.in_channels: int = input.shape[-space - 1]
-        if not self.has_uninitialized_params():
-            return
-        if self.in_channels % self.groups:
+        if self.has_uninitialized_params() and self.in_channels % self.groups:
             raise InvalidArgumentError(
                 f"{type(self).__name__}: groups must divide the channels of the input, {self.in_channels}, "
                 f"and {self.groups} does not"
@@ -54,13 +42,8 @@ class _LazyConvolution(LazyDimensional, Convolution):
         outer, inner = self.out_channels, self.in_channels
         if self._is_transposed:
             outer, inner = inner, outer
-        for x, shape in (
-            (self.weight, (outer, inner // self.groups, *self.kernel_size)),
-            (self.bias, (self.out_channels,)),
-        ):
-            if isinstance(x, UninitializedParameter):
-                x.materialize(shape)
-        self.reset_parameters()
+        weight = (outer, inner // self.groups, *self.kernel_size)
+        self._set_shapes(weight=weight, bias=(self.out_channels,))
 
 
 class _LazyConv(_LazyConvolution):

@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from nn.layers.linear import Linear
-from nn.module.lazy import LazyModuleMixin
+from nn.layers.rare.lazy_weighted import LazyWeighted
 from nn.module.module import Module
-from nn.module.uninitialized import UninitializedParameter
 
 if TYPE_CHECKING:
     from tensor import Tensor
     from tensor.lowlevel import DtypeLike
 
 
-class LazyLinear(LazyModuleMixin, Linear):
+class LazyLinear(LazyWeighted, Linear):
     """``Linear`` that infers ``in_features`` from the last dimension of its first input.
 
     Parameters
@@ -42,23 +41,9 @@ class LazyLinear(LazyModuleMixin, Linear):
         self, out_features: int, bias: bool = True, device: str | None = None, dtype: DtypeLike | None = None
     ) -> None:
         super().__init__(0, out_features, bias, device, dtype)
-        self.register_parameter("weight", UninitializedParameter(dtype=dtype))
-        if bias:
-            self.register_parameter("bias", UninitializedParameter(dtype=dtype))
-
-    def reset_parameters(self) -> None:
-        """Initialize both parameters, if they have shapes."""
-        if not self.has_uninitialized_params():
-            super().reset_parameters()
+        self._forget_shapes(dtype)
 
     def initialize_parameters(self, input: Tensor, *_: Any) -> None:
         """Set `in_features` from `input`, unless a state dict has set the shapes."""
         self.in_features: int = input.shape[-1]
-        if self.has_uninitialized_params():
-            for x, shape in (
-                (self.weight, (self.out_features, self.in_features)),
-                (self.bias, (self.out_features,)),
-            ):
-                if isinstance(x, UninitializedParameter):
-                    x.materialize(shape)
-            self.reset_parameters()
+        self._set_shapes(weight=(self.out_features, self.in_features), bias=(self.out_features,))

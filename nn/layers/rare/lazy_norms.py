@@ -14,7 +14,7 @@ from nn.layers.channel_norms import (
     InstanceNorm3d,
 )
 from nn.layers.dimensions import LazyDimensional
-from nn.module.uninitialized import UninitializedBuffer, UninitializedParameter
+from nn.layers.rare.lazy_weighted import LazyWeighted
 from tensor.lowlevel import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tensor.lowlevel import DtypeLike
 
 
-class _LazyNorm(LazyDimensional, ChannelNorm):
+class _LazyNorm(LazyWeighted, LazyDimensional, ChannelNorm):
     _sections = """
         Parameters
         ----------
@@ -50,13 +50,7 @@ class _LazyNorm(LazyDimensional, ChannelNorm):
         bias: bool = True,
     ) -> None:
         super().__init__(0, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
-        if self.weight is not None:
-            self.register_parameter("weight", UninitializedParameter(dtype=dtype))
-        if self.bias is not None:
-            self.register_parameter("bias", UninitializedParameter(dtype=dtype))
-        if track_running_stats:
-            self.register_buffer("running_mean", UninitializedBuffer(dtype=dtype))
-            self.register_buffer("running_var", UninitializedBuffer(dtype=dtype))
+        self._forget_shapes(dtype, "running_mean", "running_var")
 
     def _channel_dim(self, input: Tensor) -> int:
         if input.ndim not in self._shapes:
@@ -66,20 +60,11 @@ class _LazyNorm(LazyDimensional, ChannelNorm):
             )
         return 1 if self._shapes[input.ndim].startswith("(batch") else 0
 
-    def reset_parameters(self) -> None:
-        """Reset the parameters and running statistics, if they have shapes."""
-        if not self.has_uninitialized_params():
-            super().reset_parameters()
-
     def initialize_parameters(self, input: Tensor, *_: Any) -> None:
         """Set `num_features` from `input`, unless a state dict has set the shapes."""
         self.num_features: int = input.shape[self._channel_dim(input)]
-        if not self.has_uninitialized_params():
-            return
-        for x in (self.weight, self.bias, self.running_mean, self.running_var):
-            if isinstance(x, (UninitializedParameter, UninitializedBuffer)):
-                x.materialize((self.num_features,))
-        self.reset_parameters()
+        sizes = (self.num_features,)
+        self._set_shapes(weight=sizes, bias=sizes, running_mean=sizes, running_var=sizes)
 
 
 class LazyBatchNorm1d(_LazyNorm, BatchNorm1d, dims=1):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from nn.module.docstrings import complete
 from tensor import no_grad
 from tensor.lowlevel import is_inexact, shown
 
@@ -17,18 +18,17 @@ if TYPE_CHECKING:
     MultiAvgFn = Callable[[Sequence[Tensor], Sequence[Tensor], Tensor | int], None]
 
 
+Function = TypeVar("Function")
+
+
+def _sections(function: Function) -> Function:
+    texts = {"decay": "The decay rate of the average, from 0 to 1."}
+    return complete(function, texts, "ValueError\n    If `decay` is out of its range.")
+
+
+@_sections
 def get_ema_avg_fn(decay: float = 0.999) -> AvgFn:
     """Return the exponential moving average of one parameter, for ``AveragedModel(avg_fn=)``.
-
-    Parameters
-    ----------
-    decay
-        The decay rate of the average, from 0 to 1.
-
-    Raises
-    ------
-    ValueError
-        If `decay` is out of its range.
 
     Examples
     --------
@@ -41,18 +41,9 @@ def get_ema_avg_fn(decay: float = 0.999) -> AvgFn:
     return partial(_moved, decay)
 
 
+@_sections
 def get_ema_multi_avg_fn(decay: float = 0.999) -> MultiAvgFn:
     """Return the exponential moving average of lists, in place, for ``AveragedModel(multi_avg_fn=)``.
-
-    Parameters
-    ----------
-    decay
-        The decay rate of the average, from 0 to 1.
-
-    Raises
-    ------
-    ValueError
-        If `decay` is out of its range.
 
     Examples
     --------
