@@ -6,8 +6,8 @@ hold. It evicts each in the cheaper of two ways: it drops the values, and a kern
 Rematerialization" (2021): the buffers with the least cost / (bytes x staleness) go first. The cost is
 estimated from shapes, and staleness counts ops, so a program evicts the same buffers each time it runs.
 
-Idle tensors go to the file too: gradients before the optimizer's step, its state, data. Their next use reads
-them back (`tensor.core.idle`).
+Idle tensors go to the file too: gradients before the optimizer's step, its state, data, and where nothing
+else is left parameters. Their next use reads them back (`tensor.core.idle`).
 """
 
 from __future__ import annotations
@@ -227,8 +227,8 @@ class Evictions(Recorder):
 
     # --- Eviction -------------------------------------------------------------------------------------------
 
-    def evict(self, nbytes: int) -> int:
-        """Evict at least `nbytes`, or as many as possible. Return the number of evicted bytes."""
+    def evict(self, nbytes: int, more: int) -> int:
+        """Evict at least `nbytes`, and `more` where that is cheap. Return the number of evicted bytes."""
         groups = self._groups()
         costs = []
         most = 1
@@ -239,13 +239,13 @@ class Evictions(Recorder):
             staleness = abs(self.clock - group.clock) + 1
             most = max(most, staleness)
             costs.append((cost / (group.buffer.nbytes * staleness), number, is_made_again))
-        idle = idle_tensors(self.least) if self.budget.can_spill else []
+        idle, last = idle_tensors(self.least) if self.budget.can_spill else ([], [])
         # Idle tensors are needed last, by the optimizer after backward.
         costs += [(_WRITTEN_AND_READ / (most + 1), len(groups) + i, False) for i in range(len(idle))]
         costs.sort()
         gone = 0
         for _, number, is_made_again in costs:
-            if gone >= nbytes:
+            if gone >= nbytes + more:
                 break
             if number >= len(groups):
                 gone += move_to_file(idle[number - len(groups)], self._filed)
@@ -254,6 +254,10 @@ class Evictions(Recorder):
             size = group.buffer.nbytes
             if (is_made_again and self._forget(group)) or self._write(group):
                 gone += size
+        for x in last:
+            if gone >= nbytes:
+                break
+            gone += move_to_file(x, self._filed)
         return gone
 
     def _filed(self, array: Array) -> FiledValues | None:

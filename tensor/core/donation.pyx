@@ -9,6 +9,7 @@ cimport numpy as cnp
 
 from scopes.core.disposable cimport hand_over_place
 from tensor.core.bfloat16 cimport FIRST_OF_OTHERS, is_bfloat16, is_inexact
+from tensor.core.inline_values cimport IN_FILE
 from tensor.core.storage cimport array_of, is_unshared, move_storage
 from tensor.core.tensor cimport TensorCore, is_tensor, new_tensor
 from tensor.memory.allocator cimport count_donation
@@ -66,7 +67,10 @@ cdef int _count_narrow(object operands, bint* has_other) except -1:
     cdef cnp.ndarray array
     for x in operands:
         if is_tensor(x):
-            array = (<TensorCore>x).stored  # None for inline values, which never are bfloat16
+            # None for inline values, which never are bfloat16.
+            array = (<TensorCore>x).stored
+            if (<TensorCore>x).inlined.nbytes == IN_FILE:
+                array = array_of(<TensorCore>x)
             if array is not None and cnp.PyArray_TYPE(array) >= FIRST_OF_OTHERS:
                 count += 1
             elif not has_other[0]:

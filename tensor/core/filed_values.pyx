@@ -2,15 +2,37 @@
 
 cimport numpy as cnp
 
+from weakref import ref
+
+from tensor.memory.buffer import offset_in, view_at
+
 cnp.import_array()
 
 
 cdef class FiledValues:
-    """Base class for the values of a tensor in a file. Subclasses know the file and read it."""
+    """Base class for the values of a tensor in a file. Subclasses know the file and read it.
+
+    Other code may hold the array when the values move to the file: an op that runs, or an object that loads
+    several tensors from one block. While it does, the tensor gets this memory back, and no copy.
+    """
 
     def __init__(self, tuple shape, cnp.dtype dtype):
         self.shape = shape
         self.dtype = dtype
+
+    cdef int remember(self, cnp.ndarray array, cnp.ndarray root) except -1:
+        """Remember that `array`, in the memory of `root`, has the values."""
+        self.layout = None if array is root else (offset_in(array, root), (<object>array).strides)
+        self.root = ref(root)
+        return 0
+
+    cdef cnp.ndarray array_in_memory(self):
+        """Return the array that had the values, or None if its memory was freed."""
+        cdef cnp.ndarray root = None if self.root is None else self.root()
+        if root is None or self.layout is None:
+            return root
+        offset, strides = self.layout
+        return view_at(root, offset, self.shape, strides, self.dtype)
 
     def read(self) -> cnp.ndarray:
         """Return a new array with the values."""

@@ -2,6 +2,7 @@
 
 cimport numpy as cnp
 from cpython.ref cimport Py_INCREF, PyObject
+from libc.stdint cimport uint64_t
 
 from scopes.core.disposable cimport Disposable
 from tensor.core.inline_values cimport InlineValues
@@ -53,10 +54,17 @@ cdef inline void attach_buffer(StorageReference x, cnp.ndarray array, Buffer buf
 cdef inline bint is_empty(StorageReference x) noexcept:
     return x.stored is None and x.inlined.nbytes == 0
 
+# The number of tensors made so far: the clock of `Buffer.used_at`.
+cdef uint64_t tensors_made
+
 # Return the array of `x`. Create it if the values are inline, read it if they are in a file. None if `x` is
 # empty.
 cdef inline cnp.ndarray array_of(StorageReference x):
-    return x.stored if x.inlined.nbytes == 0 else store(x)
+    if x.inlined.nbytes != 0:
+        return store(x)
+    if x.buffer != NULL:
+        (<Buffer>x.buffer).used_at = tensors_made
+    return x.stored
 
 cdef cnp.ndarray store(StorageReference x)
 

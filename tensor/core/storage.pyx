@@ -44,6 +44,7 @@ cdef object _uint8 = np.dtype(np.uint8)
 cdef int64_t _references_alive = 0
 # The number of references that joined another tensor's storage (views and aliases), each with its own array.
 cdef int64_t _joined = 0
+cdef uint64_t tensors_made = 0
 
 
 cdef class StorageReference(Disposable):
@@ -139,6 +140,8 @@ cdef class StorageReference(Disposable):
 
     @property
     def _buffer(self):
+        if self.inlined.nbytes == IN_FILE:
+            _read_back(self)
         return self.buffer_or_null()
 
     def _forget_history(self) -> None:
@@ -257,13 +260,18 @@ cdef cnp.ndarray store(StorageReference x):
 
 cdef cnp.ndarray _read_back(StorageReference x):
     cdef FiledValues filed = <FiledValues>x.inlined.data.filed
-    cdef cnp.ndarray array = filed.read()
-    cdef Buffer buffer = new_buffer(array)
+    # A running op may still read the array that was moved to the file. Its values are the same.
+    cdef cnp.ndarray array = filed.array_in_memory()
+    cdef Buffer buffer
+    if array is None:
+        array = filed.read()
+    buffer = new_buffer(array)
     # Other threads and finalizers ran during the read. One may have read the values, or disposed `x`.
     if x.inlined.nbytes != IN_FILE or x.inlined.data.filed != <void*>filed:
         return array_of(x)
     _forget_file(x)
     attach_buffer(x, array, buffer)
+    buffer.used_at = tensors_made
     return array
 
 

@@ -4,6 +4,7 @@ cimport numpy as cnp
 from cpython.ref cimport Py_INCREF, PyObject
 
 from scopes.core.disposable cimport hand_over_place, register_new, register_unowned
+from tensor.core cimport storage
 from tensor.core.inline_values cimport take_values
 from tensor.core.storage cimport (
     StorageReference,
@@ -216,6 +217,7 @@ def use_tensor_type(kind: type) -> None:
 
 
 cdef TensorCore new_tensor():
+    storage.tensors_made += 1
     # Bypass Tensor.__new__, which raises an error with advice for users.
     return <TensorCore>(<PyTypeObject*>TensorCore).tp_new(<PyTypeObject*>tensor_type, (), NULL)
 
@@ -297,9 +299,11 @@ cpdef TensorCore view_of(TensorCore x, cnp.ndarray array, cnp.ndarray out):
     cdef cnp.ndarray now
     cdef Buffer buffer
     while x.stored is not array:
-        now = x.stored
+        now = array_of(x)
         if now is None:
             x._raise_disposed()
+        if now is array:
+            continue  # it was in a file
         # A write on another thread moved `x` to new memory in the meantime.
         out = _found_again(now, array, out)
         array = now

@@ -142,6 +142,8 @@ cdef class _Batch:
             # Other code may use its memory, such as another row of this step.
             if x.next_in_storage != NULL or buffer.is_borrowed or buffer.writers != (0 if j == i + 1 else 1):
                 return False
+            if x.buffer != <PyObject*>buffer:
+                return False  # a gradient that was moved to a file since
             if cnp.PyArray_TYPE(array) != self.number or not cnp.PyArray_SAMESHAPE(array, p):
                 return False
             if not cnp.PyArray_ISBEHAVED_RO(array):

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class Tape(Protocol):
     """The interface of the tape for a budget."""
 
-    def evict(self, nbytes: int) -> int:
-        """Evict at least `nbytes` of saved values, or as many as possible. Return the evicted bytes."""
+    def evict(self, nbytes: int, more: int) -> int:
+        """Evict at least `nbytes`, and `more` where that is cheap. Return the number of evicted bytes."""
 
 
 # The tape is in a package above this one, and most programs never need it.
@@ -214,7 +214,7 @@ class budget:  # noqa: N801  # it is called like a function
             return True
         tape = self._tape
         # Free a little more, so that the next op need not evict.
-        return tape is not None and tape.evict(missing + self.nbytes // 64) > 0
+        return tape is not None and tape.evict(missing, self.nbytes // 64) > 0
 
     def _asked_for(self, missing: int) -> bool:
         """Call the user's function, and return whether it freed enough."""

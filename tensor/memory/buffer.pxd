@@ -20,9 +20,11 @@ cdef class Buffer:
     # The number of exported arrays over the block, and of running writes.
     cdef readonly Py_ssize_t exports
     cdef readonly Py_ssize_t writers
-    # Increases with each write and each exchange of memory, so that code that copies detects an outdated
+    # Increases with each write, export and exchange of memory, so that code that copies detects an outdated
     # copy.
     cdef uint64_t epoch
+    # The value of `tensors_made` (`tensor.core.storage`) at the last use of the array by a tensor.
+    cdef uint64_t used_at
     # Whether the memory is external, and whether its owner may write to it at any time.
     cdef readonly bint is_external
     cdef readonly bint is_borrowed

@@ -243,10 +243,17 @@ cdef class _Export:
 
 
 cdef cnp.ndarray exported(Buffer buffer, cnp.ndarray array, bint is_writable):
-    cdef _Export export = _Export.__new__(_Export)
+    cdef _Export export
     cdef cnp.ndarray out
-    export.buffer = buffer
+    # Count it before anything can run that moves the values of the tensor elsewhere.
     buffer.exports += 1
+    buffer.epoch += 1
+    try:
+        export = _Export.__new__(_Export)
+    except BaseException:
+        buffer.exports -= 1
+        raise
+    export.buffer = buffer
     out = array_over(array, <char*>cnp.PyArray_DATA(array), export)
     if not is_writable:
         cnp.PyArray_CLEARFLAGS(out, cnp.NPY_ARRAY_WRITEABLE)

@@ -28,10 +28,10 @@ def nothing_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     def show_and_evict(self: Evictions, node: Any) -> None:
         self.least = 0
         show(self, node)
-        self.evict(1 << 40)
+        self.evict(1 << 40, 0)
 
     def evict_and_bring_back(self: Evictions, absent: Absent) -> Share:
-        self.evict(1 << 40)
+        self.evict(1 << 40, 0)
         return bring_back(self, absent)
 
     monkeypatch.setattr(Evictions, "show", show_and_evict)
