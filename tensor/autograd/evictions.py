@@ -19,7 +19,7 @@ from weakref import ref
 import numpy as np
 
 from tensor.core.filed_values import FiledValues
-from tensor.core.idle import idle_tensors, move_to_file
+from tensor.core.idle import companion_of, idle_tensors, leave_together, move_to_file
 from tensor.core.storage import share_of
 from tensor.kernels.context import run_kernel
 from tensor.memory.buffer import copy as copy_array
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from scopes.lowlevel import Spilled
     from tensor._dtypes import Array
+    from tensor.core.storage import StorageReference
     from tensor.memory import budgets
     from tensor.memory.buffer import Buffer, Share
 
@@ -164,20 +165,30 @@ class _Member:
 class _Group:
     """A buffer, with the holders that the tape knows."""
 
-    __slots__ = ("buffer", "claims", "clock", "members", "shares")
+    __slots__ = ("buffer", "claims", "clock", "companion", "members", "shares")
 
     def __init__(self, buffer: Buffer) -> None:
         self.buffer = buffer
         self.members: list[_Member] = []
         self.claims: list[Recipe] = []
-        self.shares: set[int] = set()
+        # Each once, by its id.
+        self.shares: dict[int, Share] = {}
         # The clock of the node that backward reaches first.
         self.clock = 0
+        # A tensor that has the values too, and can go to the file with them: a parameter, or data.
+        self.companion: StorageReference | None = None
 
     def is_ours(self) -> bool:
         """Return whether the buffer has no other holders."""
         buffer = self.buffer
-        return buffer.sharers == len(self.shares) and not buffer.exports and not buffer.is_external
+        count = len(self.shares) + (self.companion is not None)
+        return buffer.sharers == count and not buffer.exports and not buffer.is_external
+
+    def find_companion(self) -> bool:
+        """Return whether the only other holder is a tensor that can go to the file."""
+        if self.buffer.sharers == len(self.shares) + 1:
+            self.companion = companion_of(self.buffer)
+        return self.companion is not None
 
 
 class Evictions(Recorder):
@@ -229,7 +240,7 @@ class Evictions(Recorder):
 
     def evict(self, nbytes: int, more: int) -> int:
         """Evict at least `nbytes`, and `more` where that is cheap. Return the number of evicted bytes."""
-        groups = self._groups()
+        groups, shared = self._groups()
         costs = []
         most = 1
         for number, group in enumerate(groups):
@@ -254,6 +265,12 @@ class Evictions(Recorder):
             size = group.buffer.nbytes
             if (is_made_again and self._forget(group)) or self._write(group):
                 gone += size
+        # The values that backward reaches last come first.
+        for group in sorted(shared, key=lambda group: group.clock):
+            if gone >= nbytes:
+                break
+            if self._write(group):
+                gone += group.buffer.nbytes
         for x in last:
             if gone >= nbytes:
                 break
@@ -268,8 +285,8 @@ class Evictions(Recorder):
         self.budget._count_written(array.nbytes)
         return _Filed(array, handle, self.budget)
 
-    def _groups(self) -> list[_Group]:
-        """Return the buffers that only saved values and recipes hold."""
+    def _groups(self) -> tuple[list[_Group], list[_Group]]:
+        """Return the buffers that only saved values and recipes hold, and those that a tensor holds too."""
         found: dict[int, _Group] = {}
         left = []
         for known, clock in self.nodes:
@@ -293,9 +310,13 @@ class Evictions(Recorder):
             claims.append(claim)
             group = _group_of(found, recipe.share.buffer)
             group.claims.append(recipe)
-            group.shares.add(id(recipe.share))
+            group.shares[id(recipe.share)] = recipe.share
         self.claims[:] = claims
-        return [group for group in found.values() if group.buffer.nbytes >= self.least and group.is_ours()]
+        large = [group for group in found.values() if group.buffer.nbytes >= self.least]
+        ours = [group for group in large if group.is_ours()]
+        if not self.budget.can_spill:
+            return ours, []
+        return ours, [group for group in large if not group.is_ours() and group.find_companion()]
 
     def _add_members(self, found: dict[int, _Group], node: Node, clock: int) -> None:
         plan, holds, nexts = node.plan, holds_of(node), node.next
@@ -319,7 +340,7 @@ class Evictions(Recorder):
                 recipe = None if before is None else before.recipe
             group = _group_of(found, share.buffer)
             group.members.append(_Member(node, clock, place, share, recipe))
-            group.shares.add(id(share))
+            group.shares[id(share)] = share
             group.clock = max(group.clock, clock)
 
     def _cheapest(self, group: _Group) -> tuple[float | None, bool]:
@@ -360,7 +381,7 @@ class Evictions(Recorder):
         nbytes = group.buffer.nbytes
         handle = self.budget._write(view_at(root, 0, (nbytes,), (1,), _UINT8))
         # Another thread may have taken a share in the meantime.
-        if handle is None or not group.is_ours():
+        if handle is None or not group.is_ours() or not self._file_companion(group, handle):
             return False
         stored = StoredBuffer(self, handle, nbytes, group.clock)
         insort(self.stored, (group.clock, ref(stored)), key=_clock_of)
@@ -372,6 +393,16 @@ class Evictions(Recorder):
                 recipe.share = None
         self.budget._count_written(nbytes)
         return True
+
+    def _file_companion(self, group: _Group, handle: Spilled) -> bool:
+        """Let the tensor that has the values of a buffer too read them from the file, if there is one."""
+        x = group.companion
+        if x is None:
+            return True
+        array = x._array
+        if array is None:
+            return False  # it was disposed in the meantime
+        return leave_together(x, group.buffer, _Filed(array, handle, self.budget))
 
     def _take_away(self, group: _Group, stored: StoredBuffer | None) -> None:
         root = group.buffer.root

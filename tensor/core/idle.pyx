@@ -7,14 +7,14 @@ frees nothing yet, so those that the running op may use come last.
 """
 
 cimport numpy as cnp
-from cpython.ref cimport Py_INCREF
+from cpython.ref cimport Py_INCREF, PyObject
 from libc.stdint cimport uint64_t
 
 from scopes.core.disposable cimport promoted
 from tensor.core cimport storage
 from tensor.core.filed_values cimport FiledValues
 from tensor.core.inline_values cimport IN_FILE
-from tensor.core.storage cimport StorageReference, is_unshared
+from tensor.core.storage cimport StorageReference
 from tensor.memory.allocator cimport is_counted
 from tensor.memory.buffer cimport Buffer
 
@@ -23,17 +23,28 @@ from tensor.memory.buffer import listed_buffers
 cnp.import_array()
 
 
-cdef bint _is_idle(StorageReference x) except -1:
-    """Return whether nobody but `x` relies on its memory, except for ops that read it now."""
+cdef bint _is_idle(StorageReference x, Py_ssize_t shares) except -1:
+    """Return whether nobody but `x` and `shares` saved values rely on its memory.
+
+    Ops that read it now do not count.
+    """
+    cdef cnp.ndarray array = x.stored
     cdef Buffer buffer
-    if not is_unshared(x) or x.is_donated or x.holds:
+    if array is None or x.next_in_storage != NULL or x.is_donated or x.holds:
         return False
     if x._node is not None and x._node.next:
         return False  # an intermediate result, which the next op uses
     buffer = <Buffer>x.buffer
-    if buffer.shares or buffer.is_external or buffer.is_pinned:
+    if buffer.sharers != shares + 1 or buffer.shares != shares or buffer.exports > 0 or buffer.writers > 0:
         return False
-    return cnp.PyArray_TYPE(x.stored) != cnp.NPY_OBJECT and is_counted(buffer.root)
+    if buffer.is_external or buffer.is_pinned or not is_counted(buffer.root):
+        return False
+    # The file has the bytes in the order of the memory.
+    if not (cnp.PyArray_IS_C_CONTIGUOUS(array) or cnp.PyArray_IS_F_CONTIGUOUS(array)):
+        return False
+    if cnp.PyArray_NBYTES(array) != buffer.nbytes or not cnp.PyArray_ISWRITEABLE(array):
+        return False
+    return cnp.PyArray_TYPE(array) != cnp.NPY_OBJECT
 
 
 def idle_tensors(Py_ssize_t least) -> tuple[list[StorageReference], list[StorageReference]]:
@@ -52,7 +63,7 @@ def idle_tensors(Py_ssize_t least) -> tuple[list[StorageReference], list[Storage
     first, parameters, in_use = [], [], []
     for each in candidates:
         x = <StorageReference>each
-        if x is None or not _is_idle(x):
+        if x is None or not _is_idle(x, 0):
             continue
         if (<Buffer>x.buffer).used_at == storage.tensors_made:
             in_use.append(x)
@@ -74,7 +85,7 @@ def move_to_file(StorageReference x not None, write) -> int:
     cdef FiledValues filed
     cdef Py_ssize_t nbytes
     cdef uint64_t epoch
-    if not _is_idle(x):
+    if not _is_idle(x, 0):
         return 0
     array = x.stored
     root = (<Buffer>x.buffer).root
@@ -84,13 +95,43 @@ def move_to_file(StorageReference x not None, write) -> int:
         return 0
     filed.remember(array, root)
     # From here on no Python code runs until the memory is released.
-    if x.stored is not array or not _is_idle(x) or (<Buffer>x.buffer).epoch != epoch:
+    if x.stored is not array or not _is_idle(x, 0) or (<Buffer>x.buffer).epoch != epoch:
         return 0
     nbytes = (<Buffer>x.buffer).nbytes
+    _exchange(x, filed)
+    array = root = None
+    return nbytes if filed.root() is None else 0
+
+
+cdef void _exchange(StorageReference x, FiledValues filed) noexcept:
+    """Release the memory of `x`, whose values are in a file."""
     x.stored = None
     x.release_memory()
     Py_INCREF(filed)
     x.inlined.data.filed = <void*>filed
     x.inlined.nbytes = IN_FILE
-    array = root = None
-    return nbytes if filed.root() is None else 0
+
+
+def companion_of(Buffer buffer not None) -> StorageReference | None:
+    """Return the tensor that shares `buffer` with saved values, if all others are saved values.
+
+    `leave_together` moves it to a file with them.
+    """
+    cdef StorageReference x
+    if buffer.member == NULL:
+        return None
+    x = promoted(buffer.member)
+    return x if x is not None and _is_idle(x, buffer.shares) else None
+
+
+def leave_together(StorageReference x not None, Buffer buffer not None, FiledValues filed not None) -> bool:
+    """Release the share of `x` in `buffer`, whose bytes are in the file of `filed`.
+
+    The caller holds a `Share` of the buffer since before the bytes were written, so that nobody has written
+    to it. Return False if other code uses the tensor or the buffer. The tensor gets other memory later,
+    because saved values may rely on this one.
+    """
+    if x.buffer != <PyObject*>buffer or not _is_idle(x, buffer.shares):
+        return False
+    _exchange(x, filed)
+    return True

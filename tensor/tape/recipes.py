@@ -152,8 +152,7 @@ class Recipe:
                 return None  # other code may write to it, and a copy takes memory
             source.share = snapshot_share(x)
         source.is_secured = True
-        if before is None or known is not None:  # the user may write to a leaf
-            self.claims.append(ref(source))
+        self.claims.append(ref(source))
         return source
 
     def remember_like(self, other: Recipe, kernel: Callable[..., Any]) -> None:

@@ -199,6 +199,61 @@ def test_parameters_leave_after_gradients_and_state(tmp_path):
         assert budget.statistics().read_bytes == NBYTES
 
 
+# --- Tensors whose values are saved too ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_data_and_parameters_leave_together_with_what_is_saved_of_them(recompute, tmp_path):
+    x, w = full(2), nn.Parameter(full(3))
+    gc.collect()
+    limit = memory.statistics().bytes_live + 4 * NBYTES
+    with memory.budget(limit, spill=tmp_path, recompute=recompute) as budget:
+        y = x @ w
+        assert press(5)
+        assert budget.statistics().spilled_bytes == 2 * NBYTES
+        x.add_(1)
+        with tensor.no_grad():
+            w.add_(1)
+        y.sum().backward()
+        assert is_full(x, 3)
+        assert is_full(w, 4)
+        assert w.grad is not None
+        assert is_full(w.grad, 2 * SIDE)
+
+
+def test_saved_data_with_a_view_stays(tmp_path):
+    x, w = full(2), nn.Parameter(full(3))
+    view = x[0]
+    with budget_of(3 * NBYTES, tmp_path) as budget:
+        y = x @ w
+        assert press(3)
+        assert budget.statistics().spilled_bytes == NBYTES  # those of `w`
+        assert not press(4)
+        view.fill_(1)
+    y.sum().backward()
+    assert w.grad is not None
+    assert is_full(w.grad, 2 * SIDE)
+    assert x._live_array()[0].sum() == SIDE
+
+
+def test_data_that_is_disposed_while_it_goes_to_the_file_leaves_backward_whole(tmp_path, monkeypatch):
+    x, w = full(2), nn.Parameter(full(3))
+    with budget_of(3 * NBYTES, tmp_path) as budget:
+        y = x @ w
+        write = type(budget)._write
+
+        def write_and_dispose(self: Any, data: Any) -> Any:
+            handle = write(self, data)
+            x.dispose()
+            return handle
+
+        monkeypatch.setattr(type(budget), "_write", write_and_dispose)
+        press(4)
+        y.sum().backward()
+    assert w.grad is not None
+    assert is_full(w.grad, 2 * SIDE)
+
+
 # --- Random programs ----------------------------------------------------------------------------------------
 
 
