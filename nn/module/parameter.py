@@ -27,8 +27,8 @@ _ENDING = "its handle moved into a Parameter"
 class Parameter(Tensor):
     """Trainable leaf tensor of a module. It takes over the handle of `data`, and its place in its scope.
 
-    No counter changes and no memory is copied. `data` is empty afterwards. The parameter gets its gradient,
-    and graphs that were recorded from `data` lead to the parameter. Assigning the parameter to a module
+    No counter changes and no memory is copied. `data` is empty afterwards. The parameter takes over its
+    gradient, and graphs that used `data` now use the parameter. Assigning the parameter to a module
     detaches it from its scope.
 
     Parameters

@@ -93,8 +93,8 @@ class ModuleCore(Callable):
     def __setstate__(self, state: dict[str, Any]) -> None:
         if "_kinds" not in state:
             raise UnpicklingError(
-                f"this is a {type(self).__name__} of PyTorch, whose modules are made otherwise: in PyTorch, "
-                "save model.state_dict(), and load that with load_state_dict()"
+                f"this is a {type(self).__name__} of PyTorch, which stores modules in another way: in "
+                "PyTorch, save model.state_dict(), and load that with load_state_dict()"
             )
         self.__dict__.update(state)
         for _, _, value in self._registered():
@@ -115,7 +115,7 @@ class ModuleCore(Callable):
         if parameter is not None and not isinstance(parameter, Parameter):
             raise TypeError(
                 f"register_parameter() takes an nn.Parameter, not {type(parameter).__name__}: write "
-                "nn.Parameter(x), or register_buffer() for what is not trained"
+                "nn.Parameter(x), or register_buffer() for a tensor that is not trained"
             )
         self._register(name, "parameter", parameter)
 
@@ -171,8 +171,8 @@ class ModuleCore(Callable):
             raise AttributeError(BEFORE_INIT.format(kind=type(self).__name__, name=name))
         if type(name) is not str or not name or "." in name:
             raise ValueError(
-                f"a {kind} can't be called {name!r}: its name is text, not empty and without a dot, for "
-                "dots join names in a state dict"
+                f"a {kind} can't be called {name!r}: its name must be a non-empty str without dots, "
+                "because dots join names in a state dict"
             )
         if name not in self._kinds and hasattr(self, name):
             raise KeyError(f"{type(self).__name__} has an attribute {name!r} already: choose another name")
@@ -184,7 +184,7 @@ class ModuleCore(Callable):
         elif isinstance(value, ModuleCore):
             value._raise_if_module_is_disposed()
             if any(inner is self for inner in value._tree()):
-                raise ValueError(f"{name!r}: a module can't hold itself, neither directly nor further down")
+                raise ValueError(f"{name!r}: a module can't contain itself, directly or in a submodule")
         own = self.__dict__
         before = own.get(name) if name in self._kinds else None
         if before is value and self._kinds.get(name) == kind and value is not None:

@@ -60,7 +60,8 @@ class States(Traversal):
         If the class defines it, ``state_dict()`` stores the value as ``"_extra_state"``.
         """
         raise RuntimeError(
-            f"{type(self).__name__} has an extra state to load and none to save: define get_extra_state(self)"
+            f"{type(self).__name__} has an extra state to load, but none to save: define "
+            "get_extra_state(self)"
         )
 
     def set_extra_state(self, state: Any) -> None:
@@ -89,7 +90,7 @@ class States(Traversal):
         """
         del state
         raise RuntimeError(
-            f"{type(self).__name__} has an extra state to save and can't load it: define "
+            f"{type(self).__name__} has an extra state to save, but can't load it: define "
             "set_extra_state(self, state)"
         )
 
@@ -224,8 +225,9 @@ def require_fit(what: str, target: TensorCore, value: object, *, assign: bool = 
         return
     if array.shape != found.shape:
         raise InvalidArgumentError(
-            f"{what} has shape {found.shape} here and {array.shape} in the state. Nothing was loaded: "
-            "build the module with the sizes of the saved one, or leave this name out and pass strict=False"
+            f"{what} has shape {found.shape} in the module, but {array.shape} in the state. Nothing was "
+            "loaded: build the module with the sizes of the saved one, or leave this name out and pass "
+            "strict=False"
         )
     given = require_supported(array.dtype)
     if assign:
@@ -237,9 +239,9 @@ def require_fit(what: str, target: TensorCore, value: object, *, assign: bool = 
         return
     if not np.can_cast(given, found.dtype, "same_kind"):
         raise TypeError(
-            f"{what} is {found.dtype} here and {array.dtype} in the state, which would lose its kind. "
-            "Nothing was loaded: convert the value, for example with x.float(), or the module with "
-            "module.to(dtype)"
+            f"{what} is {found.dtype} in the module, but {array.dtype} in the state, which can't be "
+            "converted safely. Nothing was loaded: convert the value, for example with x.float(), or the "
+            "module with module.to(dtype)"
         )
 
 
@@ -263,8 +265,8 @@ def copy_values(targets: Sequence[TensorCore], values: Sequence[Any]) -> None:
             source = _array_of("a value", value)
             # Copy a value that shares memory with another target: the write would change it before it is
             # read.
-            crosses = id(owner_of(source)) in owners and _address(source) != _address(array)
-            sources.append(source.copy() if crosses else source)
+            is_overwritten = id(owner_of(source)) in owners and _address(source) != _address(array)
+            sources.append(source.copy() if is_overwritten else source)
         # One call of C, so that an interrupt comes before or after all writes.
         run(map(_write, arrays, repeat(...), sources))
 

@@ -24,8 +24,8 @@ class Uninitialized(Tensor):
     def shape(self) -> NoReturn:
         """Raise an error: the shape is unknown."""
         raise RuntimeError(
-            f"this {type(self).__name__} has no shape yet: call the lazy module once with an input like "
-            "those to come, before an optimizer, a count or a copy of its values needs them"
+            f"this {type(self).__name__} has no shape yet: call the lazy module once with a typical "
+            "input, before an optimizer, a count or a copy needs its values"
         )
 
     def __repr__(self) -> str:

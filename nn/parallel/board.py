@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 # The seconds to wait for the last report of a worker, and for an answer of the actor. Ray reports a dead
 # process or machine earlier. A busy machine may take a minute to start the actor.
-_PATIENCE = 120.0
+_TIMEOUT = 120.0
 
 
 @dataclass
-class Told:
+class WorkerReport:
     """The last report of one worker."""
 
     row: list[int]
@@ -41,11 +41,11 @@ class _Offer:
     takers: int = 0
 
 
-class Notes:
+class BoardActor:
     """The actor."""
 
     def __init__(self) -> None:
-        self._told: dict[int, Told] = {}
+        self._reports: dict[int, WorkerReport] = {}
         self._offers: dict[str, _Offer] = {}
         self._waiting: dict[int, Position] = {}
         self._count: int | None = None
@@ -53,30 +53,30 @@ class Notes:
     async def begin(self, count: int) -> None:
         """Forget the workers of an earlier start of the job with ranks of `count` and above."""
         self._count = count
-        self._told = {rank: told for rank, told in self._told.items() if rank < count}
+        self._reports = {rank: report for rank, report in self._reports.items() if rank < count}
         self._waiting.clear()
 
-    async def post(self, rows: dict[int, Told]) -> None:
+    async def post(self, rows: dict[int, WorkerReport]) -> None:
         """Store reports that are newer than the known ones. Leaks and traces stay until new ones arrive."""
-        for rank, told in rows.items():
+        for rank, report in rows.items():
             if self._count is not None and rank >= self._count:
                 continue
-            known = self._told.get(rank)
+            known = self._reports.get(rank)
             if known is not None:
                 is_final = known.lost or known.has_ended
-                if told.row[1] < known.row[1] or (told.row[1] == known.row[1] and is_final):
+                if report.row[1] < known.row[1] or (report.row[1] == known.row[1] and is_final):
                     continue
-                told.where = told.where or known.where
-                told.leaks = known.leaks if told.leaks is None else told.leaks
-                if not told.trace:
-                    told.trace, told.trace_began_at = known.trace, known.trace_began_at
-            self._told[rank] = told
+                report.where = report.where or known.where
+                report.leaks = known.leaks if report.leaks is None else report.leaks
+                if not report.trace:
+                    report.trace, report.trace_began_at = known.trace, known.trace_began_at
+            self._reports[rank] = report
 
-    async def read(self) -> dict[int, Told]:
+    async def read(self) -> dict[int, WorkerReport]:
         """Return all reports, by rank."""
-        return dict(sorted(self._told.items()))
+        return dict(sorted(self._reports.items()))
 
-    async def tell_waiting(self, rank: int, position: Position | None) -> None:
+    async def set_waiting(self, rank: int, position: Position | None) -> None:
         """Store the position where a worker waits for others, or None."""
         if position is None:
             self._waiting.pop(rank, None)
@@ -121,38 +121,41 @@ class Board:
         if not ray.is_initialized():
             ray.init(include_dashboard=False)
         # Ray ignores a soft affinity of actors that need no resources.
-        here = scheduling.NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        remote = ray.remote(num_cpus=0, max_concurrency=10_000, max_restarts=-1, scheduling_strategy=here)
-        return cls(remote(Notes).remote())
+        node = ray.get_runtime_context().get_node_id()
+        on_this_node = scheduling.NodeAffinitySchedulingStrategy(node, soft=False)
+        remote = ray.remote(
+            num_cpus=0, max_concurrency=10_000, max_restarts=-1, scheduling_strategy=on_this_node
+        )
+        return cls(remote(BoardActor).remote())
 
     def begin(self, count: int) -> None:
         """Report the start of a group of `count` workers, possibly fewer than before."""
-        require("ray").get(self._actor.begin.remote(count), timeout=_PATIENCE)
+        require("ray").get(self._actor.begin.remote(count), timeout=_TIMEOUT)
 
     def post(self, group: Group, *, wait: bool = False, **more: Any) -> None:
         """Report the figures of this worker, and of ended workers of its machine."""
         mine, rows = group.place.rank, {}
         for rank, (row, lost) in group.rows().items():
             if rank == mine:
-                rows[rank] = Told(row, group.where, **more)
+                rows[rank] = WorkerReport(row, group.where, **more)
             elif lost:
-                rows[rank] = Told(row, lost=lost)
-        told = self._actor.post.remote(rows)
+                rows[rank] = WorkerReport(row, lost=lost)
+        posting = self._actor.post.remote(rows)
         if wait:
-            require("ray").get(told, timeout=_PATIENCE)
+            require("ray").get(posting, timeout=_TIMEOUT)
 
-    def read(self) -> dict[int, Told]:
+    def read(self) -> dict[int, WorkerReport]:
         """Return the reports of all workers."""
-        found: dict[int, Told] = require("ray").get(self._actor.read.remote(), timeout=_PATIENCE)
+        found: dict[int, WorkerReport] = require("ray").get(self._actor.read.remote(), timeout=_TIMEOUT)
         return found
 
-    def tell_waiting(self, rank: int, position: Position | None) -> None:
+    def set_waiting(self, rank: int, position: Position | None) -> None:
         """Report the position where this worker waits for others, or None, without waiting for the answer."""
-        self._actor.tell_waiting.remote(rank, position)
+        self._actor.set_waiting.remote(rank, position)
 
     def read_waiting(self) -> dict[int, Position]:
         """Return the reported positions of waiting workers."""
-        found: dict[int, Position] = require("ray").get(self._actor.read_waiting.remote(), timeout=_PATIENCE)
+        found: dict[int, Position] = require("ray").get(self._actor.read_waiting.remote(), timeout=_TIMEOUT)
         return found
 
     def offer(self, key: str, values: list[Any], takers: int) -> None:

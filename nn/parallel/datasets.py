@@ -62,7 +62,7 @@ class RayDataset(BatchDataset[Any]):
 
     def __len__(self) -> int:
         if not hasattr(self._dataset, "count"):
-            raise TypeError("a shard of Ray Data has no length: Ray decides during the epoch who reads what")
+            raise TypeError("a shard of Ray Data has no length: Ray assigns rows to workers during the epoch")
         return int(self._dataset.count())
 
     def batches(self, batch_size: int, *, drop_last: bool) -> Iterable[dict[str, Any]]:
@@ -139,8 +139,8 @@ def tensor_of(name: str, column: Any, site: Site) -> Tensor:
     array = np.asarray(column)
     if array.dtype.hasobject or array.dtype.kind in "USMm":
         raise TypeError(
-            f"column {name!r} of the data set holds {array.dtype}, which no tensor can: leave it out by "
-            "dataset.select_columns([...]), or turn it into numbers by dataset.map_batches(...)"
+            f"column {name!r} of the data set holds {array.dtype}, which no tensor can: leave it out with "
+            "dataset.select_columns([...]), or convert it to numbers with dataset.map_batches(...)"
         )
     tensor: Tensor = over_store(array, site)
     return tensor

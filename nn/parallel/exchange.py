@@ -37,9 +37,9 @@ class _Bucket:
 
     def __init__(self, size: Size, first_flag: int, slots: list[Array], total: Array) -> None:
         self.size = size
-        # Three rows of flags, one for each worker: the round in which it has come, has summed its part, and
-        # (the first worker's alone, where there are several machines) has the sum of all machines.
-        self.come = first_flag
+        # Three rows of flags, one for each worker: the last round that it has published, and has summed. The
+        # third row shows the last round with the sum over all machines, which the first worker writes.
+        self.published = first_flag
         self.summed = first_flag + len(slots)
         self.ready = first_flag + 2 * len(slots)
         self.slots = slots
@@ -88,7 +88,7 @@ class Exchange:
         """Publish the slot's values to the other workers."""
         bucket = self._buckets[i]
         bucket.rounds += 1
-        self.region.flags.set(bucket.come + self._mine, bucket.rounds)
+        self.region.flags.set(bucket.published + self._mine, bucket.rounds)
         self._waiting.append(bucket)
         link = self.group.link
         if link is not None:
@@ -101,7 +101,7 @@ class Exchange:
         flags, count = self.region.flags, self.region.count
         # Sum each part once: after the flag is set, the others may write into their slots again.
         for bucket in tuple(self._waiting):
-            if flags.wait(bucket.come, count, bucket.rounds, 0) < 0:
+            if flags.wait(bucket.published, count, bucket.rounds, 0) < 0:
                 self._sum(bucket)
 
     def result(self, i: int) -> Array:
@@ -115,7 +115,7 @@ class Exchange:
         bucket, group = self._buckets[i], self.group
         # First sum all published buckets, because other workers wait for these parts.
         for other in tuple(self._waiting):
-            self.waited += group.wait(self.region, other.come, other.rounds, "to exchange gradients")
+            self.waited += group.wait(self.region, other.published, other.rounds, "to exchange gradients")
             self._sum(other)
         if group.place.node_count == 1:
             self.waited += group.wait(self.region, bucket.summed, bucket.rounds, "to sum gradients")
@@ -133,8 +133,8 @@ class Exchange:
         part = -(-bucket.size.length // count)
         begin, end = self._mine * part, min((self._mine + 1) * part, bucket.size.length)
         is_all = self.group.place.node_count == 1
-        for at in range(begin, end, _BLOCK):
-            block = slice(at, min(at + _BLOCK, end))
+        for start in range(begin, end, _BLOCK):
+            block = slice(start, min(start + _BLOCK, end))
             out = bucket.total[block]
             if count == 1:
                 out[...] = bucket.slots[0][block]
@@ -154,8 +154,8 @@ class Exchange:
         region.wait(bucket.summed, rounds, "to sum gradients")
         link.sum(bucket.total)
         np.divide(bucket.total, self.group.place.world_size, out=bucket.total)
-        for place in range(region.count):
-            region.flags.set(bucket.ready + place, rounds)
+        for i in range(region.count):
+            region.flags.set(bucket.ready + i, rounds)
 
     def close(self) -> None:
         """Release the shared memory; a second call does nothing."""

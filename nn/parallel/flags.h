@@ -1,9 +1,9 @@
-// Numbers in memory that several processes have mapped: written by one, waited for by the others.
+// Flags in shared memory: integers that one process sets and other processes wait for.
 //
-// Lock-free atomics work between processes that map the same memory at different addresses ([atomics.lockfree]). A
-// release store after the data, and an acquire load before, make what was written visible to who has seen the number.
-// The fences keep the data of the next number behind this one, and what was read before a number was looked at once
-// more before that look: so a reader knows that nobody has written meanwhile.
+// Lock-free atomics work between processes that map the same memory at different addresses ([atomics.lockfree]). The
+// writer stores a flag with release order after its data. The reader loads it with acquire order before it reads the
+// data. The fence after a store keeps later writes after it. The fence before a load keeps earlier reads before it: a
+// reader that loads the same flag again after its reads knows that the data did not change meanwhile.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <thread>
 
-// On 32 bits the system's time may be another than the compiler's.
+// With 32 bits, the kernel's `timespec` may differ from the compiler's.
 #if defined(__linux__) && defined(__LP64__)
 #define DISPOSESCOPE_HAS_FUTEX
 #include <climits>
@@ -37,7 +37,7 @@ inline std::int64_t get_flag(const void* memory, std::int64_t place) {
 
 #ifdef DISPOSESCOPE_HAS_FUTEX
 
-// The system compares 32 bits: the lower half of the number, which changes whenever a number is counted up.
+// A futex compares 32 bits: the lower half of the flag, which changes with each increment.
 inline void* lower_half(const void* memory, std::int64_t place) {
     auto* flag = reinterpret_cast<std::int32_t*>(const_cast<Flag*>(static_cast<const Flag*>(memory) + place));
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -46,7 +46,7 @@ inline void* lower_half(const void* memory, std::int64_t place) {
     return flag;
 }
 
-// Sleeps until the flag is no longer `seen`, or `seconds` are over, or for no reason.
+// Sleeps until the flag differs from `seen` or `seconds` have passed. May also wake without a reason.
 inline void sleep_until_set(const void* memory, std::int64_t place, std::int64_t seen, double seconds) {
     const auto whole = static_cast<std::time_t>(seconds);
     const timespec most{whole, static_cast<long>((seconds - static_cast<double>(whole)) * 1e9)};
@@ -70,13 +70,13 @@ inline void wake_all(const void*, std::int64_t) {}
 inline void set_flag(void* memory, std::int64_t place, std::int64_t value) {
     static_cast<Flag*>(memory)[place].store(value, std::memory_order_release);
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    // Always: a count of those who sleep would stay wrong where one of them is killed.
+    // Wake always: a counter of sleeping processes would be wrong after one of them is killed.
     wake_all(memory, place);
 }
 
-// Returns the first of `count` flags from `first` on that is below `value` when `seconds` are over, else -1. It stays
-// awake for a moment, as long as it takes to be woken, then sleeps: workers may be more than processors. It never
-// hands the processor on (`yield`): schedulers then let all others run first, for milliseconds at a time.
+// Waits until `count` flags from `first` on are at least `value`, and returns -1. After `seconds` returns the first
+// flag below `value`. It spins for 50 us, about the time of a wake-up, and then sleeps, because there may be more
+// workers than processors. It does not call `yield`: schedulers then run all other threads first, for milliseconds.
 inline std::int64_t wait_for_flags(
     const void* memory, std::int64_t first, std::int64_t count, std::int64_t value, double seconds
 ) {

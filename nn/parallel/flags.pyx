@@ -1,4 +1,4 @@
-"""Numbers that processes tell each other by memory that all of them have mapped."""
+"""Flags in shared memory: integers that one process sets and others wait for."""
 
 cimport cython
 from libc.stdint cimport int64_t
@@ -14,16 +14,16 @@ cdef extern from "nn/parallel/flags.h" namespace "disposescope":
 @cython.final
 @cython.auto_pickle(False)
 cdef class Flags:
-    """Numbers of 8 bytes in `memory`: what a process writes before it sets one, who sees the number sees too.
+    """Integers of 8 bytes in `memory`. A process that reads a new value also sees all writes before ``set``.
 
     Parameters
     ----------
     memory
-        A writable buffer, aligned to 8 bytes. It is held: a mapping can't be closed while its flags are
-        there.
+        A writable buffer, aligned to 8 bytes. The flags hold it, so a mapping can't be closed before they
+        are freed.
     """
 
-    # Holds the buffer that the flags lie in.
+    # Holds the buffer of the flags.
     cdef int64_t[::1] memory
 
     def __init__(self, memory):
@@ -38,7 +38,7 @@ cdef class Flags:
         return 0
 
     def set(self, Py_ssize_t place, int64_t value) -> None:
-        """Let the flag at `place` be `value`, for all that was written before."""
+        """Set the flag at `place` to `value`. All earlier writes of this thread become visible with it."""
         self._check(place, 1)
         set_flag(&self.memory[0], place, value)
 
@@ -48,9 +48,9 @@ cdef class Flags:
         return get_flag(&self.memory[0], place)
 
     def wait(self, Py_ssize_t first, Py_ssize_t count, int64_t value, double seconds) -> int:
-        """Wait until `count` flags from `first` on are `value` or more; return a place that is late, or -1.
+        """Wait until `count` flags from `first` on are at least `value`. Return a late flag's place, or -1.
 
-        Waits `seconds` at most, 0 just looks, and lets other threads run meanwhile.
+        Wait at most `seconds`; 0 only checks. Other threads run meanwhile.
         """
         cdef void* memory
         cdef int64_t late
@@ -59,7 +59,7 @@ cdef class Flags:
         late = wait_for_flags(memory, first, count, value, 0)
         if late < 0 or seconds <= 0:
             return late
-        # No Python object is touched; `self`, which the caller holds, holds the memory.
+        # No Python object is used here. The caller holds `self`, which holds the memory.
         with nogil:
             late = wait_for_flags(memory, first, count, value, seconds)
         return late

@@ -115,12 +115,12 @@ class Group:
         # Two flags for barriers and a row of figures for each worker; then the rows of all machines.
         count = place.local_world_size
         layout = Layout()
-        come, left = layout.add(count * 8), layout.add(count * 8)
+        arrived, left = layout.add(count * 8), layout.add(count * 8)
         self._rows = [SharedValues(layout, WIDTH) for _ in range(count)]
         self._table = SharedValues(layout, place.world_size, WIDTH)
         region = self._region = self.new_region(layout)
         region.timeout = self.timeout = timeout
-        self._come, self._left = region.flags_at(come), region.flags_at(left)
+        self._arrived, self._left = region.flags_at(arrived), region.flags_at(left)
         for values in (*self._rows, self._table):
             values.attach(region)
         self._sending: Future[None] | None = None
@@ -160,8 +160,8 @@ class Group:
         self._barriers += 1
         region, count = self._region, self._barriers
         assert region is not None
-        region.flags.set(self._come + self.place.local_rank, count)
-        self.waited += self.wait(region, self._come, count, "at a barrier")
+        region.flags.set(self._arrived + self.place.local_rank, count)
+        self.waited += self.wait(region, self._arrived, count, "at a barrier")
         if self.place.node_count == 1:
             return
         if self.link is not None:
@@ -187,8 +187,8 @@ class Group:
         """Raise an error if another library exchanges gradients."""
         if not self.is_connected:
             raise RuntimeError(
-                "the workers of this job are watched, and not connected by nn.parallel: start it with "
-                "parallel.Trainer, or use what the library offers that it trains with"
+                "nn.parallel only watches the workers of this job, and does not connect them: start the job "
+                "with parallel.Trainer, or use the functions of the library that exchanges the gradients"
             )
 
     # --- Waiting: flags show the late workers of one machine, the board those of several --------------------

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 # Extra seconds beyond the timeout for the workers to connect: each first imports the loop's modules.
 _TO_CONNECT = 120.0
 # The seconds for workers to leave the group. Killed workers never leave.
-_PATIENCE = 5.0
+_TO_LEAVE = 5.0
 
 
-class _Exchange(Backend):  # type: ignore[misc]  # Ray is an extra: its types are not looked at
+class _Exchange(Backend):  # type: ignore[misc]  # Ray is an extra, so mypy skips its types
     """Backend of Ray Train that connects the started workers as a group."""
 
     def on_start(self, worker_group: Any, backend_config: ExchangeConfig) -> None:
@@ -44,20 +44,20 @@ class _Exchange(Backend):  # type: ignore[misc]  # Ray is an extra: its types ar
             with suppress(RayError):  # the board's process has ended: Ray restarts it without figures
                 backend_config.board.begin(len(nodes))
         token = f"{backend_config.job}.{uuid.uuid4().hex[:8]}"
-        told = [
+        started = [
             worker_group.execute_single_async(place.rank, _expect, place, token, ranks, backend_config)
             for place, ranks in places_of(nodes)
         ]
-        ray.get(told)
+        ray.get(started)
 
     def on_shutdown(self, worker_group: Any, backend_config: ExchangeConfig) -> None:
         """Make the remaining workers leave the group."""
-        left = worker_group.execute_async(_leave, backend_config.job)
-        ray.wait(left, num_returns=len(left), timeout=_PATIENCE)
+        leaving = worker_group.execute_async(_leave, backend_config.job)
+        ray.wait(leaving, num_returns=len(leaving), timeout=_TO_LEAVE)
 
 
 @dataclass
-class ExchangeConfig(BackendConfig):  # type: ignore[misc]  # Ray is an extra: its types are not looked at
+class ExchangeConfig(BackendConfig):  # type: ignore[misc]  # Ray is an extra, so mypy skips its types
     """Settings that the workers of a `Trainer` need to connect."""
 
     timeout: float = groups.TIMEOUT
@@ -136,11 +136,11 @@ def _leave(job: str) -> None:
     regions.remove(f"{job}.")
 
 
-def _limit_threads(most: int) -> None:
+def _limit_threads(max_threads: int) -> None:
     """Set the number of threads to the worker's number of processors.
 
     Ray Train sets ``OMP_NUM_THREADS`` to twice that number, because it counts the resources of a placement
     group twice, and NumPy's BLAS reads it: two workers on two cores took 2.5 times as long.
     """
-    set_num_threads(min(get_num_threads(), most))
+    set_num_threads(min(get_num_threads(), max_threads))
     require("threadpoolctl").threadpool_limits(get_num_threads(), user_api="blas")

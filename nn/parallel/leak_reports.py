@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from nn.parallel.figures import WorkerFigures
 
-# The most lines that are printed, and the most workers in the chart.
-_ROWS = 20
-_CURVES = 4
+# The number of lines to print, and of workers in the chart, at most.
+_MAX_ROWS = 20
+_MAX_CURVES = 4
 # The weight of a graph's operation in bytes, which orders rows, as in `scopes.leaks`.
 _OP_BYTES = 256
 
@@ -117,7 +117,7 @@ _HEADINGS = (
     ("in scope", False),
     ("created by", False),
 )
-_OF_WORKERS = (
+_WORKER_HEADINGS = (
     ("worker", False),
     ("steps", True),
     ("waited, s", True),
@@ -230,38 +230,42 @@ class ClusterLeaks:
         workers = [_figures(it) for it in self.figures.values()]
         return [
             Table(title, _HEADINGS, cells, choice="worker"),
-            Table("The workers", _OF_WORKERS, workers, choice="worker"),
+            Table("The workers", _WORKER_HEADINGS, workers, choice="worker"),
         ]
 
     def _chart(self) -> str:
         peaks = {
             rank: max([nbytes for _, nbytes in points], default=0) for rank, points in self.moments.items()
         }
-        first = sorted(peaks, key=lambda rank: -peaks[rank])[:_CURVES]
+        first = sorted(peaks, key=lambda rank: -peaks[rank])[:_MAX_CURVES]
         curves = [Curve(_worker(rank).text, self.moments[rank]) for rank in sorted(first)]
         return chart_of(Curve("all workers", _sum_of(self.moments.values())), curves)
 
 
-def merged(told: Mapping[int, dict[str, Any]], figures: Mapping[int, WorkerFigures]) -> ClusterLeaks:
+def merged(outcomes: Mapping[int, dict[str, Any]], figures: Mapping[int, WorkerFigures]) -> ClusterLeaks:
     """Merge the workers' ``Outcome.to_dict()`` into one report."""
-    told = dict(sorted(told.items()))
-    at_the_end = {rank: it["at_the_end"] for rank, it in told.items()}
-    highest = {rank: it["highest"] or it["at_the_end"] for rank, it in told.items()}
-    is_all_told = all(it["highest"] is None for it in told.values())
+    outcomes = dict(sorted(outcomes.items()))
+    at_the_end = {rank: outcome["at_the_end"] for rank, outcome in outcomes.items()}
+    highest = {rank: outcome["highest"] or outcome["at_the_end"] for rank, outcome in outcomes.items()}
+    is_end_only = all(outcome["highest"] is None for outcome in outcomes.values())
     rows = _rows_of(at_the_end)
-    in_loops = () if is_all_told else _rows_of(highest)
+    in_loops = () if is_end_only else _rows_of(highest)
     leaking: dict[str, dict[int, int]] = {}
-    for rank, it in told.items():
-        for line in it["leaking"]:
+    for rank, outcome in outcomes.items():
+        for line in outcome["leaking"]:
             leaking.setdefault(_site_of(line), {})[rank] = line["risen"]
     by_site = {row.site: row for row in (*rows, *in_loops)}
     return ClusterLeaks(
         rows,
-        tuple(told),
+        tuple(outcomes),
         in_loops,
         tuple([by_site[site] for site in leaking if site in by_site]),
         figures,
-        {rank: [(at, nbytes) for at, nbytes in it["moments"]] for rank, it in told.items() if it["moments"]},
+        {
+            rank: [(at, nbytes) for at, nbytes in outcome["moments"]]
+            for rank, outcome in outcomes.items()
+            if outcome["moments"]
+        },
     )
 
 
@@ -314,8 +318,8 @@ def _site_of(row: Mapping[str, Any]) -> str:
 
 
 def _listing(rows: Sequence[ClusterLeakRow]) -> list[str]:
-    more = len(rows) - _ROWS
-    return [str(row) for row in rows[:_ROWS]] + ([f"and {more} more lines"] if more > 0 else [])
+    more = len(rows) - _MAX_ROWS
+    return [str(row) for row in rows[:_MAX_ROWS]] + ([f"and {more} more lines"] if more > 0 else [])
 
 
 def _listed(ranks: Iterable[int]) -> str:

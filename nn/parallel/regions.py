@@ -33,7 +33,7 @@ PREFIX: Final = "disposescope-exchange-"
 # Each part starts at a new cache line.
 _LINE = 64
 # How often a waiting worker checks that the others are alive, in seconds.
-_LOOK = 0.1
+_CHECK_INTERVAL = 0.1
 # The state of a worker in each region.
 _HERE, _LEFT = 1, 2
 
@@ -156,7 +156,7 @@ class Region:
         try:
             self.wait(0, 1, "to map their shared memory")
         except BaseException:
-            # So that workers that wait for this one blame the one that did not arrive.
+            # So the errors of waiting workers name the worker that did not arrive, not this one.
             self.flags.set(self.place, _LEFT)
             raise
 
@@ -192,7 +192,7 @@ class Region:
             return 0.0
         begin = time.monotonic()
         while True:
-            late = flags.wait(first, count, value, min(_LOOK, self.timeout / 4))
+            late = flags.wait(first, count, value, min(_CHECK_INTERVAL, self.timeout / 4))
             waited = time.monotonic() - begin
             if late < 0:
                 return waited
@@ -219,7 +219,7 @@ class Region:
         # Worker 0 has its lock before the file has its name.
         if place > 0 and self.flags.get(place) == 0:
             return False
-        # A shared lock: other workers that look at the same time have one too, and are not mistaken for it.
+        # Use a shared lock, because several workers may check at the same time: their locks do not conflict.
         if not byte_locks.try_lock(self._file, place, shared=True):
             return False
         byte_locks.unlock(self._file, place)
@@ -234,7 +234,7 @@ class Region:
 
     def _open(self, path: Path) -> int:
         end = time.monotonic() + self.timeout
-        look = 0.0
+        next_check = 0.0
         while True:
             now = time.monotonic()  # before the check, because this thread may be suspended after it
             try:
@@ -245,11 +245,11 @@ class Region:
                         f"waited {self.timeout:.1f} s for worker {self._ranks[0]} to make shared memory: it "
                         "has failed, or makes other calls of parallel.prepare() than this worker"
                     ) from None
-                if now > look and self._known is not None:
+                if now > next_check and self._known is not None:
                     if self._known.has_ended(0):
                         gone = [i for i in range(self.count) if self._known.has_ended(i)]
                         raise self._known._lost(gone, "to make shared memory") from None
-                    look = now + _LOOK
+                    next_check = now + _CHECK_INTERVAL
                 time.sleep(0.001)
 
     def _lost(self, gone: Sequence[int], what: str) -> WorkerLostError:
@@ -266,12 +266,12 @@ class Region:
 
 
 def _make(path: Path, nbytes: int) -> int:
-    """Create a file of zeros and return it open. It is named only when it is complete and locked."""
+    """Create a file of zeros and return it open. It gets its name when it is complete and locked."""
     new = path.with_name(path.name + ".new")
     while True:
         file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
-            # Waits while another process checks whether the file is stale, which may remove it.
+            # This waits while another process checks whether the file is stale, which may remove it.
             byte_locks.lock(file, 0)
             os.ftruncate(file, nbytes)
             if hasattr(os, "posix_fallocate"):  # without it, a write into missing memory kills the process

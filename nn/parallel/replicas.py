@@ -72,22 +72,22 @@ class Replica:
         self._exchange = Exchange(group, [Size(bucket.dtype, bucket.count) for bucket in buckets])
         self._slots = [self._exchange.slot(i) for i in range(len(buckets))]
         # The parameters with a gradient in this round.
-        self._come: set[int] = set()
+        self._arrived: set[int] = set()
         self._count = len(trained)
         # Whether gradients were accumulated inside `no_sync`.
         self._has_gathered = False
         self._handles: list[RemovableHandle] = []
-        myself = ref(self)
+        weak_self = ref(self)
         for i, bucket in enumerate(self._buckets):
             for part in bucket.parts:
                 x = part.x()
                 assert x is not None
-                self._handles.append(x.register_post_accumulate_grad_hook(_Arrival(myself, i, part)))
-        self._handles.append(model.register_forward_pre_hook(_Check(myself)))
+                self._handles.append(x.register_post_accumulate_grad_hook(_GradientHook(weak_self, i, part)))
+        self._handles.append(model.register_forward_pre_hook(_BeforeForward(weak_self)))
         if find_unused:
-            self._handles.append(model.register_forward_hook(_Search(myself)))
+            self._handles.append(model.register_forward_hook(_AfterForward(weak_self)))
 
-    def come(self, i: int, part: _Part, x: Tensor) -> None:
+    def add_gradient(self, i: int, part: _Part, x: Tensor) -> None:
         """Copy the gradient of one parameter to its bucket, and exchange the bucket when it is complete."""
         weight = self._group.weight
         if weight != 1 and (self._has_gathered or not self.is_syncing):
@@ -105,36 +105,35 @@ class Replica:
     def _put(self, i: int, part: _Part, values: Array | None) -> None:
         bucket = self._buckets[i]
         key = id(part)
-        if key in self._come:
+        if key in self._arrived:
             raise RuntimeError(
-                f"backward has come to {part.name!r} twice before it came to all other parameters: "
-                f"{self._missing()} have had no gradient. Use all parameters in each backward, write "
-                "parallel.prepare(model, find_unused_parameters=True), or go through all but the last "
-                "backward of a step inside `with parallel.no_sync():`"
+                f"backward has reached {part.name!r} twice, but {self._missing()} not at all. Use all "
+                "parameters in each backward, write parallel.prepare(model, find_unused_parameters=True), or "
+                "run all but the last backward of a step inside `with parallel.no_sync():`"
             )
-        if not self._come:
+        if not self._arrived:
             for other in self._buckets:
                 other.missing = len(other.parts)
-        self._come.add(key)
+        self._arrived.add(key)
         bucket.missing -= 1
-        place = self._slots[i][part.begin : part.end]
-        self._write(place, values)
+        target = self._slots[i][part.begin : part.end]
+        self._write(target, values)
         if bucket.missing == 0:
             self._exchange.publish(i)
         else:
             self._exchange.advance()
-        if len(self._come) == self._count:
+        if len(self._arrived) == self._count:
             self._finish()
 
-    def _write(self, place: Array, values: Array | None) -> None:
+    def _write(self, target: Array, values: Array | None) -> None:
         """Write `values` into a slot, times the weight of this worker; zeros for None."""
         weight = self._group.weight
         if values is None or weight == 0:
-            place[...] = 0
+            target[...] = 0
         elif weight == 1:
-            place.reshape(values.shape)[...] = values
+            target.reshape(values.shape)[...] = values
         else:
-            np.multiply(values, weight, out=place.reshape(values.shape), casting="same_kind")
+            np.multiply(values, weight, out=target.reshape(values.shape), casting="same_kind")
 
     def _finish(self) -> None:
         """Set the gradients to the averages, at the end of backward."""
@@ -159,18 +158,18 @@ class Replica:
                 if x is not None:
                     with writing(x) as array:
                         array[...] = average[part.begin : part.end].reshape(array.shape)
-        self._come.clear()
+        self._arrived.clear()
         self._has_gathered = False
         self._group.note_step(self._exchange.waited - before)
 
     def check(self) -> None:
         """Raise an error if the last backward skipped parameters, so that gradients were not averaged."""
-        if self._come and self.is_syncing:
+        if self._arrived and self.is_syncing:
             missing = self._missing()
-            self._come.clear()
+            self._arrived.clear()
             raise RuntimeError(
-                f"the last backward gave no gradient to {missing}, and so gradients were not averaged and "
-                "replicas may differ: write parallel.prepare(model, find_unused_parameters=True), or let "
+                f"the last backward gave no gradient to {missing}, so gradients were not averaged and "
+                "replicas may differ: write parallel.prepare(model, find_unused_parameters=True), or make "
                 "the loss depend on all parameters of the model"
             )
 
@@ -184,15 +183,17 @@ class Replica:
         for i, bucket in enumerate(self._buckets):
             for part in bucket.parts:
                 x = part.x()
-                if x is not None and x._node not in leaves and id(part) not in self._come:
+                if x is not None and x._node not in leaves and id(part) not in self._arrived:
                     self._put(i, part, None)
 
     def _missing(self) -> str:
-        names = [part.name for bucket in self._buckets for part in bucket.parts if id(part) not in self._come]
+        names = [
+            part.name for bucket in self._buckets for part in bucket.parts if id(part) not in self._arrived
+        ]
         return ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
-class _Arrival:
+class _GradientHook:
     """Gradient hook of one parameter. It refers weakly to the replica, because the model owns the hooks."""
 
     def __init__(self, replica: ref[Replica], i: int, part: _Part) -> None:
@@ -203,10 +204,10 @@ class _Arrival:
     def __call__(self, x: Tensor) -> None:
         replica = self._replica()
         if replica is not None:
-            replica.come(self._i, self._part, x)
+            replica.add_gradient(self._i, self._part, x)
 
 
-class _Check:
+class _BeforeForward:
     """Hook that runs before each forward."""
 
     def __init__(self, replica: ref[Replica]) -> None:
@@ -218,7 +219,7 @@ class _Check:
             replica.check()
 
 
-class _Search:
+class _AfterForward:
     """Hook that runs after each forward."""
 
     def __init__(self, replica: ref[Replica]) -> None:
@@ -340,7 +341,7 @@ def no_sync(model: Module | None = None) -> Iterator[None]:
             replica.is_syncing = was_syncing
 
 
-def _buckets_of(named: Sequence[tuple[str, Tensor]], most: int) -> list[_Bucket]:
+def _buckets_of(named: Sequence[tuple[str, Tensor]], max_bytes: int) -> list[_Bucket]:
     """Distribute tensors over buckets in order, with one dtype for each bucket."""
     done: list[_Bucket] = []
     filling: dict[np.dtype[Any], _Bucket] = {}
@@ -348,7 +349,7 @@ def _buckets_of(named: Sequence[tuple[str, Tensor]], most: int) -> list[_Bucket]
         dtype = snapshot(x).dtype
         bucket = filling.setdefault(dtype, _Bucket(dtype))
         bucket.add(x, name)
-        if bucket.count * dtype.itemsize >= (most if done else min(most, _FIRST_BYTES)):
+        if bucket.count * dtype.itemsize >= (max_bytes if done else min(max_bytes, _FIRST_BYTES)):
             done.append(filling.pop(dtype))
     return [*done, *filling.values()]
 

@@ -78,9 +78,9 @@ def statistics() -> ClusterStatistics:
 
     Inside a job, it returns this worker's current figures, and the other workers' figures after their last
     step. In the process that started a job, it returns the last reports of the workers, during the job and
-    until another job ends; `scopes.statistics` and `tensor.memory` have the figures of that process itself. A
-    process without a job is its own only worker. If the machine that started the job does not answer a worker
-    within two minutes, the function warns, and figures of other workers may be missing.
+    until another job ends; `scopes.statistics` and `tensor.memory` have the figures of that process itself.
+    Without a job, the process is the only worker. If the machine that started the job does not answer a
+    worker within two minutes, the function warns, and figures of other workers may be missing.
 
     Examples
     --------
@@ -131,9 +131,9 @@ def leaks() -> ClusterLeaks:
     >>> report.nbytes == sum(sum(row.sizes.values()) for row in report.rows)
     True
     """
-    told = watching.told()
-    found = {rank: it.leaks for rank, it in told.items() if it.leaks is not None}
-    if is_tracking() and (_is_in_job() or not told):
+    reports = watching.worker_reports()
+    found = {rank: it.leaks for rank, it in reports.items() if it.leaks is not None}
+    if is_tracking() and (_is_in_job() or not reports):
         found[groups.rank()] = {
             "highest": None, "at_the_end": leaks_here().to_dict(), "leaking": [], "moments": [],
         }  # fmt: skip
@@ -142,8 +142,8 @@ def leaks() -> ClusterLeaks:
 
 def _workers() -> dict[int, WorkerFigures]:
     group = groups.current()
-    told = watching.told()
-    found = {rank: figures_of(rank, it.row, it.lost) for rank, it in told.items()}
+    reports = watching.worker_reports()
+    found = {rank: figures_of(rank, it.row, it.lost) for rank, it in reports.items()}
     if _is_in_job() or not found:
         for rank, it in group.figures().items():
             if rank not in found or it.seen_at >= found[rank].seen_at:

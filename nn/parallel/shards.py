@@ -157,9 +157,9 @@ def prepare_data_loader(loader: LoaderT, *, even_batches: bool = True) -> Loader
     """Return a loader over this worker's part of the data; `loader` is not changed.
 
     ``batch_size`` is the size of one worker's batch: a step uses ``batch_size * world_size()`` samples. With
-    ``shuffle=True`` each epoch has an order of its own, the same in each run and for all workers, drawn from
-    the loader's generator here. ``prepared.sampler.set_epoch(n)`` goes on where a checkpoint was made. The
-    data set is not copied, and each worker needs the whole data set. For data in a cluster, see
+    ``shuffle=True`` each epoch has its own order, the same in each run and for all workers. Its seed comes
+    from the loader's generator. After a restart, ``prepared.sampler.set_epoch(n)`` continues at epoch `n`.
+    The data set is not copied, and each worker needs the whole data set. For data in a cluster, see
     `iter_batches`.
 
     Parameters
@@ -190,15 +190,14 @@ def prepare_data_loader(loader: LoaderT, *, even_batches: bool = True) -> Loader
         raise TypeError(f"prepare_data_loader() takes a DataLoader of nn.data, not a {type(loader).__name__}")
     if loader.batch_size is None:
         raise InvalidArgumentError(
-            "prepare_data_loader() needs a batch_size, for workers make steps by batches: leave "
-            "batch_sampler out"
+            "prepare_data_loader() needs a batch_size, because a step is a batch: leave batch_sampler out"
         )
     own = loader.sampler
     shuffle = type(own) is RandomSampler and not own.replacement
     if not shuffle and type(own) is not SequentialSampler:
         raise InvalidArgumentError(
-            "prepare_data_loader(): the loader has a sampler of its own, or reads a stream, which knows "
-            "nothing of other workers: leave it out, or give each worker its part, as ShardSampler does"
+            "prepare_data_loader(): the loader has its own sampler, or reads a stream, which would give "
+            "all workers the same samples: leave it out, or give each worker its part, as ShardSampler does"
         )
     seed = 0
     if shuffle:

@@ -25,7 +25,7 @@ class StorePin(NamedTuple):
     site: Site
 
     def __str__(self) -> str:
-        return f"{format_bytes(self.nbytes)} in the store, asked for by {self.site}: {self.site.text}"
+        return f"{format_bytes(self.nbytes)} in the store, requested by {self.site}: {self.site.text}"
 
 
 # The blocks in the store by the id of their array. An entry is removed with its array.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from nn.parallel.errors import require
 
 if TYPE_CHECKING:
-    from nn.parallel.board import Board, Told
+    from nn.parallel.board import Board, WorkerReport
 
 
 class Position(NamedTuple):
@@ -44,31 +44,33 @@ class Stragglers:
     def post(self, position: Position) -> None:
         """Post that this worker waits."""
         if self._board is not None:
-            self._board.tell_waiting(self._rank, position)
+            self._board.set_waiting(self._rank, position)
             self._has_posted = True
 
     def clear(self) -> None:
         """Remove the post, if there is one."""
         if self._has_posted and self._board is not None:
             self._has_posted = False
-            self._board.tell_waiting(self._rank, None)
+            self._board.set_waiting(self._rank, None)
 
     def names(self, position: Position) -> str:
         """Return the workers that do not wait at `position`: rank, machine, process and last step."""
         if self._board is None:
             return "the other machines"
         try:
-            waiting, told = self._board.read_waiting(), self._board.read()
+            waiting, reports = self._board.read_waiting(), self._board.read()
         except require("ray.exceptions").RayError:  # the board's process has ended or does not answer
             return "the other machines"
         late = [i for i in range(self._count) if i != self._rank and waiting.get(i) != position]
         if not late:
-            return "the other machines, though all workers have come: the network is slow or broken, that is"
-        return ", ".join([_described(i, told.get(i)) for i in late])
+            return "the other machines, although all workers have arrived: the network is slow or broken"
+        return ", ".join([_described(i, reports.get(i)) for i in late])
 
 
-def _described(rank: int, told: Told | None) -> str:
-    if told is None:
+def _described(rank: int, report: WorkerReport | None) -> str:
+    if report is None:
         return f"worker {rank}"
-    last = "its loop has ended" if told.has_ended else told.lost
-    return f"worker {rank} ({told.where or 'somewhere'}; {last or 'last seen'} after step {told.row[0]:,})"
+    last = "its loop has ended" if report.has_ended else report.lost
+    return (
+        f"worker {rank} ({report.where or 'somewhere'}; {last or 'last seen'} after step {report.row[0]:,})"
+    )

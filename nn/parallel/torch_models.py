@@ -34,7 +34,7 @@ def replicate(model: Any, group: Group, bucket_bytes: int, find_unused: bool) ->
 
 
 def _start(group: Group) -> None:
-    """Connect the workers by a process group of PyTorch, unless there is one."""
+    """Connect the workers with a process group of PyTorch, unless there is one."""
     distributed = require("torch.distributed")
     if distributed.is_initialized():
         return

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from nn.parallel import group as groups
-from nn.parallel.board import Board, Told
+from nn.parallel.board import Board, WorkerReport
 from nn.parallel.errors import WorkerLostError, require
 from nn.parallel.torch_models import lost_worker
 from nn.parallel.traces import merge
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 # The reports of the last job's workers until another job ends, and the boards of running jobs.
-_last: dict[int, Told] = {}
+_last: dict[int, WorkerReport] = {}
 _running: list[Board] = []
 
 
-def told() -> dict[int, Told]:
+def worker_reports() -> dict[int, WorkerReport]:
     """Return the reports of the workers of this process's job.
 
     If a worker can't read them, the function warns and returns none, so that the loop does not fail.
@@ -165,7 +165,9 @@ class WatchedLoop:
             finally:
                 group.write_row()
                 row, _ = group.rows()[group.place.rank]
-                _last = {group.place.rank: Told(row, _where(), has_ended=True, leaks=observed.told())}
+                _last = {
+                    group.place.rank: WorkerReport(row, _where(), has_ended=True, leaks=observed.report())
+                }
 
     def _run(self, group: groups.Group, board: Board, config: tuple[Any, ...]) -> Any:
         trace = b""
@@ -185,7 +187,7 @@ class WatchedLoop:
                 lost = f"stopped by {type(error).__name__}: {error}"
                 raise
             finally:
-                found = None if observed is None else observed.told()
+                found = None if observed is None else observed.report()
                 if timeline is not None:
                     trace = _bytes_of(timeline)
                 group.write_row()
@@ -194,7 +196,7 @@ class WatchedLoop:
                     board.post(group, wait=True, trace=trace, trace_began_at=began_at, **last)
                 except require("ray.exceptions").RayError as gone:
                     # The result or error of the loop is more important.
-                    warnings.warn(f"last figures could not be told: {gone}", RuntimeWarning, stacklevel=2)
+                    warnings.warn(f"the last figures could not be sent: {gone}", RuntimeWarning, stacklevel=2)
 
 
 class _Observed:
@@ -207,7 +209,7 @@ class _Observed:
         self._history.begin()
         return self
 
-    def told(self) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         """Return the report of the ended loop as plain data."""
         self._history.end()
         gc.collect()  # garbage is not a leak

@@ -29,7 +29,7 @@ def require_ours(path: str | PathLike[str]) -> Path:
     found = Path(path)
     if found.is_file() and found.stat().st_size and not _is_ours(found):
         raise FileExistsError(
-            f"{found} exists and is no report of disposescope, so nothing was written there: name another "
+            f"{found} exists and is not a report of disposescope, so nothing was written there: name another "
             "file, or remove it"
         )
     return found

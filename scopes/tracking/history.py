@@ -74,8 +74,8 @@ class History:
     Parameters
     ----------
     every
-        Call `tell` with a report as text every so many seconds, on the thread of the next creation. None:
-        never.
+        The seconds between reports. `tell` gets the text of each on the thread of the next creation. None: no
+        reports.
     since
         Ignore disposables created before this snapshot.
     """

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 # The number of objects of one line to search for, spread from the oldest to the newest.
 _SAMPLES = 5
-# The most references that a report follows, in some tenths of a second.
+# The maximum number of references that a report follows, which takes a few tenths of a second.
 MAX_REFERENCES = 100_000
 _ATOMS = frozenset(
     {int, float, complex, str, bytes, bytearray, bool, type(None), range, slice, type(...), CodeType}

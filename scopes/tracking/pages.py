@@ -30,11 +30,11 @@ def page(
     `choices` are values of a column. The page offers them in a list, and shows the rows with the chosen
     value.
     """
-    told = "".join([f"<li>{escape(fact)}</li>" for fact in (*facts, time.strftime("%Y-%m-%d %H:%M:%S"))])
+    items = "".join([f"<li>{escape(fact)}</li>" for fact in (*facts, time.strftime("%Y-%m-%d %H:%M:%S"))])
     return _PAGE.format(
         mark=PAGE_MARK,
         title=escape(title),
-        facts=told,
+        facts=items,
         style=_STYLE,
         chart=chart,
         choices=_list_of(choices),

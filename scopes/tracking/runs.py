@@ -41,7 +41,7 @@ class Outcome:
         self._moments = [(look.at / 1e9, look.weight) for look in history.looks]
         #: The reports with their titles, largest first.
         self.parts: list[tuple[str, LeakReport]] = [(f"{name} has ended.", at_the_end)]
-        if highest is not None and not _tells_all_of(at_the_end, highest[0]):
+        if highest is not None and not _is_nearly_all_of(at_the_end, highest[0]):
             # Usually the locals of functions held this memory.
             self._highest = report, seconds = highest
             title = f"{name} has ended. It held most after {seconds:.3g} s:"
@@ -85,13 +85,13 @@ def _verdict(lines: list[tuple[Site, int]], look_count: int, threshold: int) -> 
         count = "1 line keeps" if len(lines) == 1 else f"{len(lines)} lines keep"
         found = f"{count} more and more: {format_lines(lines)}."
     return (
-        f"{found} Judged was what each line kept, with graphs, at {look_count:,} moments of the run, at the "
-        "high-water mark and at the end. A leak is what has risen all along, by "
+        f"{found} The check covers the memory of each line, with graphs, at {look_count:,} moments of the "
+        "run, at the high-water mark and at the end. A line leaks if its memory has grown throughout, by "
         f"{format_bytes(threshold)} or more."
     )
 
 
-def _tells_all_of(end: LeakReport, highest: LeakReport) -> bool:
+def _is_nearly_all_of(end: LeakReport, highest: LeakReport) -> bool:
     """Return whether the end holds nearly as much as the high-water mark, and the same lines grow."""
     growing = {row.site for row in highest.rows if row.is_growing}
     return end.weight >= _NEARLY * highest.weight and growing <= {

@@ -41,7 +41,7 @@ _LARGE_PART = 32
 # The most seconds that a thread waits for another thread that enters events. The system may have suspended
 # that thread. If it takes longer, it may wait for this thread: a finalizer in it may need a lock that this
 # thread holds.
-_PATIENCE = 10.0
+_MAX_WAIT = 10.0
 
 _CREATED, _ENDED, _OPENED, _CLOSED, _SAMPLED = range(5)
 
@@ -57,7 +57,7 @@ class Timeline:
     Parameters
     ----------
     max_events
-        The most events to keep; one event takes some 250 bytes. When there are more, short events that are
+        The most events to keep; one event takes about 250 bytes. When there are more, short events that are
         close in time are merged: 10,000 short scopes become one "step x10000", and small disposables one for
         each line. Peaks of memory and long events are kept. The file lists what was merged. If very many
         objects end at once, up to twice as many events exist for a moment.
@@ -94,8 +94,8 @@ class Timeline:
         self._most_beginnings = max_events // 8
         self._most_ends = max_events
         self._entering = Guard()
-        # Whether a thread has waited in vain for the thread that enters events. Then no thread waits until it
-        # has finished.
+        # Whether a thread has reached the time limit for the thread that enters events. Until that thread has
+        # finished, no other thread waits.
         self._is_stuck = False
         self._here = threading.local()
         self._tasks: WeakKeyDictionary[Any, Track] = WeakKeyDictionary()
@@ -289,7 +289,7 @@ class Timeline:
         while len(news) >= most == self._most_beginnings:
             if self._is_stuck or entering.is_held_here():
                 return False
-            if entering.run_if_free(self._enter, _PATIENCE):
+            if entering.run_if_free(self._enter, _MAX_WAIT):
                 return True
             self._is_stuck = True
         return len(news) < most

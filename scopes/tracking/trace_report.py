@@ -53,7 +53,7 @@ def _read(path: Path) -> dict[str, Any]:
     except (ValueError, LookupError, TypeError, EOFError, OSError, zlib.error):
         pass
     raise NoTraceError(
-        f"{path} is no trace of scopes: write one with `disposescope run --trace {path.name} script.py`, "
+        f"{path} is not a trace of scopes: write one with `disposescope run --trace {path.name} script.py`, "
         "or with the save() of a scopes.Timeline"
     )
 
@@ -128,8 +128,8 @@ def _missing(about: dict[str, Any]) -> str:
         if how.get("count"):
             within = f"{how['within_us'] / 1000:.3g} ms"
             parts.append(f"{how['count']:,} {what} are merged with others within {within}")
-    parts += [f"{count:,} {what} are not in it" for what, count in about.get("dropped", {}).items() if count]
-    return f"To stay small, the trace is less than what happened: {'; '.join(parts)}." if parts else ""
+    parts += [f"{count:,} {what} are omitted" for what, count in about.get("dropped", {}).items() if count]
+    return f"The trace is shortened to stay small: {'; '.join(parts)}." if parts else ""
 
 
 def _of(events: Sequence[Event], category: str) -> Iterator[Event]:

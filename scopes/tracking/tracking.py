@@ -106,9 +106,9 @@ class track:  # noqa: N801  # used as a function: `with track():`
 
     def __init__(self, depth: int = 1, *, every: float | None = None) -> None:
         if depth < 1:
-            raise ValueError(f"track() notes 1 line or more, not {depth!r}: write track(depth=3)")
+            raise ValueError(f"track() records 1 line or more, not {depth!r}: write track(depth=3)")
         if every is not None and not every > 0:
-            raise ValueError(f"track() prints every so many seconds, not {every!r}: write track(every=60)")
+            raise ValueError(f"every is a positive number of seconds, not {every!r}: write track(every=60)")
         self.every = every
         self._history: Any = None
         self.depth = depth
@@ -175,13 +175,13 @@ def is_tracking() -> bool:
 def _begin_by_environment() -> None:
     if os.environ.get("DISPOSESCOPE_TRACK", "") in ("", "0"):
         return
-    told = os.environ.get("DISPOSESCOPE_TRACK_DEPTH", "1")
-    if not told.isdecimal() or int(told) < 1:
+    depth = os.environ.get("DISPOSESCOPE_TRACK_DEPTH", "1")
+    if not depth.isdecimal() or int(depth) < 1:
         raise ValueError(
-            f"DISPOSESCOPE_TRACK_DEPTH={told} does not say how many of your lines are to be noted for each "
-            "tensor: write DISPOSESCOPE_TRACK_DEPTH=3, or leave it out"
+            f"DISPOSESCOPE_TRACK_DEPTH={depth} is not a number of lines to record for each tensor: write "
+            "DISPOSESCOPE_TRACK_DEPTH=3, or leave it out"
         )
-    begin(int(told))
+    begin(int(depth))
 
 
 # The environment variable with the folder for reports of child processes.

@@ -68,7 +68,7 @@ def recorded_at(node: Node) -> str:
 
 
 def _lines() -> str:
-    """Return the innermost of the user's lines on the stack, the outermost first."""
+    """Return the last `_DEPTH` lines of the user's code on the call stack, outermost first."""
     found: list[str] = []
     for frame in callers(_DEPTH):
         code, number = frame.f_code, frame.f_lineno

@@ -190,7 +190,7 @@ class Creating(TensorCore):
         )
 
     def geometric_(self, p: float, *, generator: Generator | None = None) -> Self:
-        """Fill with numbers from the geometric distribution: trials until a success of probability `p`.
+        """Fill with the numbers of trials until a success with probability `p` (geometric distribution).
 
         Examples
         --------
@@ -218,7 +218,7 @@ class Creating(TensorCore):
     def random_(self, from_: int = 0, to: int | None = None, *, generator: Generator | None = None) -> Self:
         """Fill with uniform random integers below `from_`, or from `from_` to `to` (excluded).
 
-        By default, from 0 to the largest integer up to which the dtype represents all integers exactly.
+        The default range is from 0 to the largest integer up to which the dtype is exact.
 
         Examples
         --------
@@ -232,7 +232,7 @@ class Creating(TensorCore):
         else:
             low, high = from_, to
         if not low < high:
-            raise InvalidArgumentError(f"random_: there is no integer from {low} to {high} (not included)")
+            raise InvalidArgumentError(f"random_: there is no integer from {low} to {high} (excluded)")
         return _filled(
             "random_", self, lambda x: numbers_of(generator).integers(low, high, x.shape), floating=False
         )

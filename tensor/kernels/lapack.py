@@ -23,19 +23,19 @@ def of_any_dtype(kernel: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(kernel)
     def call(*arrays: Array, **options: Any) -> Any:
         is_half = all(array.dtype == np.float16 for array in arrays)
-        found = kernel(*[_known(array) for array in arrays], **options)
+        found = kernel(*[_as_supported(array) for array in arrays], **options)
         if not is_half:
             return found
-        return tuple(map(_halved, found)) if isinstance(found, tuple) else _halved(found)
+        return tuple(map(_as_half, found)) if isinstance(found, tuple) else _as_half(found)
 
     return call
 
 
-def _known(array: Array) -> Array:
+def _as_supported(array: Array) -> Array:
     return array if array.dtype.char in "fdFD" else array.astype(np.float32)
 
 
-def _halved(array: Any) -> Any:
+def _as_half(array: Any) -> Any:
     kind = array.dtype.kind
     return array.astype(np.float16) if kind == "f" else array
 
@@ -48,7 +48,7 @@ def as_complex(array: Array) -> Array:
 def lu(array: Array) -> tuple[Array, Array, Array]:
     """Return both factors of P^T @ array = L @ U in one array, the pivots, and the order of the rows.
 
-    It runs Gaussian elimination with partial pivoting on all matrices of a batch at once, because NumPy has
+    It runs Gaussian elimination with partial pivoting on all matrices of a batch together, because NumPy has
     no LU factorization. As in LAPACK, pivots are the rows, counted from 1, that each step swaps with its row.
     """
     factors = np.array(array, order="C").reshape(math.prod(array.shape[:-2]), *array.shape[-2:])
@@ -59,10 +59,10 @@ def lu(array: Array) -> tuple[Array, Array, Array]:
     for j in range(steps):
         column = factors[:, j:, j]
         sizes = np.abs(column.real) + np.abs(column.imag) if factors.dtype.kind == "c" else np.abs(column)
-        place = j + np.argmax(sizes, axis=1)
-        pivots[:, j] = place + 1
+        pivot_row = j + np.argmax(sizes, axis=1)
+        pivots[:, j] = pivot_row + 1
         for moved in (factors, order):
-            moved[batch, place], moved[:, j] = moved[:, j].copy(), moved[batch, place].copy()
+            moved[batch, pivot_row], moved[:, j] = moved[:, j].copy(), moved[batch, pivot_row].copy()
         pivot = factors[:, j, j, None]
         factors[:, j + 1 :, j] /= np.where(pivot == 0, 1, pivot)
         factors[:, j + 1 :, j + 1 :] -= factors[:, j + 1 :, j, None] * factors[:, j, None, j + 1 :]

@@ -51,12 +51,12 @@ cdef enum:
 cdef dict _CELLS = {"tanh": RNN_TANH, "relu": RNN_RELU, "lstm": LSTM, "gru": GRU}
 cdef Py_ssize_t[4] _BLOCKS = [1, 1, 4, 3]
 
-# The values of the state that a thread takes at a time, for about 10 us.
-cdef Py_ssize_t _AT_ONCE = 1 << 12
+# The number of state values in one task of a thread, which takes about 10 us.
+cdef Py_ssize_t _VALUES_PER_TASK = 1 << 12
 
 
 cdef int _run(Kernel kernel, RecurrentWork* work, Py_ssize_t rows) except -1:
-    cdef Py_ssize_t grain = max(_AT_ONCE // max(work.hidden, 1), 1)
+    cdef Py_ssize_t grain = max(_VALUES_PER_TASK // max(work.hidden, 1), 1)
     if rows <= grain:
         kernel(work, 0, rows)
         return 0
@@ -69,7 +69,7 @@ cdef inline void* _data(cnp.ndarray a) noexcept:
     return NULL if a is None else cnp.PyArray_DATA(a)
 
 
-cdef inline cnp.ndarray _turned(cnp.ndarray a):
+cdef inline cnp.ndarray _transposed(cnp.ndarray a):
     return cnp.PyArray_SwapAxes(a, 0, 1)
 
 
@@ -182,9 +182,9 @@ def recurrent_forward(
     cdef Py_ssize_t step, t, before, size, start, continuing, rows = cnp.PyArray_DIM(x, 0)
     cdef tuple starts = _starts(sizes, rows)
     _check_shapes(blocks, count, x, h0, c0, w_ih, w_hh, w_hr, b_ih, b_hh)
-    cdef cnp.ndarray gates = product(x, _turned(w_ih))
-    cdef cnp.ndarray by_state = _turned(w_hh)
-    cdef cnp.ndarray by_output = None if w_hr is None else _turned(w_hr)
+    cdef cnp.ndarray gates = product(x, _transposed(w_ih))
+    cdef cnp.ndarray by_state = _transposed(w_hh)
+    cdef cnp.ndarray by_output = None if w_hr is None else _transposed(w_hr)
     cdef cnp.ndarray bias = _all_biases(code, hidden, x, b_ih, b_hh)
     cdef cnp.ndarray recurrent = _matrix(count, blocks * hidden, x), space = _matrix(count, width, x)
     cdef cnp.ndarray cells = None, states, out, last, last_cells = None, initial, state
@@ -200,8 +200,8 @@ def recurrent_forward(
     else:
         states = gates
     out = states if w_hr is None else _matrix(rows, width, x)
-    # The array with the state before a step: for an LSTM, `cells`.
-    cdef cnp.ndarray looked_up = cells if code == LSTM else out
+    # The array with the states that the gates use: for an LSTM, `cells`.
+    cdef cnp.ndarray previous_states = cells if code == LSTM else out
     work.hidden = hidden
     work.initial = _data(initial)
     work.recurrent = _data(recurrent)
@@ -214,7 +214,7 @@ def recurrent_forward(
         state = _state_before(out, h0, starts[before] if continuing else 0, continuing, size, space)
         product(state, by_state, recurrent[:size])
         work.from_previous = continuing
-        work.previous = _row(looked_up, starts[before]) if continuing else NULL
+        work.previous = _row(previous_states, starts[before]) if continuing else NULL
         work.gates = _row(gates, start)
         work.cell = NULL if cells is None else _row(cells, start)
         work.out = _row(states, start)
@@ -262,7 +262,7 @@ def recurrent_backward(
     cdef cnp.ndarray gates = kept[0], cells = kept[1], states = kept[2]
     cdef cnp.ndarray nothing = np.zeros(max(hidden, width), x.dtype), initial
     cdef cnp.ndarray carried, past = None, d_gates, d_recurrent, projected = None, d_states = None, d
-    cdef cnp.ndarray looked_up = cells if code == LSTM else out
+    cdef cnp.ndarray previous_states = cells if code == LSTM else out
     cdef Kernel kernel = _kernels.backward[code][kind_of(x)]
     wants_x, wants_h0, wants_c0, wants_w_ih, wants_w_hh, wants_w_hr, wants_b_ih, wants_b_hh = wanted
     if gates is None:
@@ -312,7 +312,7 @@ def recurrent_backward(
         elif d_out is not None:
             work.gradient = _row(d_out, start)
         work.from_previous = continuing
-        work.previous = _row(looked_up, starts[before]) if continuing else NULL
+        work.previous = _row(previous_states, starts[before]) if continuing else NULL
         work.gates = _row(gates, start)
         work.cell = NULL if cells is None else _row(cells, start)
         work.gates_gradient = _row(d_gates, start)
@@ -320,12 +320,12 @@ def recurrent_backward(
         _run(kernel, &work, size)
         if continuing or wants_h0:
             product(d_recurrent[start:start + size], w_hh, carried[:size])
-    d_w_hr = product(_turned(projected), states) if wants_w_hr else None
+    d_w_hr = product(_transposed(projected), states) if wants_w_hr else None
     projected = None
     d_w_hh = _by_state(d_recurrent, sizes, starts, is_reversed, out, h0, width) if wants_w_hh else None
     d_b_hh = d_recurrent.sum(0) if wants_b_hh else None
     d_recurrent = None
-    d_w_ih = product(_turned(d_gates), x) if wants_w_ih else None
+    d_w_ih = product(_transposed(d_gates), x) if wants_w_ih else None
     d_b_ih = None
     if wants_b_ih:
         d_b_ih = d_b_hh.copy() if wants_b_hh and code != GRU else d_gates.sum(0)
@@ -345,11 +345,11 @@ cdef object _by_state(
     cdef cnp.ndarray states, by
     if steps > 1 and sizes[steps - 1] == count:  # equal lengths: no copy of the states
         if is_reversed:
-            by = product(_turned(d[:-count]), out[count:])
+            by = product(_transposed(d[:-count]), out[count:])
         else:
-            by = product(_turned(d[count:]), out[:-count])
+            by = product(_transposed(d[count:]), out[:-count])
         if h0 is not None:
-            by += product(_turned(d[-count:] if is_reversed else d[:count]), h0)
+            by += product(_transposed(d[-count:] if is_reversed else d[:count]), h0)
         return by
     if h0 is None:
         h0 = _zeros(count, width, d)
@@ -361,4 +361,4 @@ cdef object _by_state(
         if continuing:
             states[start:start + continuing] = out[starts[before]:<Py_ssize_t>starts[before] + continuing]
         states[start + continuing:start + size] = h0[continuing:size]
-    return product(_turned(d), states)
+    return product(_transposed(d), states)

@@ -1,4 +1,4 @@
-"""``torch.save`` and ``torch.load``: files in PyTorch's format, with data or whole objects."""
+"""``torch.save`` and ``torch.load``: files in PyTorch's format."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def load(
         are refused, and none of their code runs. With False, Python's unpickler reads the file: **it runs any
         code that the author put into the file**. Use it only with files that you trust.
     mmap
-        Map the file into memory instead of reading it at once. It must not be changed while tensors use it.
+        Map the file into memory instead of reading it. Do not change the file while tensors use it.
 
     Raises
     ------

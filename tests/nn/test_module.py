@@ -184,7 +184,7 @@ def test_wrong_kinds_are_refused():
 def test_a_module_can_not_hold_itself():
     outer, inner = nn.Module(), nn.Module()
     outer.inner = inner
-    with pytest.raises(ValueError, match="hold itself"):
+    with pytest.raises(ValueError, match="contain itself"):
         inner.outer = outer
 
 

@@ -237,7 +237,7 @@ def test_gradients_of_uneven_batches_are_not_gathered() -> None:
         (
             lambda: parallel.prepare_data_loader(nn.data.DataLoader([1], sampler=[0])),
             ValueError,
-            "a sampler of its own",
+            "has its own sampler",
         ),
         (
             lambda: parallel.prepare_data_loader(nn.data.DataLoader([1], batch_size=None)),

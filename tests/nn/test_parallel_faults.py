@@ -232,7 +232,7 @@ def test_the_board_is_on_the_machine_that_has_started_the_job(three_nodes: Any) 
         with parallel.Watch() as watch:
             assert watch.board is not None
             assert watch.board.read() == {}  # it runs
-            assert wait_until(lambda: places_of_actors() == [("Notes", here)]), places_of_actors()
+            assert wait_until(lambda: places_of_actors() == [("BoardActor", here)]), places_of_actors()
 
 
 def test_a_straggler_alone_on_its_machine_is_named(three_nodes: Any, tmp_path: Path) -> None:

@@ -453,7 +453,7 @@ def test_nothing_of_the_users_is_overwritten(tmp_path: Path) -> None:
         # The trace was to have a name, and got the program's.
         done = scopes_run(option, "mytrain.py", "ops.py", cwd=tmp_path)
         assert (done.returncode, done.stdout) == (2, "")
-        assert "exists and is no report of disposescope" in done.stderr
+        assert "exists and is not a report of disposescope" in done.stderr
         assert mine.read_text() == "import tensor\n"
 
 

@@ -49,7 +49,7 @@ def test_the_leaking_line_is_first_with_its_holder_and_is_marked_as_growing(leak
 @each_program
 def test_in_the_fixed_program_no_line_is_marked_as_growing(leaky: Leaky) -> None:
     shown = run("%load_ext disposescope", f"%%leaks\n{leaky.cured}")
-    assert re.search(r"^No line keeps more and more\. Judged was .* at \d+ moments", shown, re.M), shown
+    assert re.search(r"^No line keeps more and more\. The check covers .* at \d+ moments", shown, re.M), shown
 
 
 def test_values_that_cells_have_shown_are_named_by_out_and_the_cell() -> None:

@@ -41,7 +41,7 @@ def test_the_fixed_program_passes_and_the_report_names_the_checks(leaky: Leaky, 
     done = run(leaky.cured, tmp_path, "--fail-on-leak")
     assert done.returncode == 0, done.stderr
     assert re.search(
-        r"--fail-on-leak: No line keeps more and more\. Judged was .* at \d+ moments", done.stderr
+        r"--fail-on-leak: No line keeps more and more\. The check covers .* at \d+ moments", done.stderr
     )
 
 

@@ -286,7 +286,7 @@ def make_things(count: int) -> None:
 
 
 def test_a_thread_that_is_slow_to_enter_events_is_waited_for(trace, monkeypatch) -> None:
-    monkeypatch.setattr("scopes.tracking.timeline._PATIENCE", 300.0)
+    monkeypatch.setattr("scopes.tracking.timeline._MAX_WAIT", 300.0)
     with Timeline(max_events=200) as timeline:
         entering = Entering(timeline, monkeypatch)
         threads = [threading.Thread(target=make_things, args=(500,)) for _ in range(2)]
@@ -323,7 +323,7 @@ def held_elsewhere(guard: Guard) -> Iterator[None]:
 def test_a_thread_that_waits_in_vain_for_the_entering_thread_continues_and_lost_events_are_counted(
     trace, monkeypatch
 ) -> None:
-    monkeypatch.setattr(timelines, "_PATIENCE", 0.01)
+    monkeypatch.setattr(timelines, "_MAX_WAIT", 0.01)
     with Timeline(max_events=1000) as timeline:
         with held_elsewhere(timeline._entering):
             things = [Thing() for _ in range(200)]
@@ -432,6 +432,6 @@ def test_a_file_that_is_no_trace_is_not_overwritten(tmp_path: Path) -> None:
     path.write_text("mine")
     with Timeline() as timeline:
         pass
-    with pytest.raises(FileExistsError, match="is no report of disposescope"):
+    with pytest.raises(FileExistsError, match="is not a report of disposescope"):
         timeline.save(path)
     assert path.read_text() == "mine"

@@ -93,7 +93,7 @@ def test_the_deepest_wish_for_lines_holds() -> None:
 
 
 def test_a_depth_below_one_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"track\(\) notes 1 line or more, not 0: write track\(depth=3\)"):
+    with pytest.raises(ValueError, match=r"track\(\) records 1 line or more, not 0: write track\(depth=3\)"):
         track(depth=0)
 
 
@@ -443,7 +443,7 @@ def test_the_environment_says_how_many_lines() -> None:
 def test_a_depth_in_the_environment_that_is_no_number_is_an_error_that_says_what_to_write() -> None:
     done = run("import scopes", DISPOSESCOPE_TRACK="1", DISPOSESCOPE_TRACK_DEPTH="deep")
     assert done.returncode == 1
-    assert "DISPOSESCOPE_TRACK_DEPTH=deep does not say how many" in done.stderr
+    assert "DISPOSESCOPE_TRACK_DEPTH=deep is not a number of lines" in done.stderr
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

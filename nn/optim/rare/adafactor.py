@@ -115,19 +115,21 @@ class Adafactor(Rule):
         step, (eps1, eps2), lr = steps + 1, group["eps"], group["lr"]
         relative = min(lr, 1 / math.sqrt(step))
         floor = -1.0 if eps1 is None else eps1
-        share = step ** group["beta2_decay"]
-        stays = 1 - lr * group["weight_decay"] if group["weight_decay"] else 1.0
-        return -1 if group["maximize"] else 1, share, floor, eps2, group["d"], stays, relative
+        new_weight = step ** group["beta2_decay"]
+        decay = 1 - lr * group["weight_decay"] if group["weight_decay"] else 1.0
+        return -1 if group["maximize"] else 1, new_weight, floor, eps2, group["d"], decay, relative
 
     def _update_plainly(self, numbers: tuple[float, ...], arrays: list[Array]) -> None:
-        sign, share, floor, least, d, stays, relative = numbers
+        sign, new_weight, floor, least, d, decay, relative = numbers
         p, g, *state = arrays
         if floor < 0:
             floor = tn.finfo(p.dtype).eps
         keys = [_with_last_axes(key, p.ndim) for key in chunk_keys(p.shape)]
         size = math.sqrt(sum(_squares(p[key]).sum() for key in keys) / p.size)
-        p *= stays
-        variance = _factored(keys, g, state, share, floor) if p.ndim > 1 else _whole(g, state, share)
+        p *= decay
+        variance = (
+            _factored(keys, g, state, new_weight, floor) if p.ndim > 1 else _whole(g, state, new_weight)
+        )
 
         def update(key: Key) -> Array:
             return g[key] / np.sqrt(np.maximum(variance(key), floor * floor))
@@ -139,7 +141,7 @@ class Adafactor(Rule):
             p[key] -= update(key) * rate
 
 
-def _factored(keys: list[Key], g: Array, state: list[Array], share: float, floor: float) -> Variance:
+def _factored(keys: list[Key], g: Array, state: list[Array], new_weight: float, floor: float) -> Variance:
     """Update the means over rows and columns with the squares of `g`, and return the variance.
 
     The variance is the product of both means, divided by the mean of all.
@@ -150,7 +152,7 @@ def _factored(keys: list[Key], g: Array, state: list[Array], share: float, floor
         for axis, total in zip((-1, -2), sums, strict=True):
             total[_along(key, total)] += squares.sum(axis=axis, keepdims=True)
     for axis, held, total in zip((-1, -2), state, sums, strict=True):
-        held += (total / g.shape[axis] - held) * share
+        held += (total / g.shape[axis] - held) * new_weight
     rows, columns = state
     means = np.maximum(rows.mean(axis=-2, keepdims=True), floor)
 
@@ -161,11 +163,11 @@ def _factored(keys: list[Key], g: Array, state: list[Array], share: float, floor
     return variance
 
 
-def _whole(g: Array, state: list[Array], share: float) -> Variance:
+def _whole(g: Array, state: list[Array], new_weight: float) -> Variance:
     """Update the elementwise mean with the squares of `g`."""
     (held,) = state
     for key in chunk_keys(g.shape):
-        held[key] += (g[key] * g[key] - held[key]) * share
+        held[key] += (g[key] * g[key] - held[key]) * new_weight
 
     def variance(key: Key) -> Array:
         return held[key]
@@ -179,14 +181,14 @@ def _squares(array: Array) -> Array:
 
 
 def _with_last_axes(key: Key, ndim: int) -> Key:
-    """Return `key` so that what it cuts out has the last two axes."""
+    """Return `key` with slices for the last two axes, so that indexing keeps both."""
     return tuple(
         slice(k, k + 1) if isinstance(k, int) and axis >= ndim - 2 else k for axis, k in enumerate(key)
     )
 
 
 def _along(key: Key, array: Array) -> Key:
-    """Return where in `array`, which has one row or one column, that is which `key` cuts out of the whole."""
+    """Return `key` for `array`, which has size 1 in one of the last two axes."""
     return tuple(
         slice(None) if axis >= array.ndim - 2 and array.shape[axis] == 1 and isinstance(k, slice) else k
         for axis, k in enumerate(key)
