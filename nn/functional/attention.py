@@ -95,8 +95,8 @@ def scaled_dot_product_attention(
     own = lead or (1,)
     of_keys = (*own[:-1], k.shape[-3]) if enable_gqa else own
     leads = (own, of_keys, of_keys)
-    four = tuple(_with_four(x, lead) for x, lead in zip((query, key, value), leads, strict=True))
-    mask = None if attn_mask is None else _mask_with_four(attn_mask.detach(), own)
+    four = tuple(_in_4d(x, lead) for x, lead in zip((query, key, value), leads, strict=True))
+    mask = None if attn_mask is None else _mask_in_4d(attn_mask.detach(), own)
     out = _recorded(four, mask, is_causal, factor, dropout_p, generator)
     return out if len(lead) == 2 else out.reshape((*lead, q.shape[-2], v.shape[-1]))
 
@@ -104,31 +104,32 @@ def scaled_dot_product_attention(
 def _leading(arrays: list[Array], enable_gqa: bool) -> tuple[int, ...]:
     """Return the leading dimensions of the result."""
     q, k, v = arrays
-    told = f"query has shape {q.shape}, key {k.shape} and value {v.shape}"
+    shapes = f"query has shape {q.shape}, key {k.shape} and value {v.shape}"
     if len({x.dtype for x in arrays}) > 1:
         raise InvalidArgumentError(
             f"{_NAME}: query, key and value must have one dtype, but theirs are {q.dtype}, {k.dtype} and "
             f"{v.dtype}: convert with .to(query.dtype)"
         )
     if min(x.ndim for x in arrays) < 2:
-        raise InvalidArgumentError(f"{_NAME}: shapes are (*, length, features), but {told}")
+        raise InvalidArgumentError(f"{_NAME}: shapes are (*, length, features), but {shapes}")
     if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
         raise InvalidArgumentError(
-            f"{_NAME}: query and key must have as many features, key and value one length, but {told}"
+            f"{_NAME}: query and key must have the same number of features, and key and value the same "
+            f"length, but {shapes}"
         )
     leads = [x.shape[:-2] for x in arrays]
     if enable_gqa:
         heads = [x.shape[-3] if x.ndim > 2 else 0 for x in arrays]
         if not heads[1] or heads[1] != heads[2] or heads[0] % heads[1]:
             raise InvalidArgumentError(
-                f"{_NAME}: with enable_gqa the heads of key and value, dimension -3, must be as many and "
-                f"divide those of query, but {told}"
+                f"{_NAME}: with enable_gqa the heads of key and value, dimension -3, must be equal "
+                f"in number and divide those of query, but {shapes}"
             )
         leads = [(*lead[:-1], heads[0]) for lead in leads]
     try:
         return np.broadcast_shapes(*leads)
     except ValueError:
-        raise InvalidArgumentError(f"{_NAME}: leading dimensions must broadcast, but {told}") from None
+        raise InvalidArgumentError(f"{_NAME}: leading dimensions must broadcast, but {shapes}") from None
 
 
 def _check_mask(attn_mask: Tensor, shape: tuple[int, ...]) -> None:
@@ -147,20 +148,20 @@ def _check_mask(attn_mask: Tensor, shape: tuple[int, ...]) -> None:
         )
 
 
-def _with_four(x: Tensor, lead: tuple[int, ...]) -> Tensor:
-    """Return `x` with these leading dimensions, joined to two."""
+def _in_4d(x: Tensor, lead: tuple[int, ...]) -> Tensor:
+    """Return `x` with the leading dimensions `lead`, reshaped to two."""
     whole = (*lead, *x.shape[-2:])
     if x.shape != whole:
         x = x.expand(whole)
     return x if len(lead) == 2 else x.reshape((math.prod(lead[:-1]), *whole[-3:]))
 
 
-def _mask_with_four(mask: Tensor, lead: tuple[int, ...]) -> Tensor:
-    """Return `mask` with four dimensions, broadcast no more than its leading ones make necessary."""
+def _mask_in_4d(mask: Tensor, lead: tuple[int, ...]) -> Tensor:
+    """Return `mask` with four dimensions. Broadcast only the leading dimensions."""
     mask = mask.reshape((1,) * (len(lead) + 2 - mask.ndim) + mask.shape)
     if len(lead) == 2:
         return mask
-    return _with_four(mask, (*lead[:-1], mask.shape[-3]))
+    return _in_4d(mask, (*lead[:-1], mask.shape[-3]))
 
 
 def _recorded(

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from tensor import Tensor
     from tensor.lowlevel import Array
 
-# The limit for sizes, strides and the like: compiled code multiplies two of them and sums some products.
-_MOST = 2**40
+# The limit for sizes, strides and so on: compiled code multiplies two of them and sums some products.
+_MAX_SIZE = 2**40
 
 # --- The three ops, which are each other's derivatives ------------------------------------------------------
 
@@ -76,7 +76,7 @@ _BY_WEIGHT = define(
 
 
 def _widened(function: Callable[..., Array], a: Array, b: Array, *rest: Any) -> Array:
-    """Call `function` with arrays of one dtype, at least float32, and return its result in theirs."""
+    """Call `function` with arrays of one dtype, at least float32. Cast the result to their common dtype."""
     given = np.result_type(a, b)
     dtype = np.result_type(given, np.float32)
     found = function(a.astype(dtype, copy=False), b.astype(dtype, copy=False), *rest)
@@ -141,7 +141,7 @@ def sizes_of(name: str, what: str, given: object, count: int, least: int) -> tup
         raise ValueError(
             f"{name}: {what} is an integer of at least {least}, or {count} of them, not {shown(given)}"
         )
-    if max(many, default=0) > _MOST:
+    if max(many, default=0) > _MAX_SIZE:
         raise ValueError(f"{name}: {what} is at most 2**40, more than memory holds, not {shown(given)}")
     return many
 
@@ -177,7 +177,7 @@ def _named_padding(
         raise ValueError(f"{name}: padding is 'valid', 'same', or sizes, not {shown(padding)}")
     if set(strides) != {1}:
         raise ValueError(
-            f"{name}: padding='same' goes with a stride of 1, not {strides}: give the padding in sizes"
+            f"{name}: padding='same' needs a stride of 1, not {strides}: give the padding in sizes"
         )
     needed = [step * (size - 1) for size, step in zip(kernel, dilations, strict=True)]
     return tuple([(n // 2, n - n // 2) for n in needed])
@@ -243,8 +243,8 @@ def _conv(
     bias
         Shape ``(out_channels,)``.
     stride
-        The distance between patches: one integer, or one for each spatial dimension, as for the following
-        options.
+        The distance between patches: one integer, or one for each spatial dimension. The same form holds for
+        all options of sizes.
     padding
         The number of zeros to add on both sides. ``"same"`` keeps the sizes, ``"valid"`` adds none.
     dilation
@@ -318,8 +318,8 @@ def _conv_transpose(
     bias
         Shape ``(out_channels,)``.
     stride
-        The distance between patches: one integer, or one for each spatial dimension, as for the following
-        options.
+        The distance between patches: one integer, or one for each spatial dimension. The same form holds for
+        all options of sizes.
     padding
         The number of elements to remove from both sides of the output.
     output_padding

@@ -148,20 +148,20 @@ def multi_head_attention_forward(
 
 def _check_shapes(given: list[Array], embed_dim: int, num_heads: int, batch_first: bool) -> None:
     q, k, v = given
-    told = f"query has shape {q.shape}, key {k.shape} and value {v.shape}"
+    shapes = f"query has shape {q.shape}, key {k.shape} and value {v.shape}"
     if q.ndim not in (2, 3) or {k.ndim, v.ndim} != {q.ndim}:
         raise InvalidArgumentError(
             f"MultiheadAttention: shapes are (length, batch, features), (batch, length, features) with "
-            f"batch_first, or (length, features), alike for all three, but {told}"
+            f"batch_first, or (length, features), the same for all three, but {shapes}"
         )
     if k.shape[:-1] != v.shape[:-1] or (q.ndim == 3 and q.shape[1 - batch_first] != k.shape[1 - batch_first]):
         raise InvalidArgumentError(
-            f"MultiheadAttention: key and value must have one length, and all three one batch, but {told}, "
+            f"MultiheadAttention: key and value must have one length, and all three one batch, but {shapes}, "
             f"with batch_first={batch_first}"
         )
     if q.shape[-1] != embed_dim:
         raise InvalidArgumentError(
-            f"MultiheadAttention: query must have {embed_dim} features, embed_dim, but {told}"
+            f"MultiheadAttention: query must have {embed_dim} features, embed_dim, but {shapes}"
         )
     if embed_dim % num_heads:
         raise InvalidArgumentError(

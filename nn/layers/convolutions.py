@@ -57,7 +57,7 @@ class Convolution(Uniform, Dimensional):
         if isinstance(padding, str) and (padding not in ("valid", "same") or self._is_transposed):
             raise ValueError(f"{name}: padding is 'valid', 'same' or sizes, not {shown(padding)}")
         if padding == "same" and set(self.stride) != {1}:
-            raise ValueError(f"{name}: padding='same' goes with a stride of 1, not {self.stride}")
+            raise ValueError(f"{name}: padding='same' needs a stride of 1, not {self.stride}")
         self.dilation: tuple[int, ...] = sizes_of(name, "dilation", dilation, space, 1)
         self.output_padding: tuple[int, ...] = sizes_of(name, "output_padding", output_padding, space, 0)
         modes = ("zeros",) if self._is_transposed else ("zeros", "reflect", "replicate", "circular")

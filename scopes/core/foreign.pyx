@@ -1,10 +1,10 @@
 # cython: language_level=3, auto_pickle=False
 """Objects of other libraries in scopes: PyTorch's tensors, JAX's arrays.
 
-They can't derive from `Disposable`. A `Foreign` stands for each in its scope and in the counters, from when
-it is noticed until it is gone. It is found by the address of the object, and knows that by a weak reference:
-so nothing is written into the object, and no scope keeps it alive. How a library's objects are ended and
-measured says its adapter (``scopes/foreign/adapter.py``).
+They can't derive from `Disposable`. A `Foreign` represents each of them in its scope and in the counters,
+from its adoption until it is freed. A map finds the `Foreign` by the object's address, and the `Foreign` has
+a weak reference to the object. So nothing is written into the object, and no scope keeps it alive. The
+adapter of a library (``scopes/foreign/adapter.py``) disposes and measures its objects.
 """
 
 cimport cython
@@ -39,7 +39,7 @@ cdef object _method_wrapper = type(object().__str__)
 
 
 def add_adapter(adapter):
-    """Let scopes own the objects of ``adapter.kinds`` from now on."""
+    """Make scopes own the objects of ``adapter.kinds`` from now on."""
     global _kinds, _keeping
     _adapters.append(adapter)
     _kinds += tuple(adapter.kinds)
@@ -57,12 +57,12 @@ cdef int note_keepers(MemberList scope) except -1:
 
 
 def count_keepers():
-    """Return a number that tells keepers made until now from later ones: see `find_kept_by_older`."""
+    """Return the number of keepers so far, for `find_kept_by_older`."""
     return -1 if _keeping is None else _keeping.count_keepers()
 
 
 def find_kept_by_older(objects, older):
-    """Return the ids of those `objects` that something keeps which was there when `older` was counted."""
+    """Return the ids of the `objects` that one of the first `older` keepers keeps."""
     if _keeping is None:
         return set()
     return _keeping.find_kept_by_older({id(x): x for x in objects if isinstance(x, _keeping.kinds)}, older)
@@ -166,43 +166,43 @@ cdef Foreign foreign_of(x):
     return <Foreign>_by_address[<size_t><PyObject*>x]
 
 
-cdef Foreign _standing_for(x, adapter, bint is_noticed, bint strictly):
-    cdef Foreign made = Foreign.__new__(Foreign)
-    made.adapter = adapter
-    made.address = <size_t><PyObject*>x
-    made.reference = PyWeakref_NewRef(x, made)
-    made.is_noticed = is_noticed
-    made.is_strict = strictly
-    _by_address[made.address] = <PyObject*>made
-    Py_INCREF(made)
-    return made
+cdef Foreign _new_foreign(x, adapter, bint is_noticed, bint strictly):
+    cdef Foreign foreign = Foreign.__new__(Foreign)
+    foreign.adapter = adapter
+    foreign.address = <size_t><PyObject*>x
+    foreign.reference = PyWeakref_NewRef(x, foreign)
+    foreign.is_noticed = is_noticed
+    foreign.is_strict = strictly
+    _by_address[foreign.address] = <PyObject*>foreign
+    Py_INCREF(foreign)
+    return foreign
 
 
 cdef bint notice(x, Births births) except -1:
-    """Let the scope of its birth own `x` if `births` has it; return whether that scope owns it now."""
+    """Make the scope of its creation own `x`, if `births` has it. Return whether that scope owns it now."""
     cdef MemberList scope = None if births is None else births.scope_of(<PyObject*>x)
     if scope is None or is_adopted(x):
         return False
     adapter = _adapter_of(x)
     if not adapter.is_new(x):
         return False
-    register_in(_standing_for(x, adapter, True, births.is_strict(<PyObject*>x)), type(x), scope)
+    register_in(_new_foreign(x, adapter, True, births.is_strict(<PyObject*>x)), type(x), scope)
     return True
 
 
 cdef Foreign _new(x, adapter, bint is_owned):
-    cdef Foreign made = _standing_for(x, adapter, is_owned, is_strict())
+    cdef Foreign foreign = _new_foreign(x, adapter, is_owned, is_strict())
     if adapter.harvest is not None:
-        register_late(made, type(x), is_owned)
-        return made
+        register_late(foreign, type(x), is_owned)
+        return foreign
     try:
-        register_as(made, type(x), is_owned)
-    except BaseException:  # a limit of the scope refuses it
-        if made.counters is None and _by_address.erase(made.address):
-            made.reference = None
-            Py_DECREF(made)
+        register_as(foreign, type(x), is_owned)
+    except BaseException:  # a limit of the scope raised an error
+        if foreign.counters is None and _by_address.erase(foreign.address):
+            foreign.reference = None
+            Py_DECREF(foreign)
         raise
-    return made
+    return foreign
 
 
 cdef Foreign foreign_for(x):
@@ -211,7 +211,7 @@ cdef Foreign foreign_for(x):
 
 
 def adopt(x):
-    """Let the current scope own the new object `x` of another library. A known object keeps its scope."""
+    """Make the current scope own the new object `x` of another library. A known object keeps its scope."""
     if is_foreign(x) and not is_adopted(x):
         _new(x, _adapter_of(x), True)
 
@@ -242,7 +242,7 @@ release_by(_detach_quietly)
 
 
 def leave_alone(x):
-    """Let no scope own `x`, even if it is the result of a call that is still running."""
+    """Keep `x` out of all scopes, even if it is the result of a call that still runs."""
     forget_birth(<PyObject*>x)
     if is_adopted(x):
         detach_adopted(x)
@@ -261,7 +261,7 @@ cdef class Adopter:
     exactly
         The class of most results.
     nothing
-        Classes whose instances neither are nor hold objects of the library.
+        Classes whose instances are no objects of the library, and hold none.
     borrowing
         Descriptors whose values have another owner, such as a tensor's gradient.
     is_suspended
@@ -284,30 +284,30 @@ cdef class Adopter:
         self.is_owning = is_owning
 
     def take(self, function, result, tuple args not None, dict kwargs not None):
-        """Let the scope own the new objects in the `result` of a call."""
+        """Make the scope own the new objects in the `result` of a call."""
         if type(function) is _method_wrapper and function.__self__ in self.borrowing:
             if function.__name__ == "__set__":
                 detach_adopted(args[1])
             return
-        self.look(result, args, kwargs)
+        self.adopt_all(result, args, kwargs)
 
-    cdef int look(self, result, tuple args, dict kwargs) except -1:
+    cdef int adopt_all(self, result, tuple args, dict kwargs) except -1:
         kind = type(result)
         if kind is self.exactly:
-            self.one(result, args, kwargs)
+            self.adopt_one(result, args, kwargs)
         elif kind in self.nothing:
             pass
         elif isinstance(result, (tuple, list)):
             for item in result:
-                self.look(item, args, kwargs)
+                self.adopt_all(item, args, kwargs)
         elif isinstance(result, dict):
             for item in result.values():
-                self.look(item, args, kwargs)
+                self.adopt_all(item, args, kwargs)
         elif isinstance(result, self.exactly) and self.adapter.is_adoptable(result):
-            self.one(result, args, kwargs)
+            self.adopt_one(result, args, kwargs)
         return 0
 
-    cdef int one(self, x, tuple args, dict kwargs) except -1:
+    cdef int adopt_one(self, x, tuple args, dict kwargs) except -1:
         if _by_address.find(<size_t><PyObject*>x) != _by_address.end():
             if args and args[0] is x and is_observed() and getattr(x, "grad_fn", None) is not None:
                 tell_written(x)
@@ -344,7 +344,7 @@ def footprint_of(x):
 
 
 def keeps_of(x, seen):
-    """Return the same for all memory that `x` keeps; go past nothing in `seen`."""
+    """Return the footprints of all memory that `x` keeps. Skip objects in `seen`."""
     if isinstance(x, Disposable):
         return x._keeps(seen)
     if _by_address.find(<size_t><PyObject*>x) != _by_address.end():
@@ -353,19 +353,19 @@ def keeps_of(x, seen):
 
 
 def last_op_of(x):
-    """Return what lives as long as the recorded operation that made `x`, for weak references, or None."""
+    """Return an object that lives as long as the recorded operation of `x`, for weak references, or None."""
     if isinstance(x, Disposable):
         return x._last_op()
     return None if not is_foreign(x) else _adapter_of(x).last_op(x)
 
 
 def library_of(x):
-    """Return the name of the library that `x` is of, or None."""
+    """Return the name of the library of `x`, or None."""
     return None if isinstance(x, Disposable) or not is_foreign(x) else _adapter_of(x).library
 
 
 def revived(x):
-    """Return the foreign `x`, which a weak reference has returned, so that it may be used."""
+    """Return the foreign `x` from a weak reference, prepared for use."""
     revive = _adapter_of(x).revive
     if revive is not None:
         revive(x)
@@ -378,7 +378,7 @@ def device_of(x):
 
 
 def how_it_ended(x):
-    """Return how `x` ended, in words, and what its adapter said; None when it is alive or unknown."""
+    """Return how `x` ended, as text, and the result of ``adapter.end``; None if it is alive or unknown."""
     cdef Foreign found
     if _by_address.find(<size_t><PyObject*>x) == _by_address.end():
         return None
@@ -387,6 +387,6 @@ def how_it_ended(x):
 
 
 def raise_if_disposed(x):
-    """Raise what the use of `x` raises if it is disposed."""
+    """Raise the error of a use of `x` if it is disposed."""
     if _by_address.find(<size_t><PyObject*>x) != _by_address.end():
         (<Foreign>_by_address[<size_t><PyObject*>x])._raise_if_disposed()

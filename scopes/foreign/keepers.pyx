@@ -1,10 +1,11 @@
 # cython: language_level=3, auto_pickle=False
-"""Finding who keeps an object at the end of its scope: a walk from keepers down to the objects sought.
+"""Find the objects that outlive their scope, because an older object keeps them.
 
 A *keeper* is an object that may hold others for longer than a scope: a module, an optimizer, a data set, a
-cache, an object of an installed library. Keepers are found in the lists of the garbage collector. All objects
-are looked through once, and from then on only the youngest generation: whenever a scope begins or ends, and
-whenever a collection begins, which is when objects leave that generation.
+cache, an object of an installed library. A walk follows references from the keepers to the objects of the
+scope, the *sought* objects. The lists of the garbage collector have all keepers. The first search reads all
+generations. Later ones read only the youngest, when a scope begins or ends, and when a collection begins,
+because then objects leave that generation.
 """
 
 cimport cython
@@ -22,16 +23,16 @@ import sys
 from types import GeneratorType, ModuleType
 from weakref import ref
 
-# What `judge` says of a class: how the walk treats its instances. All others are looked at no further.
-SOUGHT = 1  # may be among the objects sought
-ITEMS = 2  # holds what iterating over it gives
+# Flags that `judge` returns for a class: how the walk treats its instances. It skips all other objects.
+SOUGHT = 1  # may be a sought object
+ITEMS = 2  # holds its items
 VALUES = 4  # is a mapping, and holds its values
 ATTRIBUTES = 8  # holds its attributes
-REFERENTS = 16  # is compiled, and holds what the collector sees
+REFERENTS = 16  # holds what ``gc.get_referents`` returns, for compiled classes
 KEEPER = 32  # is a keeper, in scopes that began after its creation
 ALWAYS = 64  # is a keeper in every scope
-FOREIGN_CODE = 128  # is of an installed library; else of the user's own
-ASK = 512  # is a keeper if `is_keeper` says so of the instance
+FOREIGN_CODE = 128  # its class is from an installed library, not from the user
+ASK = 512  # is a keeper if `is_keeper` returns True for the instance
 
 cdef enum:
     _SOUGHT = 1
@@ -94,21 +95,21 @@ cdef extern from "scopes/foreign/walk.h" namespace "scopes" nogil:
 
 @cython.final
 cdef class _Keeper:
-    """One keeper, which this does not keep alive."""
+    """Weak reference to one keeper, with its verdict."""
 
     cdef object reference
     cdef size_t address
     cdef Py_ssize_t number
     cdef int verdict
-    # Where it is among the roots.
+    # Its index in the roots.
     cdef size_t place
     cdef Keepers known
 
     def __call__(self, reference):
-        """Note that the keeper has gone: what its weak reference calls."""
+        """Remove the freed keeper. Its weak reference calls this."""
         self.known.roots[self.place].reference = NULL
         self.known.gone_count += 1
-        self.reference = None  # a cycle: that refers to this
+        self.reference = None  # break the cycle: the reference refers to this
         if self.known.keepers.get(self.address) is self:
             del self.known.keepers[self.address]
             self.known.always.pop(self.address, None)
@@ -116,17 +117,17 @@ cdef class _Keeper:
 
 @cython.final
 cdef class _Class:
-    """What is known of one class, which this does not keep alive."""
+    """Weak reference to one class, with what walks need to know about it."""
 
     cdef object reference
     cdef size_t address
     cdef Keepers known
-    # Descriptors of its slots, and the names of attributes that are parts of its instances.
+    # The descriptors of its slots, and the names of attributes that hold parts of its instances.
     cdef list slots
     cdef tuple parts
 
     def __call__(self, reference):
-        """Note that the class has gone."""
+        """Remove the freed class."""
         self.reference = None
         self.known.verdicts.forget(<PyTypeObject*>self.address)
         self.known.classes.pop(self.address, None)
@@ -134,41 +135,41 @@ cdef class _Class:
 
 @cython.final
 cdef class Keepers:
-    """Knows all keepers of the process, weakly.
+    """All keepers of the process, as weak references.
 
     Parameters
     ----------
     judge
-        Returns, for a class, the sum of constants above that say how to treat its instances.
+        Returns the flags of a class, from the constants above.
     is_keeper
-        Tells whether an object is a keeper for whose class `judge` said ``ASK``.
+        Returns whether an object is a keeper, if its class has the flag ``ASK``.
     is_transient
-        Tells whether an object sought is never kept by an object of a class of the user's own.
+        Returns whether objects of users' classes never keep this sought object.
     places
-        Returns, for the module of a name, the names of its globals that may keep something.
+        Returns the names of a module's globals that may keep objects.
     parts
-        Returns, for a class, the names of the attributes that hold parts of its instances.
+        Returns the names of the attributes that hold parts of a class's instances.
     """
 
     cdef object judge, is_keeper, is_transient, places, parts
     cdef Verdicts verdicts
     cdef Leaves leaves_met
-    # By address; those of keepers in order of discovery, which the roots repeat for walks.
+    # Classes and keepers by address. Keepers are in order of discovery; `roots` has the same for walks.
     cdef dict classes, keepers
-    # Those among them that are modules and the like.
+    # The keepers with the flag ``ALWAYS``, such as modules.
     cdef dict always
     cdef vector[Root] roots
     cdef size_t gone_count
-    # Globals of modules that may keep something, and what owns the references in them.
+    # The globals of modules that may keep objects. `owned` owns the references in them.
     cdef vector[Place] globals_
     cdef list owned
-    # By name: a weak reference to the module that was looked at. The last name, and how many there were.
+    # By name: a weak reference to the known module. The last module in ``sys.modules``, and their number.
     cdef dict modules
     cdef object last_module
     cdef Py_ssize_t count, module_count
-    # How many were found by the first look; -1 before it.
+    # The number of keepers that the first search found; -1 before it.
     cdef Py_ssize_t first
-    # The walk that is used unless it is in use.
+    # The walk that ``find`` reuses, unless another thread uses it.
     cdef _Walk walk
     cdef bint is_walking
 
@@ -183,12 +184,12 @@ cdef class Keepers:
         self.walk = _Walk.__new__(_Walk, self)
 
     cdef bint may_matter(self, x, bint has_births) noexcept:
-        """Tell whether `x` may be a keeper, or sought while births were noted; runs no Python code."""
+        """Return whether `x` may be a keeper, or a sought object with a noted birth. Run no Python code."""
         kind = type(x)
         if kind is tuple:
             return False
         cdef int verdict = self.verdicts.of(<PyTypeObject*>kind)
-        # No class is judged as -1, whose bits are all set.
+        # This also includes unknown classes, with the verdict -1: all its bits are set.
         return verdict & (_KEEPER | _ALWAYS | (_SOUGHT if has_births else 0)) != 0
 
     cdef int verdict(self, kind) except -1:
@@ -210,7 +211,7 @@ cdef class Keepers:
         return verdict
 
     def begin(self):
-        """Find all keepers, and notice new ones from now on."""
+        """Find all keepers, and start to find new ones."""
         if self.first < 0:
             gc.callbacks.append(self._collecting)
             self.register(None)
@@ -221,20 +222,20 @@ cdef class Keepers:
             self.register(0)
 
     def leaves(self):
-        """Return the strings, numbers and the like that walks have met and this remembers.
+        """Return the remembered leaves of earlier walks, such as strings and numbers.
 
-        These are at most 100,000, and 8 MiB.
+        There are at most 100,000, of at most 8 MiB.
         """
         return _objects_of(self.leaves_met.owned)
 
     def forget_leaves(self):
-        """Forget all leaves that walks have met."""
+        """Forget all leaves of earlier walks."""
         self.leaves_met.clear()
 
     def look(self):
-        """Find the keepers that are new, and return how many there have been so far; -1 before `begin`.
+        """Find the new keepers, and return the number of keepers so far; -1 before `begin`.
 
-        Objects sought whose births were noted get into their scopes.
+        Sought objects with a noted birth become members of their scopes.
         """
         if self.first < 0:
             return -1
@@ -242,13 +243,13 @@ cdef class Keepers:
         return self.count
 
     cdef int register(self, generation) except -1:
-        """Find keepers, and objects sought whose births were noted, in one generation or in all (None)."""
+        """Find keepers, and sought objects with a noted birth, in one generation or in all (None)."""
         cdef int verdict
         cdef _Keeper keeper
         cdef Births births = new_births()
         cdef list found = []
-        # The collector's list has tuples that CPython still builds, and CPython fails to resize a tuple that
-        # another reference leads to. So no Python code runs, and no other thread, until the list is empty.
+        # The list contains tuples that CPython still builds. CPython fails to resize a tuple with another
+        # reference. So no Python code and no other thread runs until the list is empty.
         objects = gc.get_objects(generation)
         cdef bint has_births = fill(births)
         for x in objects:
@@ -263,8 +264,8 @@ cdef class Keepers:
                 continue
             if verdict & _ASK and not self.is_keeper(x):
                 continue
-            # It may run because it is being freed: CPython has cleared its weak references already, and would
-            # not clear a new one.
+            # A generator may run because it is being freed: CPython has cleared its weak references already,
+            # and would not clear a new one.
             if type(x) is GeneratorType and x.gi_running:
                 continue
             keeper = _Keeper.__new__(_Keeper)
@@ -275,7 +276,7 @@ cdef class Keepers:
                 keeper.reference = PyWeakref_NewRef(x, keeper)
             except TypeError:
                 continue
-            # A collection that began meanwhile has found it.
+            # A collection has begun meanwhile, and has found it.
             if keeper.address in self.keepers:
                 continue
             self.count += 1
@@ -300,7 +301,7 @@ cdef class Keepers:
         return 0
 
     cdef int look_for_places(self) except -1:
-        """Note the globals of modules that are new."""
+        """Record the globals of new modules."""
         cdef Place place
         modules = sys.modules
         last = next(reversed(modules), None)
@@ -319,7 +320,7 @@ cdef class Keepers:
         return 0
 
     cdef list held_parts(self, Py_ssize_t newest):
-        """Return what modules and optimizers are made of, up to the keeper with the number `newest`."""
+        """Return the parts of modules and optimizers, up to the keeper with the number `newest`."""
         cdef _Keeper keeper
         cdef list found = []
         for keeper in list(self.always.values()):
@@ -333,23 +334,23 @@ cdef class Keepers:
         return found
 
     def find(self, dict sought, Py_ssize_t older, bint is_strict, bint is_older=False):
-        """Return who keeps which of the objects `sought`.
+        """Return the kept objects of `sought`, with their keepers.
 
         Parameters
         ----------
         sought
             The objects by their ids.
         older
-            What `look` returned when the scope began.
+            The result of `look` when the scope began.
         is_strict
-            Only what is a part of a module or an optimizer is kept.
+            Only modules and optimizers keep objects, and only their parts.
         is_older
-            Modules and optimizers keep only if they are older too.
+            Also modules and optimizers keep objects only if they are older than the scope.
 
         Returns
         -------
-        By the id of a kept object: the keeper's name for reports, "" for a part of the keeper; and whether it
-        keeps the object for good, or only beyond this scope.
+        By the id of a kept object: the keeper's name for reports ("" for a part of the keeper), and whether
+        it keeps the object permanently, not only beyond this scope.
         """
         cdef _Walk walk = self.walk if not self.is_walking else _Walk.__new__(_Walk, self)
         cdef bint is_first = not self.is_walking
@@ -367,7 +368,7 @@ cdef class Keepers:
 
 @cython.final
 cdef class _Walk:
-    """One walk from keepers to the objects sought."""
+    """One walk from keepers to the sought objects."""
 
     cdef Walk* walk
     cdef Keepers known
@@ -386,13 +387,13 @@ cdef class _Walk:
         while not self.walk.released.empty():
             last = self.walk.released.back()
             self.walk.released.pop_back()
-            Py_DECREF(<object>last)  # which may run other code, that releases too
+            Py_DECREF(<object>last)  # this may run other code, which may also release
         return 0
 
     cdef dict find(self, dict sought, Py_ssize_t older, bint is_strict, Py_ssize_t newest):
         try:
             while not self.look(sought, self.known.held_parts(newest), older, is_strict, newest):
-                # The walk passed over objects of classes that were new: it begins again when they are judged.
+                # The walk has skipped objects of new classes. Get the flags of these classes, and walk again.
                 for kind in _objects_of(self.walk.unknown):
                     self.known.verdict(kind)
                 self.release()
@@ -403,7 +404,7 @@ cdef class _Walk:
     cdef bint look(
         self, dict sought, list parts, Py_ssize_t older, bint is_strict, Py_ssize_t newest
     ) except -1:
-        """Look at all keepers; tell whether their classes, and those of what they hold, are known."""
+        """Walk from all keepers. Return whether the classes of all visited objects are known."""
         cdef Walk* walk = self.walk
         walk.begin()
         for x in sought.values():
@@ -413,16 +414,16 @@ cdef class _Walk:
             walk.look_at_part(<PyObject*>x)
         walk.go_on()
         if not is_strict:
-            # Libraries come first: what they hold is kept with a graph too.
+            # Libraries come first, because they also keep tensors with a graph.
             walk.look_at_keepers(self.known.roots, True, older, newest)
             walk.look_at_places(self.known.globals_)
             walk.look_at_keepers(self.known.roots, False, older, newest)
         return walk.unknown.empty()
 
     cdef dict found(self):
-        """Return what the walk has found, as `Keepers.find` does."""
+        """Return the result of the walk, as `Keepers.find` does."""
         cdef dict found = {}
-        # By what an object was found through.
+        # The labels by keeper and path.
         cdef dict labels = {}
         cdef Item hit
         for i in range(self.walk.hits.size()):

@@ -92,18 +92,18 @@ def _difference(
     atol: float | None,
     equal_nan: bool,
     check_dtype: bool,
-    place: str,
+    path: str,
 ) -> str | None:
     """Return a text about the differences; None if both are close."""
-    where = f"\n\nThe failure occurred for item {place}" if place else ""
+    where = f"\n\nThe failure occurred for item {path}" if path else ""
     if isinstance(actual, Mapping) and isinstance(expected, Mapping):
         if actual.keys() != expected.keys():
             return f"The keys of the mappings do not match: {list(actual)} != {list(expected)}{where}"
-        pairs = [(f"{place}[{key!r}]", actual[key], expected[key]) for key in actual]
+        pairs = [(f"{path}[{key!r}]", actual[key], expected[key]) for key in actual]
     elif _is_sequence(actual) and _is_sequence(expected):
         if len(actual) != len(expected):
             return f"The length of the sequences mismatch: {len(actual)} != {len(expected)}{where}"
-        pairs = [(f"{place}[{i}]", *pair) for i, pair in enumerate(zip(actual, expected, strict=True))]
+        pairs = [(f"{path}[{i}]", *pair) for i, pair in enumerate(zip(actual, expected, strict=True))]
     else:
         found = _difference_of_arrays(actual, expected, rtol, atol, equal_nan, check_dtype)
         return None if found is None else found + where

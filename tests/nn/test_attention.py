@@ -309,10 +309,10 @@ def test_nothing_is_kept_where_nothing_is_recorded() -> None:
 def test_arguments_that_do_not_fit_raise_an_error_that_explains() -> None:
     x = tensor.ones((2, 4, 5, 3))
     for arguments, options, message in (
-        ((x, x[..., :2], x), {}, "query and key must have as many features"),
-        ((x, x, x[..., :2, :]), {}, "key and value one length"),
+        ((x, x[..., :2], x), {}, "query and key must have the same number of features"),
+        ((x, x, x[..., :2, :]), {}, "key and value the same length"),
         ((x, x[:, :3], x[:, :3]), {}, "leading dimensions must broadcast"),
-        ((x, x[:, :3], x[:, :3]), {"enable_gqa": True}, "dimension -3, must be as many and divide"),
+        ((x, x[:, :3], x[:, :3]), {"enable_gqa": True}, "dimension -3, must be equal in number and divide"),
         ((x, x.double(), x), {}, r"must have one dtype.*convert with .to\(query.dtype\)"),
         ((x[0, 0, 0], x, x), {}, r"shapes are \(\*, length, features\)"),
         ((x, x, x, tensor.ones((4, 5))), {}, r"attn_mask must broadcast to \(2, 4, 5, 5\)"),

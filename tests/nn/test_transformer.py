@@ -334,7 +334,7 @@ def test_arguments_that_do_not_fit_raise_an_error_that_explains() -> None:
         (lambda: nn.MultiheadAttention(5, 2), r"embed_dim \(5\) must be divisible by num_heads \(2\)"),
         (lambda: nn.MultiheadAttention(0, 2), "embed_dim is an integer of at least 1, not 0"),
         (lambda: nn.MultiheadAttention(4, 2, dropout=3), "p is a probability"),
-        (lambda: layer(x, x[0], x[0]), "alike for all three"),
+        (lambda: layer(x, x[0], x[0]), "the same for all three"),
         (lambda: layer(x, x[:, :1], x[:, :1]), "and all three one batch"),
         (lambda: layer(x, x[:2], x), "key and value must have one length"),
         (lambda: layer(x[..., :3], x, x), "query must have 4 features"),

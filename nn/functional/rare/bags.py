@@ -89,11 +89,13 @@ def _starts(name: str, indices: Array, offsets: Tensor | None, include_last_offs
     if not include_last_offset:
         starts = np.append(starts, indices.size)
     elif not starts.size:
-        raise InvalidArgumentError(f"{name}: with include_last_offset there is an offset at least")
+        raise InvalidArgumentError(
+            f"{name}: with include_last_offset, offsets must have at least one element"
+        )
     if (starts[0] != 0 and starts.size > 1) or (np.diff(starts) < 0).any() or starts[-1] > indices.size:
         raise InvalidArgumentError(
-            f"{name}: offsets begin with 0, never fall, and are at most {indices.size}, the size of input; "
-            f"not {given.tolist() if given.size <= 8 else '...'}"
+            f"{name}: offsets must begin with 0, must not decrease, and are at most {indices.size}, the size "
+            f"of input; not {given.tolist() if given.size <= 8 else '...'}"
         )
     return starts
 
@@ -116,7 +118,7 @@ def embedding_bag(
     Parameters
     ----------
     input
-        Integers from 0 to the number of rows less 1: ``(bags, entries)``, or all entries in one dimension.
+        Integers from 0 to the number of rows minus 1: ``(bags, entries)``, or all entries in one dimension.
     weight
         Shape ``(num_embeddings, embedding_dim)``.
     offsets
@@ -164,9 +166,9 @@ def embedding_bag(
     if mode not in ("sum", "mean", "max"):
         raise InvalidArgumentError(f"{name}: mode is 'sum', 'mean' or 'max', not {shown(mode)}")
     if mode == "max" and (scale_grad_by_freq or sparse):
-        raise InvalidArgumentError(f"{name}: mode 'max' goes without scale_grad_by_freq and sparse")
+        raise InvalidArgumentError(f"{name}: mode 'max' does not support scale_grad_by_freq and sparse")
     if per_sample_weights is not None and mode != "sum":
-        raise NotImplementedError(f"{name}: per_sample_weights go with mode 'sum', not with {mode!r}")
+        raise NotImplementedError(f"{name}: per_sample_weights need mode 'sum', not {mode!r}")
     starts = _starts(name, indices, offsets, include_last_offset)
     require_in_range(f"{name}: an index", indices, w.shape[0])
     if max_norm is not None:

@@ -1,4 +1,4 @@
-"""Elementwise methods made of other ops: PyTorch's names that the array API standard has not."""
+"""Elementwise methods composed of other ops: names of PyTorch that the array API standard lacks."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 class Arithmetic(TensorCore):
-    """Elementwise methods that are made of others."""
+    """Elementwise methods that are composed of other ops."""
 
     __slots__ = ()
 
     @composite
     def rsub(self, other: Operand, *, alpha: complex = 1) -> Tensor:
-        """Return `other` less `alpha` times the tensor.
+        """Return `other` minus `alpha` times the tensor.
 
         Examples
         --------
@@ -64,7 +64,7 @@ class Arithmetic(TensorCore):
 
     @composite
     def frac(self) -> Tensor:
-        """Return the part of each element behind the point, with its sign.
+        """Return the fractional part of each element, with its sign.
 
         Examples
         --------
@@ -86,12 +86,12 @@ class Arithmetic(TensorCore):
         """
         x = f.multiply(self, math.pi)
         is_zero = f.equal(x, 0)
-        # The slope at 0 is that of the series 1 - x * x / 6.
+        # At 0, use the series 1 - x * x / 6, which has the right derivatives.
         return f.where(is_zero, 1 - x * x / 6, f.divide(f.sin(x), f.where(is_zero, 1.0, x)))
 
     @composite
     def fmax(self, other: Operand) -> Tensor:
-        """Return the larger of each pair, the other one where one of them is not a number.
+        """Return the larger element of each pair. If one of them is nan, return the other.
 
         Examples
         --------
@@ -105,7 +105,7 @@ class Arithmetic(TensorCore):
 
     @composite
     def fmin(self, other: Operand) -> Tensor:
-        """Return the smaller of each pair, the other one where one of them is not a number.
+        """Return the smaller element of each pair. If one of them is nan, return the other.
 
         Examples
         --------

@@ -96,9 +96,14 @@ FLAT = tensor.tensor([0, 1, 2])
     ("input", "options", "error", "message"),
     [
         (FLAT, {}, ValueError, "needs offsets"),
-        (FLAT, {"offsets": tensor.tensor([1])}, ValueError, "begin with 0, never fall, and are at most 3"),
-        (FLAT, {"offsets": tensor.tensor([0, 4])}, ValueError, "never fall"),
-        (FLAT, {"offsets": tensor.tensor([0, 2, 1])}, ValueError, "never fall"),
+        (
+            FLAT,
+            {"offsets": tensor.tensor([1])},
+            ValueError,
+            "begin with 0, must not decrease, and are at most 3",
+        ),
+        (FLAT, {"offsets": tensor.tensor([0, 4])}, ValueError, "must not decrease"),
+        (FLAT, {"offsets": tensor.tensor([0, 2, 1])}, ValueError, "must not decrease"),
         (FLAT, {"offsets": tensor.tensor([0.0])}, TypeError, "offsets holds indices, integers"),
         (FLAT, {"offsets": tensor.tensor([[0]])}, ValueError, "offsets have one dimension"),
         (FLAT.reshape((1, 3)), {"offsets": tensor.tensor([0])}, ValueError, "leave offsets out"),
@@ -106,12 +111,12 @@ FLAT = tensor.tensor([0, 1, 2])
         (tensor.tensor([[5]]), {}, IndexError, "an index is 5: it must be from 0 to 4"),
         (tensor.tensor([[0.5]]), {}, TypeError, r"input holds indices, integers, not float32"),
         (tensor.tensor([[0]]), {"mode": "prod"}, ValueError, "mode is 'sum', 'mean' or 'max'"),
-        (tensor.tensor([[0]]), {"mode": "max", "sparse": True}, ValueError, "'max' goes without"),
+        (tensor.tensor([[0]]), {"mode": "max", "sparse": True}, ValueError, "'max' does not support"),
         (
             tensor.tensor([[0]]),
             {"per_sample_weights": tensor.ones((1, 1))},
             NotImplementedError,
-            "go with mode 'sum', not with 'mean'",
+            "need mode 'sum', not 'mean'",
         ),
         (
             tensor.tensor([[0]]),
