@@ -554,7 +554,7 @@ def test_an_object_of_a_class_without_a_module_keeps_nothing() -> None:
     with scopes.torch.owning(), new_dispose_scope():
         made.x = torch.ones(1)
     assert is_disposed(made.x)
-    assert not keeping._judge(kind)
+    assert not keeping._verdict_on(kind)
 
 
 USES_A_LIBRARY = """
