@@ -72,14 +72,19 @@ _PLAIN = {
     *(torch.autograd.grad_mode.set_grad_enabled, torch.autograd.grad_mode.inference_mode),
     *(torch.distributions.utils.lazy_property, torch.distributions.constraints._DependentProperty),
 }
-# Constants of PyTorch, of which it makes hundreds when it is imported: nothing is stored in them later.
+# Classes whose instances, and functions whose caches, libraries fill with constants and names when they are
+# imported. Some have thousands of entries. Tensors are never stored in them.
 _CONSTANTS = {
-    *(
-        "torch.distributed.tensor.placement_types.Partial",
-        "torch.distributed.tensor.placement_types.Replicate",
-    ),
-    *("torch.ao.quantization.observer._PartialWrapper", "torch.backends.ContextProp"),
-    *("torch.cuda._CompatInterval", "torch.cuda._CompatSet"),
+    "torch.ao.quantization.observer._PartialWrapper",
+    "torch.backends.ContextProp",
+    "torch.cuda._CompatInterval",
+    "torch.cuda._CompatSet",
+    "torch.distributed.tensor.placement_types.Partial",
+    "torch.distributed.tensor.placement_types.Replicate",
+    "transformers.models.auto.auto_factory._LazyAutoMapping",
+    "transformers.models.auto.configuration_auto._LazyConfigMapping",
+    "transformers.utils.import_utils.create_import_structure_from_path",
+    "transformers.utils.import_utils.define_import_structure",
 }
 _OURS = {"scopes", "tensor", "nn", "disposescope"}
 _NoFunctions = torch._C.DisableTorchFunction
@@ -151,6 +156,10 @@ def _is_keeping(name: str) -> bool:
     return _is_library(name) and not (name.startswith("torch.") and "._" in name)
 
 
+def _holds_constants(of: Any) -> bool:
+    return f"{getattr(of, '__module__', None)}.{getattr(of, '__qualname__', None)}" in _CONSTANTS
+
+
 def _verdict_on(kind: type) -> int:
     bases = kind.__mro__
     if torch.Tensor in bases:
@@ -160,7 +169,7 @@ def _verdict_on(kind: type) -> int:
         return keepers.SOUGHT if kind in _WITHOUT_PARTS else _WRAPPER
     if type in bases or ModuleType in bases or weakref.ref in bases or BaseException in bases:
         return 0
-    if Enum in bases or kind in _PLAIN or f"{kind.__module__}.{kind.__qualname__}" in _CONSTANTS:
+    if Enum in bases or kind in _PLAIN or _holds_constants(kind):
         return 0
     verdict = 0
     if dict in bases:
@@ -194,7 +203,7 @@ def _is_keeper(x: Any) -> bool:
         return frame is not None and _is_keeping(str(frame.f_globals.get("__name__")))
     name = str(getattr(x, "__module__", None))
     package = name.partition(".")[0]
-    if package in _OURS:
+    if package in _OURS or _holds_constants(x):
         return False
     is_users = package not in sys.stdlib_module_names and not _is_installed(name)
     return is_users or _is_keeping(name)

@@ -264,6 +264,15 @@ def fill(places: Any, x: Any) -> None:
             places.add(x)
 
 
+def test_names_of_constants_are_those_of_classes_and_caches() -> None:
+    for name in keeping._CONSTANTS:
+        module, _, attribute = name.rpartition(".")
+        pytest.importorskip(module.partition(".")[0])
+        x = getattr(importlib.import_module(module), attribute)
+        assert keeping._holds_constants(x)
+        assert not (keeping._verdict_on(x) if isinstance(x, type) else keeping._is_keeper(x))
+
+
 def test_caches_of_this_package_are_no_keepers() -> None:
     assert not keeping._is_keeper(keeping._is_installed_at)
     assert keeping._is_keeper(functools.cache(is_disposed))
