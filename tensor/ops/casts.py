@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from tensor._devices import require_cpu
 from tensor._dtypes import (
@@ -28,6 +28,9 @@ from tensor.ops.dispatch import apply_as_is
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tensor._dtypes import Dtype
     from tensor._tensor import Tensor
 
 # `Flag` because `bool` is a method of the class.
@@ -83,6 +86,27 @@ def _names_dtype(name: str) -> bool:
     except TypeError:
         return False
     return True
+
+
+def conversion(
+    name: str, wanted: str, dtype: Dtype | Callable[[], Dtype], more: str = ""
+) -> Callable[..., Tensor]:
+    """Return the method `name`, which returns the tensor in `dtype`, or in what it returns when called."""
+
+    def convert(self: Casts, memory_format: object = None) -> Tensor:
+        del memory_format  # elements lie in rows
+        return self.to(dtype() if callable(dtype) else dtype)
+
+    convert.__name__, convert.__qualname__ = name, f"Casts.{name}"
+    convert.__doc__ = f"""Return the tensor as {wanted}, or itself if it already is. {more}
+
+    Examples
+    --------
+    >>> import tensor
+    >>> str(tensor.ones((1,)).{name}().dtype)
+    '{wanted}'
+    """
+    return convert
 
 
 class Casts(TensorCore):
@@ -189,146 +213,15 @@ class Casts(TensorCore):
         self._raise_if_disposed()
         return self
 
-    def half(self, memory_format: object = None) -> Tensor:
-        """Return the tensor as float16, or itself if it already is.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.ones((1,)).half().dtype
-        dtype('float16')
-        """
-        del memory_format  # elements lie in rows
-        return self.to(float16)
-
-    def bfloat16(self, memory_format: object = None) -> Tensor:
-        """Return the tensor as bfloat16, or itself if it already is. Needs ml_dtypes.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.ones((1,)).bfloat16().dtype
-        dtype(bfloat16)
-        """
-        del memory_format  # elements lie in rows
-        return self.to(load_bfloat16())
-
-    def float(self, memory_format: object = None) -> Tensor:
-        """Return the tensor as float32, or itself if it already is.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.ones((1,)).float().dtype
-        dtype('float32')
-        """
-        del memory_format  # elements lie in rows
-        return self.to(float32)
-
-    def double(self, memory_format: object = None) -> Tensor:
-        """Return the tensor as float64, or itself if it already is.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.ones((1,)).double().dtype
-        dtype('float64')
-        """
-        del memory_format  # elements lie in rows
-        return self.to(float64)
-
-    def char(self, memory_format: object = None) -> Tensor:
-        """Return the tensor as int8, or itself if it already is.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.ones((1,)).char().dtype
-        dtype('int8')
-        """
-        del memory_format  # elements lie in rows
-        return self.to(int8)
-
-    def short(self, memory_format: object = None) -> Tensor:
-        """Return the tensor as int16, or itself if it already is.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.ones((1,)).short().dtype
-        dtype('int16')
-        """
-        del memory_format  # elements lie in rows
-        return self.to(int16)
-
-    def int(self, memory_format: object = None) -> Tensor:
-        """Return the tensor as int32, or itself if it already is.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.ones((1,)).int().dtype
-        dtype('int32')
-        """
-        del memory_format  # elements lie in rows
-        return self.to(int32)
-
-    def long(self, memory_format: object = None) -> Tensor:
-        """Return the tensor as int64, or itself if it already is.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.ones((1,)).long().dtype
-        dtype('int64')
-        """
-        del memory_format  # elements lie in rows
-        return self.to(int64)
-
-    def byte(self, memory_format: object = None) -> Tensor:
-        """Return the tensor as uint8, or itself if it already is.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.ones((1,)).byte().dtype
-        dtype('uint8')
-        """
-        del memory_format  # elements lie in rows
-        return self.to(uint8)
-
-    def bool(self, memory_format: object = None) -> Tensor:
-        """Return the tensor as bool, or itself if it already is.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.ones((1,)).bool().dtype
-        dtype('bool')
-        """
-        del memory_format  # elements lie in rows
-        return self.to(bool_)
-
-    def cfloat(self, memory_format: object = None) -> Tensor:
-        """Return the tensor as complex64, or itself if it already is.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.ones((1,)).cfloat().dtype
-        dtype('complex64')
-        """
-        del memory_format  # elements lie in rows
-        return self.to(complex64)
-
-    def cdouble(self, memory_format: object = None) -> Tensor:
-        """Return the tensor as complex128, or itself if it already is.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.ones((1,)).cdouble().dtype
-        dtype('complex128')
-        """
-        del memory_format  # elements lie in rows
-        return self.to(complex128)
+    half: Final = conversion("half", "float16", float16)
+    bfloat16: Final = conversion("bfloat16", "bfloat16", load_bfloat16, "Needs ml_dtypes.")
+    float: Final = conversion("float", "float32", float32)
+    double: Final = conversion("double", "float64", float64)
+    char: Final = conversion("char", "int8", int8)
+    short: Final = conversion("short", "int16", int16)
+    int: Final = conversion("int", "int32", int32)
+    long: Final = conversion("long", "int64", int64)
+    byte: Final = conversion("byte", "uint8", uint8)
+    bool: Final = conversion("bool", "bool", bool_)
+    cfloat: Final = conversion("cfloat", "complex64", complex64)
+    cdouble: Final = conversion("cdouble", "complex128", complex128)
