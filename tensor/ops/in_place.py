@@ -126,6 +126,10 @@ class InPlace(TensorCore):
     logical_xor_: Final = in_place(ElementwiseMethods, "logical_xor")
     logical_not_: Final = in_place(ElementwiseMethods, "logical_not")
     bitwise_not_: Final = in_place(ElementwiseMethods, "bitwise_not")
+    clamp_: Final = in_place(ElementwiseMethods, "clamp")
+    clip_: Final = clamp_
+    clamp_min_: Final = in_place(ElementwiseMethods, "clamp_min")
+    clamp_max_: Final = in_place(ElementwiseMethods, "clamp_max")
     nextafter_: Final = in_place(ElementwiseMethods, "nextafter")
     fmod_: Final = in_place(ElementwiseMethods, "fmod")
     nan_to_num_: Final = in_place(ElementwiseMethods, "nan_to_num")

@@ -146,28 +146,6 @@ class ElementwiseMethods(Elementwise):
         """
         return f.clip(self, None, max)
 
-    def clamp_min_(self, min: Operand) -> Self:
-        """Raise each element to `min`, in place.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.tensor([1.0, 5.0]).clamp_min_(3.0).tolist()
-        [3.0, 5.0]
-        """
-        return self.clamp_(min)
-
-    def clamp_max_(self, max: Operand) -> Self:
-        """Lower each element to `max`, in place.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.tensor([1.0, 5.0]).clamp_max_(3.0).tolist()
-        [1.0, 3.0]
-        """
-        return self.clamp_(None, max)
-
     def nan_to_num(
         self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
     ) -> Tensor:
@@ -359,22 +337,6 @@ class ElementwiseMethods(Elementwise):
 
     divide_ = div_
     true_divide_ = div_
-
-    @composite
-    def clamp_(self, min: Operand | None = None, max: Operand | None = None) -> Self:
-        """Raise each element to `min` and lower it to `max`, in place.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.tensor([1.0, 5.0]).clamp_(2.0, 4.0).tolist()
-        [2.0, 4.0]
-        """
-        x = as_tensor(self)
-        become("clamp", x, x.clamp(min, max))
-        return self
-
-    clip_ = clamp_
 
     @composite
     def addcmul_(self, tensor1: Operand, tensor2: Operand, *, value: complex = 1) -> Self:
