@@ -39,7 +39,7 @@ ORDER = {
     "_advice _tensor linalg fft lowlevel",
     "tensor.torch": "calling promotion functions lu_factors solving linalg masked fft randomness accelerator "
     "cuda backends typed creation joining composing special signal serialization autograd nn onnx optim "
-    "utils distributions amp futures profiler settings testing version",
+    "utils distributions amp profiler settings testing version",
     "nn": "init module functional utils layers optim data parallel",
 }
 # The class that all folders of `tensor` add their methods to: they name it in annotations, and only there.

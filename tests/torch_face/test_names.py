@@ -1,9 +1,8 @@
-"""Small modules of PyTorch's face: amp, testing, profiler, futures, and older names."""
+"""Small modules of PyTorch's face: amp, testing, profiler, and older names."""
 
 from __future__ import annotations
 
 import json
-import threading
 
 import numpy as np
 import pytest
@@ -105,16 +104,6 @@ def test_a_profile_writes_a_trace_and_counts_functions(tmp_path) -> None:
     assert "forward" in found.key_averages().table(sort_by="cpu_time_total", row_limit=5)
     (path,) = tmp_path.iterdir()
     assert json.loads(path.read_text())["traceEvents"]
-
-
-def test_a_future_takes_one_value_from_another_thread() -> None:
-    future: torch.futures.Future[int] = torch.futures.Future()
-    after = future.then(lambda done: done.value() + 1)
-    threading.Thread(target=future.set_result, args=(1,)).start()
-    assert (future.wait(), after.wait(), future.done()) == (1, 2, True)
-    with pytest.raises(RuntimeError, match="takes one only"):
-        future.set_result(2)
-    assert torch.futures.wait_all([future, after]) == [1, 2]
 
 
 def test_a_distributed_module_outside_of_a_job_trains_alone() -> None:
