@@ -8,7 +8,7 @@ from nn.module.docstrings import complete, texts_of
 from nn.module.module import Module
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from tensor import Tensor
 
@@ -21,6 +21,8 @@ class FunctionLayer(Module):
 
     _function: ClassVar[Callable[..., Tensor]]
     _option_names: ClassVar[tuple[str, ...]] = ()
+    # Descriptions of options that replace those of the function.
+    _texts: ClassVar[Mapping[str, str]] = {}
 
     def _set_options(self, given: dict[str, Any]) -> None:
         super().__init__()
@@ -30,7 +32,7 @@ class FunctionLayer(Module):
     @classmethod
     def _complete_docstring(cls) -> None:
         if hasattr(cls, "_function"):
-            complete(cls, texts_of(cls._function))
+            complete(cls, {**texts_of(cls._function), **cls._texts})
 
     def extra_repr(self) -> str:
         """Return the options."""

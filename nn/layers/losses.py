@@ -23,6 +23,12 @@ _MADE_ONCE = (
 )
 
 
+CLASS_WEIGHT = {
+    "weight": "The weight of each class, shape ``(classes,)``. It is registered as a buffer, without a copy."
+}
+ELEMENT_WEIGHT = {"weight": "The weight of each element. It is registered as a buffer, without a copy."}
+
+
 class Loss(FunctionLayer):
     """Base class of losses, with the option `reduction`. Weights are buffers."""
 
@@ -59,13 +65,7 @@ class PlainLoss(Loss):
 @options
 @example("round(nn.CrossEntropyLoss()(tensor.zeros((1, 2)), tensor.tensor([1])).item(), 4)", 0.6931)
 class CrossEntropyLoss(PlainLoss):
-    """Cross entropy between logits and class indices or probabilities; see ``functional.cross_entropy``.
-
-    Parameters
-    ----------
-    weight
-        The weight of each class, shape ``(classes,)``. It is registered as a buffer, without a copy.
-    """
+    """Cross entropy between logits and class indices or probabilities; see ``functional.cross_entropy``."""
 
     weight: Tensor | None = None
     ignore_index: int = -100
@@ -73,6 +73,7 @@ class CrossEntropyLoss(PlainLoss):
     label_smoothing: float = 0.0
 
     _function = F.cross_entropy
+    _texts = CLASS_WEIGHT
 
 
 class LinearCrossEntropyLoss(Loss):
@@ -150,19 +151,14 @@ complete(LinearCrossEntropyLoss, texts_of(F.linear_cross_entropy))
 @options
 @example("nn.NLLLoss()(tensor.tensor([[-1.0, -2.0]]), tensor.tensor([1])).item()", 2.0)
 class NLLLoss(PlainLoss):
-    """Negative log-likelihood of classes, from log-probabilities; see ``functional.nll_loss``.
-
-    Parameters
-    ----------
-    weight
-        The weight of each class, shape ``(classes,)``. It is registered as a buffer, without a copy.
-    """
+    """Negative log-likelihood of classes, from log-probabilities; see ``functional.nll_loss``."""
 
     weight: Tensor | None = None
     ignore_index: int = -100
     reduction: str = "mean"
 
     _function = F.nll_loss
+    _texts = CLASS_WEIGHT
 
 
 @options
@@ -214,18 +210,13 @@ class HuberLoss(PlainLoss):
 @options
 @example("round(nn.BCELoss()(tensor.tensor([0.5]), tensor.tensor([1.0])).item(), 4)", 0.6931)
 class BCELoss(PlainLoss):
-    """Binary cross entropy of probabilities; see ``functional.binary_cross_entropy``.
-
-    Parameters
-    ----------
-    weight
-        The weight of each element. It is registered as a buffer, without a copy.
-    """
+    """Binary cross entropy of probabilities; see ``functional.binary_cross_entropy``."""
 
     weight: Tensor | None = None
     reduction: str = "mean"
 
     _function = F.binary_cross_entropy
+    _texts = ELEMENT_WEIGHT
 
 
 @options
@@ -235,8 +226,6 @@ class BCEWithLogitsLoss(PlainLoss):
 
     Parameters
     ----------
-    weight
-        The weight of each element. It is registered as a buffer, without a copy.
     pos_weight
         The weight of positive targets. It is a buffer too.
     """
@@ -246,3 +235,4 @@ class BCEWithLogitsLoss(PlainLoss):
     pos_weight: Tensor | None = None
 
     _function = F.binary_cross_entropy_with_logits
+    _texts = ELEMENT_WEIGHT

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from nn import functional as F
 from nn.layers.distances import PairwiseDistance
-from nn.layers.losses import Loss, PlainLoss
+from nn.layers.losses import CLASS_WEIGHT, Loss, PlainLoss
 from nn.module.docstrings import example
 from nn.module.options import options
 
@@ -155,11 +155,6 @@ class TripletMarginWithDistanceLoss(_TripletLoss):
 class MultiMarginLoss(PlainLoss):
     """Multi-class margin loss; see ``functional.multi_margin_loss``.
 
-    Parameters
-    ----------
-    weight
-        The weight of each class, shape ``(classes,)``. It is registered as a buffer, without a copy.
-
     Examples
     --------
     >>> import nn, tensor
@@ -174,6 +169,7 @@ class MultiMarginLoss(PlainLoss):
     reduction: str = "mean"
 
     _function = F.multi_margin_loss
+    _texts = CLASS_WEIGHT
 
 
 @options
@@ -197,11 +193,6 @@ class MultiLabelMarginLoss(PlainLoss):
 class MultiLabelSoftMarginLoss(PlainLoss):
     """Binary cross entropy, averaged over classes; see ``functional.multilabel_soft_margin_loss``.
 
-    Parameters
-    ----------
-    weight
-        The weight of each class, shape ``(classes,)``. It is registered as a buffer, without a copy.
-
     Examples
     --------
     >>> import nn, tensor
@@ -214,3 +205,4 @@ class MultiLabelSoftMarginLoss(PlainLoss):
     reduction: str = "mean"
 
     _function = F.multilabel_soft_margin_loss
+    _texts = CLASS_WEIGHT
