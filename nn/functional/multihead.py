@@ -82,7 +82,7 @@ def multi_head_attention_forward(
     average_attn_weights
         Whether to average the weights over heads.
     is_causal
-        Whether `attn_mask` is the causal mask. Then the mask need not be read.
+        Whether `attn_mask` is the causal mask. If so, the function may skip reading it.
     batch_first
         Whether the batch is the first dimension. PyTorch's function does not have this parameter.
 
@@ -116,34 +116,36 @@ def multi_head_attention_forward(
         q, k, v = _projected(query, key, value, in_proj_weight, in_proj_bias)
     added = (bias_k is not None) + bool(add_zero_attn)
     if bias_k is not None and bias_v is not None:
-        k, v = (_lengthened(x, bias, along) for x, bias in ((k, bias_k), (v, bias_v)))
+        k, v = (_with_one_more_key(x, bias, along) for x, bias in ((k, bias_k), (v, bias_v)))
     if add_zero_attn:
         nothing = tn.zeros((1, 1, k.shape[2]), dtype=k.dtype)
-        k, v = (_lengthened(x, nothing, along) for x in (k, v))
+        k, v = (_with_one_more_key(x, nothing, along) for x in (k, v))
     q, k, v = (_by_head(x, num_heads, batch_first) for x in (q, k, v))
     if is_causal and attn_mask is None:
         raise InvalidArgumentError(
             "MultiheadAttention: is_causal=True says that attn_mask is causal, so there must be one: pass "
             "nn.Transformer.generate_square_subsequent_mask(length)"
         )
-    seen_by_place = is_causal and key_padding_mask is None and not need_weights and not added
-    masks = [] if seen_by_place else _masks(attn_mask, key_padding_mask, (batch, num_heads, queries, keys))
+    uses_causal_kernel = is_causal and key_padding_mask is None and not need_weights and not added
+    masks = (
+        [] if uses_causal_kernel else _masks(attn_mask, key_padding_mask, (batch, num_heads, queries, keys))
+    )
     mask = _merged(masks, added, q)
     p = dropout_p if training else 0.0
-    told: Tensor | None = None
+    attn_weights: Tensor | None = None
     if need_weights:
         scores = (q * q.shape[-1] ** -0.5) @ k.mT
         if mask is not None:
             scores = scores + mask if mask.dtype != tn.bool else scores.masked_fill(~mask, -np.inf)
-        told = dropout(scores.softmax(-1), p)
-        mixed = told @ v
-        told = told.mean(1) if average_attn_weights else told
-        told = told if is_batched else told.squeeze(0)
+        attn_weights = dropout(scores.softmax(-1), p)
+        heads_out = attn_weights @ v
+        attn_weights = attn_weights.mean(1) if average_attn_weights else attn_weights
+        attn_weights = attn_weights if is_batched else attn_weights.squeeze(0)
     else:
-        mixed = scaled_dot_product_attention(q, k, v, mask, p, seen_by_place)
-    mixed = mixed.permute(0, 2, 1, 3) if batch_first else mixed.permute(2, 0, 1, 3)
-    out = linear(mixed.reshape(query.shape), out_proj_weight, out_proj_bias)
-    return out if is_batched else out.squeeze(1), told
+        heads_out = scaled_dot_product_attention(q, k, v, mask, p, uses_causal_kernel)
+    heads_out = heads_out.permute(0, 2, 1, 3) if batch_first else heads_out.permute(2, 0, 1, 3)
+    out = linear(heads_out.reshape(query.shape), out_proj_weight, out_proj_bias)
+    return out if is_batched else out.squeeze(1), attn_weights
 
 
 def _check_shapes(given: list[Array], embed_dim: int, num_heads: int, batch_first: bool) -> None:
@@ -156,8 +158,8 @@ def _check_shapes(given: list[Array], embed_dim: int, num_heads: int, batch_firs
         )
     if k.shape[:-1] != v.shape[:-1] or (q.ndim == 3 and q.shape[1 - batch_first] != k.shape[1 - batch_first]):
         raise InvalidArgumentError(
-            f"MultiheadAttention: key and value must have one length, and all three one batch, but {shapes}, "
-            f"with batch_first={batch_first}"
+            f"MultiheadAttention: key and value must have the same length, and all three the same batch "
+            f"size, but {shapes}, with batch_first={batch_first}"
         )
     if q.shape[-1] != embed_dim:
         raise InvalidArgumentError(
@@ -187,7 +189,7 @@ def _projected(query: Tensor, key: Tensor, value: Tensor, weight: Any, bias: Any
     return tuple(linear(x, w, b) for x, w, b in parts)
 
 
-def _lengthened(x: Tensor, by: Tensor, along: int) -> Tensor:
+def _with_one_more_key(x: Tensor, by: Tensor, along: int) -> Tensor:
     """Return `x` with one more key, the same for the whole batch."""
     return tn.concat([x, by.expand((x.shape[0], 1, -1) if along else (1, x.shape[1], -1))], axis=along)
 
@@ -229,7 +231,7 @@ def _masks(attn_mask: Any, key_padding_mask: Any, shape: tuple[int, ...]) -> lis
 
 
 def _merged(masks: list[Tensor], added: int, query: Tensor) -> Tensor | None:
-    """Return one mask as `scaled_dot_product_attention` takes it; so many added keys are seen by all."""
+    """Return one mask for `scaled_dot_product_attention`. All queries see the `added` keys."""
     if not masks:
         return None
     if all(mask.dtype == tn.bool for mask in masks):
@@ -243,7 +245,7 @@ def _merged(masks: list[Tensor], added: int, query: Tensor) -> Tensor | None:
 
 
 def added_to_scores(mask: Tensor, like: Tensor) -> Tensor:
-    """Return a mask of numbers: -infinity where a boolean mask hides."""
+    """Return a mask to add to the scores: -infinity where a boolean mask is True."""
     if mask.dtype != tn.bool:
         return mask
     return tn.zeros(mask.shape, dtype=like.dtype).masked_fill(mask, -np.inf)

@@ -19,26 +19,26 @@ if TYPE_CHECKING:
 
 jax = import_library("jax", "JAX", "jax")
 check_version("jax", jax.__version__, (0, 9))
-# Arrays with values: tracers are instances of jax.Array too, and are never touched.
+# The class of arrays with values. Tracers are also instances of jax.Array, but are never adopted.
 _Array = type(jax.numpy.zeros(()))
 
 
 class JaxAdapter(Adapter):
-    """How JAX's arrays are found and end."""
+    """The adapter for JAX's arrays."""
 
     library = "jax"
     kinds = (_Array,)
 
     def __init__(self) -> None:
-        # The thread whose scopes own new arrays, and how many blocks say so.
+        # The thread whose scopes own new arrays, and the number of its open blocks.
         self.thread = 0
         self.depth = 0
-        # By id: what was alive before the block, and what is adopted since. Weak.
+        # By id: the arrays from before the block, and the arrays adopted since. Weak references.
         self.earlier: dict[int, ref[Any]] = {}
         self.adopted: dict[int, ref[Any]] = {}
 
     def harvest(self) -> None:
-        """Adopt arrays that are new; dispose those that JAX has deleted, as donated arguments."""
+        """Adopt new arrays. Dispose arrays that JAX has deleted, such as donated arguments."""
         if not self.depth or self.thread != threading.get_ident():
             return
         for key, known in list(self.adopted.items()):
@@ -76,8 +76,8 @@ class JaxAdapter(Adapter):
             if not self.depth:
                 self.earlier = {}
 
-    def end(self, x: Any, is_safe: bool) -> object:  # noqa: ARG002  # JAX holds what it computes with
-        """Delete it; from then on JAX raises for its uses."""
+    def end(self, x: Any, is_safe: bool) -> object:  # noqa: ARG002  # JAX holds the arrays that it computes with
+        """Delete `x`. JAX then raises an error for its uses."""
         if not x.is_deleted():
             x.delete()
         return x.shape, x.dtype
@@ -88,7 +88,7 @@ class JaxAdapter(Adapter):
         return f"shape {shape}, dtype {dtype}"
 
     def footprint(self, x: Any) -> tuple[int, int]:
-        """Return the array's own: each has its buffer."""
+        """Return the key and size of the buffer of `x`. Each array has its own buffer."""
         return id(x), 0 if x.is_deleted() else int(x.nbytes)
 
     def device(self, x: Any) -> str:
@@ -111,35 +111,35 @@ def _self_test() -> None:
     raise_unsupported("jax", jax.__version__, "a deleted array can be used")
 
 
-def _tell_errors() -> None:
+def _explain_errors() -> None:
     """Make JAX raise our error for uses of disposed arrays, with shape, scope and lines.
 
-    JAX asks this method of an array before it uses the values. In a version that has none, its own error
-    comes.
+    JAX calls the method ``_check_if_deleted`` of an array before it uses the values. In a version without
+    it, JAX raises its own error.
     """
     check = getattr(_Array, "_check_if_deleted", None)
     if check is None:
         return
 
     @functools.wraps(check)
-    def told(x: Any) -> None:
+    def checked(x: Any) -> None:
         try:
             check(x)
         except RuntimeError:
             raise_if_disposed(x)
             raise
 
-    _Array._check_if_deleted = told
+    _Array._check_if_deleted = checked
 
 
-class _OfNodes(type):
+class _NodeType(type):
     def __instancecheck__(cls, x: object) -> bool:
-        # Scopes look into containers themselves: also into keys, which need no order.
+        # Scopes search containers themselves, including keys without an order.
         return not isinstance(x, (Mapping, Sequence, Set)) and not jax.tree_util.all_leaves([x])
 
 
-class _Node(metaclass=_OfNodes):
-    """What is a node of a pytree, of any class that is registered with JAX, such as Flax's modules."""
+class _Node(metaclass=_NodeType):
+    """Virtual base class of all nodes of pytrees: of classes that are registered with JAX, such as Flax's."""
 
 
 def _children(node: object) -> list[Any]:
@@ -148,7 +148,7 @@ def _children(node: object) -> list[Any]:
 
 
 _self_test()
-_tell_errors()
+_explain_errors()
 add_adapter(ADAPTER)
 add_holder(type(jax.random.key(0)), lambda key: [key._base_array])
 add_holder(_Node, _children)
@@ -159,9 +159,9 @@ pass_over("jax")
 def owning() -> Iterator[None]:
     """Make the current scope own each new JAX array of this thread inside the block.
 
-    Arrays are found when a scope begins, ends, or is asked for its members: nothing is done at each
-    operation. Arrays that are alive when the block begins get no owner. Tracers are never changed. Other
-    threads must not create arrays meanwhile, because JAX does not tell which thread created an array.
+    The adapter finds new arrays when a scope begins or ends, and when you read its members. It does nothing
+    at each operation. Arrays that are alive when the block begins get no owner. Tracers are never changed.
+    Other threads must not create arrays meanwhile, because JAX does not tell which thread created an array.
 
     Examples
     --------

@@ -46,7 +46,7 @@ def run_into(name: str, kernel: Callable[..., Any], operands: Sequence[Any], out
     except ValueError as error:
         raise explain(name, error, [operand(x) for x in operands]) from None
     _require_shape(name, shape, out)
-    if kernel is np.matmul and 0 in shape:  # NumPy takes its time over many matrices without an element
+    if kernel is np.matmul and 0 in shape:  # NumPy is slow for many matrices without elements
         return _put(name, _run(name, matrix_product, operands), out)
     with writing(out) as target:
         # Read the operands now: the write first copies shared memory, and that can replace their arrays.
@@ -83,8 +83,8 @@ def require_out(name: str, operands: Sequence[Any], out: object) -> None:
     """Raise an error unless an op on `operands` may write to `out`."""
     if not isinstance(out, TensorCore):
         raise TypeError(
-            f"{name}: out= takes a tensor, not {type(out).__name__}: write out=tensor.empty(shape), or leave "
-            "it away"
+            f"{name}: out= takes a tensor, not {type(out).__name__}: write out=tensor.empty(shape), or "
+            "remove out="
         )
     out._raise_if_disposed()
     recorded = (*operands, out) if RULES[name].is_differentiable else (out,)
@@ -125,6 +125,6 @@ def _require_shape(name: str, shape: tuple[int, ...], out: Tensor) -> None:
 
 def _of_other_dtype(name: str, found: Any, wanted: Any) -> TypeError:
     return TypeError(
-        f"{name}: the result is {found}, which does not fit out= of {wanted}: pass one of {found}, or leave "
-        "out= away and write result.to(dtype)"
+        f"{name}: the result is {found}, which does not fit out= of {wanted}: pass one of {found}, or remove "
+        "out= and write result.to(dtype)"
     )

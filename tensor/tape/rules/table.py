@@ -1,11 +1,11 @@
-"""The derivatives table: define an entry, find an entry.
+"""The table of derivatives, with one entry for each op.
 
-One entry an op, written in the array API standard: ``xp`` is NumPy while gradients are plain arrays, and the
-functions of tensors while backward is itself recorded (``create_graph``); ``xp.is_recorded`` tells which. `g`
-is the gradient of the output; a function names what else it needs (see `tensor.tape.nodes.Rule`). A gradient
-may have the broadcast shape of the output: the engine sums it to the input's shape, and casts it to the
-input's dtype. For complex tensors a gradient is the conjugate Wirtinger derivative, as in PyTorch: the
-direction of steepest ascent.
+Entries use functions of the array API standard in ``xp``: NumPy while gradients are plain arrays, and
+functions of tensors while backward is itself recorded (``create_graph``). ``xp.is_recorded`` is True in the
+second case. `g` is the gradient of the output. The other parameters of a function name the values that it
+needs (see `tensor.tape.nodes.Rule`). A gradient may have the broadcast shape of the output: the engine sums
+it to the input's shape, and casts it to the input's dtype. For complex tensors a gradient is the conjugate
+Wirtinger derivative, as in PyTorch: the direction of steepest ascent.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MISSING = (
 
 
 class _Rules(dict[str, Rule]):
-    """The table. An op without a rule raises an error that says what to write."""
+    """The table. Access to a missing op raises an error that says what to write."""
 
     def __missing__(self, name: str) -> Rule:
         raise NotImplementedError(_MISSING.format(name=name))
@@ -44,9 +44,9 @@ def define(
 ) -> Rule:
     """Define the derivatives of the op `name`, in the order of its inputs; None for an input without one.
 
-    `derived` has the derivatives of those parameters that the forward pass computes from the inputs, as of
-    ops of the same inputs: without them higher derivatives take a parameter for a constant. `together` gives
-    the gradients of all inputs at once (see `tensor.tape.nodes.Rule`).
+    `derived` has the derivatives of parameters that the forward pass computes from the inputs. Without them,
+    higher derivatives treat such a parameter as a constant. `together` computes the gradients of all inputs
+    in one call (see `tensor.tape.nodes.Rule`).
     """
     rules: dict[str, Rule] = {}
     for parameter, own in (derived or {}).items():
