@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
+from scopes.lowlevel import ModuleOnDemand
 from tensor._dtypes import is_floating
 from tensor._errors import InvalidArgumentError
 from tensor.core.dims import dim_of
@@ -14,13 +15,16 @@ from tensor.core.tensor import TensorCore, wrap
 from tensor.ops.data import as_data, as_tensor
 from tensor.ops.elementwise import ceil, floor, isnan, lerp, multiply, subtract, where
 from tensor.ops.elementwise import round as round_even
-from tensor.ops.results import Sorted
 from tensor.ops.selecting import take_along_axis
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tensor._tensor import Tensor
+    from tensor.ops import results
+    from tensor.ops.results import Sorted
+else:
+    results = ModuleOnDemand("tensor.ops.results")
 
 
 class OrderStatistics(TensorCore):
@@ -78,7 +82,7 @@ class OrderStatistics(TensorCore):
         unknown = isnan(x)
         places = unknown.to(np.int64).argmax(dim, keepdim)
         some = unknown.any(dim, keepdim)
-        return Sorted(where(some, float("nan"), found.values), where(some, places, found.indices))
+        return results.Sorted(where(some, float("nan"), found.values), where(some, places, found.indices))
 
     @composite
     def quantile(
@@ -120,12 +124,12 @@ class OrderStatistics(TensorCore):
 def _at(x: Tensor, place: int, dim: int, keepdim: bool) -> Sorted:
     """Return the element at `place` of the sorted order along `dim`, and its index."""
     if x.ndim == 0:
-        return Sorted(x.clone(), x.new_zeros((), dtype=np.int64))
+        return results.Sorted(x.clone(), x.new_zeros((), dtype=np.int64))
     ordered = x.sort(dim)
     values, indices = ordered.values.narrow(dim, place, 1), ordered.indices.narrow(dim, place, 1)
     if keepdim:
-        return Sorted(values.clone(), indices.clone())
-    return Sorted(values.squeeze(dim).clone(), indices.squeeze(dim).clone())
+        return results.Sorted(values.clone(), indices.clone())
+    return results.Sorted(values.squeeze(dim).clone(), indices.squeeze(dim).clone())
 
 
 def quantiles(

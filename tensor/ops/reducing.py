@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, overload
 
+from scopes.lowlevel import ModuleOnDemand
 from tensor._dtypes import as_dtype, float32, is_inexact
 from tensor._errors import InvalidArgumentError, shown
 from tensor.core.dims import dims_of
@@ -14,8 +15,6 @@ from tensor.ops import scans
 from tensor.ops.casts import astype
 from tensor.ops.data import as_tensor
 from tensor.ops.elementwise import divide, isnan, logical_not, maximum, minimum, where
-from tensor.ops.factorizations import svdvals
-from tensor.ops.results import ValuesAndIndices
 from tensor.ops.shapes import expand_dims
 
 if TYPE_CHECKING:
@@ -24,6 +23,11 @@ if TYPE_CHECKING:
     from tensor._dtypes import DtypeLike
     from tensor._tensor import Tensor
     from tensor.core.dims import Axis
+    from tensor.ops import factorizations, results
+    from tensor.ops.results import ValuesAndIndices
+else:
+    factorizations = ModuleOnDemand("tensor.ops.factorizations")
+    results = ModuleOnDemand("tensor.ops.results")
 
 
 # `Flag` because `bool` is a method of another mixin.
@@ -354,7 +358,7 @@ def _nuclear_norm(x: Tensor, dim: Axis, keepdim: bool) -> Tensor:
             f"norm: 'nuc' is a norm of matrices: name two dimensions of shape {x.shape}"
         )
     first, second = dims_of("norm", tuple(places), x.ndim)
-    found = svdvals(x.movedim((first, second), (-2, -1))).sum(-1)
+    found = factorizations.svdvals(x.movedim((first, second), (-2, -1))).sum(-1)
     return expand_dims(found, axis=tuple(sorted((first, second)))) if keepdim else found
 
 
@@ -382,4 +386,4 @@ def _found(
         return whole(x)
     if isinstance(dim, TensorCore):
         return of_pairs(x, dim)
-    return ValuesAndIndices(*along(x, dim, keepdim))
+    return results.ValuesAndIndices(*along(x, dim, keepdim))

@@ -13,14 +13,15 @@ from tensor.core.dims import dim_of
 from tensor.core.tensor import TensorCore, wrap
 from tensor.kernels.context import run_kernel
 from tensor.ops.data import as_data, as_tensor
-from tensor.ops.results import Sorted
 from tensor.ops.selecting import take_along_axis
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
-    from tensor.ops import distinct
+    from tensor.ops import distinct, results
+    from tensor.ops.results import Sorted
 else:
     distinct = ModuleOnDemand("tensor.ops.distinct")
+    results = ModuleOnDemand("tensor.ops.results")
 
 
 def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
@@ -107,7 +108,7 @@ class Sorting(TensorCore):
         """
         x = as_tensor(self)
         indices = argsort(x, axis=dim, descending=descending, stable=stable)
-        return Sorted(x.clone() if x.ndim == 0 else take_along_axis(x, indices, axis=dim), indices)
+        return results.Sorted(x.clone() if x.ndim == 0 else take_along_axis(x, indices, axis=dim), indices)
 
     def argsort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
         """Return the indices that put the tensor in order along `dim`.
@@ -140,7 +141,7 @@ class Sorting(TensorCore):
         if x.ndim == 0:
             return x.sort() if k else x.reshape(1).topk(0)
         indices = wrap(run_kernel(_first_of_order, array_of(x), place, largest, k))
-        return Sorted(take_along_axis(x, indices, axis=place), indices)
+        return results.Sorted(take_along_axis(x, indices, axis=place), indices)
 
     @overload
     def unique(

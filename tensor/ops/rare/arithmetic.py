@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scopes.lowlevel import ModuleOnDemand
 from tensor._dtypes import Array, float64, is_floating
 from tensor._errors import InvalidArgumentError
 from tensor.core.donation import composite
@@ -15,10 +16,13 @@ from tensor.kernels.context import run_kernel
 from tensor.ops import elementwise as f
 from tensor.ops.data import as_data, as_tensor
 from tensor.ops.messages import Operand
-from tensor.ops.results import Frexp
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
+    from tensor.ops import results
+    from tensor.ops.results import Frexp
+else:
+    results = ModuleOnDemand("tensor.ops.results")
 
 
 class Arithmetic(TensorCore):
@@ -213,7 +217,7 @@ class Arithmetic(TensorCore):
             raise TypeError(f"frexp takes floating tensors, not {x.dtype}: convert it with x.float()")
         _, exponent = run_kernel(np.frexp, x._live_array())
         powers = wrap(np.asarray(exponent, np.int32))
-        return Frexp(f.divide(x, f.pow(2.0, powers.to(x.dtype))), powers)
+        return results.Frexp(f.divide(x, f.pow(2.0, powers.to(x.dtype))), powers)
 
     @composite
     def isposinf(self) -> Tensor:

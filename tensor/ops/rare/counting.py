@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from scopes.lowlevel import ModuleOnDemand
 from tensor._dtypes import FLOATING, is_floating, is_inexact
 from tensor._errors import InvalidArgumentError
 from tensor.core.dims import dim_of
@@ -17,7 +18,6 @@ from tensor.ops import elementwise as f
 from tensor.ops.data import as_data, as_tensor
 from tensor.ops.joining import concat
 from tensor.ops.order_statistics import quantiles
-from tensor.ops.results import Extremes, Histogram, Sorted
 from tensor.ops.selecting import take_along_axis
 from tensor.tape.recording import record, wrap_recorded
 from tensor.tape.rules import RULES
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
     from tensor._dtypes import Array
     from tensor._tensor import Tensor
+    from tensor.ops import results
+    from tensor.ops.results import Extremes, Histogram, Sorted
+else:
+    results = ModuleOnDemand("tensor.ops.results")
 
 
 class Counting(TensorCore):
@@ -115,7 +119,7 @@ class Counting(TensorCore):
         else:
             limits_of = _edges("histogram", array, bins, range or (0.0, 0.0))
             counts, limits = run_kernel(np.histogram, array.reshape(-1), bins, limits_of, density, factors)
-        return Histogram(wrap(counts.astype(array.dtype)), wrap(limits.astype(array.dtype)))
+        return results.Histogram(wrap(counts.astype(array.dtype)), wrap(limits.astype(array.dtype)))
 
     @composite
     def aminmax(self, *, dim: int | None = None, keepdim: bool = False) -> Extremes:
@@ -128,7 +132,7 @@ class Counting(TensorCore):
         [1, 3]
         """
         x = as_tensor(self)
-        return Extremes(x.amin(dim, keepdim), x.amax(dim, keepdim))
+        return results.Extremes(x.amin(dim, keepdim), x.amax(dim, keepdim))
 
     @composite
     def cummax(self, dim: int) -> Sorted:
@@ -190,7 +194,7 @@ class Counting(TensorCore):
         x = as_tensor(self)
         if x.ndim == 0:
             dim_of("mode", dim, 1)
-            return Sorted(x.clone(), x.new_zeros((), dtype=np.int64))
+            return results.Sorted(x.clone(), x.new_zeros((), dtype=np.int64))
         place = dim_of("mode", dim, x.ndim)
         if x.shape[place] == 0:
             raise IndexError(f"mode: dimension {dim} of shape {x.shape} is empty")
@@ -200,8 +204,8 @@ class Counting(TensorCore):
             values, counts = np.unique(array[at], return_counts=True)
             places[at] = np.flatnonzero(array[at] == values[counts.argmax()])[-1]
         indices = wrap(np.expand_dims(places, place))
-        found = Sorted(take_along_axis(x, indices, axis=place), indices)
-        return found if keepdim else Sorted(found.values.squeeze(place), indices.squeeze(place))
+        found = results.Sorted(take_along_axis(x, indices, axis=place), indices)
+        return found if keepdim else results.Sorted(found.values.squeeze(place), indices.squeeze(place))
 
     @composite
     def nanmedian(self, dim: int | None = None, keepdim: bool = False) -> Tensor | Sorted:
@@ -430,7 +434,7 @@ def _edges(name: str, array: Array, bins: int, limits: tuple[float, float]) -> t
 def _running(name: str, x: Tensor, dim: int, wins: np.ufunc) -> Sorted:
     place = dim_of(name, dim, x.ndim or 1)
     if x.ndim == 0:
-        return Sorted(x.clone(), x.new_zeros((), dtype=np.int64))
+        return results.Sorted(x.clone(), x.new_zeros((), dtype=np.int64))
     array = np.moveaxis(x._live_array(), place, 0)
     indices = np.zeros(array.shape, np.int64)
     if array.size:
@@ -443,17 +447,17 @@ def _running(name: str, x: Tensor, dim: int, wins: np.ufunc) -> Sorted:
             best = np.where(is_new, array[i], best)
             indices[i] = np.where(is_new, i, indices[i - 1])
     found = wrap(np.moveaxis(indices, 0, place).copy())
-    return Sorted(take_along_axis(x, found, axis=place), found)
+    return results.Sorted(take_along_axis(x, found, axis=place), found)
 
 
 def _nanmedian_along(x: Tensor, dim: int, keepdim: bool) -> Sorted:
     place = dim_of("nanmedian", dim, x.ndim or 1)
     if x.ndim == 0:
-        return Sorted(x.clone(), x.new_zeros((), dtype=np.int64))
+        return results.Sorted(x.clone(), x.new_zeros((), dtype=np.int64))
     if x.shape[place] == 0:
         raise IndexError(f"nanmedian: dimension {dim} of shape {x.shape} is empty")
     order = x.argsort(place)
     known = np.count_nonzero(~np.isnan(x._live_array()), place, keepdims=True)
     indices = take_along_axis(order, wrap(np.maximum(known - 1, 0) // 2), axis=place)
-    found = Sorted(take_along_axis(x, indices, axis=place), indices)
-    return found if keepdim else Sorted(found.values.squeeze(place), indices.squeeze(place))
+    found = results.Sorted(take_along_axis(x, indices, axis=place), indices)
+    return found if keepdim else results.Sorted(found.values.squeeze(place), indices.squeeze(place))

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scopes.lowlevel import ModuleOnDemand
 from tensor._dtypes import is_floating, is_inexact
 from tensor._errors import InvalidArgumentError
 from tensor.core.dims import sizes_of
 from tensor.core.donation import composite
 from tensor.core.tensor import TensorCore
 from tensor.ops import elementwise as f
-from tensor.ops import factorizations, solving
 from tensor.ops.data import as_tensor
 from tensor.ops.linalg import matmul
 from tensor.ops.matrices import plus_product
@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tensor._tensor import Tensor
+    from tensor.ops import factorizations, solving
     from tensor.ops.results import QRResult
+else:
+    factorizations = ModuleOnDemand("tensor.ops.factorizations")
+    solving = ModuleOnDemand("tensor.ops.solving")
 
 # Terms of the exponential's series: good to 1e-16 for matrices of norm 1/2.
 _TERMS = 16

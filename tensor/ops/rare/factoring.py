@@ -6,24 +6,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scopes.lowlevel import ModuleOnDemand
 from tensor._errors import InvalidArgumentError
 from tensor.core.donation import composite
 from tensor.core.tensor import TensorCore, wrap
-from tensor.kernels.lapack import of_any_dtype
 from tensor.ops.data import as_tensor
-from tensor.ops.lapack import matrices_of, run_lapack
 from tensor.ops.linalg import matmul
 from tensor.ops.moving import tril, triu
-from tensor.ops.rare import lu
-from tensor.ops.results import LUFactor, LUFactorEx, Reflectors, TriangularSolve
 from tensor.ops.shapes import matrix_transpose
-from tensor.ops.solving import solve
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
-
-
-_qr = of_any_dtype(np.linalg.qr)
+    from tensor.kernels import lapack as kernels
+    from tensor.ops import lapack, results, solving
+    from tensor.ops.rare import lu
+    from tensor.ops.results import LUFactor, LUFactorEx, Reflectors, TriangularSolve
+else:
+    kernels = ModuleOnDemand("tensor.kernels.lapack")
+    lapack = ModuleOnDemand("tensor.ops.lapack")
+    lu = ModuleOnDemand("tensor.ops.rare.lu")
+    results = ModuleOnDemand("tensor.ops.results")
+    solving = ModuleOnDemand("tensor.ops.solving")
 
 
 def factor_lu(x: Tensor, pivot: bool = True) -> LUFactorEx:
@@ -35,7 +38,7 @@ def factor_lu(x: Tensor, pivot: bool = True) -> LUFactorEx:
     is_zero = np.diagonal(both._live_array(), axis1=-2, axis2=-1) == 0
     first = is_zero.argmax(-1) + 1 if is_zero.shape[-1] else np.zeros(is_zero.shape[:-1], np.int64)
     info = np.where(is_zero.any(-1), first, 0).astype(np.int32)
-    return LUFactorEx(both, factors.pivots, wrap(info))
+    return results.LUFactorEx(both, factors.pivots, wrap(info))
 
 
 def solve_lu(
@@ -51,8 +54,8 @@ def solve_lu(
     lower, upper = lu.unpacked(factors)
     moved = lu.permutation(lu.order_of(pivots, factors.shape[-2]), factors)
     if adjoint:
-        return matmul(moved, solve(lower.mH, solve(upper.mH, other)))
-    return solve(upper, solve(lower, matmul(matrix_transpose(moved), other)))
+        return matmul(moved, solving.solve(lower.mH, solving.solve(upper.mH, other)))
+    return solving.solve(upper, solving.solve(lower, matmul(matrix_transpose(moved), other)))
 
 
 def solve_triangular(
@@ -63,7 +66,7 @@ def solve_triangular(
     read = triu(matrix, k=kept) if upper else tril(matrix, k=-kept)
     if unitriangular:
         read = read + wrap(np.eye(matrix.shape[-1], dtype=matrix.dtype))
-    return solve(read, other) if left else solve(read.mT, other.mT).mT
+    return solving.solve(read, other) if left else solving.solve(read.mT, other.mT).mT
 
 
 def _reflected(vectors: Tensor, tau: Tensor, other: Tensor, is_forward: bool) -> Tensor:
@@ -95,7 +98,7 @@ class Factoring(TensorCore):
         ([[2.0, 2.0], [0.5, 1.0]], [2, 2])
         """
         found = factor_lu(as_tensor(self), pivot)
-        return found if get_infos else LUFactor(*found[:2])
+        return found if get_infos else results.LUFactor(*found[:2])
 
     @composite
     def lu_solve(self, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:  # noqa: N803 -- PyTorch's names
@@ -132,7 +135,7 @@ class Factoring(TensorCore):
         >>> tensor.tensor([[2.0]]).cholesky_inverse().tolist()
         [[0.25]]
         """
-        factor = matrices_of("cholesky_inverse", self, square=True)
+        factor = lapack.matrices_of("cholesky_inverse", self, square=True)
         one = np.broadcast_to(np.eye(factor.shape[-1], dtype=factor.dtype), factor.shape).copy()
         return wrap(one).cholesky_solve(factor, upper)
 
@@ -154,7 +157,7 @@ class Factoring(TensorCore):
         """
         read = A.mT if transpose else A
         found = solve_triangular(read, as_tensor(self), upper=upper != transpose, unitriangular=unitriangular)
-        return TriangularSolve(found, A.clone())
+        return results.TriangularSolve(found, A.clone())
 
     def geqrf(self) -> Reflectors:
         """Return R of a QR factorization, with the reflectors of Q below its diagonal. It has no gradient.
@@ -165,8 +168,13 @@ class Factoring(TensorCore):
         >>> tensor.tensor([[3.0], [4.0]]).geqrf().a.tolist()
         [[-5.0], [0.5]]
         """
-        h, tau = run_lapack("geqrf", _qr, matrices_of("geqrf", self)._live_array(), mode="raw")
-        return Reflectors(wrap(np.swapaxes(h, -1, -2).copy()), wrap(tau))
+        h, tau = lapack.run_lapack(
+            "geqrf",
+            kernels.of_any_dtype(np.linalg.qr),
+            lapack.matrices_of("geqrf", self)._live_array(),
+            mode="raw",
+        )
+        return results.Reflectors(wrap(np.swapaxes(h, -1, -2).copy()), wrap(tau))
 
     @composite
     def orgqr(self, input2: Tensor) -> Tensor:
@@ -178,7 +186,7 @@ class Factoring(TensorCore):
         >>> tensor.zeros((2, 1)).orgqr(tensor.zeros((1,))).tolist()
         [[1.0], [0.0]]
         """
-        vectors = matrices_of("orgqr", self)
+        vectors = lapack.matrices_of("orgqr", self)
         if vectors.shape[-2] < vectors.shape[-1] or vectors.shape[-1] < input2.shape[-1]:
             raise InvalidArgumentError(
                 f"orgqr takes reflectors of shape (..., m, n) with m >= n, and at most n factors, not shapes "

@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from scopes.lowlevel import ModuleOnDemand
 from tensor._errors import InvalidArgumentError, shown
 from tensor.core.donation import composite
 from tensor.core.tensor import TensorCore, wrap
-from tensor.ops import fourier
 from tensor.ops.data import as_tensor
 from tensor.ops.joining import concat
-from tensor.ops.rare.complex_views import view_as_complex, view_as_real
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
+    from tensor.ops import fourier
+    from tensor.ops.rare import complex_views
+else:
+    fourier = ModuleOnDemand("tensor.ops.fourier")
+    complex_views = ModuleOnDemand("tensor.ops.rare.complex_views")
 
 _Norm = Literal["backward", "ortho", "forward"]
 
@@ -114,7 +118,7 @@ class Spectrograms(TensorCore):
             raise InvalidArgumentError("stft: onesided=True takes a real signal and a real window")
         norm: _Norm = "ortho" if normalized else "backward"
         spectra = (fourier.rfft if one_sided else fourier.fft)(frames, norm=norm).mT
-        return spectra if return_complex else view_as_real(spectra)
+        return spectra if return_complex else complex_views.view_as_real(spectra)
 
     @composite
     def istft(
@@ -147,7 +151,7 @@ class Spectrograms(TensorCore):
         """
         x = as_tensor(self)
         if not x.is_complex():
-            x = view_as_complex(x.contiguous())
+            x = complex_views.view_as_complex(x.contiguous())
         if x.ndim not in (2, 3):
             raise InvalidArgumentError(
                 f"istft takes spectra of shape (frequencies, frames), or a batch of them, not {x.shape}"
