@@ -407,7 +407,7 @@ cdef class Disposable:
     A subclass stores its resources in attributes, calls ``super().__init__()`` as the last line of
     ``__init__``, and releases the resources in ``_release``. The disposal calls ``_release`` once. An object
     whose last reference is deleted counts as finalized. ``_release`` is not called then, because its
-    attributes are freed with it. If that is not enough, write ``__del__ = Disposable._finalize`` in the class.
+    attributes are freed with it. If that is not enough, write ``__del__ = Disposable._finalize``.
 
     A class that can't derive from this only needs a method ``dispose()`` or ``close()``. Attach its objects
     to a scope, which keeps them alive and calls the method when it ends.

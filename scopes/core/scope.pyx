@@ -45,7 +45,7 @@ cdef class DisposeScope(OwningList):
     """Scope that owns the tensors created while it is current, and disposes the living ones when it ends.
 
     It is current from its creation until it is disposed; ``with`` disposes it at the end of the block. It
-    does not keep tensors alive: the memory of a tensor is released immediately when its last reference is deleted.
+    does not keep tensors alive: the memory of a tensor is released when its last reference is deleted.
     Other objects that you attach stay alive until the scope ends.
 
     Parameters
