@@ -55,30 +55,31 @@ inline void tile(Strided<T> a, Rows<const T> b, Rows<T> c, ptrdiff_t inner, ptrd
     using P = Pack<T>;
     constexpr int size = P::size;
     P sums[rows][packs];
-    for (int i = 0; i < rows; ++i)
-        for (int j = 0; j < packs; ++j) {
-            if constexpr (!adds)
-                sums[i][j] = P::of(0);
-            else if (is_whole || j < packs - 1)
-                sums[i][j] = P::load(c[i] + j * size);
-            else
-                sums[i][j] = P::load_first(c[i] + j * size, last, 0);
-        }
+    DISPOSESCOPE_UNROLLED
+    for (auto& some : sums)
+        DISPOSESCOPE_UNROLLED
+        for (P& sum : some) sum = P::of(0);
     for (ptrdiff_t k = 0; k < inner; ++k) {
         P line[packs];
+        DISPOSESCOPE_UNROLLED
         for (int j = 0; j < packs; ++j)
             line[j] = is_whole || j < packs - 1 ? P::load(b[k] + j * size) : P::load_first(b[k] + j * size, last, 0);
+        DISPOSESCOPE_UNROLLED
         for (int i = 0; i < rows; ++i) {
             const P factor = P::of(a.data[i * a.row + k * a.column]);
+            DISPOSESCOPE_UNROLLED
             for (int j = 0; j < packs; ++j) sums[i][j] = fma(factor, line[j], sums[i][j]);
         }
     }
+    DISPOSESCOPE_UNROLLED
     for (int i = 0; i < rows; ++i)
+        DISPOSESCOPE_UNROLLED
         for (int j = 0; j < packs; ++j) {
+            T* const to = c[i] + j * size;
             if (is_whole || j < packs - 1)
-                sums[i][j].store(c[i] + j * size);
+                (adds ? P::load(to) + sums[i][j] : sums[i][j]).store(to);
             else
-                sums[i][j].store_first(c[i] + j * size, last);
+                (adds ? P::load_first(to, last, 0) + sums[i][j] : sums[i][j]).store_first(to, last);
         }
 }
 

@@ -131,17 +131,24 @@ template <typename T, int rows, int packs>
 inline void tile(const T* x, const ptrdiff_t* offsets, ptrdiff_t count, const T* weights, const T* bias, T* to) {
     using P = Pack<T>;
     P sums[rows][packs];
+    DISPOSESCOPE_UNROLLED
     for (int i = 0; i < rows; ++i)
+        DISPOSESCOPE_UNROLLED
         for (P& sum : sums[i]) sum = P::of(bias == nullptr ? T(0) : bias[i]);
     for (ptrdiff_t k = 0; k < count; ++k, weights += rows) {
         P by[packs];
+        DISPOSESCOPE_UNROLLED
         for (int j = 0; j < packs; ++j) by[j] = P::load(x + offsets[k] + j * P::size);
+        DISPOSESCOPE_UNROLLED
         for (int i = 0; i < rows; ++i) {
             const P weight = P::of(weights[i]);
+            DISPOSESCOPE_UNROLLED
             for (int j = 0; j < packs; ++j) sums[i][j] = fma(weight, by[j], sums[i][j]);
         }
     }
+    DISPOSESCOPE_UNROLLED
     for (int i = 0; i < rows; ++i)
+        DISPOSESCOPE_UNROLLED
         for (int j = 0; j < packs; ++j) sums[i][j].store(to + i * width<T> + j * P::size);
 }
 
@@ -285,25 +292,33 @@ void weight_tile(const PaddedCopy& own, const T* x, const ptrdiff_t* offsets, co
     using P = Pack<T>;
     const ptrdiff_t count = own.axes[2].count, all = own.samples * own.axes[0].count * own.axes[1].count;
     const T* from[rows];
+    DISPOSESCOPE_UNROLLED
     for (int i = 0; i < rows; ++i) from[i] = x + offsets[i];
     Walk walk{own};
     for (ptrdiff_t row = 0; row < all;) {
         P sums[rows][packs];
+        DISPOSESCOPE_UNROLLED
         for (auto& some : sums)
+            DISPOSESCOPE_UNROLLED
             for (P& sum : some) sum = P::of(0);
         for (ptrdiff_t places = 0; row < all && places < places_at_once; ++row, places += count) {
             const ptrdiff_t first = walk.start();
             for (ptrdiff_t w = first; w < first + count; ++w, panel += panel_width<T>) {
                 P by[packs];
+                DISPOSESCOPE_UNROLLED
                 for (int j = 0; j < packs; ++j) by[j] = P::load(panel + j * P::size);
+                DISPOSESCOPE_UNROLLED
                 for (int i = 0; i < rows; ++i) {
                     const P value = P::of(from[i][w]);
+                    DISPOSESCOPE_UNROLLED
                     for (int j = 0; j < packs; ++j) sums[i][j] = fma(value, by[j], sums[i][j]);
                 }
             }
             walk.next();
         }
+        DISPOSESCOPE_UNROLLED
         for (int i = 0; i < rows; ++i)
+            DISPOSESCOPE_UNROLLED
             for (int j = 0; j < packs; ++j) {
                 T* const to = out + i * out_row + j * P::size;
                 (P::load(to) + sums[i][j]).store(to);
@@ -347,18 +362,26 @@ void channel_tile(const WeightSumWork& work, const T* x, const ptrdiff_t* offset
     Walk walk{own};
     for (ptrdiff_t row = 0; row < all;) {
         P sums[rows];
+        DISPOSESCOPE_UNROLLED
         for (P& sum : sums) sum = P::of(0);
         for (ptrdiff_t places = 0; row < all && places < places_at_once * P::size; ++row, places += count) {
             const T* const first = x + walk.start();
-            for (ptrdiff_t w = 0; w < count; w += P::size) {
+            ptrdiff_t w = 0;
+            for (; w + P::size <= count; w += P::size) {
+                const P some = P::load(by + w);
+                DISPOSESCOPE_UNROLLED
+                for (int i = 0; i < rows; ++i) sums[i] = fma(P::load(first + offsets[i] + w), some, sums[i]);
+            }
+            if (w < count) {
                 // Do not multiply values after the row by zeros: they may be infinite or nan.
-                const ptrdiff_t left = count - w;
-                const P some = P::load_up_to(by + w, left);
+                const P some = P::load_first(by + w, count - w, 0);
+                DISPOSESCOPE_UNROLLED
                 for (int i = 0; i < rows; ++i)
-                    sums[i] = fma(P::load_up_to(first + offsets[i] + w, left), some, sums[i]);
+                    sums[i] = fma(P::load_first(first + offsets[i] + w, count - w, 0), some, sums[i]);
             }
             by = walk.next() ? y += work.by_sample : by + count;
         }
+        DISPOSESCOPE_UNROLLED
         for (int i = 0; i < rows; ++i) out[i * out_row] += sum(sums[i]);
     }
 }

@@ -12,7 +12,7 @@ namespace {
 template <typename T>
 constexpr int tile_packs = Pack<T>::parts == 1 ? 2 : 1;
 template <typename T>
-constexpr int tile_rows = Pack<T>::parts == 1 ? 8 : Pack<T>::parts == 2 ? 4 : 2;
+constexpr int tile_rows = Pack<T>::parts == 1 ? 8 : Pack<T>::parts == 2 ? 6 : 2;
 
 template <typename T>
 constexpr ptrdiff_t width = panel_bytes / sizeof(T);
@@ -83,21 +83,28 @@ template <typename T, int rows, int packs>
 inline void tile(Rows<T> own, const T* panel, ptrdiff_t inner, ptrdiff_t columns, Ending<T> ending) {
     using P = Pack<T>;
     P sums[rows][packs];
+    DISPOSESCOPE_UNROLLED
     for (auto& some : sums)
+        DISPOSESCOPE_UNROLLED
         for (P& sum : some) sum = P::of(0);
     const T* a = own.a;
     for (ptrdiff_t k = inner; k > 0; --k, a += own.step, panel += width<T>) {
         P by[packs];
+        DISPOSESCOPE_UNROLLED
         for (int j = 0; j < packs; ++j) by[j] = P::load(panel + j * P::size);
+        DISPOSESCOPE_UNROLLED
         for (int i = 0; i < rows; ++i) {
             const P x = P::of(a[i * own.row]);
+            DISPOSESCOPE_UNROLLED
             for (int j = 0; j < packs; ++j) sums[i][j] = fma(x, by[j], sums[i][j]);
         }
     }
+    DISPOSESCOPE_UNROLLED
     for (int j = 0; j < packs; ++j) {
         const ptrdiff_t left = columns - j * P::size;
         if (left <= 0) continue;
         const P shift = ending.bias == nullptr ? P::of(0) : P::load_up_to(ending.bias + j * P::size, left);
+        DISPOSESCOPE_UNROLLED
         for (int i = 0; i < rows; ++i) {
             T* const to = own.out + i * own.out_row + j * P::size;
             P found = ending.is_more ? P::load_up_to(to, left) + sums[i][j] : sums[i][j];
@@ -113,11 +120,15 @@ void some_rows(Rows<T> own, ptrdiff_t rows, const T* panel, ptrdiff_t inner, ptr
     constexpr int together = tile_rows<T>;
     ptrdiff_t i = 0;
     for (; i + together <= rows; i += together) tile<T, together, packs>(own.from(i), panel, inner, columns, ending);
-    if (i + together / 2 <= rows) {
-        tile<T, together / 2, packs>(own.from(i), panel, inner, columns, ending);
-        i += together / 2;
+    if (together > 4 && i + 4 <= rows) {
+        tile<T, 4, packs>(own.from(i), panel, inner, columns, ending);
+        i += 4;
     }
-    for (; i < rows; ++i) tile<T, 1, packs>(own.from(i), panel, inner, columns, ending);
+    if (together > 2 && i + 2 <= rows) {
+        tile<T, 2, packs>(own.from(i), panel, inner, columns, ending);
+        i += 2;
+    }
+    if (i < rows) tile<T, 1, packs>(own.from(i), panel, inner, columns, ending);
 }
 
 // Multiply some rows by the columns of a panel.

@@ -27,6 +27,15 @@ PLAIN = (
     "-fno-trapping-math",
     "-ffp-contract=off",
 )
+# What the build of a release passes for kernels.
+OPTIMIZED = (
+    "-O3",
+    "-fno-split-paths",
+    "-fno-thread-jumps",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-ffp-contract=off",
+)
 COMMON = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-DNDEBUG", "-w", f"-I{ROOT}")
 
 FUNCTION = re.compile(r"[0-9a-f]+ <(.+)>:$")
@@ -70,6 +79,19 @@ class Function:
     def is_leaf(self) -> bool:
         return not self.has_calls and not self.has_loop
 
+    @property
+    def inner_loops(self) -> list[list[str]]:
+        """The instructions of each loop that contains no other loop."""
+        index = {address: i for i, address in enumerate(self.addresses)}
+        ranges = [
+            (index[to], index[start]) for start, to in self.jumps.items() if to in index and to <= start
+        ]
+        return [
+            self.instructions[first : last + 1]
+            for first, last in ranges
+            if not any((first, last) != (a, b) and first <= a and b <= last for a, b in ranges)
+        ]
+
     def add(self, address: int, name: str, operands: str) -> None:
         self.addresses.append(address)
         self.instructions.append(f"{name} {operands}")
@@ -108,12 +130,14 @@ def is_gcc(compiler: str, machine: str) -> bool:
     return f"__{machine}__ 1" in macros and "__GNUC__" in macros and "__clang__" not in macros
 
 
-def compile_family(compiler: str, family: str, level: str, folder: Path) -> Path:
-    """Compile a family of kernels for a level; all inlining but the forced one is off."""
+def compile_family(
+    compiler: str, family: str, level: str, folder: Path, options: Sequence[str] = PLAIN
+) -> Path:
+    """Compile a family of kernels for a level. By default, all inlining but the forced one is off."""
     found = folder / f"{family}.{level}.o"
     source = ROOT / "tensor" / "kernels" / f"{family}.cpp"
     macros = (f"-DDISPOSESCOPE_SIMD={level}", "-DDISPOSESCOPE_HAS_AVX2", "-DDISPOSESCOPE_HAS_AVX512")
-    flags = (*COMMON, *PLAIN, *macros, *LEVELS[level])
+    flags = (*COMMON, *options, *macros, *LEVELS[level])
     command = [*shlex.split(compiler), *flags, "-c", str(source), "-o", str(found)]
     subprocess.run(command, check=True, timeout=300)
     return found

@@ -8,6 +8,7 @@ import platform
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,6 +16,8 @@ import pytest
 
 from tests.tensor.objects import (
     FAMILIES,
+    OPTIMIZED,
+    PLAIN,
     Function,
     compile_family,
     functions_of,
@@ -27,6 +30,9 @@ from tests.tensor.objects import (
 LEAVES = [(family, "avx512") for family in FAMILIES] + [("reductions", "avx2"), ("softmax", "avx2")]
 
 FUSED = ["affine", "attention", "direct_convolution", "normalization", "products", "reductions", "softmax"]
+# With AVX-512, one loop of convolutions, of one channel, does store its sums.
+PRODUCTS = [("attention", "avx2"), ("attention", "avx512"), ("products", "avx2"), ("products", "avx512")]
+PRODUCTS += [("direct_convolution", "avx2")]
 VECTORS_FUSED = {
     "x86_64": re.compile(r"vfn?m(add|sub)\d+p[sd] .*%[yz]mm"),
     "aarch64": re.compile(r"fml[as] v"),
@@ -45,10 +51,10 @@ def tools(machine: str) -> tuple[str, str]:
     return compiler, f"{prefix}objdump"
 
 
-def functions(machine: str, family: str, level: str) -> list[Function]:
+def functions(machine: str, family: str, level: str, options: Sequence[str] = PLAIN) -> list[Function]:
     compiler, objdump = tools(machine)
     with TemporaryDirectory() as folder:
-        return functions_of(objdump, compile_family(compiler, family, level, Path(folder)))
+        return functions_of(objdump, compile_family(compiler, family, level, Path(folder), options))
 
 
 @pytest.mark.parametrize(("family", "level"), LEAVES)
@@ -56,6 +62,21 @@ def test_a_function_without_a_loop_is_inlined(family, level):
     found = functions("x86_64", family, level)
     assert any(function.has_loop for function in found)
     assert [function.name for function in found if function.is_leaf] == []
+
+
+@pytest.mark.parametrize(("family", "level"), PRODUCTS)
+def test_loops_over_products_keep_their_sums_in_registers(family, level):
+    fused, store = VECTORS_FUSED["x86_64"], re.compile(r"vmov\w+ %[yz]mm\d+,.*\(")
+    loops = [
+        (function.name, sum(map(bool, map(fused.match, loop))), sum(map(bool, map(store.match, loop))))
+        for function in functions("x86_64", family, level, OPTIMIZED)
+        for loop in function.inner_loops
+        if not any(text.startswith("vmul") for text in loop)  # functions of elements, which write results
+    ]
+    products = [found for found in loops if found[1] >= 8]
+    assert len(products) >= 4
+    # Some stores are for registers that run out.
+    assert [found for found in products if found[2] > found[1] // 4] == []
 
 
 @pytest.mark.parametrize("family", FUSED)
