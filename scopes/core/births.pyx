@@ -13,21 +13,26 @@ a birth. `pass_over` registers such attributes.
 
 cimport cython
 from cpython.object cimport PyObject, PyTypeObject
+from cpython.ref cimport Py_DECREF
 from cython.operator cimport dereference
 from libcpp.unordered_map cimport unordered_map
 
 from weakref import ref
 
-from scopes.core.disposable cimport MemberList, current_scope_or_ended, outer_of
+from scopes.core.disposable cimport MemberList, new_reference_to_current, outer_of
 
 
 cdef extern from *:
     """
-    // The number of open blocks of this thread that record births, and of pauses.
-    static thread_local int scopes_births = 0;
-    static thread_local int scopes_births_pauses = 0;
-    // The number of open strict blocks of this thread.
-    static thread_local int scopes_births_strict = 0;
+    // The numbers of this thread's open blocks that record births, of pauses, and of open strict blocks.
+    typedef struct {
+        int blocks, pauses, strict_blocks;
+    } scopes_recording;
+
+    static scopes_recording* scopes_recording_here(void) {
+        static thread_local scopes_recording recording = {0, 0, 0};
+        return &recording;
+    }
 
     static allocfunc scopes_allocator_of(PyObject* kind) {
         return ((PyTypeObject*)kind)->tp_alloc;
@@ -46,9 +51,10 @@ cdef extern from *:
 
     static PyObject* scopes_get(PyObject* x, void* closure) {
         PyGetSetDef* before = ((scopes_attribute*)closure)->before;
-        ++scopes_births_pauses;
+        scopes_recording* here = scopes_recording_here();
+        ++here->pauses;
         PyObject* value = before->get(x, before->closure);
-        --scopes_births_pauses;
+        --here->pauses;
         return value;
     }
     static int scopes_set(PyObject* x, PyObject* value, void* closure) {
@@ -81,7 +87,9 @@ cdef extern from *:
     ctypedef PyObject* (*allocfunc)(PyTypeObject*, Py_ssize_t) noexcept
     ctypedef struct scopes_attribute:
         pass
-    int scopes_births, scopes_births_pauses, scopes_births_strict
+    ctypedef struct scopes_recording:
+        int blocks, pauses, strict_blocks
+    scopes_recording* scopes_recording_here() noexcept
     void (*scopes_taken_over)(PyObject*) noexcept
     allocfunc scopes_allocator_of(PyObject* kind)
     void scopes_set_allocator(PyObject* kind, allocfunc allocator)
@@ -102,25 +110,28 @@ cdef set _passed_over = set()
 
 cdef PyObject* _allocate(PyTypeObject* kind, Py_ssize_t count) noexcept:
     cdef PyObject* made = PyType_GenericAlloc(kind, count)
+    cdef scopes_recording* here
     if made is not NULL:
-        if scopes_births > 0 and scopes_births_pauses == 0 and not _is_suspended:
-            _note(made)
+        here = scopes_recording_here()
+        if here.blocks > 0 and here.pauses == 0 and not _is_suspended:
+            _note(made, here.strict_blocks > 0)
         elif not _notes.empty():
             _notes.erase(<size_t>made)
     return made
 
 
-cdef void _note(PyObject* made) noexcept:
+cdef void _note(PyObject* made, bint strictly) noexcept:
     global _last_scope
-    cdef MemberList scope = current_scope_or_ended()
-    cdef size_t address = <size_t><PyObject*>scope
-    if scope is None:
+    cdef PyObject* scope = new_reference_to_current()
+    cdef size_t address = <size_t>scope
+    if scope is <PyObject*>None:
         _notes.erase(<size_t>made)
-        return
-    if address != _last_scope:
-        _scopes[address] = scope
-        _last_scope = address
-    _notes[<size_t>made] = address | (scopes_births_strict > 0)
+    else:
+        if address != _last_scope:
+            _scopes[address] = <object>scope
+            _last_scope = address
+        _notes[<size_t>made] = address | strictly
+    Py_DECREF(<object>scope)
 
 
 cdef void forget(PyObject* x) noexcept:
@@ -179,14 +190,12 @@ def pass_over(descriptor):
 
 def note(int change):
     """Begin (1) or stop (-1) recording births on this thread. Calls nest."""
-    global scopes_births
-    scopes_births += change
+    scopes_recording_here().blocks += change
 
 
 def pause(int change):
     """Pause (1) or resume (-1) recording births on this thread. Calls nest."""
-    global scopes_births_pauses
-    scopes_births_pauses += change
+    scopes_recording_here().pauses += change
 
 
 def suspend(bint is_suspended):
@@ -197,16 +206,15 @@ def suspend(bint is_suspended):
 
 def be_strict(int change):
     """Begin (1) or end (-1) a strict block on this thread."""
-    global scopes_births_strict
-    scopes_births_strict += change
+    scopes_recording_here().strict_blocks += change
 
 
 cdef bint is_paused() noexcept:
-    return scopes_births_pauses > 0
+    return scopes_recording_here().pauses > 0
 
 
 cdef bint is_strict() noexcept:
-    return scopes_births_strict > 0
+    return scopes_recording_here().strict_blocks > 0
 
 
 @cython.final

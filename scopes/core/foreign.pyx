@@ -58,6 +58,7 @@ cdef int note_keepers(MemberList scope) except -1:
 
 def count_keepers():
     """Return the number of keepers so far, for `find_kept_by_older`."""
+    harvest()
     return -1 if _keeping is None else _keeping.count_keepers()
 
 

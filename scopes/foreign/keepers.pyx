@@ -55,6 +55,8 @@ cdef extern from "scopes/foreign/walk.h" namespace "scopes" nogil:
         void put(PyTypeObject* kind, int verdict)
         void forget(PyTypeObject* kind)
 
+    int pick(list objects, Verdicts& verdicts, int wanted, list found) except -1
+
     cdef cppclass Leaves:
         vector[PyObject*] owned
         void clear()
@@ -183,15 +185,6 @@ cdef class Keepers:
         self.first = -1
         self.walk = _Walk.__new__(_Walk, self)
 
-    cdef bint may_matter(self, x, bint has_births) noexcept:
-        """Return whether `x` may be a keeper, or a sought object with a noted birth. Run no Python code."""
-        kind = type(x)
-        if kind is tuple:
-            return False
-        cdef int verdict = self.verdicts.of(<PyTypeObject*>kind)
-        # This also includes unknown classes, with the verdict -1: all its bits are set.
-        return verdict & (_KEEPER | _ALWAYS | (_SOUGHT if has_births else 0)) != 0
-
     cdef int verdict(self, kind) except -1:
         cdef int verdict = self.verdicts.of(<PyTypeObject*>kind)
         return self.judge_class(kind) if verdict < 0 else verdict
@@ -242,6 +235,10 @@ cdef class Keepers:
         self.register(0)
         return self.count
 
+    def counted(self):
+        """Return the number of keepers that `look` has found so far; -1 before `begin`."""
+        return -1 if self.first < 0 else self.count
+
     cdef int register(self, generation) except -1:
         """Find keepers, and sought objects with a noted birth, in one generation or in all (None)."""
         cdef int verdict
@@ -250,11 +247,9 @@ cdef class Keepers:
         cdef list found = []
         # The list contains tuples that CPython still builds. CPython fails to resize a tuple with another
         # reference. So no Python code and no other thread runs until the list is empty.
-        objects = gc.get_objects(generation)
+        cdef list objects = gc.get_objects(generation)
         cdef bint has_births = fill(births)
-        for x in objects:
-            if self.may_matter(x, has_births):
-                found.append(x)
+        pick(objects, self.verdicts, _KEEPER | _ALWAYS | (_SOUGHT if has_births else 0), found)
         objects.clear()
         for x in found:
             verdict = self.verdict(type(x))
@@ -354,7 +349,6 @@ cdef class Keepers:
         """
         cdef _Walk walk = self.walk if not self.is_walking else _Walk.__new__(_Walk, self)
         cdef bint is_first = not self.is_walking
-        self.look()
         self.look_for_places()
         self.is_walking = True
         try:

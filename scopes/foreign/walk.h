@@ -59,6 +59,19 @@ public:
     }
 };
 
+// Appends to `found` the objects of a list whose class has one of the bits `wanted` in its verdict, or has none yet.
+// Returns -1 if there is no memory. Runs no Python code.
+inline int pick(PyObject* objects, Verdicts& verdicts, int wanted, PyObject* found) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(objects); ++i) {
+        PyObject* object = PyList_GET_ITEM(objects, i);
+        // CPython may still build a tuple. No verdict is -1, which has all bits.
+        if (!PyTuple_CheckExact(object) && verdicts.of(Py_TYPE(object)) & wanted)
+            if (PyList_Append(found, object) < 0)
+                return -1;
+    }
+    return 0;
+}
+
 // A set of objects that are alive, by address: one bit for each place in a page where an object may begin. No two
 // objects begin within the size of an object. Objects of one kind are often neighbours, so that the set is small.
 class Objects {
@@ -265,6 +278,8 @@ class Walk {
     // Keepers and what they hold, a group at a time.
     std::vector<Item> group;
     Item now = {};
+    // The class of the object whose references are being visited.
+    const PyTypeObject* kind = nullptr;
 
 public:
     std::vector<PyObject*> unknown;  // classes that nobody has judged; owned
@@ -356,18 +371,26 @@ public:
 
 private:
     void traverse(PyObject* object, visitproc visit) {
-        if (PyObject_GC_IsTracked(object))
-            Py_TYPE(object)->tp_traverse(object, visit, this);
+        if (PyObject_GC_IsTracked(object)) {
+            kind = Py_TYPE(object);
+            kind->tp_traverse(object, visit, this);
+        }
     }
+    // An object also shows its class, which keeps no tensors.
+    bool is_kind(const PyObject* object) const { return object == reinterpret_cast<const PyObject*>(kind); }
     static int gather(PyObject* object, void* self) {
         Walk* walk = static_cast<Walk*>(self);
+        if (walk->is_kind(object))
+            return 0;
         prefetch(object);
         walk->now.object = walk->now.first = object;
         walk->group.push_back(walk->now);
         return 0;
     }
     static int visit(PyObject* object, void* self) {
-        static_cast<Walk*>(self)->enter(object);
+        Walk* walk = static_cast<Walk*>(self);
+        if (!walk->is_kind(object))
+            walk->enter(object);
         return 0;
     }
     static void prefetch_body(PyObject* object) {

@@ -30,12 +30,13 @@ class TorchAdapter(Adapter):
 
     def count_keepers(self) -> int:
         """Return how many keepers there have been so far."""
-        return KEEPERS.look()
+        return KEEPERS.counted()
 
     def find_kept_by_older(self, objects: dict[int, Any], older: int) -> set[int]:
         """Ask the keepers; what they keep holds its base and its graph."""
         if not objects:
             return set()
+        KEEPERS.look()
         kept = KEEPERS.find(objects, older, is_strict=False, is_older=True)
         return {*kept, *map(id, memory.kept_alive_by([objects[key] for key in kept]))}
 
