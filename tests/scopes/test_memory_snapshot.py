@@ -105,7 +105,7 @@ def test_a_snapshot_overwrites_one_and_no_file_of_the_user(tmp_path: Path) -> No
     timeline.save_snapshot(tmp_path / "snapshot.pickle")
     timeline.save_snapshot(tmp_path / "snapshot.pickle")
     (tmp_path / "weights.pickle").write_bytes(pickle.dumps({"weights": [1.0]}))
-    with pytest.raises(FileExistsError, match=r"weights\.pickle exists and is no report"):
+    with pytest.raises(FileExistsError, match=r"weights\.pickle exists and is not a report"):
         timeline.save_snapshot(tmp_path / "weights.pickle")
 
 

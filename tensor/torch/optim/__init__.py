@@ -19,7 +19,7 @@ class SparseAdam:
     >>> torch.optim.SparseAdam([])
     Traceback (most recent call last):
     ...
-    NotImplementedError: SparseAdam updates the rows that a sparse gradient names, and gradients are dense
+    NotImplementedError: SparseAdam updates the rows that a sparse gradient names, but gradients are dense
     here. Write torch.optim.Adam(...), and leave sparse=True out
     """
 
