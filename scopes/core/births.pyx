@@ -12,6 +12,7 @@ a birth. `pass_over` registers such attributes.
 """
 
 cimport cython
+from cpython.contextvars cimport PyContextVar_Get
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_DECREF
 from cython.operator cimport dereference
@@ -19,7 +20,9 @@ from libcpp.unordered_map cimport unordered_map
 
 from weakref import ref
 
-from scopes.core.disposable cimport MemberList, new_reference_to_current, outer_of
+from scopes.core.disposable cimport MemberList, outer_of
+
+from scopes.core.disposable import current
 
 
 cdef extern from *:
@@ -96,6 +99,7 @@ cdef extern from *:
     scopes_attribute* scopes_pass_over(PyObject* descriptor)
     PyObject* PyType_GenericAlloc(PyTypeObject* kind, Py_ssize_t count)
 
+cdef object _current = current
 # The address of an instance -> the address of its scope, plus 1 in a strict block.
 cdef unordered_map[size_t, size_t] _notes
 # The scopes that notes refer to, by address. This keeps them alive.
@@ -122,7 +126,9 @@ cdef PyObject* _allocate(PyTypeObject* kind, Py_ssize_t count) noexcept:
 
 cdef void _note(PyObject* made, bint strictly) noexcept:
     global _last_scope
-    cdef PyObject* scope = new_reference_to_current()
+    # A new reference to the current scope, which may have ended, or to None.
+    cdef PyObject* scope = NULL
+    PyContextVar_Get(_current, NULL, &scope)
     cdef size_t address = <size_t>scope
     if scope is <PyObject*>None:
         _notes.erase(<size_t>made)

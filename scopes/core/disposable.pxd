@@ -92,8 +92,7 @@ cdef int dispose_one(Disposable x) except -1
 
 # The innermost scope of this context that has not ended, or None.
 cdef MemberList current_scope()
-# The scope that the context names, which may have ended, or None. Both run no Python code.
-cdef PyObject* new_reference_to_current() noexcept
+# The scope that the context names, which may have ended, or None. Runs no Python code.
 cdef MemberList current_scope_or_ended()
 # The open scope that owns `x`, or None.
 cdef MemberList owner_of(Disposable x)

@@ -195,15 +195,9 @@ cdef bint is_current(MemberList scope) except -1:
     return scope is not None and current_scope_or_ended() is scope
 
 
-cdef PyObject* new_reference_to_current() noexcept:
-    """Return a new reference to the scope of this context, which may have ended, or to None."""
+cdef MemberList current_scope_or_ended():
     cdef PyObject* found = NULL
     PyContextVar_Get(_current, NULL, &found)
-    return found
-
-
-cdef MemberList current_scope_or_ended():
-    cdef PyObject* found = new_reference_to_current()
     value = None if found is NULL else <object>found
     Py_XDECREF(found)
     return value
