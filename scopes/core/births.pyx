@@ -22,7 +22,7 @@ from weakref import ref
 
 from scopes.core.disposable cimport MemberList, outer_of
 
-from scopes.core.disposable import current
+from scopes.core.disposable import current as _current_scope
 
 
 cdef extern from *:
@@ -99,7 +99,7 @@ cdef extern from *:
     scopes_attribute* scopes_pass_over(PyObject* descriptor)
     PyObject* PyType_GenericAlloc(PyTypeObject* kind, Py_ssize_t count)
 
-cdef object _current = current
+cdef object _current = _current_scope
 # The address of an instance -> the address of its scope, plus 1 in a strict block.
 cdef unordered_map[size_t, size_t] _notes
 # The scopes that notes refer to, by address. This keeps them alive.
