@@ -180,11 +180,12 @@ bench-cluster: $(VENV)/.has-bench $(VENV)/.has-ray $(VENV)/.built
 	$(BIN)/python -m benchmarks.cluster $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.cluster_costs $(BENCH_FLAGS)
 
-# The other Pythons get the same NumPy, where there is one for them: what is compared is Python.
+# The other Pythons get the same NumPy, where there is one for them: what is compared is Python. --levels measures
+# one Python only.
 performance: $(VENV)/.has-bench $(VENV)/.built
 	@numpy=$$($(BIN)/python -c 'import numpy; print(numpy.__version__)'); flags=; \
 	own=$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
-	for version in $(MATRIX); do \
+	for version in $(if $(findstring --levels,$(BENCH_FLAGS)),,$(MATRIX)); do \
 		test $$version != $$own || continue; \
 		python=$$(.ci/find-python $$version) || { echo "== Python $$version: not installed"; continue; }; \
 		venv=.venv-$$version$(KIND); \
