@@ -80,7 +80,7 @@ def train(config: dict[str, Any]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> float:
-    """Run the job, print what the workers told, and return the accuracy on held-out digits."""
+    """Run the job, print the reports of the workers, and return the accuracy on held-out digits."""
     parser = argparse.ArgumentParser(description="Train on handwritten digits by several workers on Ray.")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--epochs", type=int, default=10)

@@ -24,7 +24,7 @@ EXHAUSTED: Final = _Exhausted()
 class Recipe:
     """Instructions for creating batches, for this process or a worker.
 
-    `batch_size` is None for single samples. With a batch sampler it is any number.
+    `batch_size` is None for single samples. With a batch sampler it is not None, and its value has no effect.
     """
 
     dataset: Any

@@ -121,7 +121,7 @@ class DataLoader(Generic[T_co, B_co]):
     if not TYPE_CHECKING:
 
         def __class_getitem__(cls, item):
-            # Before Python 3.13 a type variable has no default: `DataLoader[Tensor]` leaves the batch out.
+            # `DataLoader[Tensor]` names no batch type, and before Python 3.13 type variables have no default.
             return super().__class_getitem__(item if isinstance(item, tuple) else (item, Collated))
 
     def __init__(

@@ -1,9 +1,9 @@
 """Send tensors of batches through shared memory, without a copy in the loop's process.
 
-A block of shared memory holds one tensor. The worker creates it under the next of its names. The loop's
-process opens it with the first answer that mentions it, and removes the name. From then on the operating
-system frees the memory when the last process closes it or ends. When the tensor, its views and exports are
-gone, the next task returns the block to its worker, which reuses it.
+A block of shared memory holds one tensor. The worker creates it under a numbered name. The loop's process
+opens it when an answer first mentions it, and removes the name. From then on the operating system frees the
+memory when the last process closes it or ends. After the last reference to the tensor, its views and exports,
+the next task returns the block to its worker, which reuses it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Written:
     def __init__(self, name: str) -> None:
         self._name = name
         self._blocks: dict[int, SharedMemory] = {}
-        self._free: dict[int, int] = {}  # with the number of takes at the time of each return
+        self._free: dict[int, int] = {}  # by number; the value of `_takes` when the block was returned
         self._takes = 0
         self._made = 0
 
@@ -81,7 +81,7 @@ class Written:
             self._free[number] = self._takes
 
     def made(self) -> int:
-        """Return the number of blocks created so far. All block numbers are lower."""
+        """Return the number of blocks created so far. Blocks are numbered from 0."""
         return self._made
 
     def retire(self) -> list[int]:
@@ -93,7 +93,7 @@ class Written:
         return idle
 
     def unlink(self) -> None:
-        """Remove the remaining names. Blocks that the reader has opened have none."""
+        """Remove the names that remain, of blocks that the reader has not opened."""
         for block in self._blocks.values():
             with suppress(FileNotFoundError):
                 block.unlink()
@@ -103,14 +103,14 @@ class Written:
 def _shared_memory() -> type[SharedMemory]:
     from multiprocessing.shared_memory import SharedMemory
 
-    class LeftToTheSystem(SharedMemory):
-        """Closes at the end of the process if an array exported from the tensor is left."""
+    class ClosedAtExit(SharedMemory):
+        """Shared memory that ignores errors of `close` in its destructor, if an array still uses it."""
 
         def __del__(self) -> None:
             with suppress(BufferError, OSError):
                 self.close()
 
-    return LeftToTheSystem
+    return ClosedAtExit
 
 
 class Read:
@@ -192,15 +192,15 @@ class Read:
         self._close_released()
 
     def _remove_name_without_memory(self) -> None:
-        """Remove the name of a block without memory, which a worker had when it was killed.
+        """Remove the name of a block that a worker was creating when it was killed.
 
-        Python's `SharedMemory` can't open it. Linux documents the folder of names (shm_overview(7)). On other
-        systems the name, which uses no memory, stays.
+        The block has no memory yet, so Python's `SharedMemory` can't open it. Linux documents the folder of
+        names (shm_overview(7)). On other systems the name stays. It uses no memory.
         """
         Path("/dev/shm", f"{self._name}_{self._opened}").unlink(missing_ok=True)
 
     def _settle(self) -> None:
-        """Tell the resource tracker that the next name is removed.
+        """Report to the resource tracker that the next name is removed.
 
         An interrupt may arrive after the removal and before the tracker's message. A second message has no
         effect if the tracker knows the name.

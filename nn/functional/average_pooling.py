@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def map_of(windows: Windows, shares: Array, size: int) -> AxisMatrix:
-    """Return the map that sums each window times its share."""
+    """Return the matrix that sums each window, times one of `shares`."""
     longest = int(windows.counts.max(initial=0))
     within = np.arange(longest) < windows.counts[:, None]
     places = windows.starts[:, None] + np.arange(longest)
@@ -57,7 +57,7 @@ def _map(
 
 @lru_cache(256)
 def adaptive_map(size: int, outs: int) -> AxisMatrix:
-    """Return the map that averages `size` elements to `outs`."""
+    """Return the matrix that averages `size` elements to `outs` means."""
     windows = adaptive_windows(size, outs)
     return map_of(windows, 1 / windows.counts, size)
 

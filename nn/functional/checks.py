@@ -20,7 +20,7 @@ REDUCTIONS = ("mean", "sum", "none")
 
 
 def loss_sections(loss: Loss) -> Loss:
-    """Add to the docstring of `loss` what the losses have in common."""
+    """Add the sections that all losses share to the docstring of `loss`."""
     texts = {"reduction": '``"mean"``, ``"sum"`` or ``"none"``.'}
     return complete(loss, texts, "ValueError\n    If the shapes differ.")
 

@@ -121,7 +121,7 @@ def _biased(function: Callable[..., Array], a: Array, b: Array, bias: Any, *rest
     return _widened(partial(function, bias=bias), a, b, *rest)
 
 
-# --- What users give ----------------------------------------------------------------------------------------
+# --- Checks of arguments ------------------------------------------------------------------------------------
 
 
 def sizes_of(name: str, what: str, given: object, count: int, least: int) -> tuple[int, ...]:

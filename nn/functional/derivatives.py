@@ -1,7 +1,7 @@
 """Derivatives of the ops of `nn`, for the table of all ops.
 
-What the forward pass makes (the bits of a mask, normalised values, the slope of a loss of classes) comes as a
-parameter, and is saved instead of its input.
+Some ops save a result of the forward pass instead of their input, such as the bits of a mask. Their
+derivative gets it as a parameter.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["RULES"]
 
 
 def _rows(xp: Any, x: Any) -> Any:
-    """Return `x` with all dimensions but the last joined, also where one has no elements."""
+    """Return `x` as a matrix: all dimensions but the last are joined. It may be empty."""
     return xp.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
 
 
@@ -50,7 +50,7 @@ _UNPACKED_AT_ONCE = 2**15
 
 
 def _unpacked(bits: Any, shape: tuple[int, ...]) -> Any:
-    """Return the mask of a dropout, a constant of every derivative: NumPy's, in memory of the pool."""
+    """Return the mask of a dropout as a NumPy array in pooled memory. Derivatives treat it as a constant."""
     bits = np.asarray(bits)
     mask = empty(shape, np.bool_)
     flat = mask.reshape(-1)
@@ -99,7 +99,7 @@ def _steps_joined(xp: Any, x: Any) -> Any:
 
 
 def attention_chances(xp: Any, query: Any, key: Any, mask: Any, is_causal: bool, scale: float) -> Any:
-    """Return the softmax of each query and key, 0 for a query that sees no key."""
+    """Return the attention weights of each query and key: the softmax, or 0 for a query that sees no key."""
     scores = xp.matmul(query, xp.matrix_transpose(key)) * scale
     if is_causal:
         scores = xp.where(xp.asarray(np.tri(*scores.shape[-2:], dtype=np.bool_)), scores, -math.inf)
@@ -134,11 +134,11 @@ class _Attention:
             self.factors = xp.asarray(factors.reshape(self.chances.shape), dtype=query.dtype)
 
     def by_group(self, x: Any) -> Any:
-        """Return `x` with a dimension for the heads that share one of keys."""
+        """Return `x` with an additional dimension, for the query heads that share a key head."""
         return self.xp.reshape(x, (x.shape[0], self.heads, x.shape[1] // self.heads, *x.shape[2:]))
 
     def dropped(self, x: Any) -> Any:
-        """Return `x` as dropout leaves it."""
+        """Return `x` with dropout applied."""
         return x if self.factors is None else x * self.factors
 
     def slopes(self, g: Any, value: Any) -> Any:
@@ -236,17 +236,17 @@ def _by_input(xp: Any, g: Any, normal: Any, inverse: Any, axes: tuple[int, ...])
 
 
 def _stretched(xp: Any, x: Any, like: tuple[int, ...]) -> Any:
-    """Return `x`, one value a channel, in a shape that broadcasts over the places beside channels."""
+    """Return `x`, with one value for each channel, in a shape that broadcasts to the other dimensions."""
     return xp.reshape(x, like) if hasattr(x, "shape") else x
 
 
 def _per_channel(xp: Any, g: Any, like: tuple[int, ...]) -> Any:
-    """Sum over all places beside channels."""
+    """Sum over all dimensions except the channels."""
     return xp.sum(g, axis=(0, *range(2, 1 + len(like))))
 
 
 def _array_or_none(x: Any) -> Any:
-    """Return the array of a weight, None for the number that stands for a missing one."""
+    """Return `x` if it is an array. A missing weight is a number; return None for it."""
     return x if isinstance(x, np.ndarray) else None
 
 
@@ -279,7 +279,7 @@ def _channels_together(
     may_overwrite: bool,
 ) -> Any:
     g, input, weight, means, inverses = as_one_dtype(g, input, _array_or_none(weight), means, inverses)
-    # Given means and deviations, of other elements, are constants without axes.
+    # Without `axes`, the means and deviations are running statistics, which are constants.
     are_own = axes is not None
     by_input, by_weight, by_bias = wanted
     return normalize_channels_backward(
@@ -348,7 +348,7 @@ define(
 )
 
 # Elementwise losses save their inputs, and `share`, the weight of one value in the reduction. Their
-# derivatives are odd in input minus target: the one for the target has input and target exchanged.
+# derivative is an odd function of input minus target: exchange the two for the derivative by the target.
 
 
 def _absolute(xp: Any, g: Any, input: Any, target: Any, share: float) -> Any:

@@ -76,25 +76,25 @@ def dropout(
 
 
 def _dropped_again(x: Array, bits: Array, scale: float) -> Array:
-    """Return what a dropout made of `x`, by the bits of its mask."""
+    """Return the result of a dropout of `x` again, from the bits of its mask."""
     out = np.asarray(x * np.unpackbits(bits, count=x.size).view(np.bool_).reshape(x.shape))
     out *= scale
     return out
 
 
-# The elements of a chunk of the mask: 32 KiB of random words.
+# The elements of the mask to draw at once: 32 KiB of random words.
 _DRAWN_AT_ONCE = 2**13
 
 
 def _mask(shape: tuple[int, ...], p: float, numbers: np.random.Generator) -> Array:
-    """Return False with probability `p`, to within 2**-32."""
+    """Return a mask that is False with probability `p`, up to an error of 2**-32."""
     if p == 1:
         return np.zeros(shape, np.bool_)
     mask = np.empty(shape, np.bool_)
     flat, least = mask.reshape(-1), min(round(p * 2**32), 2**32 - 1)
     for start in range(0, flat.size, _DRAWN_AT_ONCE):
         part = flat[start : start + _DRAWN_AT_ONCE]
-        # Use half a word for each, which takes 0.7 of the time of floats.
+        # Use half of a 64-bit word for each element. Floats would take 1.4 times as long.
         chances = numbers.bit_generator.random_raw((part.size + 1) // 2).view(np.uint32)
         np.greater_equal(chances[: part.size], least, out=part)
         del chances  # before the next allocation
@@ -107,7 +107,7 @@ def _mask(shape: tuple[int, ...], p: float, numbers: np.random.Generator) -> Arr
 def _channels(name: str, ranks: tuple[int, ...], unbatched: int | None, input: Tensor) -> tuple[int, ...]:
     """Return the shape of a mask with one element for each channel of each sample.
 
-    Inputs have as many dimensions as `ranks` says, those without a batch `unbatched`.
+    `ranks` are the possible numbers of dimensions of the input; an input without a batch has `unbatched`.
     """
     shape = floating_array_of(name, "input", input).shape
     if len(shape) not in ranks:
@@ -132,8 +132,8 @@ def _dropped(
     return input.mul_(mask) if inplace else input * mask
 
 
-# The numbers of dimensions that inputs may have, and the one of inputs without a batch. As in PyTorch, which
-# warns, `dropout2d` also takes ``(batch, channels)`` and ``(batch, channels, length)``.
+# The possible numbers of dimensions of inputs, and the number without a batch. `dropout2d` also takes
+# ``(batch, channels)`` and ``(batch, channels, length)``, as in PyTorch, which warns.
 _RANKS: Final[dict[int, tuple[tuple[int, ...], int | None]]] = {
     1: ((2, 3), 2),
     2: ((2, 3, 4), None),
@@ -185,7 +185,7 @@ dropout2d: Final = _dropout[2]
 dropout3d: Final = _dropout[3]
 
 
-# --- For SELU (Klambauer et al., 2017): what is dropped gets the least value of that activation -------------
+# --- For SELU (Klambauer et al., 2017): dropped elements get the lower bound of SELU ------------------------
 
 _LEAST = -1.7580993408473766
 

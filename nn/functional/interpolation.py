@@ -113,7 +113,7 @@ def _map(
     return _linear(size, outs, factor, align_corners)
 
 
-# --- What users give ----------------------------------------------------------------------------------------
+# --- Public functions, and checks of their arguments --------------------------------------------------------
 
 
 def _each(what: str, given: object, space: int, kinds: tuple[type, ...]) -> list[Any]:

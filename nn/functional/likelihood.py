@@ -234,7 +234,7 @@ def linear_cross_entropy(
         Shape ``(classes, in_features)``, or ``(classes, *more, in_features)``; the logits have shape
         ``(batch, classes, *more)`` in that case.
     target, weight, reduction, ignore_index, label_smoothing
-        As of ``cross_entropy``.
+        As in ``cross_entropy``.
     options
         PyTorch's options for chunks. They have no effect here.
 

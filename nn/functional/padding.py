@@ -19,7 +19,7 @@ Pads = tuple[tuple[int, int], ...]
 
 MODES = ("constant", "reflect", "replicate", "circular")
 
-# --- Two ops, which are each other's derivatives ------------------------------------------------------------
+# --- Padding, and its derivative ----------------------------------------------------------------------------
 
 
 def _centre(shape: tuple[int, ...], pads: Pads) -> tuple[slice, ...]:
@@ -28,9 +28,9 @@ def _centre(shape: tuple[int, ...], pads: Pads) -> tuple[slice, ...]:
 
 
 def _edges(size: int, before: int, after: int, mode: str) -> Iterator[tuple[slice, slice]]:
-    """Yield for each edge of a dimension the slice of its elements, and the slice that it copies.
+    """Yield two slices of the padded dimension for each edge: its elements, and the elements that it copies.
 
-    `size` is that of the input, and all places are those in the padded dimension.
+    `size` is the size of the input, without the edges.
     """
     end = before + size
     if mode == "reflect":
@@ -49,7 +49,7 @@ def _edges(size: int, before: int, after: int, mode: str) -> Iterator[tuple[slic
 
 
 def _copies(shape: tuple[int, ...], pads: Pads, mode: str) -> Iterator[tuple[tuple[slice, ...], ...]]:
-    """Yield target and source of each edge of a padded array, so that no source is an edge to come."""
+    """Yield the target and source of each edge of a padded array, in an order in which they can be copied."""
     centre = list(_centre(shape, pads))
     for axis, (n, (before, after)) in enumerate(zip(shape, pads, strict=True)):
         for target, source in _edges(n - before - after, before, after, mode):
@@ -73,7 +73,7 @@ def _pad(x: Array, pads: Pads, mode: str, value: complex) -> Array:
 
 
 def _unpad(g: Array, pads: Pads, mode: str) -> Array:
-    """Return the centre, with the edges added to the elements that they copy."""
+    """Return the gradient of the input: the centre, plus each edge at the elements that it copies."""
     if mode != "constant":
         g = g.copy()
         for target, source in reversed(list(_copies(g.shape, pads, mode))):
@@ -100,7 +100,7 @@ def _unpadded(xp: Any, g: Any, pads: Pads, mode: str) -> Any:
 _PAD = define("edge_pad", input=_unpadded)
 _UNPAD = define("edge_unpad", input=_padded)
 
-# --- What users give ----------------------------------------------------------------------------------------
+# --- Public function ----------------------------------------------------------------------------------------
 
 
 def _require_dims(x: Array, count: int, mode: str) -> None:

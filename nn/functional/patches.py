@@ -67,7 +67,7 @@ def _outputs(name: str, geometry: Geometry, sizes: tuple[int, ...]) -> tuple[int
     return outs
 
 
-# --- What users call ----------------------------------------------------------------------------------------
+# --- Public functions ---------------------------------------------------------------------------------------
 
 
 @window_sections

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tensor import Tensor
     from tensor.lowlevel import Array
 
-# The arguments of `Recurrent` with gradients, in order. Those that are not tensors come before them.
+# The arguments of `Recurrent` that can have gradients, in order. They follow the arguments without gradients.
 NAMES = ("input", "h0", "c0", "weight_ih", "weight_hh", "weight_hr", "bias_ih", "bias_hh")
 
 
@@ -27,15 +27,15 @@ def _array(name: str, x: Any) -> Array | None:
 
 
 class Recurrent(autograd.Function):
-    """All steps of one layer: its output, and for each sequence the last state, of an LSTM the cell's too.
+    """All steps of one layer. The results are its output and the last states, and for an LSTM the last cells.
 
-    Elements of sequences lie step by step, ``(sum of sizes, features)``; ``sizes`` says how many sequences
-    reach each step. Weights are as PyTorch has them.
+    The input is packed: ``(sum of sizes, features)``, with all sequences of the first step first. `sizes` has
+    the number of sequences at each step. Weights have PyTorch's layout.
     """
 
     @staticmethod
     def forward(ctx: Any, cell: str, sizes: tuple[int, ...], is_reversed: bool, *tensors: Any) -> Any:
-        """Run the kernel, and keep what its gradient needs."""
+        """Run the kernel, and save the values that its gradient needs."""
         given: list[Any] = [_array(name, x) for name, x in zip(NAMES, tensors, strict=True)]
         dtype, arrays = given[0].dtype, as_one_dtype(*given)
         out, last, last_cell, kept = run_kernel(recurrent_forward, cell, sizes, is_reversed, *arrays)
@@ -48,7 +48,7 @@ class Recurrent(autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> Any:
-        """Run the kernel of the gradient; where that is recorded, derive the composed steps instead."""
+        """Run the kernel of the gradient. If the gradient is recorded, differentiate `composed` instead."""
         wanted = ctx.needs_input_grad[3:]
         if is_recording():
             return None, None, None, *_derived(ctx.what, ctx.saved_tensors[:8], wanted, gradients)
@@ -61,7 +61,7 @@ class Recurrent(autograd.Function):
         return None, None, None, *(None if x is None else wrap(x) for x in found)
 
 
-# --- The same, composed of ops, of which derivatives of any order are made ----------------------------------
+# --- The same steps composed of ops, which have derivatives of any order ------------------------------------
 
 
 def _derived(
@@ -93,7 +93,7 @@ def composed(
     b_ih: Any,
     b_hh: Any,
 ) -> tuple[Tensor, ...]:
-    """Return the result of `Recurrent`, step by step, by ops of tensors."""
+    """Return the result of `Recurrent`, computed step by step with ops on tensors."""
     count, width = sizes[0], w_hh.shape[1]
     h = tn.zeros((count, width), dtype=x.dtype) if h0 is None else h0
     c = tn.zeros((count, w_hh.shape[0] // 4), dtype=x.dtype) if c0 is None and cell == "lstm" else c0

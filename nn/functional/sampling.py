@@ -173,7 +173,7 @@ def _check(x: Array, grid: Array, mode: str, padding_mode: str) -> None:
 def _taps(
     at: Tensor, size: int, mode: str, padding_mode: str, aligned: bool
 ) -> list[tuple[Tensor | None, Array]]:
-    """Return the elements that are read along one dimension, and their weights, None for 1."""
+    """Return the weights and indices of the elements to read along one dimension; None is a weight of 1."""
     if mode != "bicubic":
         at = _kept_inside(at, size, padding_mode, aligned)
     if mode == "nearest":
@@ -192,7 +192,7 @@ def _taps(
 
 
 def _cubic(share: Tensor, step: int) -> Tensor:
-    """Return the weight of the element `step` after the one before the place."""
+    """Return the weight of the element at ``floor(x) + step``, where ``x - floor(x)`` is `share`."""
     x = share - step if step < 1 else step - share
     if step in (0, 1):
         return ((_A + 2) * x - (_A + 3)) * x * x + 1

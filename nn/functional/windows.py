@@ -26,7 +26,7 @@ Sizes = int | tuple[int, ...] | list[int]
 OutputSizes = Sizes | tuple[int | None, ...] | None
 
 
-# Docstrings of the parameters that functions of windows share, as templates of families.
+# Descriptions of the parameters that all pools share. `{space}` is filled in for each number of dimensions.
 _TEXTS = {
     "input": "Shape ``(batch, channels, {space})``, or without the batch.",
     "kernel_size": (
@@ -40,7 +40,7 @@ _TEXTS = {
 
 
 def window_sections(function: Function) -> Function:
-    """Add to the docstring of a function what functions of windows have in common."""
+    """Add the descriptions and errors that all pools share to the docstring of `function`."""
     return complete(function, _TEXTS, "ValueError\n    If shapes or options do not fit.")
 
 
@@ -86,7 +86,7 @@ def pool_of(
         if 2 * pad > step * (size - 1) + 1:
             raise InvalidArgumentError(
                 f"{name}: padding is at most half of what the kernel spans, {step * (size - 1) + 1}, not "
-                f"{shown(padding)}: a window would lie in the padding alone"
+                f"{shown(padding)}: a window would contain nothing but padding"
             )
     return pool
 
@@ -101,7 +101,7 @@ def pooled_array(name: str, space: int, input: Tensor) -> Array:
         )
     if 0 in x.shape[1:] or (x.ndim == space + 1 and 0 in x.shape):
         raise InvalidArgumentError(
-            f"{name}: of the input only the batch may be empty; its shape is {x.shape}"
+            f"{name}: no dimension of the input except the batch may be empty; its shape is {x.shape}"
         )
     return x
 
@@ -115,8 +115,8 @@ def count_of_windows(name: str, size: int, pool: Pool, dim: int) -> int:
         count -= 1  # the last window would start after the end of the input
     if count < 1:
         raise InvalidArgumentError(
-            f"{name}: the kernel {pool.kernel} spans more than an input of size {size} with padding {pad}, "
-            "which leaves nothing: take a smaller kernel"
+            f"{name}: the kernel {pool.kernel} spans more than an input of size {size} with padding {pad}: "
+            "take a smaller kernel"
         )
     return count
 
@@ -137,7 +137,7 @@ def _windows(name: str, size: int, pool: Pool, dim: int) -> Windows:
 
 
 def windows_of(name: str, x: Array, pool: Pool) -> list[Windows]:
-    """Return the windows along each dimension of space of `x`."""
+    """Return the windows along each spatial dimension of `x`."""
     space = len(pool.kernel)
     return [_windows(name, size, pool, dim) for dim, size in enumerate(x.shape[-space:])]
 
@@ -151,7 +151,7 @@ def adaptive_windows(size: int, outs: int) -> Windows:
 
 
 def output_sizes(name: str, space: int, output_size: object, x: Array) -> tuple[int, ...]:
-    """Return the requested sizes of an adaptive pool's output; None stands for those of the input."""
+    """Return the requested sizes of an adaptive pool's output. None means the size of the input."""
     many: tuple[Any, ...] = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,)
     if len(many) == 1:
         many *= space
@@ -161,5 +161,5 @@ def output_sizes(name: str, space: int, output_size: object, x: Array) -> tuple[
 
 
 def sizes_given(sizes: Sequence[int | None] | int | None) -> Any:
-    """Return `sizes` as a layer keeps and shows them."""
+    """Return `sizes` as a layer stores them for its attribute and repr: a tuple for a list."""
     return tuple(sizes) if isinstance(sizes, list) else sizes

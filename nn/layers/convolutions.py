@@ -70,7 +70,7 @@ class Convolution(Uniform, Dimensional):
         self.reset_parameters()
 
     def extra_repr(self) -> str:
-        """Return the options, those that are not the usual ones by name."""
+        """Return the sizes, and the options that are not defaults."""
         parts = [f"{self.in_channels}, {self.out_channels}"]
         parts += [f"kernel_size={self.kernel_size}", f"stride={self.stride}"]
         usual = (1,) * self._dims

@@ -1,4 +1,4 @@
-"""Modules in a row, those that belong together computed in one go."""
+"""Calls of several modules in order. A linear layer and the activation after it run as one op."""
 
 from cpython.object cimport PyObject
 
@@ -14,7 +14,7 @@ cdef extern from "Python.h":
 
 cdef object _linear_forward = Linear.forward
 cdef object _LINEAR = RULES["linear"]
-# For each class of activations the name of its rule, and its own `forward`, which a user may replace.
+# The name of the rule of each activation class, and its original `forward`, because a user may replace it.
 cdef dict _ACTIVATIONS = {
     ReLU: ("relu", ReLU.forward),
     GELU: ("gelu", GELU.forward),
@@ -26,7 +26,7 @@ cdef dict _GELU_RULES = {"none": "gelu", "tanh": "gelu_by_tanh"}
 
 
 def modules_in(module) -> list:
-    """Return the modules that `module` holds itself, in their order."""
+    """Return the direct submodules of `module`, in order."""
     cdef dict own = module.__dict__
     cdef list found = []
     cdef PyObject* value
@@ -39,7 +39,7 @@ def modules_in(module) -> list:
 
 
 def through(list modules not None, input):
-    """Return what the last of `modules` makes of what the one before it makes, and so on, of `input`."""
+    """Call `modules` in order, each with the output of the one before, and return the last output."""
     cdef Py_ssize_t i = 0, end = len(modules)
     while i < end:
         module = modules[i]
@@ -56,7 +56,7 @@ def through(list modules not None, input):
 
 
 cdef object _activation_of(object module):
-    """Return the name of the rule of an activation that a linear map computes in its own pass, else None."""
+    """Return the name of the rule of `module` if a linear map can compute this activation too, else None."""
     found = _ACTIVATIONS.get(type(module))
     if found is None:
         return None
@@ -67,15 +67,16 @@ cdef object _activation_of(object module):
 
 
 cdef bint _is_ours(object module, object kind, object forward) except -1:
-    """Tell whether nobody sees if `module` is called: it has no hook, and no ``forward`` of the user's."""
+    """Return whether the call of `module` can be skipped: it has no hooks, and no ``forward`` of a user."""
     return is_plain(module) and kind.forward is forward and "forward" not in module.__dict__
 
 
 cdef object _mapped(dict own, activation, input):
-    """Return what `activation`, or None, makes of `input` behind a linear layer with the ``__dict__`` `own`.
+    """Return the output of a linear layer, followed by `activation` unless it is None.
 
-    The tensor in between is never made: that takes half the memory and one pass less. Returns None where
-    something is disposed or missing, which the modules say in their own words, or not to be joined.
+    `own` is the ``__dict__`` of the layer. The output of the linear map alone is not stored, which saves half
+    of the memory and one pass. Return None if a tensor is missing or disposed, because calls of the modules
+    raise better errors, or if the operands do not allow one op.
     """
     cdef PyObject* weight = PyDict_GetItemWithError(own, "weight")
     cdef PyObject* bias = PyDict_GetItemWithError(own, "bias")

@@ -76,7 +76,7 @@ class RNNBase(_Recurrent):
         ):
             if type(size) is not int or size < 1:
                 raise ValueError(f"{name}: {parameter} is an integer of at least 1, not {shown(size)}")
-        # A wrong position, for example of `dropout` or `nonlinearity`, passes another type.
+        # An argument at a wrong position, for example of `dropout` or `nonlinearity`, has another type.
         for parameter, flag in (("bias", bias), ("batch_first", batch_first)):
             if type(flag) is not bool:
                 raise TypeError(f"{name}: {parameter} is True or False, not {shown(flag)}")

@@ -76,7 +76,7 @@ class BackwardHooks:
 
     @classmethod
     def of(cls, module: ModuleCore) -> BackwardHooks:
-        """Return the backward hooks of `module`, created with its first hook."""
+        """Return the backward hooks of `module`. The first call creates them."""
         found = _OF_MODULES.get(module)
         if found is None:
             found = _OF_MODULES[module] = cls(module)
@@ -90,13 +90,13 @@ class BackwardHooks:
         """Mark where the backward of the module ends."""
         passed = _Pass(module, self)
         self.begun.append(passed)
-        places = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
-        passed.has_inputs = any(args[i].requires_grad for i in places)
+        indices = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
+        passed.has_inputs = any(args[i].requires_grad for i in indices)
         if not self.table or not is_recording() or not passed.has_inputs:
             return None
-        marked = _Inputs.apply(passed, *(args[i] for i in places))
+        marked = _Inputs.apply(passed, *(args[i] for i in indices))
         changed = list(args)
-        for i, x in zip(places, marked, strict=True):
+        for i, x in zip(indices, marked, strict=True):
             changed[i] = x
         return tuple(changed)
 
@@ -106,12 +106,12 @@ class BackwardHooks:
         passed = self.begun.pop()
         if not self.table or not is_recording():
             return None
-        whole = output if isinstance(output, tuple) else (output,)
-        places = [i for i, x in enumerate(whole) if isinstance(x, Tensor) and x.requires_grad]
-        if not places:
+        outputs = output if isinstance(output, tuple) else (output,)
+        indices = [i for i, x in enumerate(outputs) if isinstance(x, Tensor) and x.requires_grad]
+        if not indices:
             return None
-        changed = list(whole)
-        for i, x in zip(places, _Outputs.apply(passed, *(whole[i] for i in places)), strict=True):
+        changed = list(outputs)
+        for i, x in zip(indices, _Outputs.apply(passed, *(outputs[i] for i in indices)), strict=True):
             changed[i] = x
         return tuple(changed) if isinstance(output, tuple) else changed[0]
 

@@ -1,4 +1,4 @@
-"""Calls of modules: to ``forward``, with a user's hooks around it where there are some."""
+"""Calls of modules: ``forward``, with the hooks that users have registered before and after it."""
 
 cimport cython
 from cpython.object cimport PyObject
@@ -17,7 +17,7 @@ cdef enum:
 
 
 cdef inline bint _is_set(dict own, object module, str name) except -1:
-    """Tell whether the attribute `name` of `module` is true; `own` is its ``__dict__``."""
+    """Return whether the attribute `name` of `module` is true; `own` is its ``__dict__``."""
     cdef PyObject* found = PyDict_GetItemWithError(own, name)
     if found == NULL:
         return bool(getattr(module, name))  # raises an error that names the missing attribute
@@ -25,7 +25,7 @@ cdef inline bint _is_set(dict own, object module, str name) except -1:
 
 
 cpdef bint is_plain(object module) except -1:
-    """Tell whether a call of `module` is one of its ``forward``: neither disposed nor hooked."""
+    """Return whether a call of `module` only calls ``forward``: it has no hooks and is not disposed."""
     cdef dict own = PyObject_GenericGetDict(module, NULL)
     return not (
         _is_set(own, module, "_is_disposed")
@@ -36,7 +36,7 @@ cpdef bint is_plain(object module) except -1:
 
 @cython.auto_pickle(False)
 cdef class Callable:
-    """What makes a module callable. It has no state of its own: all is in the module's ``__dict__``."""
+    """Base class that makes modules callable. It has no fields: all state is in the module's ``__dict__``."""
 
     def __call__(self, *args, **kwargs):
         cdef PyObject* arguments[MOST + 2]

@@ -43,18 +43,18 @@ class Averaging(AdamOptions):
     def _average_numbers(self, group: Group) -> tuple[float, ...]:
         """Return the arguments of ``_average``."""
         lr, (beta1, beta2), decay = group["lr"], group["betas"], group["weight_decay"]
-        has_choice = "decoupled_weight_decay" in self.defaults
-        is_decoupled = group["decoupled_weight_decay"] if has_choice else self._is_decoupled
-        shrink, own_decay = (1 - lr * decay, 0) if is_decoupled else (1, decay)
-        return shrink, -1 if group["maximize"] else 1, own_decay, 1 - beta1, beta2, 1 - beta2
+        has_option = "decoupled_weight_decay" in self.defaults
+        is_decoupled = group["decoupled_weight_decay"] if has_option else self._is_decoupled
+        shrink, coupled_decay = (1 - lr * decay, 0) if is_decoupled else (1, decay)
+        return shrink, -1 if group["maximize"] else 1, coupled_decay, 1 - beta1, beta2, 1 - beta2
 
     def _average(self, numbers: list[float], p: Array, g: Array, m: Array, v: Array) -> Array:
         """Apply weight decay to `p` or to the gradient, update both averages, and return the gradient."""
-        shrink, sign, decay, first, stays, enters = numbers
+        shrink, sign, decay, weight1, beta2, weight2 = numbers
         p *= shrink
         g = directed(sign, decay, p, g)
-        m += (g - m) * first
-        v[...] = v * stays + g * g * enters
+        m += (g - m) * weight1
+        v[...] = v * beta2 + g * g * weight2
         return g
 
 
@@ -71,7 +71,7 @@ class Adam(Averaging):
 
     def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:
         beta1, beta2 = group["betas"]
-        # With the bias corrections: sqrt(v / c) + eps = (sqrt(v) + eps * sqrt(c)) / sqrt(c).
+        # Apply the bias correction c of `v` to eps and lr: sqrt(v / c) + eps = (sqrt(v) + eps * root) / root.
         root = math.sqrt(1 - beta2 ** (steps + 1))
         size = group["lr"] * root / (1 - beta1 ** (steps + 1))
         return *self._average_numbers(group), group["eps"] * root, size

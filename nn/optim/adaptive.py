@@ -85,13 +85,13 @@ class Adadelta(Rule):
         return *self._sign_and_decay(group), rho, 1 - rho, group["eps"], group["lr"]
 
     def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
-        sign, decay, stays, enters, eps, rate = numbers
+        sign, decay, rho, new_weight, eps, lr = numbers
         squares, steps = state
         g = directed(sign, decay, p, g)
-        squares[...] = squares * stays + g * g * enters
+        squares[...] = squares * rho + g * g * new_weight
         step = np.sqrt(steps + eps) / np.sqrt(squares + eps) * g
-        steps[...] = steps * stays + step * step * enters
-        p -= step * rate
+        steps[...] = steps * rho + step * step * new_weight
+        p -= step * lr
 
 
 @options
@@ -132,17 +132,17 @@ class RMSprop(Rule):
         return *self._sign_and_decay(group), alpha, 1 - alpha, *others, float(group["centered"])
 
     def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
-        sign, decay, stays, enters, eps, rate, share, is_centered = numbers
+        sign, decay, alpha, new_weight, eps, lr, momentum, is_centered = numbers
         square, *held = state
         g = directed(sign, decay, p, g)
-        square[...] = square * stays + g * g * enters
-        spread = square
+        square[...] = square * alpha + g * g * new_weight
+        variance = square
         if is_centered:
             mean = held.pop(0)
-            mean += (g - mean) * enters
-            spread = square - mean * mean
-        way = g / (np.sqrt(spread) + eps)
+            mean += (g - mean) * new_weight
+            variance = square - mean * mean
+        step = g / (np.sqrt(variance) + eps)
         if held:
-            (step,) = held
-            step[...] = way = step * share + way
-        p -= way * rate
+            (buffer,) = held
+            buffer[...] = step = buffer * momentum + step
+        p -= step * lr

@@ -59,7 +59,7 @@ class SGD(Rule):
 
     def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:
         sign = -1 if group["maximize"] else 1
-        keeps = 1 if steps == 0 else 1 - group["dampening"]  # no dampening for the first gradient
+        keeps = 1 if steps == 0 else 1 - group["dampening"]  # PyTorch does not dampen the first gradient
         decay = sign * group["weight_decay"]
         return sign * group["lr"], decay, group["momentum"], keeps, float(group["nesterov"])
 

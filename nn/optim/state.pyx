@@ -1,7 +1,8 @@
 # cython: language_level=3, auto_pickle=False
-"""Whose an optimizer's state is.
+"""Keep the state of an optimizer in the optimizer instead of a scope.
 
-Compiled: no frame of the call itself is in a traceback, where it would hold the optimizer.
+The module is compiled so that tracebacks contain no frame of these functions, which would refer to the
+optimizer.
 """
 
 from functools import update_wrapper
@@ -10,7 +11,7 @@ from scopes import current_dispose_scope
 
 
 def keep_state(optimizer):
-    """Take all tensors in the state of `optimizer` from the current scope, in lists and dicts too."""
+    """Detach all tensors in the state of `optimizer` from the current scope, also those in lists and dicts."""
     scope = current_dispose_scope()
     state = vars(optimizer).get("state")
     if scope is not None and state:
@@ -18,7 +19,7 @@ def keep_state(optimizer):
 
 
 def keeping_state(method):
-    """Return `method` so that the state which it makes belongs to its optimizer, also when it fails."""
+    """Return `method` with a call of `keep_state` after it, also after an error."""
     def call(self, *args, **kwargs):
         try:
             return method(self, *args, **kwargs)

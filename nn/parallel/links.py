@@ -1,4 +1,4 @@
-"""Sums between machines, by Ray's gloo, on a separate thread."""
+"""Sums over several machines with gloo, through Ray, on a separate thread."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ class Link:
         if not self._collective.gloo_available():
             raise ModuleNotFoundError(
                 f"a job on {node_count} machines exchanges gradients by gloo, which Ray takes from PyTorch: "
-                "pip install torch, on each of them",
+                "run pip install torch on each machine",
                 name="torch",
             )
         self._name = name
         self._tasks: SimpleQueue[tuple[Callable[[], None], Future[None]] | None] = SimpleQueue()
-        # A daemon, so that the process can exit: a sum never ends if another machine is gone.
+        # A daemon, so that the process can exit: a sum blocks forever if another machine is gone.
         self._thread = Thread(
             target=_work, args=(self._tasks,), name="gradients between machines", daemon=True
         )
         self._thread.start()
-        # Also on the thread, since the connection never ends if another machine is gone.
+        # Also connect on the thread, because this blocks forever if another machine is gone.
         connected = self.submit(
             lambda: self._collective.init_collective_group(
                 node_count, node_rank, "gloo", name, gloo_timeout=round(timeout * 1000)
@@ -75,7 +75,7 @@ class Link:
         return task
 
     def sum(self, array: Array) -> None:
-        """Set `array` to the sum over all machines, the same bits on each. Call this on the link's thread.
+        """Set `array` to the sum over all machines, bit-identical on each. Call this on the link's thread.
 
         Raises
         ------

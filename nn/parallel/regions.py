@@ -124,8 +124,8 @@ class Region:
         self._ranks = ranks
         self._known = known
         self.timeout = timeout
-        self._here = -(-count * 8 // _LINE) * _LINE
-        nbytes = self._here + layout.nbytes
+        self._parts_begin = -(-count * 8 // _LINE) * _LINE
+        nbytes = self._parts_begin + layout.nbytes
         self._file = -1
         if count == 1:
             self._memory = mmap.mmap(-1, nbytes)
@@ -134,7 +134,7 @@ class Region:
         byte_locks.require()
         path = folder() / (PREFIX + name)
         file = self._file = _make(path, nbytes) if place == 0 else self._open(path)
-        # Also close it when the last reference is deleted, with its model.
+        # Also close the file when this object is deleted, because its model is.
         self._closing = finalize(self, os.close, file)
         try:
             self._memory = mmap.mmap(file, nbytes)
@@ -161,12 +161,12 @@ class Region:
             raise
 
     def flags_at(self, begin: int) -> int:
-        """Return the number of the flag at `begin`."""
-        return (self._here + begin) // 8
+        """Return the index in `flags` of the part at the offset `begin`."""
+        return (self._parts_begin + begin) // 8
 
     def array_at(self, begin: int, dtype: Dtype, count: int) -> Array:
-        """Return `count` elements from `begin` on, as an array that holds the memory."""
-        return np.frombuffer(self._memory, dtype, count, self._here + begin)
+        """Return `count` elements from the offset `begin`, as an array that keeps the memory alive."""
+        return np.frombuffer(self._memory, dtype, count, self._parts_begin + begin)
 
     def wait(
         self,
@@ -179,8 +179,8 @@ class Region:
     ) -> float:
         """Wait until the flags of all workers, from `first` on, are `value` or more; return the seconds.
 
-        `at_half` is called once after half of the timeout. At its end `names` returns the late workers. By
-        default these are the workers whose flags are missing.
+        `at_half` is called once after half of the timeout. `names` returns the late workers for the error
+        after the timeout. By default these are the workers whose flags are missing.
 
         Raises
         ------
@@ -199,8 +199,8 @@ class Region:
             if at_half is not None and waited > self.timeout / 2:
                 at_half()
                 at_half = None
-            # In this order: an ended worker sets no flag afterwards, and a worker that arrived while this
-            # thread was stopped is not late.
+            # Read the flags after the check of processes: a worker that set its flag and then ended is not
+            # lost. One that set its flag while this thread was suspended is not late.
             ended = [i for i in range(count) if self.has_ended(i)]
             missing = [i for i in range(count) if flags.wait(first + i, 1, value, 0) >= 0]
             gone = [i for i in ended if i in missing]
@@ -216,7 +216,8 @@ class Region:
             return False
         if self._known is not None and self._known.has_ended(place):
             return True
-        # Worker 0 has its lock before the file has its name.
+        # A worker locks its byte before it sets its flag. Worker 0 locks its byte before other workers can
+        # open the file.
         if place > 0 and self.flags.get(place) == 0:
             return False
         # Use a shared lock, because several workers may check at the same time: their locks do not conflict.
@@ -243,7 +244,7 @@ class Region:
                 if now > end:
                     raise ExchangeTimeoutError(
                         f"waited {self.timeout:.1f} s for worker {self._ranks[0]} to make shared memory: it "
-                        "has failed, or makes other calls of parallel.prepare() than this worker"
+                        "has failed, or its calls of parallel.prepare() differ from this worker's"
                     ) from None
                 if now > next_check and self._known is not None:
                     if self._known.has_ended(0):
@@ -271,7 +272,7 @@ def _make(path: Path, nbytes: int) -> int:
     while True:
         file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
-            # This waits while another process checks whether the file is stale, which may remove it.
+            # Another process may lock the file for a moment, to check whether it is stale, and remove it.
             byte_locks.lock(file, 0)
             os.ftruncate(file, nbytes)
             if hasattr(os, "posix_fallocate"):  # without it, a write into missing memory kills the process
@@ -285,7 +286,7 @@ def _make(path: Path, nbytes: int) -> int:
             if isinstance(error, OSError) and error.errno == errno.ENOSPC:
                 raise OSError(
                     errno.ENOSPC,
-                    f"the exchange needs {nbytes:,} bytes in {shown(str(path.parent))}, but there are fewer: "
+                    f"the exchange needs {nbytes:,} bytes in {shown(str(path.parent))}, but fewer are free: "
                     "start the container with more, such as docker run --shm-size=4g",
                 ) from None
             raise

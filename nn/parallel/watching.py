@@ -1,4 +1,4 @@
-"""Watch a job: its workers report figures and leaks, which the process that started it reads."""
+"""Watch a job: its workers send figures and leaks to the process that started the job."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Watch:
 
     def __enter__(self) -> Self:
         board = self.board = Board.start()
-        self._interrupts = _own_interrupts()
+        self._interrupts = _restored_interrupt_handler()
         self._interrupts.__enter__()
         for watched in self._loops:
             watched.board = board
@@ -103,20 +103,20 @@ class Watch:
         try:
             _last = board.read()
         except require("ray.exceptions").RayError as lost:  # the result or error of the job is more important
-            warnings.warn(f"what the workers told is lost: {lost}", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"the reports of the workers are lost: {lost}", RuntimeWarning, stacklevel=2)
         finally:
             self._interrupts.__exit__(None, None, None)
             board.stop()
-        for it in _last.values():
-            if not it.has_ended and not it.lost:
-                it.lost = "it has sent no word of its end: it was killed, or stopped with the others"
+        for report in _last.values():
+            if not report.has_ended and not report.lost:
+                report.lost = "it did not report its end: it was killed, or stopped with the others"
         if self._trace is not None:
             merge(self._trace, _last)
 
 
 @contextmanager
-def _own_interrupts() -> Iterator[None]:
-    """Restore the handler of Ctrl-C: Ray Train replaces it, and never restores it."""
+def _restored_interrupt_handler() -> Iterator[None]:
+    """Restore the handler of Ctrl-C at the end: Ray Train replaces it, and never restores it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -138,11 +138,11 @@ class WatchedLoop:
         self.board: Board | None = None
 
     def __call__(self, *config: Any) -> Any:
-        is_ours = groups.join_expected()
+        has_joined = groups.join_expected()
         board = self.board
         if board is None:  # not inside a `Watch`, or another job uses the loop
             return self._run_alone(config)
-        if not is_ours:
+        if not has_joined:
             _join_alone(board)
         group = groups.current()
         group.where = _where()
@@ -150,7 +150,7 @@ class WatchedLoop:
         try:
             return self._run(group, board, config)
         finally:
-            if not is_ours:
+            if not has_joined:
                 groups.leave()
 
     def _run_alone(self, config: tuple[Any, ...]) -> Any:
@@ -178,7 +178,7 @@ class WatchedLoop:
             stack.enter_context(_steps_of_torch(group))
             lost = ""
             try:
-                with _clear_errors(group):
+                with _errors_of_lost_workers(group):
                     return self.__wrapped__(*config)
             except WorkerLostError:
                 lost = "stopped, because another worker was lost"
@@ -223,7 +223,7 @@ class _Observed:
 
 
 @contextmanager
-def _clear_errors(group: groups.Group) -> Iterator[None]:
+def _errors_of_lost_workers(group: groups.Group) -> Iterator[None]:
     """Raise `WorkerLostError` instead of PyTorch's error for a broken connection."""
     try:
         yield

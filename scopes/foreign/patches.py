@@ -1,4 +1,4 @@
-"""Functions of a library that are wrapped while anybody notices its tensors, and put back after."""
+"""Wrap functions of a library while scopes own its new tensors, and restore them afterwards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ABSENT = object()
 
 
 class Patches:
-    """Wraps functions when the first begins, and undoes it when the last has ended.
+    """Wraps functions at the first ``begin()``, and restores them at the last ``end()``.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Patches:
             setattr(owner, name, made)
 
     def end(self) -> None:
-        """Restore the functions at the last of nested ends, except those that other code has wrapped."""
+        """Restore the functions at the last nested call, unless other code has wrapped them again."""
         self._guard.run(self._end)
 
     def _end(self) -> None:

@@ -1,6 +1,6 @@
-// A walk from keepers to objects that are sought, through what CPython's garbage collector sees: each class
-// shows it by `tp_traverse`. No Python code runs in the walk, and Python allocates nothing. So each object that
-// it meets stays alive meanwhile.
+// A walk from keepers to sought objects. It follows the references that CPython's garbage collector sees, with
+// the `tp_traverse` of each class. The walk runs no Python code and allocates no Python object, so all visited
+// objects stay alive during the walk.
 #pragma once
 
 #include <Python.h>
@@ -13,7 +13,7 @@
 
 namespace scopes {
 
-// As in keepers.pyx.
+// The same flags as in keepers.pyx.
 enum : int {
     SOUGHT = 1, ITEMS = 2, VALUES = 4, ATTRIBUTES = 8, REFERENTS = 16, KEEPER = 32, ALWAYS = 64, FOREIGN_CODE = 128,
     LEAF = 256, WALKED = ITEMS | VALUES | ATTRIBUTES | REFERENTS
@@ -30,7 +30,7 @@ inline size_t spread(const void* address) {
                                 * 0x9E3779B97F4A7C15ull) >> 32);
 }
 
-// What is known of classes, by address. Its owner forgets each class that goes.
+// The verdict (flags) of each known class, by address. The owner of this object removes freed classes.
 class Verdicts {
     struct Recent { const PyTypeObject* kind = nullptr; int verdict = 0; };
     static constexpr size_t COUNT = 1024;
@@ -38,7 +38,7 @@ class Verdicts {
     Recent recent[COUNT];
 
 public:
-    // Returns -1 for a class that nobody has judged.
+    // Returns -1 for a class without a verdict.
     int of(const PyTypeObject* kind) {
         Recent& last = recent[spread(kind) % COUNT];
         if (last.kind != kind) {
@@ -59,12 +59,12 @@ public:
     }
 };
 
-// Appends to `found` the objects of a list whose class has one of the bits `wanted` in its verdict, or has none yet.
-// Returns -1 if there is no memory. Runs no Python code.
+// Appends to `found` the objects in a list whose class has no verdict, or one with a bit of `wanted`.
+// Returns -1 if out of memory. Runs no Python code.
 inline int pick(PyObject* objects, Verdicts& verdicts, int wanted, PyObject* found) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(objects); ++i) {
         PyObject* object = PyList_GET_ITEM(objects, i);
-        // CPython may still build a tuple. No verdict is -1, which has all bits.
+        // Skip tuples, because CPython may still be building one. A missing verdict is -1, which has all bits.
         if (!PyTuple_CheckExact(object) && verdicts.of(Py_TYPE(object)) & wanted)
             if (PyList_Append(found, object) < 0)
                 return -1;
@@ -72,8 +72,8 @@ inline int pick(PyObject* objects, Verdicts& verdicts, int wanted, PyObject* fou
     return 0;
 }
 
-// A set of objects that are alive, by address: one bit for each place in a page where an object may begin. No two
-// objects begin within the size of an object. Objects of one kind are often neighbours, so that the set is small.
+// A set of living objects, as a bitmap of addresses: a page has one bit for each possible start of an object.
+// Objects are at least `sizeof(PyObject)` apart. Objects of one class are often adjacent, so there are few pages.
 class Objects {
     static constexpr uintptr_t BITS = 256;
     struct Page { uintptr_t number; uint64_t bits[BITS / 64]; uint32_t turn; };
@@ -84,7 +84,7 @@ class Objects {
 
     static uintptr_t place_of(const PyObject* object) { return reinterpret_cast<uintptr_t>(object) / sizeof(PyObject); }
 
-    // Returns the page with a number, or an empty place for it.
+    // Returns the page with this number, or a free slot for it.
     Page* find(uintptr_t number) {
         size_t i = static_cast<size_t>((number * 0x9E3779B97F4A7C15ull) >> 32) & (pages.size() - 1);
         while (pages[i].turn == turn && pages[i].number != number)
@@ -140,17 +140,16 @@ public:
     }
 };
 
-// Leaves that walks have met: strings, numbers and the like, of exactly Python's classes. They hold nothing and never
-// change, so that a walk that meets one again does not read it. This owns them, so that no other object has the address
-// of one.
+// Leaves that walks have visited: strings, numbers and so on, of exactly Python's classes. They are immutable and
+// refer to nothing, so later walks skip them by address. This owns them, so that their addresses are not reused.
 class Leaves {
     static constexpr size_t MOST = 100000, MAX_BYTES = size_t(8) << 20, LONGEST = 200;
-    // A full set is emptied after so many walks: what it holds may have gone elsewhere.
+    // A full set is emptied after this many walks, because the program may no longer use its leaves.
     static constexpr size_t WALKS = 1000;
     Objects known;
     size_t bytes = 0, walks = 0;
 
-    // Returns the bytes of a leaf at most, or 0 for one that is too large.
+    // Returns an upper bound for the bytes of a leaf, or 0 if the leaf is too large to keep.
     static size_t size_of(PyObject* leaf) {
         if (PyUnicode_CheckExact(leaf)) {
             size_t length = static_cast<size_t>(PyUnicode_GET_LENGTH(leaf));
@@ -188,7 +187,7 @@ public:
                 clear();
         }
     }
-    // Frees leaves, which runs no Python code.
+    // Frees the leaves. This runs no Python code.
     void clear() {
         known.clear();
         bytes = 0;
@@ -199,21 +198,21 @@ public:
     }
 };
 
-// A keeper: its weak reference (null when it has gone), its address, what is known of its class, and its number.
+// A keeper: a weak reference (null after it was freed), its address, the verdict of its class, and its number.
 struct Root { PyObject* reference; const void* address; int verdict; Py_ssize_t number; };
 
-// A global of a module, which is known by a weak reference.
+// A global of a module: a weak reference to the module, and the name.
 struct Place { PyObject* module; PyObject* name; };
 
-// An object, and how the walk came to it, or an object that was sought, and how it was found.
-// `first` is what the keeper holds, `second` the value if that is a dict: they tell the attribute's name.
+// An object to visit, or a sought object that was found, with the path to it: the keeper, the object `first` that
+// the keeper refers to, and, if `first` is a dict, its value `second`. They give the name of the attribute.
 struct Item {
     PyObject *object, *keeper, *first, *second;
     int verdict;
     Place place;
 };
 
-// The object of a weak reference, or null. It is borrowed: it has an owner, and no other code runs.
+// The object of a weak reference, or null. It is a borrowed reference: no other code runs, so its owner keeps it.
 inline PyObject* object_of(PyObject* reference) {
     if (reference == nullptr)
         return nullptr;
@@ -229,7 +228,8 @@ inline PyObject* object_of(PyObject* reference) {
 #endif
 }
 
-// Whether an object is an empty container of exactly one of Python's classes, without attributes. A module has a dozen.
+// Whether an object is an empty container of exactly one of Python's classes, without attributes. Each
+// torch.nn.Module has a dozen of them.
 inline bool is_empty(PyObject* object) {
     PyTypeObject* kind = Py_TYPE(object);
     if (kind == &PyODict_Type) {
@@ -243,15 +243,15 @@ inline bool is_empty(PyObject* object) {
     return kind == &PyList_Type && PyList_GET_SIZE(object) == 0;
 }
 
-// Items on their way: each new one displaces one that came `COUNT` items earlier. The processor fetches meanwhile what
-// was asked for when an item came. Most of a walk's time is the wait for memory.
+// A queue that delays items by `COUNT`, because most of the time of a walk is the wait for memory. The memory of an
+// item is prefetched when it enters, so it is in the cache when the item leaves.
 class Pipe {
     static constexpr size_t COUNT = 16;
     Item items[COUNT] = {};
     size_t next = 0, count = 0;
 
 public:
-    // Returns the item that leaves; its object is null if there is none.
+    // Adds an item and returns the one that leaves the queue; its object is null if there is none.
     Item put(const Item& item) {
         count += (item.object != nullptr) - (items[next].object != nullptr);
         Item earlier = std::exchange(items[next], item);
@@ -275,16 +275,16 @@ class Walk {
     Objects met;
     std::vector<Item> stack;
     Pipe coming, opening;
-    // Keepers and what they hold, a group at a time.
+    // The objects that some keepers refer to. They are visited together, after a prefetch.
     std::vector<Item> group;
     Item now = {};
     // The class of the object whose references are being visited.
     const PyTypeObject* kind = nullptr;
 
 public:
-    std::vector<PyObject*> unknown;  // classes that nobody has judged; owned
-    std::vector<Item> hits;  // they own their objects
-    std::vector<PyObject*> released;  // to be released when the walk is over
+    std::vector<PyObject*> unknown;  // classes without a verdict; owned references
+    std::vector<Item> hits;  // the found objects; owned references
+    std::vector<PyObject*> released;  // references to release after the walk
 
     Walk(Verdicts* verdicts_known, Leaves* leaves_known) : verdicts(verdicts_known), leaves(leaves_known) {}
 
@@ -297,20 +297,21 @@ public:
 
     void seek(PyObject* object) { missing += sought.emplace(object, false).second; }
 
-    // Looks at an object that is a part of a keeper.
+    // Visits an object that is a part of a keeper.
     void look_at_part(PyObject* object) {
         now = Item{};
         now.verdict = ALWAYS;
         enter(object);
     }
-    // Looks at the parts of keepers that may be sought themselves, up to the number `newest`.
+    // Visits the parts of keepers that may be sought objects themselves, up to the keeper number `newest`.
     void look_at_wholes(const std::vector<Root>& roots, Py_ssize_t newest) {
         for (const Root& root : roots)
             if (root.verdict & ALWAYS && root.verdict & SOUGHT && root.number <= newest)
                 look_inside(root, true);
         look_at_group();
     }
-    // Looks at all that keepers hold which have a number up to `older`, or are always keepers and have one up to `newest`.
+    // Visits everything that keepers refer to: keepers with a number up to `older`, and with the flag ALWAYS up to
+    // `newest`.
     void look_at_keepers(const std::vector<Root>& roots, bool of_libraries, Py_ssize_t older, Py_ssize_t newest) {
         constexpr size_t AHEAD = 16;
         for (size_t i = 0; i < roots.size() && missing != 0; ++i) {
@@ -340,7 +341,7 @@ public:
         }
         go_on();
     }
-    // Looks at all that is waiting, and at all that it leads to.
+    // Visits all waiting objects, and everything they refer to.
     void go_on() {
         for (;;) {
             if (!stack.empty()) {
@@ -358,7 +359,7 @@ public:
         }
     }
 
-    // Hands on what it owns to be released: hits and unknown classes.
+    // Moves the owned references, of hits and unknown classes, to `released`.
     void drop() {
         released.insert(released.end(), unknown.begin(), unknown.end());
         unknown.clear();
@@ -376,7 +377,7 @@ private:
             kind->tp_traverse(object, visit, this);
         }
     }
-    // An object also shows its class, which keeps no tensors.
+    // `tp_traverse` also visits the object's class, which keeps no tensors.
     bool is_kind(const PyObject* object) const { return object == reinterpret_cast<const PyObject*>(kind); }
     static int gather(PyObject* object, void* self) {
         Walk* walk = static_cast<Walk*>(self);
@@ -410,7 +411,7 @@ private:
         prefetch(begin + 64);
     }
 
-    // Looks at all that a keeper holds; `is_part` if that is a part of the keeper.
+    // Adds everything that a keeper refers to, to the group. With `is_part`, these objects are parts of the keeper.
     void look_inside(const Root& root, bool is_part) {
         PyObject* object = object_of(root.reference);
         if (object == nullptr)
@@ -441,7 +442,7 @@ private:
             go_on();
     }
 
-    // Looks at an object when others have come.
+    // Prefetches an object, and visits it later.
     void enter(PyObject* object) {
         if (leaves->has(object))
             return;
@@ -465,7 +466,7 @@ private:
             leaves->add(object);
         if (known & SOUGHT)
             find(item);
-        // Modules and optimizers have their own turn. What the collector does not track leads to no tensor.
+        // Modules and optimizers are visited as keepers. Objects that the collector does not track hold no tensor.
         if (known & (SOUGHT | ALWAYS) || !(known & WALKED) || is_empty(object) || !PyObject_GC_IsTracked(object))
             return;
         if (met.add(object))

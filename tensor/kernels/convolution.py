@@ -36,7 +36,7 @@ _MAX_BYTES = 1 << 62
 
 
 class Geometry(NamedTuple):
-    """The geometry of patches in the input. Each tuple has one entry for each dimension of space.
+    """The geometry of patches in the input. Each tuple has one entry for each spatial dimension.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Geometry(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """Some samples, and some rows of places of the kernel along the first dimension of space."""
+    """Some samples, and some rows of places of the kernel along the first spatial dimension."""
 
     samples: slice
     rows: slice
@@ -308,7 +308,7 @@ def _for_weight(x: Array, y: Array, geometry: Geometry) -> Array:
 
 
 def _gather(x: Array, columns: Array, geometry: Geometry, top: int, outs: tuple[int, ...]) -> None:
-    """Write the patches of `x`, from number `top` on along the first dimension of space, to `columns`."""
+    """Write the patches of `x`, from number `top` on along the first spatial dimension, to `columns`."""
     if x.dtype.kind != "c":
         gather_patches(x, columns, geometry, top, outs)
         return

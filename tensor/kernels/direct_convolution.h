@@ -1,6 +1,6 @@
 // Direct convolution: sums over a padded copy of the input, for each instruction set (simd.h).
 //
-// The copy has three dimensions of space. Along each dimension it is split into phases: entry i of phase p is
+// The copy has three spatial dimensions. Along each dimension it is split into phases: entry i of phase p is
 // element i * stride + p of a padded row. So places of the kernel that are neighbours are neighbours in the
 // copy too, for any stride, and each element of the kernel, of each channel, has a constant offset from its
 // place. All places of a plane are processed as one contiguous range of the copy, including the gaps between
@@ -14,7 +14,7 @@
 
 namespace disposescope::kernels {
 
-// One dimension of space: entry i of phase p is element i * stride + p - before of the input, which has
+// One spatial dimension: entry i of phase p is element i * stride + p - before of the input, which has
 // `size` elements and zeros around them. The copy has the first `phases` of `stride` phases, with `length`
 // entries each. The kernel has `count` places.
 struct CopiedAxis {

@@ -106,13 +106,13 @@ cdef class PaddedInput:
     """A padded copy of one piece of the input after another: some samples, or some rows of one sample.
 
     `x` has shape ``(batch, channels, *sizes)``, and `outs` are the numbers of places of the kernel. The
-    largest piece has `samples` samples and `rows` rows of places, along the first dimension of space.
+    largest piece has `samples` samples and `rows` rows of places, along the first spatial dimension.
     """
 
     cdef PaddedCopy _layout
     cdef Py_ssize_t _groups, _itemsize
     cdef int _kind, _sliced
-    # The padding before the first dimension of space; and for the piece in the copy: its first row, its first
+    # The padding before the first spatial dimension; and for the piece in the copy: its first row, its first
     # sample, and the number of places before it.
     cdef Py_ssize_t _before, _rows, _sample, _skipped
     cdef cnp.ndarray _x, _copy

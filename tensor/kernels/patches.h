@@ -9,7 +9,7 @@
 
 namespace disposescope::kernels {
 
-// One of three dimensions of space: patch i begins at i * stride - before, and its elements are `dilation`
+// One of three spatial dimensions: patch i begins at i * stride - before, and its elements are `dilation`
 // apart. Elements outside the input, which has `size` elements, are zeros. The work covers `outs` patches,
 // from number `top` on.
 struct PatchAxis {

@@ -74,7 +74,7 @@ def gather_patches(
 ):
     """Write the patches of `x`, ``(samples, channels, *sizes)``, to `columns`.
 
-    `columns` has shape ``(channels, *kernel, samples, *outs)``. Along the first dimension of space, begin
+    `columns` has shape ``(channels, *kernel, samples, *outs)``. Along the first spatial dimension, begin
     with patch number `top`.
     """
     cdef PatchWork work

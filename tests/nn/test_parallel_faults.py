@@ -133,7 +133,7 @@ def test_an_exception_in_one_worker_is_reported_with_its_lines_and_stops_the_oth
 
 def test_the_error_of_a_loop_is_reported_even_without_the_board(at_its_start: None, tmp_path: Path) -> None:
     with (
-        pytest.warns(RuntimeWarning, match="what the workers told is lost"),
+        pytest.warns(RuntimeWarning, match="the reports of the workers are lost"),
         pytest.raises(train.TrainingFailedError, match="the error of the loop itself"),
     ):
         run(jobs.lose_the_board, {"fails": True}, tmp_path, count=1)
@@ -142,7 +142,7 @@ def test_the_error_of_a_loop_is_reported_even_without_the_board(at_its_start: No
 def test_the_result_of_a_job_is_returned_also_where_the_board_is_gone(
     at_its_start: None, tmp_path: Path
 ) -> None:
-    with pytest.warns(RuntimeWarning, match="what the workers told is lost"):
+    with pytest.warns(RuntimeWarning, match="the reports of the workers are lost"):
         result = run(jobs.lose_the_board, {"fails": False}, tmp_path, count=1)
     assert result.metrics["step"] == 1
 

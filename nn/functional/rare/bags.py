@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # --- out[bag] = sum of share[i] * weight[row[i]] over the entries i of the bag ------------------------------
 
 
-def _map(rows: Array, starts: Array, shares: Any, size: int) -> AxisMatrix:
+def _matrix_of(rows: Array, starts: Array, shares: Any, size: int) -> AxisMatrix:
     return AxisMatrix(starts, rows, shares, size)
 
 
@@ -36,7 +36,7 @@ def _by_weight(
     if xp.is_recorded:
         column = xp.expand_dims(xp.asarray(shares, dtype=g.dtype), axis=1)
         return xp.scatter_add(g[_bags(starts)] * column, (rows,), to_shape)
-    return multiply_axes(g, [(0, _map(rows, starts, shares, to_shape[0]).transposed)])
+    return multiply_axes(g, [(0, _matrix_of(rows, starts, shares, to_shape[0]).transposed)])
 
 
 def _by_share(xp: Any, g: Any, weight: Any, rows: Any, starts: Any) -> Any:
@@ -63,7 +63,7 @@ def _largest(weight: Tensor, w: Array, rows: Array, starts: Array) -> Tensor:
     return found
 
 
-# --- What users call ----------------------------------------------------------------------------------------
+# --- Public functions ---------------------------------------------------------------------------------------
 
 
 def _starts(name: str, indices: Array, offsets: Tensor | None, include_last_offset: bool) -> Array:
@@ -193,6 +193,6 @@ def embedding_bag(
     uses = np.bincount(rows, minlength=w.shape[0])[rows] if scale_grad_by_freq else None
 
     def kernel(w: Array, shares: Array) -> Array:
-        return multiply_axes(w, [(0, _map(rows, starts, shares, w.shape[0]))])
+        return multiply_axes(w, [(0, _matrix_of(rows, starts, shares, w.shape[0]))])
 
     return apply(_RULE, kernel, (weight, shares), rows=rows, starts=starts, uses=uses)

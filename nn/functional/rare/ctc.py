@@ -22,14 +22,16 @@ _NEVER = -1e30
 
 
 class _Paths:
-    """The labels of each target with blanks around them, and how paths through them may go.
+    """The positions of each target: its labels, with a blank before, between and after them.
+
+    A path is an alignment. It has one position at each time step.
 
     Parameters
     ----------
     targets
-        The labels, shape ``(batch, most labels)``; what lies beyond a target's end may be anything.
+        The labels, shape ``(batch, most labels)``. Values after the end of a target are ignored.
     label_counts, steps
-        How many labels and steps of time each of the batch has.
+        The number of labels and of time steps of each sample.
     blank
         The class index of the blank.
     """
@@ -50,12 +52,12 @@ class _Paths:
         self.ends = (place == self.last[:, None]) | (place == self.last[:, None] - 1)
 
     def emissions(self, xp: Any, log_probs: Any) -> Any:
-        """Return the logarithm of the chance of each label at each time, ``(time, batch, places)``."""
+        """Return the log-probability of each label at each time, shape ``(time, batch, positions)``."""
         found = log_probs[:, self.rows, self.labels]
         return xp.where(found > _NEVER, found, _NEVER)
 
     def forward(self, xp: Any, emissions: Any) -> list[Any]:
-        """Return for each time the logarithm of the chance of all paths that have come to each place."""
+        """Return, for each time, the log-probability of all paths from the start to each position."""
         one, two = np.maximum(self.place - 1, 0), np.maximum(self.place - 2, 0)
         found: list[Any] = []
         for now in emissions:
@@ -69,7 +71,7 @@ class _Paths:
         return found
 
     def backward(self, xp: Any, emissions: Any) -> list[Any]:
-        """Return for each time the same of all paths that go on from each place to the end."""
+        """Return, for each time, the log-probability of all paths from each position to the end."""
         most = self.place.size - 1
         one, two = np.minimum(self.place + 1, most), np.minimum(self.place + 2, most)
         skips = np.concatenate([self.skips[:, 2:], np.zeros_like(self.skips[:, :2])], axis=1)
@@ -88,7 +90,7 @@ class _Paths:
         return found[::-1]
 
     def log_likelihoods(self, xp: Any, forward: list[Any]) -> Any:
-        """Return the logarithm of the chance of each target."""
+        """Return the log-probability of each target."""
         rows, last = self.rows[:, 0], self.last
         if not forward:
             return np.where(last == 0, 0.0, _NEVER)
@@ -107,7 +109,7 @@ def _losses(log_probs: Array, paths: _Paths) -> Array:
 
 
 def _by_log_probs(xp: Any, g: Any, log_probs: Any, paths: _Paths) -> Any:
-    """Return PyTorch's derivative, that with respect to the logits of the softmax."""
+    """Return the derivative by the logits of the softmax, as PyTorch does, instead of by `log_probs`."""
     emissions = paths.emissions(xp, log_probs)
     forward, backward = paths.forward(xp, emissions), paths.backward(xp, emissions)
     likelihood = paths.log_likelihoods(xp, forward)
@@ -221,7 +223,7 @@ def _lengths(name: str, what: str, given: Any, batch: int) -> Array:
 
 
 def _labels(name: str, targets: Array, counts: Array, is_batch: bool) -> Array:
-    """Return the labels in one row for each target, zeros behind the last."""
+    """Return the labels of each target in one row, followed by zeros."""
     if targets.dtype.kind not in "iu":
         raise TypeError(f"{name}: targets hold class indices, integers, not {targets.dtype}")
     most = int(counts.max(initial=0))

@@ -23,7 +23,7 @@ Ratios = float | tuple[float, ...] | list[float]
 
 
 def _starts(draws: Array, size: int, outs: int, kernel: int) -> Array:
-    """Return where the windows begin, ``(planes, outs)``, one draw for each plane."""
+    """Return the start of each window, shape ``(planes, outs)``, from one random number for each plane."""
     starts = np.full((len(draws), outs), size - kernel, np.int64)
     if outs > 1:
         step = draws.dtype.type((size - kernel) / (outs - 1))
@@ -34,7 +34,7 @@ def _starts(draws: Array, size: int, outs: int, kernel: int) -> Array:
 
 
 def _found(x: Array, draws: Array, kernel: tuple[int, ...], outs: tuple[int, ...]) -> tuple[Array, Array]:
-    """Return the largest elements of the windows, and their places in the plane."""
+    """Return the largest element of each window, and its index in the flattened plane."""
     dims = len(kernel)
     ins = x.shape[-dims:]
     planes = prod(x.shape[:-dims])
@@ -125,7 +125,7 @@ def _fractional_max_pool(
     Parameters
     ----------
     kernel_size
-        The size of a window: one integer, or one for each dimension of space.
+        The size of a window: one integer, or one for each spatial dimension.
     output_size, output_ratio
         The sizes of the result, or their ratio to the input's, between 0 and 1: exactly one of the two.
     return_indices

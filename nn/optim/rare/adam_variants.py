@@ -42,11 +42,11 @@ class Adamax(AdamOptions):
         return *self._sign_and_decay(group), 1 - beta1, beta2, group["eps"], size
 
     def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
-        sign, decay, first, stays, eps, size = numbers
+        sign, decay, weight1, beta2, eps, size = numbers
         m, largest = state
         g = directed(sign, decay, p, g)
-        m += (g - m) * first
-        np.maximum(largest * stays, np.abs(g) + eps, out=largest)
+        m += (g - m) * weight1
+        np.maximum(largest * beta2, np.abs(g) + eps, out=largest)
         p -= m / largest * size
 
 
@@ -125,11 +125,15 @@ class RAdam(Averaging):
 
 
 def _rectification(beta2: float, step: int) -> float:
-    """Return the factor of the ratio of the averages, or 0 if the second has too few gradients."""
-    unbiased = 1 - beta2**step
-    most = 2 / (1 - beta2) - 1
-    length = most - 2 * step * beta2**step / unbiased  # of the moving average, in steps
-    if length <= 5:
+    """Return RAdam's factor of a step, with the bias correction of the second moment.
+
+    It is 0 in the first steps, which have too few gradients for a second moment.
+    """
+    correction = 1 - beta2**step
+    # The names of the paper: the length of the moving average in steps, after many steps and after `step`.
+    rho_inf = 2 / (1 - beta2) - 1
+    rho = rho_inf - 2 * step * beta2**step / correction
+    if rho <= 5:
         return 0.0
-    variance = (length - 4) * (length - 2) * most / ((most - 4) * (most - 2) * length)
-    return math.sqrt(variance * unbiased)
+    variance = (rho - 4) * (rho - 2) * rho_inf / ((rho_inf - 4) * (rho_inf - 2) * rho)
+    return math.sqrt(variance * correction)

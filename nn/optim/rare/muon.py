@@ -139,7 +139,7 @@ def _orthogonal(matrix: Array, coefficients: list[float], steps: int, eps: float
     _round(x)
     for _ in range(steps):
         gram = _round(x @ x.T)
-        # Multiply by the transpose, which it equals: BLAS computes only half of such a product.
+        # `gram` is symmetric. Multiply by its transpose, because BLAS computes only half of such a product.
         factor = gram @ gram.T
         factor *= c
         gram *= b

@@ -45,12 +45,12 @@ class Lion(Rule):
         return 1 - lr * group["weight_decay"], sign, beta1, 1 - beta1, beta2, 1 - beta2, lr
 
     def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
-        shrink, sign, keeps, adds, stays, enters, rate = numbers
+        shrink, sign, beta1, weight1, beta2, weight2, lr = numbers
         (m,) = state
         p *= shrink
         g = g * sign
-        p -= np.sign(m * keeps + g * adds) * rate
-        m[...] = m * stays + g * enters
+        p -= np.sign(m * beta1 + g * weight1) * lr
+        m[...] = m * beta2 + g * weight2
 
 
 @options

@@ -138,7 +138,7 @@ class AveragedModel(Module):
 
 
 def _is_alike(first: tuple[str, Tensor], second: tuple[str, Tensor]) -> bool:
-    """Return whether two names belong to the same tensor, ignoring the prefix of an outer module."""
+    """Return whether two named tensors match: one name may have the prefix of an outer module."""
     names = sorted((f".{first[0]}", f".{second[0]}"), key=len)
     return names[1].endswith(names[0]) and first[1].shape == second[1].shape
 

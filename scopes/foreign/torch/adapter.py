@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 
 class TorchAdapter(Adapter):
-    """How PyTorch's tensors end, and how much memory they take."""
+    """The adapter for PyTorch's tensors."""
 
     library = "torch"
     kinds = (torch.Tensor,)
-    # C++ may own a tensor that Python has let go of (the cache of autocast): Python owns it from here on.
+    # C++ may own a tensor without references in Python, such as in the cache of autocast. Make Python own it.
     revive = staticmethod(torch.Tensor._fix_weakref)
 
     look = staticmethod(KEEPERS.look)
     find_kept = staticmethod(kept.find)
 
     def count_keepers(self) -> int:
-        """Return how many keepers there have been so far."""
+        """Return the number of keepers found so far."""
         return KEEPERS.counted()
 
     def find_kept_by_older(self, objects: dict[int, Any], older: int) -> set[int]:
-        """Ask the keepers; what they keep holds its base and its graph."""
+        """Return the objects that keepers hold, and the bases and graphs that these objects need."""
         if not objects:
             return set()
         KEEPERS.look()
@@ -41,39 +41,39 @@ class TorchAdapter(Adapter):
         return {*kept, *map(id, memory.kept_alive_by([objects[key] for key in kept]))}
 
     def end(self, x: Any, is_safe: bool) -> object:
-        """Exchange implementation and class."""
+        """Dispose `x`; see `disposal`. Count its memory for the next trim of the heap."""
         nbytes = memory.nbytes_on_cpu(x)
         ending = disposal.end(x, is_safe)
         heap.note_freed(nbytes)
         return ending
 
     def describe(self, ending: Any) -> str:
-        """Return shape and dtype in words."""
+        """Return the shape and dtype as text."""
         shape, dtype = ending
         return f"dtype {dtype}" if shape is None else f"shape {tuple(shape)}, dtype {dtype}"
 
     def footprint(self, x: Any) -> tuple[int, int]:
-        """Return the storage's."""
+        """Return a key that identifies the storage of `x`, and its size in bytes."""
         return memory.footprint(x)
 
     def device(self, x: Any) -> str:
-        """Return the tensor's."""
+        """Return the name of the device of `x`."""
         return memory.device(x)
 
     def keeps(self, x: Any, seen: set[int]) -> Iterable[tuple[int, int | None]]:
-        """Yield the tensor's own, and what its graph keeps."""
+        """Yield the footprints of `x` and of the memory that its graph keeps."""
         return memory.keeps(x, seen)
 
     def last_op(self, x: Any) -> object:
-        """Return what is put into the metadata of the operation, and goes with that."""
+        """Return an object in the metadata of the operation, which is freed with the operation."""
         return memory.last_op(x)
 
     def is_adoptable(self, x: Any) -> bool:
-        """Parameters and buffers are their modules'; fake and functional tensors stand for none."""
+        """Return whether scopes may own `x`: not parameters and buffers, nor fake and functional tensors."""
         return not isinstance(x, _NEVER)
 
     def is_new(self, x: Any) -> bool:
-        """Tell whether it is adoptable, and no wrapper that a transformation of torch.func made."""
+        """Return whether `x` is adoptable, and not a wrapper that a transformation of torch.func created."""
         return (type(x) is torch.Tensor or self.is_adoptable(x)) and not _is_wrapped(x)
 
 
@@ -94,7 +94,7 @@ ADAPTER = TorchAdapter()
 disposal.tell_errors_by(ADAPTER.disposed_error)
 disposal.self_test()
 add_adapter(ADAPTER)
-# A module holds what all its attributes do: parameters, buffers, inner modules, tensors that are neither.
+# All attributes of a module: parameters, buffers, submodules, and other tensors.
 add_holder(torch.nn.Module, lambda module: list(vars(module).values()))
 add_holder(torch.optim.Optimizer, _held_by_optimizer)
 pass_over("torch")

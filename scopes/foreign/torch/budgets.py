@@ -1,4 +1,4 @@
-"""Budgets for saved tensors of PyTorch's graphs: the rest waits in pinned memory or in a file."""
+"""Budgets for saved tensors of PyTorch's graphs: tensors that do not fit go to pinned memory or to a file."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _NoFunctions = torch._C.DisableTorchFunction
 _use_count = torch._C._storage_Use_Count
 _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
-# Smaller ones are left alone: a scalar in the file takes a page.
+# The least size in bytes of a storage to move. In the file even a scalar would take a whole page.
 _SMALL = 4096
-# A trim of the heap takes a millisecond or so, and pages that are used again cost as much once more.
+# The least bytes between two trims of the heap. A trim takes about 1 ms, and using the pages again as long.
 _LEAST_TO_TRIM = 16 * 2**20
 
 
@@ -37,24 +37,24 @@ _LEAST_TO_TRIM = 16 * 2**20
 class BudgetStatistics:
     """The figures of a ``scopes.torch.budget`` at one moment."""
 
-    #: What graphs have saved and is in memory, in bytes, and the most that was. Parameters do not count.
+    #: The bytes in memory that graphs have saved, and their peak. Parameters do not count.
     held_bytes: int
     peak_bytes: int
-    #: What waits in pinned memory, and in the file.
+    #: The saved bytes in pinned memory, and in the file.
     host_bytes: int
     file_bytes: int
-    #: How often memory was copied out of the budget, and how often it came back.
+    #: How often a storage was moved out, and how often it was brought back.
     spill_count: int
     return_count: int
-    #: How many of those were on their way before backward asked for them.
+    #: How many of the storages brought back were requested before backward needed them.
     ahead_count: int
-    #: All that was ever written to the file, and read from it.
+    #: The total bytes written to the file, and read from it.
     spilled_bytes: int
     read_bytes: int
 
 
 class _Block:
-    """A storage that graphs have saved: in memory, on the host, in the file. It ends with its last graph."""
+    """A storage that graphs have saved: in memory, on the host or in the file. The last graph frees it."""
 
     __slots__ = (
         "__weakref__",
@@ -73,29 +73,29 @@ class _Block:
         self.storage: Any = storage
         self.device: Any = storage.device
         self.nbytes: int = storage.nbytes()
-        # In pinned memory, for a GPU's; and the event that ends the last copy between the two.
+        # For a storage of a GPU: the copy in pinned memory, and the event at the end of the last copy.
         self.host: Any = None
         self.done: Any = None
         self.is_ahead = False
         self.spilled: Spilled | None = None
-        # The numbers of the saved tensors in it: backward needs the highest first.
+        # The numbers of the saved tensors that use this storage. Backward needs the highest number first.
         self.uses: list[int] = []
         self.reference = _Reference(self, ended.append)
         self.reference.device, self.reference.uses = self.device, self.uses
         self.reference.key = storage._cdata
 
     def next_use(self, number: int) -> int:
-        """Return which use of it comes first in a backward pass that begins before `number`; -1 for none."""
+        """Return the first use in a backward pass from the saved tensor `number`, exclusive; -1 for none."""
         return max((use for use in self.uses if use < number), default=-1)
 
     @property
     def is_shared(self) -> bool:
-        """Whether something else keeps the memory too."""
+        """Whether anything else refers to the storage."""
         return bool(_use_count(self.storage._cdata) > 1)
 
 
 class _Reference(weakref.ref[_Block]):
-    """Goes to a list when its block ends, by a call in C, which nothing interrupts."""
+    """Weak reference to a block. One call in C appends it to a list when the block is freed."""
 
     __slots__ = ("device", "key", "uses")
 
@@ -110,7 +110,7 @@ class _Version:
     __slots__ = ("alias", "expected", "kind", "shape")
 
     def __init__(self, x: Any) -> None:
-        # It has the version counter of `x`, but not its graph.
+        # This shares the version counter of `x`, but has no graph.
         self.alias = x.detach()
         self.expected = x._version
         self.kind, self.shape = x.type(), x.shape
@@ -138,19 +138,19 @@ class _Saved:
         self.strides, self.offset = x.stride(), x.storage_offset()
 
     def restored(self) -> Any:
-        """Return the tensor."""
+        """Return a new tensor over the block."""
         empty = torch.empty(0, dtype=self.dtype, device=self.block.device)
         return empty.set_(self.block.storage, self.offset, self.shape, self.strides)
 
 
 class budget:  # noqa: N801  # it is called like a function
-    """Limit the memory that graphs save for backward in a block. The rest is moved elsewhere until backward.
+    """Limit the memory that graphs save for backward in a block. Tensors that do not fit wait elsewhere.
 
-    When the saved tensors of forward passes in the block take more than `size`, it copies those out that
-    backward needs last: from a GPU to pinned memory of the host, from the CPU to a file. Backward brings them
-    back; on a GPU it begins ahead of time. Gradients are the same to the bit. The budget copies no more than
-    it has to. A tensor that the program keeps too stays and does not count: a copy of it would free nothing.
-    Neither do parameters count, nor tensors below 4 KiB.
+    If the saved tensors of forward passes in the block take more than `size`, the budget moves out the ones
+    that backward needs last: from a GPU to pinned memory of the host, from the CPU to a file. Backward brings
+    them back. On a GPU this starts early. Gradients are bit-identical. The budget moves only as many tensors
+    as necessary. Tensors that the program also keeps stay in memory and do not count, because moving them
+    would free nothing. Parameters and tensors below 4 KiB do not count either.
 
     The budget holds on the thread that entered the block. Backward may run after it.
 
@@ -159,8 +159,8 @@ class budget:  # noqa: N801  # it is called like a function
     size
         The most bytes for each device: an int, or text such as ``"512 MiB"``.
     spill
-        A folder on a disk, for a file without a name. Tensors on the CPU need it. From a GPU, what `host`
-        has no room for goes there.
+        A folder on a disk, for a file without a name. Tensors on the CPU need it. Tensors from a GPU go there
+        if they exceed `host`.
     host
         The limit for pinned memory; None for no limit.
 
@@ -206,12 +206,12 @@ class budget:  # noqa: N801  # it is called like a function
         self._file = None if spill is None else SpillFile(spill)
         self._guard = Guard()
         self._numbers = itertools.count(1)
-        # What is in memory and what is not, by device; what is in pinned memory. One call in C changes each
-        # of these, so an interrupt finds them whole.
+        # The blocks in memory and the blocks moved out, by device, and the blocks in pinned memory, each with
+        # its bytes. One call in C changes each dict, so an interrupt never leaves it half changed.
         self._inside: defaultdict[Any, dict[_Reference, int]] = defaultdict(dict)
         self._outside: defaultdict[Any, dict[_Reference, int]] = defaultdict(dict)
         self._on_host: dict[_Reference, int] = {}
-        # By the storage in memory, and by the number of the saved tensor.
+        # The blocks by the address of the storage in memory, and by the number of the saved tensor.
         self._by_storage: dict[int, _Reference] = {}
         self._by_number: dict[int, _Reference] = {}
         self._ended: deque[_Reference] = deque()
@@ -237,7 +237,7 @@ class budget:  # noqa: N801  # it is called like a function
             hooks.__exit__(kind, error, traceback)
 
     def statistics(self) -> BudgetStatistics:
-        """Return the figures at this moment."""
+        """Return the current figures."""
         return self._guard.run(self._statistics)
 
     def _statistics(self) -> BudgetStatistics:
@@ -262,13 +262,13 @@ class budget:  # noqa: N801  # it is called like a function
             version = _Version(x)
             if not _is_movable(x):
                 return version
-            # The counter stays, and the memory is the block's.
+            # Keep only the version counter here. The block keeps the memory.
             version.alias.data = self._nothing(x.device)
             block, number = self._guard.run(self._register, x)
             return _Saved(block, number, x, version)
 
     def _register(self, x: Any) -> tuple[_Block, int]:
-        """Return the block of a saved tensor, and its number, and make room."""
+        """Make room for a saved tensor, and return its block and its number."""
         with paused():
             self._collect()
             block = self._block_of(x.untyped_storage())
@@ -323,7 +323,7 @@ class budget:  # noqa: N801  # it is called like a function
         self._by_storage[block.reference.key] = block.reference
 
     def _collect(self) -> None:
-        """Remove the freed blocks."""
+        """Remove the entries of freed blocks."""
         while self._ended:
             reference = self._ended[0]
             device = reference.device
@@ -339,9 +339,10 @@ class budget:  # noqa: N801  # it is called like a function
             self._ended.popleft()
 
     def _make_room(self, device: Any, nbytes: int, number: int) -> int:
-        """Move out what backward needs last, until `nbytes` more fit; return the bytes in memory with these.
+        """Move out blocks until `nbytes` more fit, and return the bytes in memory, including `nbytes`.
 
-        A backward pass before `number` is at hand. What somebody else keeps does not count.
+        Blocks that a backward pass from the saved tensor `number` needs last go first. Shared blocks do not
+        count.
         """
         inside = self._inside[device]
         held = sum(inside.values()) + nbytes
@@ -349,7 +350,7 @@ class budget:  # noqa: N801  # it is called like a function
             return held
         blocks = [block for block in (reference() for reference in inside) if block is not None]
         for block in sorted(blocks, key=methodcaller("next_use", number)):
-            if block.storage is None:  # an interrupt came in the middle
+            if block.storage is None:  # moved out, but an interrupt prevented the update
                 inside.pop(block.reference, None)
             elif not block.is_shared:
                 self._move_out(block)
@@ -393,10 +394,10 @@ class budget:  # noqa: N801  # it is called like a function
                 break
 
     def _note_freed(self, nbytes: int) -> None:
-        """Note what C's heap got back; now and then, give the free parts of the heap to the system.
+        """Count bytes freed in the C heap, and trim the heap from time to time.
 
-        Between small objects, a hole in the heap is of no use for a new tensor of the same size: the process
-        would grow as if all were still in memory.
+        Freed blocks between small objects are often too small for a new tensor of the same size. Without
+        trims the process would grow as if all tensors were still in memory.
         """
         self._freed += nbytes
         if self._freed >= max(self.limit // 2, _LEAST_TO_TRIM):
@@ -404,7 +405,7 @@ class budget:  # noqa: N801  # it is called like a function
             heap.trim()
 
     def _bring(self, block: _Block) -> None:
-        """Bring a block back into memory, or begin to, on a GPU."""
+        """Bring a block back into memory. On a GPU, only start the copy."""
         device, host = block.device, block.host
         if host is None:
             assert block.spilled is not None
@@ -421,7 +422,7 @@ class budget:  # noqa: N801  # it is called like a function
         self._returns += 1
 
     def _bring_ahead(self, device: Any, number: int) -> None:
-        """Bring back what backward needs next after the saved tensor `number`, as far as there is room."""
+        """Bring back the blocks that backward needs after the saved tensor `number`, while they fit."""
         outside = self._outside[device]
         room = self.limit - sum(self._inside[device].values())
         while outside and number > 1:
@@ -438,13 +439,13 @@ class budget:  # noqa: N801  # it is called like a function
 
 
 def _is_movable(x: Any) -> bool:
-    """Return whether the memory of `x` may go elsewhere, and whether that would free any."""
+    """Return whether the memory of `x` can be moved out, and whether that would free memory."""
     if type(x) not in _PLAIN or x.layout is not torch.strided or _is_wrapped(x):
         return False
     if not x.untyped_storage().resizable():  # of NumPy, or of another library
         return False
     if x.device.type not in ("cpu", "cuda") or x.is_conj() or x.is_neg():
         return False
-    # The graph keeps its leaves themselves.
+    # A leaf stays in memory, because the graph refers to the tensor itself.
     base = x if x._base is None else x._base
     return x.untyped_storage().nbytes() >= _SMALL and not (base.is_leaf and base.requires_grad)

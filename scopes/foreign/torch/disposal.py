@@ -1,12 +1,12 @@
-"""The end of a PyTorch tensor: its memory goes, and each later use raises `TensorDisposedError`.
+"""Dispose PyTorch tensors: free the memory, and make each later use raise `TensorDisposedError`.
 
-A disposed tensor changes in two ways. Its class becomes one whose ``__torch_function__`` raises. And its
-implementation, what PyTorch's C++ code knows as the tensor, is exchanged for that of an empty tensor on the
-meta device, so that C++ code too which never asks ``__torch_function__`` meets no freed memory. Other ways to
-take memory from a tensor crash (``storage.resize_(0)``), or leave it silently empty (``x.data = empty``).
+The disposal changes a tensor in two ways. Its class becomes one whose ``__torch_function__`` raises. And its
+implementation, the `TensorImpl` of C++, is swapped with that of an empty tensor on the meta device, the
+"shell". So C++ code that never calls ``__torch_function__`` does not read freed memory. Other ways to release
+the memory of a tensor crash (``storage.resize_(0)``), or leave it silently empty (``x.data = empty``).
 
-The old implementation goes with the tensor that got it, unless somebody in C++ holds it: a graph that needs
-its values for backward, a view. Then backward is as it would have been, and the memory goes with the graph.
+The old implementation is freed with the shell, unless C++ code refers to it: a graph that needs its values
+for backward, or a view. Then backward works as before, and the memory is freed with the graph.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ except AttributeError as error:
 _META = torch.device("meta")
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
-# Returns the error for a use of a disposed tensor; the adapter's.
+# The adapter's function that returns the error for a use of a disposed tensor.
 _error_for: Callable[[Any], TensorDisposedError]
 
 
@@ -42,10 +42,10 @@ def tell_errors_by(error_for: Callable[[Any], TensorDisposedError]) -> None:
 
 
 class DisposedTensor(torch.Tensor):  # type: ignore[misc, name-defined]
-    """What a disposed tensor is an instance of."""
+    """The class of disposed tensors."""
 
     __slots__ = ()
-    # As for our own disposables.
+    # The attribute that all disposables have.
     is_invalid = True
 
     @classmethod
@@ -88,7 +88,7 @@ def _disposed_in(items: object) -> Iterator[Any]:
 
 def end(x: Any, is_safe: bool) -> tuple[tuple[int, ...] | None, Any]:
     """Dispose the tensor `x`. Return its shape, or None if it has none, and its dtype."""
-    # Neither modes nor the tensor's own class have a say here.
+    # Bypass modes and the `__torch_function__` of the tensor's class.
     with _NoFunctions():
         try:
             shape = x.shape
@@ -102,10 +102,10 @@ def end(x: Any, is_safe: bool) -> tuple[tuple[int, ...] | None, Any]:
         shell = _new_shell() if disposed is DisposedTensor else _make_empty(disposed, (0,), device=_META)
         x.__class__ = disposed
         if not is_safe or not _exchange(x, shell):
-            # The class alone says so; the memory goes with the last reference.
+            # Only the class shows that it is disposed. The memory is freed with the last reference.
             held.note(x, x)
             return ending
-        # A graph that holds the old implementation may show it to somebody: as the tensor that it was.
+        # A graph may return the old implementation as a saved tensor, so keep its class and attributes.
         shell.__class__ = kind
         if kind not in _PLAIN and x.__dict__:
             shell.__dict__.update(x.__dict__)
@@ -114,8 +114,8 @@ def end(x: Any, is_safe: bool) -> tuple[tuple[int, ...] | None, Any]:
     return ending
 
 
-# Shells for tensors that will be disposed. Made many at a time, they lie side by side in C's heap. Made one
-# at a time, each would stand between large blocks, and keep a page there for as long as it lives.
+# Shells for later disposals. Many are allocated at a time, so that they are adjacent in the C heap. Shells
+# between large blocks would each keep a page in memory.
 _shells: list[Any] = []
 
 
@@ -131,7 +131,7 @@ def _new_shell() -> Any:
 
 
 def _exchange(x: Any, shell: Any) -> bool:
-    """Exchange implementations; False where C++ code holds a weak reference to that of `x`."""
+    """Swap implementations, or return False if C++ code has a weak reference to that of `x`."""
     try:
         _swap(x, shell)
     except RuntimeError:

@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-# After this many bytes, the heap is trimmed. One call takes a millisecond or so.
+# The heap is trimmed after this many freed bytes. One trim takes about a millisecond.
 _MUCH = 16 * 2**20
-# In what the system calls pages.
+# A file with the sizes of the process, in pages.
 _RESIDENT = Path("/proc/self/statm")
 
 _freed = 0
@@ -26,9 +26,9 @@ _trim = _find_trim()
 
 
 def note_freed(nbytes: int) -> None:
-    """Note that a tensor gave back `nbytes`; now and then, give the free parts of the heap to the system.
+    """Count `nbytes` freed by a tensor, and trim the heap from time to time.
 
-    glibc does so by itself only at the heap's end, which a single small object holds up.
+    glibc itself only trims the end of the heap, which one small object can prevent.
     """
     global _freed
     _freed += nbytes
@@ -37,7 +37,7 @@ def note_freed(nbytes: int) -> None:
 
 
 def trim() -> None:
-    """Give the free parts of the heap to the system, where that is possible."""
+    """Return the free parts of the heap to the system, if the C library can do it."""
     global _freed
     _freed = 0
     if _trim is not None:

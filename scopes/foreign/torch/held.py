@@ -1,6 +1,6 @@
-"""Memory of disposed tensors that is not back yet, since a graph, a view or an export needs it.
+"""Report memory of disposed tensors that is not freed yet, because a graph, a view or an export needs it.
 
-Noted while tracking is on, for reports.
+It is recorded while tracking is on.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class HeldRow:
     #: The bytes that are still held, and the device that they are on.
     nbytes: int
     device: str
-    #: By whom, as far as PyTorch tells.
+    #: The kind of holder, as far as PyTorch shows it.
     by: str
-    #: The line that created the tensor whose view or graph that is; None where no tracked one is known.
+    #: The line that created the holding view or graph; None if no tracked tensor is known to hold it.
     holder: Site | None = None
 
 
@@ -53,7 +53,7 @@ class HeldReport(Report):
     """The memory that disposed tensors could not release: see ``scopes.torch.still_held``."""
 
     rows: tuple[HeldRow, ...]
-    #: The resident size of the process, in bytes; None where the system does not tell.
+    #: The resident size of the process, in bytes; None if the system does not report it.
     resident_bytes: int | None = None
 
     @property
@@ -63,7 +63,7 @@ class HeldReport(Report):
 
     def _table(self) -> Table:
         if not self.rows:
-            return Table("all memory of disposed torch tensors is back", _HEADINGS, ())
+            return Table("all memory of disposed torch tensors is free", _HEADINGS, ())
         rows = [
             (
                 size(row.nbytes),
@@ -78,18 +78,18 @@ class HeldReport(Report):
 
 
 GRAPH = "a graph, for backward"
-# Both hold the tensor itself; of one that requires a gradient PyTorch makes no DLPack capsule.
+# Both refer to the tensor itself. PyTorch exports no tensor that requires a gradient by DLPack.
 GRAPH_OR_DLPACK = "a graph, for backward, or a DLPack export"
 SHARED = "a view, a detached tensor, NumPy or another export"
 VIEW = "a view or a detached tensor"
 KEPT = "PyTorch (retain_grad, a profiler or another thread): the tensor's last reference"
 
-# By the storage: its weak reference, and the row.
+# By the address of the storage: a weak reference to it, and the row.
 _held: dict[int, tuple[Any, HeldRow]] = {}
 
 
 def note(x: Any, owner: Any) -> None:
-    """Note, while tracking is on, who else holds the memory of the disposed `x`, which `owner` has now."""
+    """Record who else holds the memory of the disposed `x`, if tracking is on. It belongs to `owner` now."""
     if current.tracker is None:
         return
     record = record_of(x)
@@ -119,7 +119,7 @@ def _forget() -> None:
 
 
 def _now(row: HeldRow, key: int, views: dict[int, Site], graphs: dict[int, Site]) -> HeldRow:
-    """Return `row` with who holds the storage `key` now, where a tracked tensor does."""
+    """Return `row` with the current holder of the storage `key`, if that is a tracked tensor."""
     if key in graphs:
         return replace(row, by=GRAPH, holder=graphs[key])
     if key in views:
@@ -135,8 +135,8 @@ def still_held(scope: str | DisposeScope | None = None) -> HeldReport:
     Parameters
     ----------
     scope
-        A scope, or its name: only tensors that were created in scopes of this name, or in those inside. None:
-        all.
+        A scope, or its name: only tensors created in scopes of this name, or in scopes inside them. None: all
+        tensors.
 
     Examples
     --------

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class KeptRow:
-    """Tensors that outlived scopes of one name, since one attribute keeps them."""
+    """Tensors that outlived scopes of one name, because one attribute keeps them."""
 
-    #: Which attribute of which class, cache or global: "CatMetric.value".
+    #: The attribute of a class, the cache or the global that keeps them: "CatMetric.value".
     holder: str
     #: The name of the scope.
     scope: str
     #: How many tensors outlived such scopes so far.
     count: int
-    #: How many of them are alive, and the bytes of those.
+    #: How many of them are alive, and their bytes.
     alive: int
     nbytes: int
 
@@ -46,7 +46,7 @@ class KeptReport(Report):
 
     def _table(self) -> Table:
         if not self.rows:
-            return Table("no scope left a torch tensor to somebody else", _HEADINGS, ())
+            return Table("no torch tensor outlived its scope", _HEADINGS, ())
         rows = [
             (figure(row.count), figure(row.alive), size(row.nbytes), words(row.holder), words(row.scope))
             for row in self.rows
@@ -68,12 +68,15 @@ class _Entry:
 
 
 _entries: dict[tuple[str, str], _Entry] = {}
-# A report has no use for more.
+# More rows are not useful in a report.
 _MAX_ENTRIES = 1000
 
 
 def find(scope: DisposeScope, sought: dict[int, Any], older: int, is_strict: bool) -> dict[int, bool]:
-    """Return which of the tensors of a scope something keeps, and whether for good; note it for reports."""
+    """Find the tensors in `sought` that outlive `scope`, and record them for `kept`.
+
+    The result has their ids, with True for tensors that then have no owner; see ``Adapter.find_kept``.
+    """
     found = KEEPERS.find(sought, older, is_strict)
     for key, (holder, _) in found.items():
         if holder and len(_entries) < _MAX_ENTRIES:
@@ -82,14 +85,14 @@ def find(scope: DisposeScope, sought: dict[int, Any], older: int, is_strict: boo
 
 
 def kept(scope: str | DisposeScope | None = None) -> KeptReport:
-    """Return which tensors scopes did not dispose at their end, and who keeps them.
+    """Return the tensors that scopes did not dispose at their end, and what keeps them.
 
     Parameters of modules and the state of optimizers are not listed.
 
     Parameters
     ----------
     scope
-        A scope, or its name: only what outlived scopes of this name. None: all.
+        A scope, or its name: only tensors that outlived scopes of this name. None: all tensors.
 
     Examples
     --------

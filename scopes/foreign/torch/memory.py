@@ -13,7 +13,7 @@ _NoFunctions = torch._C.DisableTorchFunction
 
 
 def footprint(x: Any) -> tuple[int, int]:
-    """Return what tells the storage of `x` from others, and its bytes; 0 on the meta device."""
+    """Return a key that identifies the storage of `x`, and its bytes, which are 0 on the meta device."""
     with _NoFunctions():
         parts = parts_of(x)
         nbytes = 0
@@ -22,7 +22,7 @@ def footprint(x: Any) -> tuple[int, int]:
             try:
                 storage = part.untyped_storage()
             except (RuntimeError, NotImplementedError):
-                continue  # opaque: a library's own kind of memory
+                continue  # an opaque tensor, whose memory PyTorch does not know
             key = storage._cdata
             if storage.device.type != "meta":
                 nbytes += storage.nbytes()
@@ -30,7 +30,7 @@ def footprint(x: Any) -> tuple[int, int]:
 
 
 def nbytes_on_cpu(x: Any) -> int:
-    """Return the bytes of the elements of `x` if they are in the process's own memory, else 0."""
+    """Return the bytes of the elements of `x` if it is on the CPU, else 0."""
     with _NoFunctions():
         try:
             return int(x.nbytes) if x.is_cpu else 0
@@ -39,7 +39,7 @@ def nbytes_on_cpu(x: Any) -> int:
 
 
 def parts_of(x: Any) -> list[Any]:
-    """Return the tensors with storages that `x` is made of: itself, or what a sparse one holds."""
+    """Return the tensors with the storages of `x`: itself, or its inner tensors, such as sparse values."""
     layout = x.layout
     if layout is torch.strided:
         inner = getattr(x, "__tensor_flatten__", None)
@@ -61,10 +61,10 @@ def device(x: Any) -> str:
 
 
 def keeps(x: Any, seen: set[int]) -> Iterator[tuple[int, int | None]]:
-    """Yield `footprint` of `x`, and of what its graph keeps beside leaves; None for each operation of it.
+    """Yield the footprint of `x`, and those of its graph's saved tensors without leaves.
 
-    Operations are known by their Python objects, which must live as long as `seen`: where that has a list
-    ``held``, they are put there.
+    An operation is yielded with None for its bytes. `seen` has ids of operations, so their Python objects
+    must live as long as `seen`. If `seen` has a list ``held``, it keeps them alive.
     """
     yield footprint(x)
     with _NoFunctions():
@@ -74,7 +74,7 @@ def keeps(x: Any, seen: set[int]) -> Iterator[tuple[int, int | None]]:
 
 
 class _Mark:
-    """Lives in the metadata of an operation, as long as that is recorded."""
+    """Object in the metadata of a recorded operation, which is freed with the operation."""
 
     __slots__ = ("__weakref__",)
 
@@ -102,7 +102,7 @@ def _kept_by(root: Any, seen: set[int]) -> list[tuple[int, int | None]]:
         held.append(node)
         leaf = getattr(node, "variable", None)
         if isinstance(leaf, torch.Tensor):
-            seen.add(footprint(leaf)[0])  # which is its own
+            seen.add(footprint(leaf)[0])  # a leaf's memory does not belong to the graph
         else:
             found.append((id(node), None))
         saved += _saved_by(node)
@@ -111,13 +111,13 @@ def _kept_by(root: Any, seen: set[int]) -> list[tuple[int, int | None]]:
 
 
 def saved_by_graph(x: Any, seen: set[int]) -> list[Any]:
-    """Return the tensors that the graph of `x` has saved, past no operation in `seen`."""
+    """Return the tensors that the graph of `x` has saved. Do not follow operations in `seen`."""
     found: list[Any] = []
     with _NoFunctions():
         stack = [x.grad_fn]
         while stack:
             node = stack.pop()
-            # Its Python object may be a new one each time. The mark in its metadata stays the same.
+            # PyTorch may create a new Python object for the node each time. The mark in its metadata stays.
             metadata = getattr(node, "metadata", None)
             if not isinstance(metadata, dict):
                 continue
@@ -131,10 +131,10 @@ def saved_by_graph(x: Any, seen: set[int]) -> list[Any]:
 
 
 def kept_alive_by(tensors: Iterable[Any]) -> list[Any]:
-    """Return what C++ keeps for `tensors`: the base of a view, what a graph has saved, and its leaves."""
+    """Return the tensors that C++ keeps for `tensors`: bases of views, saved tensors and leaves of graphs."""
     found: list[Any] = []
     seen: set[int] = set()
-    held: list[Any] = []  # an operation's Python object lives until its id is used no longer
+    held: list[Any] = []  # keeps the operations' Python objects alive, because `seen` has their ids
     with _NoFunctions():
         for x in tensors:
             if x._base is not None:
@@ -152,14 +152,14 @@ def kept_alive_by(tensors: Iterable[Any]) -> list[Any]:
     return found
 
 
-# Older versions show what a graph has saved only after its unpack hooks, which may copy or compute. There
-# reports count tensors without their graphs.
+# Older versions return saved tensors only through their unpack hooks, which may copy or compute. With such a
+# version, reports count tensors without their graphs.
 SHOWS_SAVED = hasattr(torch._C._autograd.SavedTensor, "data")
 _names: dict[type, list[str]] = {}
 
 
 def _saved_by(node: Any) -> list[Any]:
-    """Return the tensors that `node` keeps; without running anybody's unpack hooks."""
+    """Return the tensors that `node` has saved, without running unpack hooks."""
     kind = type(node)
     names = _names.get(kind)
     if names is None:
@@ -168,7 +168,7 @@ def _saved_by(node: Any) -> list[Any]:
     for name in names:
         try:
             raw = getattr(node, name)
-        except RuntimeError:  # backward has used it up
+        except RuntimeError:  # backward has freed it
             continue
         for saved in raw if isinstance(raw, (tuple, list)) else (raw,):
             try:

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 _is_traced = torch.compiler.is_dynamo_compiling
 _backward_id = torch._C._current_graph_task_id
 _NOTHING = (torch.Size, torch.dtype, torch.device, torch.layout, torch.memory_format)
-# What they return belongs to another tensor.
+# The attributes whose values belong to another tensor.
 _BORROWING = (torch.Tensor.grad, torch.Tensor._grad, torch.Tensor._base)
 
-# Inside of a transformation of torch.func, tensors are wrappers that don't outlive it.
+# In a transformation of torch.func, tensors are wrappers that do not outlive it.
 _arguments = ADAPTER, torch.Tensor, _NOTHING, _BORROWING, torch._C._functorch.peek_interpreter_stack
 _take = Adopter(*_arguments).take
-# What code in hooks of backward makes may become a gradient: it is tracked, and no scope owns it.
+# Tensors that hooks of backward create may become gradients: they are tracked, and no scope owns them.
 _take_unowned = Adopter(*_arguments, is_owning=False).take
 
 
@@ -84,15 +84,15 @@ class _Operators(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignor
             if converted is None:
                 raise
             result = func(*converted, **(kwargs or {}))
-        # What backward computes is a gradient, or an intermediate value of one: not the scope's.
+        # Tensors that backward computes are gradients, or intermediate values: no scope owns them.
         if func is not _DETACH and func is not _ALIAS and _backward_id() == -1:
             _take(None, result, args, kwargs or _NO_KEYWORDS)
         return result
 
 
 _NO_KEYWORDS: dict[str, Any] = {}
-# C++ code makes aliases for its own use, such as the tensor that an array of NumPy keeps alive: they must not
-# end before that. An alias that a user asks for is noticed as the result of a function.
+# C++ code creates aliases for its own use, such as the tensor that a NumPy array keeps alive. A scope must
+# not dispose them. An alias that a user creates is the result of a Python function, which is intercepted.
 _DETACH, _ALIAS = torch.ops.aten.detach.default, torch.ops.aten.alias.default
 
 
@@ -115,12 +115,12 @@ _NUMBERS = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: t
 
 
 class _Here(threading.local):
-    """What is noticed on this thread."""
+    """The state of ``owning`` on this thread."""
 
     depth = 0
-    # How many of the blocks are exact.
+    # The number of exact blocks among the `depth` open blocks.
     exact = 0
-    # The mode that sees each call while new tensors must be known at once, and whether births are noted.
+    # The mode that intercepts each call, if it is needed, and whether births are recorded instead.
     mode: _Functions | None = None
     is_noting = False
 
@@ -152,7 +152,7 @@ def _remove(mode: Any) -> bool:
             break
         above.append(top)
     else:
-        top = None  # a call that it sees is running
+        top = None  # not on the stack while it runs a call that it intercepted
     for other in reversed(above):
         _push(other)
     return top is mode
@@ -212,7 +212,7 @@ class owning:  # noqa: N801  # it is called like a function
             births.be_strict(self.strict)
             begun.callback(births.be_strict, -self.strict)
             _count(1, self.exact)
-            # It runs when the exact modes have gone: each of them takes the last mode off the stack.
+            # Run this after the exact modes have exited, because each of them pops the last mode.
             begun.callback(_count, -1, self.exact)
             if self.exact:
                 for mode in (_Operators(), _Functions()):

@@ -1,4 +1,4 @@
-"""What a scope's tensors of PyTorch take, on each device."""
+"""Report the memory of a scope's PyTorch tensors on each device."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DeviceRow:
-    """What is on one device."""
+    """The tensors of a scope on one device."""
 
-    #: The device's name, "cuda:0".
+    #: The name of the device, such as "cuda:0".
     device: str
-    #: How many tensors the scope owns there, and the bytes of them; what several share counts once.
+    #: How many tensors the scope owns there, and their bytes. Shared memory counts once.
     count: int
     nbytes: int
-    #: What all of PyTorch takes there, by ``torch.cuda.memory_allocated``; None on other devices than CUDA's.
+    #: The memory of all of PyTorch's tensors there (``torch.cuda.memory_allocated``); None without CUDA.
     allocated_bytes: int | None
 
 
-_HEADINGS = (("device", False), ("tensors", True), ("bytes", True), ("PyTorch's in all", True))
+_HEADINGS = (("device", False), ("tensors", True), ("bytes", True), ("PyTorch's total", True))
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceReport(Report):
-    """What a scope's tensors take on each device: see ``scopes.torch.memory_by_device``."""
+    """The memory of a scope's tensors on each device: see ``scopes.torch.memory_by_device``."""
 
     rows: tuple[DeviceRow, ...]
 
@@ -53,12 +53,12 @@ class DeviceReport(Report):
 
 
 def memory_by_device(scope: DisposeScope | None = None) -> DeviceReport:
-    """Return how many tensors of PyTorch `scope` owns on each device, and their bytes.
+    """Return the number and bytes of the PyTorch tensors that `scope` owns on each device.
 
     Parameters
     ----------
     scope
-        None: the current one.
+        The scope; the current one for None.
 
     Examples
     --------

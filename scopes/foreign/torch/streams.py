@@ -1,8 +1,8 @@
-"""Streams of CUDA: the memory of a disposed tensor is not used again before streams that may use it are done.
+"""CUDA streams: delay the reuse of a disposed tensor's memory until all streams that may read it are done.
 
-PyTorch's allocator knows only the stream that a tensor was made on. A program that uses the tensor on another
-stream calls ``x.record_stream(stream)``, or keeps the tensor until that stream is done. A scope's end is
-earlier than the program may expect, so it records the streams that have work left.
+PyTorch's allocator knows only the stream that a tensor was created on. A program that uses the tensor on
+another stream calls ``x.record_stream(stream)``, or keeps the tensor until that stream is done. A scope may
+dispose the tensor earlier, so the disposal calls ``record_stream`` for all streams with pending work.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from scopes.foreign.torch.library import torch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Each stream that was current inside of `owning()`, by its handle. PyTorch has few, and reuses them.
+# The streams that were current inside `owning()`, by handle. PyTorch has a pool of a few streams.
 used: dict[int, Any] = {}
 
 
 def note(stream: Any) -> None:
-    """Note that `stream` is current, or was."""
+    """Record that `stream` is or was current."""
     used[stream.cuda_stream] = stream
 
 
 def record(x: Any) -> None:
-    """Let the memory of `x` wait for each stream that has work left.
+    """Delay the reuse of the memory of `x` until all streams with pending work are done.
 
-    A stream that is being captured into a graph can't be asked: then all streams count. For the stream that
-    `x` was made on, PyTorch does nothing.
+    During the capture of a CUDA graph streams can't be queried, so all of them count. PyTorch ignores the
+    stream that `x` was created on.
     """
     is_capturing = torch.cuda.is_current_stream_capturing()
     streams = [stream for stream in list(used.values()) if stream.device == x.device]
@@ -37,12 +37,12 @@ def record(x: Any) -> None:
         for stream in busy:
             try:
                 part.record_stream(stream)
-            except (RuntimeError, NotImplementedError):  # it has no memory of the allocator
+            except (RuntimeError, NotImplementedError):  # its memory is not from PyTorch's allocator
                 continue
 
 
 def setting(set_stream: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return ``torch.cuda.set_stream``, which ``torch.cuda.stream`` calls too, with a note of the stream."""
+    """Wrap ``torch.cuda.set_stream``, which ``torch.cuda.stream`` also calls, to record the stream."""
 
     def called(stream: Any) -> Any:
         if stream is not None:
@@ -54,7 +54,7 @@ def setting(set_stream: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def entering(enter: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return ``torch.cuda.Stream.__enter__``, with a note of the stream."""
+    """Wrap ``torch.cuda.Stream.__enter__`` to record the stream."""
 
     def called(stream: Any) -> Any:
         note(torch.cuda.current_stream(stream.device))

@@ -221,7 +221,7 @@ def test_memory_that_a_graph_needs_is_freed_with_the_graph() -> None:
     loss.backward()
     assert is_back()
     assert scopes.torch.still_held().rows == ()
-    assert str(scopes.torch.still_held()) == "all memory of disposed torch tensors is back"
+    assert str(scopes.torch.still_held()) == "all memory of disposed torch tensors is free"
 
 
 @pytest.mark.skipif(not SHOWS_SAVED, reason="this version shows what a graph keeps only after its hooks")

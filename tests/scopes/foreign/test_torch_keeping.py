@@ -545,7 +545,7 @@ def test_nothing_is_kept_alive_by_being_known(library: Any) -> None:
 
 
 def test_no_scope_left_anything_says_so() -> None:
-    assert str(scopes.torch.kept("a scope that never was")) == "no scope left a torch tensor to somebody else"
+    assert str(scopes.torch.kept("a scope that never was")) == "no torch tensor outlived its scope"
 
 
 def test_a_library_that_loads_its_use_of_pytorch_later_keeps_from_then_on(monkeypatch) -> None:
