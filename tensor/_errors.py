@@ -21,15 +21,14 @@ class _Short(Repr):
 
 # About 300 digits.
 _MAX_BITS = 1000
-# What a user gave, for an error: however long or deep it is, and whether or not it contains itself.
+# Returns a shortened repr of a user's object for an error message. The object may contain itself.
 shown: Callable[[object], str] = _Short().repr
 
 
 class InvalidArgumentError(ValueError, RuntimeError):
-    """Values that an operation can't work on: shapes that don't fit together, a device that is not there.
+    """An operation does not support these values: shapes that do not match, or a device that does not exist.
 
-    A ``ValueError``, as Python and NumPy say, and a ``RuntimeError``, which is what programs written for
-    PyTorch catch.
+    It is a ``ValueError``, as in Python and NumPy, and a ``RuntimeError``, which programs for PyTorch catch.
 
     Examples
     --------

@@ -90,11 +90,11 @@ class Tensor(
     Writing,
     TensorCore,
 ):
-    """A multi-dimensional array whose memory is given back by ``dispose()``, or by the scope that owns it.
+    """A multi-dimensional array whose memory is released by ``dispose()``, or by the scope that owns it.
 
-    Make one with ``tensor.tensor(data)`` and the other functions of the namespace. Called as a class it does
-    what PyTorch's does: ``Tensor(2, 3)`` has these sizes and no values yet, ``Tensor([2, 3])`` these values;
-    both are float32.
+    Create tensors with ``tensor.tensor(data)`` and other functions of the namespace. A call of the class does
+    the same as in PyTorch: ``Tensor(2, 3)`` is an uninitialized tensor of these sizes, and ``Tensor([2, 3])``
+    has these values. Both are float32.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class Tensor(
     __slots__ = ()
 
     def __new__(cls, *given: Any) -> Tensor:
-        # As in PyTorch, whose programs say `torch.Tensor(2, 3)`.
+        # Programs for PyTorch write `torch.Tensor(2, 3)`.
         return legacy_tensor(given, float32)
 
     @property

@@ -18,7 +18,7 @@ def _as_parameter(x: object) -> Parameter:
     if isinstance(x, Parameter):
         return x
     if isinstance(x, TensorCore):
-        return Parameter(x)  # type: ignore[arg-type]  # every core made is a Tensor
+        return Parameter(x)  # type: ignore[arg-type]  # every instance is a Tensor
     raise TypeError(f"parameters are made of tensors, not of {type(x).__name__}")
 
 

@@ -100,16 +100,15 @@ def holds(tensors: Sequence[object], x: object) -> bool:
 
 
 class FunctionCtx:
-    """What ``forward`` and ``backward`` of an `autograd.Function` share.
+    """The context `ctx` of a user-defined op, to pass data from ``forward`` to ``backward``.
 
-    Beside the methods it takes any attributes: ``ctx.n = n``. A tensor is better given to
-    ``save_for_backward``, for an output kept as an attribute makes a cycle, and no attribute is freed by
-    backward.
+    You can set any attribute: ``ctx.n = n``. Pass tensors to ``save_for_backward`` instead, because backward
+    does not free attributes, and an output in an attribute makes a reference cycle.
 
     Attributes
     ----------
     needs_input_grad : tuple of bool
-        For each argument whether backward is asked for its gradient: False for all under ``no_grad``.
+        For each argument, whether backward needs its gradient. All are False under ``no_grad``.
     """
 
     __slots__ = ("__dict__", "_call", "needs_input_grad")
@@ -125,15 +124,16 @@ class FunctionCtx:
         def __setattr__(self, name: str, value: object) -> None: ...
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep the values that `tensors` have now for ``ctx.saved_tensors``, whatever is written later.
+        """Save the current values of `tensors` for ``ctx.saved_tensors``. Later writes do not change them.
 
-        Shared, not copied. They may be disposed, and are no output or input but by being the same objects:
-        those come back with their history. A second call takes the place of the first.
+        The memory is shared, not copied, and the tensors may be disposed afterwards. Arguments and results of
+        forward, if you pass these objects themselves, come back with their history. A second call replaces
+        the first one.
 
         Raises
         ------
         TypeError
-            If one is neither a tensor nor None.
+            If an argument is neither a tensor nor None.
         RuntimeError
             Outside of forward.
 
@@ -165,16 +165,16 @@ class FunctionCtx:
             call.saved = [None if x is None else Saved(x, snapshot_share(x), x._node) for x in tensors]
 
     def mark_dirty(self, *tensors: Tensor) -> None:
-        """Say that forward writes to these arguments in place. Each must be returned.
+        """Mark arguments to which forward writes in place. Forward must return each of them.
 
-        Best called before the write, for it refuses what can't be written to.
+        Call it before the write, because it raises an error for tensors that must not be written to.
 
         Raises
         ------
         RuntimeError
-            If one is a leaf that requires grad, while gradients are recorded; outside of forward.
+            If a tensor is a leaf that requires grad, while gradients are recorded; outside of forward.
         ValueError
-            If one is no argument of forward.
+            If a tensor is not an argument of forward.
 
         Examples
         --------
@@ -202,21 +202,21 @@ class FunctionCtx:
         for x in tensors:
             if not holds(call.inputs, x):
                 raise ValueError(
-                    f"{call.name}: mark_dirty takes arguments of forward, to which it writes; this tensor is "
-                    "none: pass the argument itself; what forward has made need not be marked"
+                    f"{call.name}: mark_dirty takes arguments of forward, but this tensor is not one: pass "
+                    "the argument itself, and do not mark tensors that forward has created"
                 )
             call.require_writable(x, relatives(x))
         call.dirty = list(tensors)
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
-        """Say that these outputs have no gradient. Those of integers and bools never have one.
+        """Mark outputs that have no gradient. Integer and boolean outputs never have one.
 
-        Backward is given zeros for them.
+        Backward gets zeros for them.
 
         Raises
         ------
         TypeError
-            If one is no tensor.
+            If an argument is not a tensor.
         RuntimeError
             Outside of forward.
 
@@ -243,7 +243,7 @@ class FunctionCtx:
         call.non_differentiable = list(tensors)
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Say whether backward is given zeros (from the start), or None, for outputs without a gradient.
+        """Set whether backward gets zeros (the default) or None for outputs without a gradient.
 
         Raises
         ------
@@ -273,12 +273,12 @@ class FunctionCtx:
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """What was saved, as new tensors: inputs and outputs with their history.
+        """The saved values as new tensors. Arguments and results of forward have their history.
 
         Raises
         ------
         RuntimeError
-            In forward; and after a backward without ``retain_graph``, which has freed them.
+            In forward, and after a backward without ``retain_graph``, which frees the values.
         """
         call = self._call
         if call.is_running:
@@ -291,7 +291,7 @@ class FunctionCtx:
         call = self._call
         if not call.is_running:
             raise RuntimeError(
-                f"{call.name}: ctx.{what}() is for forward and setup_context, which are over. Call it there"
+                f"{call.name}: call ctx.{what}() in forward or setup_context, which have ended"
             )
         return call
 

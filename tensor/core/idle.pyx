@@ -1,9 +1,9 @@
-"""Idle tensors: no other code relies on their memory, so that a budget may move their values to a file.
+"""Idle tensors: no other code relies on their memory, so a budget may move their values to a file.
 
-A buffer counts all code that may write to its memory (exports and running writes), and all that relies on
-its values (sharers). Ops that run now, on this thread or another, only read. They hold the array, which stays
-alive until they end, and the tensor gets it back if it is used before (`FiledValues`). Moving such a tensor
-frees nothing yet, so those that the running op may use come last.
+A buffer counts the code that may write to its memory (exports and running writes), and the code that relies
+on its values (sharers). Running ops, on this or another thread, are not counted, because they only read. They
+refer to the array, which stays alive until they end. If the tensor is used before, it gets the array back
+(`FiledValues`). Moving such a tensor frees no memory yet, so tensors that the running op may use come last.
 """
 
 cimport numpy as cnp
@@ -24,10 +24,7 @@ cnp.import_array()
 
 
 cdef bint _is_idle(StorageReference x, Py_ssize_t shares) except -1:
-    """Return whether nobody but `x` and `shares` saved values rely on its memory.
-
-    Ops that read it now do not count.
-    """
+    """Return whether only `x` and `shares` saved values rely on its memory. Running ops are ignored."""
     cdef cnp.ndarray array = x.stored
     cdef Buffer buffer
     if array is None or x.next_in_storage != NULL or x.is_donated or x.holds:
@@ -39,7 +36,7 @@ cdef bint _is_idle(StorageReference x, Py_ssize_t shares) except -1:
         return False
     if buffer.is_external or buffer.is_pinned or not is_counted(buffer.root):
         return False
-    # The file has the bytes in the order of the memory.
+    # The file gets the bytes in memory order, so the array must cover its memory without gaps.
     if not (cnp.PyArray_IS_C_CONTIGUOUS(array) or cnp.PyArray_IS_F_CONTIGUOUS(array)):
         return False
     if cnp.PyArray_NBYTES(array) != buffer.nbytes or not cnp.PyArray_ISWRITEABLE(array):
@@ -50,8 +47,8 @@ cdef bint _is_idle(StorageReference x, Py_ssize_t shares) except -1:
 def idle_tensors(Py_ssize_t least) -> tuple[list[StorageReference], list[StorageReference]]:
     """Return the idle tensors and handles of at least `least` bytes, in two lists.
 
-    The first has optimizers' state, gradients of parameters, and data. The second has those to move last:
-    parameters, and then those that the running op may use.
+    The first list has the state of optimizers, gradients of parameters, and data. The second list has tensors
+    to move last: parameters, and then tensors that the running op may use.
     """
     cdef Buffer buffer
     cdef StorageReference x
@@ -113,7 +110,7 @@ cdef void _exchange(StorageReference x, FiledValues filed) noexcept:
 
 
 def companion_of(Buffer buffer not None) -> StorageReference | None:
-    """Return the tensor that shares `buffer` with saved values, if all others are saved values.
+    """Return the tensor on `buffer`, if all its other sharers are saved values.
 
     `leave_together` moves it to a file with them.
     """
@@ -127,9 +124,9 @@ def companion_of(Buffer buffer not None) -> StorageReference | None:
 def leave_together(StorageReference x not None, Buffer buffer not None, FiledValues filed not None) -> bool:
     """Release the share of `x` in `buffer`, whose bytes are in the file of `filed`.
 
-    The caller holds a `Share` of the buffer since before the bytes were written, so that nobody has written
-    to it. Return False if other code uses the tensor or the buffer. The tensor gets other memory later,
-    because saved values may rely on this one.
+    The caller must have held a `Share` of the buffer since before the bytes were written to the file, so that
+    no code has changed them. Return False if other code uses the tensor or the buffer. The tensor gets new
+    memory later, because saved values may still rely on the old memory.
     """
     if x.buffer != <PyObject*>buffer or not _is_idle(x, buffer.shares):
         return False

@@ -40,8 +40,8 @@ class Pickling(TensorCore):
         """Return another tensor on the same storage: an `alias`, or for a leaf with gradient a leaf."""
         self._raise_if_disposed()
         if isinstance(self._node, Leaf):
-            return self.detach().requires_grad_()  # type: ignore[attr-defined,no-any-return]  # every core is a Tensor
-        return self.alias()  # type: ignore[attr-defined,no-any-return]  # every core is a Tensor
+            return self.detach().requires_grad_()  # type: ignore[attr-defined,no-any-return]  # every instance is a Tensor
+        return self.alias()  # type: ignore[attr-defined,no-any-return]  # every instance is a Tensor
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Return a leaf with the same values in its own memory, and a copy of the gradient.

@@ -98,7 +98,7 @@ def rebuild_parameter(x: object, requires_grad: object, *_: object) -> Tensor:
         if x._array is None or not is_inexact(x._array.dtype):
             _fail("a tensor of integers in it requires grad")
         become_leaf(x)
-    return x  # type: ignore[return-value]  # every core made is a Tensor
+    return x  # type: ignore[return-value]  # every instance is a Tensor
 
 
 def _ordered_dict(pairs: object = ()) -> OrderedDict[Any, Any]:

@@ -1,4 +1,4 @@
-// What kernels of rows are made of: sums and maps over one row, which the cache has.
+// Building blocks for kernels over rows: sums and loops over one row, which is in the cache.
 
 #pragma once
 
@@ -7,11 +7,11 @@
 namespace disposescope::kernels::DISPOSESCOPE_SIMD {
 namespace {
 
-// Elements that are added up as floats: each lane has 16 of them or so, and the sums of blocks are doubles.
+// The elements to sum as floats, about 16 for each lane. The sums of blocks are summed as doubles.
 constexpr ptrdiff_t block = 1024;
 
-// The sums of what `value` gives for the place of a pack and the number of elements that are there, at most so many:
-// `value(i, left, sums)` adds to `sums`, two packs for each of `count` sums.
+// Compute `count` sums over `n` elements. `value(i, left, sums)` adds the values of the pack at index `i` to `sums`,
+// an array of `count` packs; if `left` is less than the size of a pack, only `left` elements remain.
 template <int count, typename T, typename Value>
 DISPOSESCOPE_INLINE void add_up(ptrdiff_t n, double* totals, Value value) {
     using P = Pack<T>;
@@ -31,7 +31,7 @@ DISPOSESCOPE_INLINE void add_up(ptrdiff_t n, double* totals, Value value) {
     }
 }
 
-// Calls f(i, left) for each place where a pack begins, with the number of elements from there on.
+// Call f(i, left) for the index of each pack. `left` is the size of a pack, or the rest for the last pack.
 template <typename T, typename Function>
 DISPOSESCOPE_INLINE void each_pack(ptrdiff_t n, Function f) {
     ptrdiff_t i = 0;
@@ -39,19 +39,20 @@ DISPOSESCOPE_INLINE void each_pack(ptrdiff_t n, Function f) {
     if (i < n) f(i, n - i);
 }
 
-// f(0) joined with f(1), and so on up to `count`, by halves.
+// Join f(first), f(first + 1), ..., `count` of them, pairwise: each half is joined first.
 template <typename State, typename Function, typename Join>
 State by_halves(ptrdiff_t first, ptrdiff_t count, Function f, Join join) {
     if (count == 1) return f(first);
     const ptrdiff_t half = count / 2;
-    const State a = by_halves<State>(first, half, f, join);  // in the order of memory
+    const State a = by_halves<State>(first, half, f, join);  // first, to read the memory in order
     return join(a, by_halves<State>(first + half, count - half, f, join));
 }
 
 // --- Mean and sum of squared deviations ------------------------------------------------------------------------
 
-// Of `count` elements; those of two sets are joined as Chan, Golub and LeVeque do (1979). Means are relative to the
-// first element of their channel, so that they lose nothing where elements lie far from 0.
+// Mean and sum of squared deviations of `count` elements. Those of two sets are joined by the formula of Chan, Golub
+// and LeVeque (1979). Means are relative to the first element of their channel, so they stay precise if all elements
+// are far from 0.
 struct Moments {
     double count, mean, squares;
     static DISPOSESCOPE_INLINE Moments load(const double* means, const double* squares, ptrdiff_t at, double count) {
@@ -68,18 +69,19 @@ constexpr auto join_moments = [](Moments a, Moments b) DISPOSESCOPE_INLINED {
     return Moments{count, a.mean + distance * share, a.squares + b.squares + distance * distance * a.count * share};
 };
 
-// Of values whose deviations from `around` have the sum and the sum of squares that are given.
+// Return the moments of values, from the sum and the sum of squares of their deviations from `around`.
 DISPOSESCOPE_INLINE Moments moments_around(double around, double sum, double squares, double count) {
     const double distance = sum / count, left = squares - sum * distance;
     return {count, around + distance, left < 0 ? 0 : left};
 }
 
-// Deviations are from the mean of the first elements, an eighth of a block: if that is off by d, the squares of these
-// alone are at least d * d times their number, so what is subtracted in the end is at most 8 times what stays.
+// Deviations are from the mean of the first eighth of a block. If that is off by d, the squares of this eighth alone
+// sum to at least d * d times its number of elements. So the correction subtracted at the end is at most 8 times the
+// result.
 template <typename T>
 Moments moments_of_block(const T* x, ptrdiff_t n, double origin) {
     using P = Pack<T>;
-    if (n > 0 && n <= P::size) {  // in 20 ns instead of 35
+    if (n > 0 && n <= P::size) {  // a shortcut: 20 ns instead of 35
         const T around = sum(P::load_up_to(x, n)) / static_cast<T>(n);
         const P d = P::load_up_to(x, n, around) - P::of(around);
         return moments_around(around - origin, sum(d), sum(d * d), static_cast<double>(n));

@@ -75,35 +75,35 @@ class BudgetStatistics:
 
 
 class budget:  # noqa: N801  # it is called like a function
-    """Keep the memory of the process within a limit while a block runs, and let training go on.
+    """Keep the memory of the process within a limit in a ``with`` block, so that training can continue.
 
-    Where an op needs more than is left, values that the tape has saved for backward leave memory. They are
-    computed again when backward needs them, or read from a file: for each the cheaper is taken. Losses and
-    gradients are the same to the bit. Random ops keep their random numbers.
+    If an op needs more memory than is left, the budget evicts values that the tape has saved for backward.
+    When backward needs a value, it is computed again or read from a file, whichever is cheaper. Losses and
+    gradients are bit-identical, and random ops use the same random numbers.
 
-    The limit is one as of ``memory.limit``: it holds for the whole process. Values that other threads record,
-    and tasks that do not inherit this block, stay in memory.
+    The limit applies to the whole process, like ``memory.limit``. Values that are recorded by other threads,
+    or by tasks that do not inherit this block, stay in memory.
 
     Parameters
     ----------
     size
         Bytes, or text such as ``"512 MiB"``.
     spill
-        A folder for a file of values that are expensive to compute again. The file has no name, and goes with
-        the last value in it, or with the process. None: no file.
+        A folder for a file of values that are expensive to compute again. The file has no name. It is removed
+        with the last value in it, or when the process ends. None: no file.
     recompute
-        Compute values again.
+        Whether the budget may compute values again.
     on_pressure
-        Called first, with the number of bytes that are missing, on the thread that asks for memory. It may
-        dispose tensors or empty caches. It sees no scope and no setting of its caller.
+        A function to call before anything is evicted, with the number of missing bytes, on the thread that
+        allocates. It may dispose tensors or empty caches. It does not see the caller's scope and settings.
 
     Raises
     ------
     OutOfMemoryError
-        By an op whose own operands and result do not fit, when nothing is left to evict.
+        In an op, if its operands and result do not fit, and nothing is left to evict.
     SpillError
-        When the file can't be created; by an op, when its disk is full or fails; by backward, when what was
-        written can't be read. It is an ``OSError``.
+        If the file can't be created; in an op, if the disk is full or fails; in backward, if the file can't
+        be read. It is an ``OSError``.
 
     Examples
     --------
@@ -133,7 +133,7 @@ class budget:  # noqa: N801  # it is called like a function
         self._on_pressure = on_pressure
         self._file: SpillFile | None = None
         self._tape: Tape | None = None
-        # The block in which the tape records nodes; None while this is not open.
+        # The block in which the tape records nodes; None if the budget is not open.
         self._recording: AbstractContextManager[object] | None = None
         self._bound = Bound(self.nbytes)
         # One thread evicts at a time. Its own allocations must not start another eviction.
@@ -203,17 +203,17 @@ class budget:  # noqa: N801  # it is called like a function
         freed: list[bool] = []
         if self._evicting.run_if_free(lambda: freed.append(self._free(missing))):
             return freed[0]
-        self._evicting.run(_do_nothing)  # wait for the other thread, which frees some
+        self._evicting.run(_do_nothing)  # wait for the other thread, which is freeing memory
         return True
 
     def _free(self, missing: int) -> bool:
-        """Call the user's function and evict, and return whether that freed memory."""
+        """Call the user's function, evict if necessary, and return whether that freed memory."""
         self._figures["pressure_count"] += 1
         forget_failure()
         if self._on_pressure is not None and self._asked_for(missing):
             return True
         tape = self._tape
-        # Free a little more, so that the next op need not evict.
+        # Free a little more, so that the next op does not have to evict.
         return tape is not None and tape.evict(missing, self.nbytes // 64) > 0
 
     def _asked_for(self, missing: int) -> bool:

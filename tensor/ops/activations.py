@@ -76,7 +76,8 @@ def softplus(x: Any, /, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     >>> tensor.softplus(tensor.tensor([100.0])).tolist()
     [100.0]
     """
-    # Where the curve has met its line within the dtype's precision, the result alone tells the slope.
+    # If the threshold is so large that x equals log(1 + exp(x)) there, up to rounding, the derivative only
+    # needs the result.
     is_smooth = threshold >= _straight_from(_real("softplus", _values("softplus", x)))
     if is_smooth:
         return apply(RULES["softplus"], lambda a: _softplus(a, beta, threshold), (x,), beta=beta)
@@ -92,7 +93,7 @@ def gelu(x: Any, /, approximate: str = "none") -> Tensor:
     x
         A floating tensor.
     approximate
-        ``"none"`` by the error function, ``"tanh"`` by the paper's approximation.
+        ``"none"`` uses the error function, ``"tanh"`` the approximation of the paper.
 
     Examples
     --------
@@ -130,7 +131,7 @@ def _elu(x: Array, alpha: float, out: Array | None) -> Any:
 
 
 def _unless_positive(x: Array, below: Any, out: Array | None) -> Any:
-    """Return `x` where it is positive, else `below`; in `out` if that is `x`."""
+    """Return `x` where it is positive, else `below`. Write it to `out` if that is `x`."""
     if out is not x or below.dtype != x.dtype:
         return xp.where(x > 0, x, below)
     np.copyto(out, below, where=~(x > 0))
@@ -147,5 +148,5 @@ def _softplus(x: Any, beta: float, threshold: float) -> Any:
 
 
 def _straight_from(x: Array) -> float:
-    """Return from where on the softplus of `x` is `x` itself, within the precision of its dtype."""
+    """Return the value from which on softplus(x) equals x, up to the precision of the dtype."""
     return -math.log(np.finfo(x.dtype).eps / 4)

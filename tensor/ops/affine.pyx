@@ -1,4 +1,4 @@
-"""Affine maps as recorded ops: what ``nn.functional.linear`` computes."""
+"""Affine maps as recorded ops, for ``nn.functional.linear``."""
 
 cimport numpy as cnp
 
@@ -22,7 +22,7 @@ from tensor.tape.rules import RULES
 cnp.import_array()
 
 cdef Rule _RELU = RULES["relu"]
-# By the names of their rules: activations that a map computes in its own pass.
+# The kernels of activations that a map can compute in the same pass, by the names of their rules.
 cdef dict _KERNELS = {
     "gelu": gaussian.gelu,
     "gelu_by_tanh": gaussian.gelu_by_tanh,
@@ -33,18 +33,18 @@ cdef dict _KERNELS = {
 
 
 def apply_affine(Rule rule not None, x, weight, bias) -> TensorCore:
-    """Return ``x @ weight.T + bias`` of tensors, `bias` perhaps None; `rule` derives it by all of them.
+    """Return ``x @ weight.T + bias`` of tensors, as an op with the derivatives of `rule`. `bias` may be None.
 
-    A `weight` of one dimension gives one output, which has no dimension.
+    If `weight` has one dimension, there is one output, without the last dimension.
     """
     return _run(rule, x, weight, bias, None)
 
 
 def apply_affine_then(Rule rule not None, str activation not None, x, weight, bias):
-    """Return what `activation` makes of ``apply_affine``, in one pass, with the nodes of both.
+    """Return `activation` of ``apply_affine``, computed in one pass, with the nodes of both ops.
 
-    It is one of "relu", "gelu", "gelu_by_tanh", "sigmoid", "silu" and "tanh". Returns None where that is not
-    for these tensors.
+    `activation` is "relu", "gelu", "gelu_by_tanh", "sigmoid", "silu" or "tanh". Return None if one pass is
+    not possible for these tensors.
     """
     return _run(rule, x, weight, bias, activation)
 
@@ -72,7 +72,7 @@ cdef TensorCore _run(Rule rule, object x, object weight, object bias, str activa
     except OutOfMemoryError:
         raise
     except MemoryError:
-        failure = out_of_memory()  # raised below: its context would hold arrays
+        failure = out_of_memory()  # raised below, because here its context would hold arrays
     except (TypeError, ValueError) as error:
         failure = explain("linear", error, [a, w] if b is None else [a, w, b])
     finally:
@@ -94,14 +94,14 @@ cdef TensorCore _run(Rule rule, object x, object weight, object bias, str activa
 
 
 cdef TensorCore _run_narrow(Rule rule, object x, object weight, object bias, cnp.ndarray w):
-    """Return the map of tensors some of which are bfloat16."""
+    """Return the map of tensors, of which some are bfloat16."""
     if cnp.PyArray_NDIM(w) == 1:
         return _of_one_output(rule, x, weight, bias)
     return apply(rule, partial(_map_again, None), (x, weight) if bias is None else (x, weight, bias))
 
 
 def _map_again(str activation, cnp.ndarray a, cnp.ndarray w, b=None):
-    """Return the array of the map, which `activation` is or is not computed after, as the op did."""
+    """Return the map again, by the same kernel as before, so that the bits are the same."""
     if activation is None or activation == "relu":
         return affine(a, w, b, False)
     return affine_then(a, w, b, _KERNELS[activation], True)[0]

@@ -1,4 +1,4 @@
-"""A tensor's values in another dtype."""
+"""Conversions of tensors to other dtypes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # `Flag` because `bool` is a method of the class.
 Flag = bool
 
-# The kinds of devices that PyTorch knows; only the first one is here.
+# The types of devices in PyTorch. Only the first one is supported.
 _DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "xla", "mtia", "meta")
 
 _ASTYPE = RULES["astype"]
@@ -91,10 +91,10 @@ def _names_dtype(name: str) -> bool:
 def conversion(
     name: str, wanted: str, dtype: Dtype | Callable[[], Dtype], more: str = ""
 ) -> Callable[..., Tensor]:
-    """Return the method `name`, which returns the tensor in `dtype`, or in what it returns when called."""
+    """Return the method `name`, which converts to `dtype`, or to ``dtype()`` if that is a function."""
 
     def convert(self: Casts, memory_format: object = None) -> Tensor:
-        del memory_format  # elements lie in rows
+        del memory_format  # all tensors are in row-major order
         return self.to(dtype() if callable(dtype) else dtype)
 
     convert.__name__, convert.__qualname__ = name, f"Casts.{name}"
@@ -187,7 +187,7 @@ class Casts(TensorCore):
         >>> tensor.ones((1,)).astype("int8").dtype
         dtype('int8')
         """
-        return astype(self, dtype, copy=copy)  # type: ignore[arg-type]  # every core is a Tensor
+        return astype(self, dtype, copy=copy)  # type: ignore[arg-type]  # every instance is a Tensor
 
     def type_as(self, other: Tensor) -> Tensor:
         """Return the tensor in the dtype of `other`.

@@ -37,14 +37,15 @@ _NUMBERS = (bool, int, float, complex)
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _NUMBERS_AND_LISTS = (*_NUMBERS, list, tuple)
 _LISTS = frozenset({list, tuple})
-# Data of these types have no memory that an array could share.
+# An array of such data never shares memory with it.
 _HELD_BY_NOBODY = frozenset({bool, int, float, complex, list})
 _ARRAYS = (np.ndarray, np.generic)
 # The dtypes of Python numbers.
 _OF_NUMBERS: dict[type, Dtype] = {bool: bool_, int: int64, float: float32, complex: complex64}
-# Our dtypes for Python numbers, by NumPy's.
+# The default dtypes here that replace NumPy's for Python numbers.
 _DEFAULTS = {float64: float32, complex128: complex64}
-# In a copy of this context NumPy says nothing of what is out of range: in 0.3 us, `errstate` takes 1.6.
+# A context in which NumPy does not warn about numbers out of range. Running in a copy of it takes 0.3 us, and
+# `np.errstate` 1.6.
 _silence = Context()
 _silence.run(np.seterr, invalid="ignore", over="ignore")
 _in_silence = _silence.copy
@@ -88,7 +89,7 @@ def as_data(data: object, dtype: DtypeLike | None) -> Array:
 def new_array(data: object, dtype: DtypeLike | None) -> Array:
     """Return a new array with a copy of `data`."""
     array = as_data(data, dtype)
-    # What NumPy made of numbers and lists is nobody else's; from the pool if it is large.
+    # No other code refers to an array that NumPy created from numbers. If it is large, copy it into the pool.
     if type(data) not in _HELD_BY_NOBODY or is_worth_pooling(array.nbytes):
         array = copy(array)
     return array
@@ -97,15 +98,15 @@ def new_array(data: object, dtype: DtypeLike | None) -> Array:
 def as_tensor(x: object) -> Tensor:
     """Return `x` itself if it is a tensor, else a new tensor with its data."""
     if isinstance(x, TensorCore):
-        return x  # type: ignore[return-value]  # every core made is a Tensor
+        return x  # type: ignore[return-value]  # every instance is a Tensor
     array = new_array(x, None)
     return wrap(array)
 
 
 def dtype_for_number(number: Any, wanted: Dtype | None) -> Dtype | None:
-    """Return the dtype of an array of Python's `number`, if any; None also where it takes a closer look.
+    """Return the dtype for an array of the Python number `number`, or None if it needs further checks.
 
-    Without the way of the lists, which is three times as long.
+    This is a shortcut: the general code for lists takes three times as long.
     """
     kind = type(number)
     if wanted is None:
@@ -114,7 +115,7 @@ def dtype_for_number(number: Any, wanted: Dtype | None) -> Dtype | None:
         return _OF_NUMBERS.get(kind)
     if kind is bool:
         return wanted
-    if kind is int and 0 <= number <= 127:  # which all dtypes hold
+    if kind is int and 0 <= number <= 127:  # all dtypes can represent it
         return wanted
     if (kind is int or kind is float) and wanted.kind in INEXACT and -_SMALL <= number <= _SMALL:
         return wanted
@@ -133,12 +134,13 @@ def cast(array: Array, dtype: Dtype) -> Array:
     if kind in "biu" and dtype != float16:
         return array.astype(dtype)
     kept = array.real if kind == "c" and dtype.kind not in "cb" else array
-    # Out of range: infinite as float, and as integer what the machine makes of it, as in PyTorch.
+    # A number out of range becomes infinite as a float. As an integer it depends on the machine, as in
+    # PyTorch.
     return _in_silence().run(kept.astype, dtype)
 
 
 def _converted(data: object) -> object:
-    """Return the array, the buffer, or the list of items of another object."""
+    """Return another object as an array, or as a list of its items."""
     if isinstance(data, (str, dict, set, frozenset)):
         raise TypeError(
             f"a tensor's data is a number, nested lists of numbers, or an array, not {_called(data)}. Give "
@@ -149,14 +151,14 @@ def _converted(data: object) -> object:
         try:
             return np.asarray(buffer)
         except TypeError:
-            # PyTorch converts no bfloat16 tensor to an array, but exports its memory.
+            # PyTorch can't convert bfloat16 tensors to arrays, but exports their memory by DLPack.
             if not hasattr(data, "__dlpack__"):
                 raise
             return array_of(data)
     if hasattr(data, "__iter__"):
         return list(data)
     try:
-        return np.asarray(memoryview(data))  # type: ignore[arg-type]  # what has no buffer raises
+        return np.asarray(memoryview(data))  # type: ignore[arg-type]  # raises TypeError without a buffer
     except TypeError:
         raise TypeError(
             f"a tensor's data is a number, nested lists of numbers, or an array, not {_called(data)}"
@@ -164,7 +166,7 @@ def _converted(data: object) -> object:
 
 
 _KINDS = "biu" + INEXACT
-# NumPy's own limit.
+# NumPy's limit of dimensions.
 _DEEPEST = 64
 
 
@@ -172,14 +174,14 @@ def _read(data: object) -> Array:
     _require_shallow(data)
     try:
         array: Array = np.array(data)
-    except (TypeError, ValueError, RuntimeError):  # ragged, or some tensor in it gives NumPy no array
+    except (TypeError, ValueError, RuntimeError):  # ragged, or with a tensor that NumPy can't convert
         _require_regular(data, "data")
         array = np.array(_plain_lists(data))
     if array.dtype.kind not in _KINDS:
         _require_regular(data, "data")
         array = np.array(_plain_lists(data))
         if array.dtype.kind not in _KINDS:
-            raise TypeError(f"data mixes what no one dtype can hold (NumPy makes it {array.dtype})")
+            raise TypeError(f"no dtype can represent all items of data (NumPy's result is {array.dtype})")
     require_supported(array.dtype)
     return array
 
@@ -253,7 +255,7 @@ def _require_fit(array: Array, dtype: Dtype) -> None:
         raise TypeError(f"complex data does not fit {dtype}: pass dtype=tensor.complex64, or the real parts")
     if dtype.kind not in "iu" or array.dtype.kind == "b" or array.size == 0:
         return
-    limits = np.iinfo(dtype)  # type: ignore[type-var]  # integer, by the lines before
+    limits = np.iinfo(dtype)  # type: ignore[type-var]  # an integer dtype, see above
     low, high = array.min(), array.max()
     if not (low >= limits.min and high <= limits.max):
         worst = low if not low >= limits.min else high

@@ -1,4 +1,4 @@
-"""The one road from a call to a new tensor. For `cimport`."""
+"""Run ops on tensors: compute the result, record it, and create the new tensor. For `cimport`."""
 
 cimport numpy as cnp
 
@@ -13,9 +13,9 @@ cdef class UnaryOp:
     cdef readonly Rule rule
     cdef readonly object kernel
     cdef Promotion promotion
-    # Whether bools are counted as integers: NumPy's square of them is int8.
+    # Whether bools must be cast to int64 first, because NumPy's result would be int8 (square).
     cdef bint counts_bools
-    # Asked first; None if there is none.
+    # The compiled kernel, which is tried first, or None.
     cdef UnaryKernel compiled
     cdef TensorCore run(self, object x)
     cdef cnp.ndarray _promoted(self, cnp.ndarray a)
@@ -25,7 +25,7 @@ cdef class UnaryOp:
 cdef class BinaryOp:
     cdef readonly Rule rule
     cdef readonly object kernel
-    # What of it is done without NumPy for few elements.
+    # The operation to compute without NumPy for few elements, or NO_ARITHMETIC.
     cdef Arithmetic arithmetic
     cdef Promotion promotion
     cdef BinaryKernel compiled
@@ -33,6 +33,7 @@ cdef class BinaryOp:
     cdef cnp.ndarray _computed(self, object a, object b)
 
 
-# A tensor over `out`, found in `array`, that of `x`: a view of it, or a copy that NumPy needed. `rule`
-# derives it, None where nothing shall, and asks for what is `saved`, none of which is an array.
+# Return a tensor over `out`, which NumPy computed from `array`, the array of `x`: a view or a copy. `rule`
+# has its derivative, or is None to record nothing. `saved` are the arguments of the derivative, which are no
+# arrays.
 cpdef TensorCore over(TensorCore x, cnp.ndarray array, cnp.ndarray out, Rule rule, tuple saved=*)

@@ -1,8 +1,8 @@
-"""The one road from a call to a new tensor: operands, NumPy kernel, tape, tensor.
+"""Run ops on tensors: convert the operands, call the kernel, record the op, and create the new tensor.
 
-`UnaryOp` and `BinaryOp` serve elementwise ops and matrix products, ``apply`` most others, ``apply_into``
-those whose kernel can write to a donated operand, ``view`` those that share memory, ``overwrite`` those that
-write in place.
+`UnaryOp` and `BinaryOp` run elementwise ops and matrix products. ``apply`` runs most other ops,
+``apply_into`` ops whose kernel can write to a donated operand, ``view`` ops whose result shares memory, and
+``overwrite`` ops that write in place.
 """
 
 cimport numpy as cnp
@@ -46,7 +46,7 @@ cnp.import_array()
 
 cdef extern from *:
     """
-    /* Lets an error that is set be raised here. */
+    /* Cython raises the current Python error after this call. */
     static inline PyObject *raised(void) { return NULL; }
     """
     object raised()
@@ -59,7 +59,7 @@ cdef extern from "Python.h":
 
 cdef object _float32 = np.dtype(np.float32)
 
-# Which of our functions does what a ufunc of NumPy does: for np.sin(x) on a tensor.
+# This library's function for each ufunc of NumPy, for calls such as np.sin(x) of a tensor.
 function_of = {}
 
 
@@ -78,29 +78,30 @@ cdef inline object _operand(object x):
 
 
 def operand(x):
-    """Return what a kernel takes for `x`: an array, or a Python scalar, which has no dtype of its own.
+    """Return `x` as an argument of a kernel: an array, or a Python number, which has no dtype of its own.
 
-    Returns NotImplemented for what is no number, array or tensor.
+    Return NotImplemented if `x` is not a number, array or tensor.
     """
     return _operand(x)
 
 
 cdef inline cnp.ndarray _as_array(object result):
-    # NumPy gives scalars where the result has no dimensions.
+    # NumPy returns a scalar for a result without dimensions.
     return <cnp.ndarray>result if type(result) is cnp.ndarray else np.asarray(result)
 
 
 def as_array(result) -> cnp.ndarray:
-    """Return a kernel's result as an array: NumPy gives scalars where the result has no dimensions."""
+    """Return a kernel's result as an array. NumPy returns a scalar for a result without dimensions."""
     return _as_array(result)
 
 
 cdef object _told(str name, error, arrays):
-    """Return what to raise for `error` of the kernel of `name`.
+    """Return the exception to raise for `error` of the kernel of `name`.
 
-    It is raised when `error` is handled, so that it is no context: its traceback may hold arrays.
+    The caller raises it outside of the ``except`` block. Otherwise `error` would be its context, whose
+    traceback may hold arrays.
     """
-    # NumPy makes its MemoryError by Python code. An interrupt may come there, and is what is caught then.
+    # NumPy runs Python code to create its MemoryError. An interrupt there arrives here as `error`.
     if isinstance(error, OutOfMemoryError) or not isinstance(error, Exception):
         return error
     return out_of_memory() if isinstance(error, MemoryError) else explain(name, error, arrays)
@@ -108,11 +109,12 @@ cdef object _told(str name, error, arrays):
 
 # --- bfloat16 -----------------------------------------------------------------------------------------------
 #
-# A storage dtype: kernels get float32, and what they return is rounded once. The tape keeps the bfloat16.
+# bfloat16 is a storage dtype: kernels get float32, and their results are rounded once. The tape saves
+# bfloat16.
 
 
 cdef bint _mixes_floats(arrays) except -1:
-    """Tell whether some of `arrays` is bfloat16, and another one floating or complex."""
+    """Return whether one of `arrays` is bfloat16, and another one has another floating or complex dtype."""
     cdef bint has_narrow = False, has_other = False
     for array in arrays:
         if is_bfloat16(array):
@@ -137,14 +139,14 @@ cdef inline bint _is_donated(object x):
 
 
 cdef object _call(object kernel, object a, object b, Py_ssize_t count, bint pooled):
-    """Return what `kernel` gives for `a`, or for `a` and `b`."""
+    """Return ``kernel(a)`` or ``kernel(a, b)``, depending on `count`, computed in a kernel context."""
     cdef PyObject* arguments[3]
     cdef PyObject* result
     cdef PyObject* error[3]
     arguments[1] = <PyObject*>a
     arguments[2] = <PyObject*>b
     context = enter(pooled)
-    # The callee may use the slot before the first argument. Not by try and finally, which is 60 ns.
+    # The callee may use the slot before the first argument. `try` and `finally` would take 60 ns more.
     result = PyObject_Vectorcall(<PyObject*>kernel, arguments + 1, <size_t>count | FIRST_IS_FREE, NULL)
     if result == NULL:
         PyErr_Fetch(&error[0], &error[1], &error[2])
@@ -162,7 +164,7 @@ cdef inline Py_ssize_t _bytes_of(object x):
 
 
 cdef class UnaryOp:
-    """An op of one operand, by its derivative and its kernel."""
+    """An op with one operand: its kernel and its derivative."""
 
     def __init__(self, Rule rule not None, kernel, UnaryKernel compiled=None):
         self.rule = rule
@@ -214,12 +216,12 @@ cdef class UnaryOp:
         if self.compiled is not None:
             out = self.compiled.run(a, None)
         if out is None:
-            # Twice the bytes: a result may be wider than its operand.
+            # Use twice the bytes, because the result may have a wider dtype than the operand.
             out = _as_array(_call(self.kernel, a, None, 1, is_worth_pooling(2 * cnp.PyArray_NBYTES(a))))
         return out
 
     def compute(self, cnp.ndarray a not None):
-        """Return the array of the result for an operand with this one."""
+        """Return the result for the array `a`, without recording."""
         return self._computed(self._promoted(a))
 
     def __call__(self, x):
@@ -227,7 +229,7 @@ cdef class UnaryOp:
 
 
 cdef Py_ssize_t _bound(object a, object b):
-    """Return how many bytes a result of `a` and `b` may have at most, if no wider than they are."""
+    """Return an upper bound for the bytes of a result whose dtype is not wider than those of `a` and `b`."""
     cdef Py_ssize_t one = _bytes_of(a), two = _bytes_of(b)
     if one == 0 or two == 0:
         return one + two
@@ -237,7 +239,7 @@ cdef Py_ssize_t _bound(object a, object b):
 
 
 cdef class BinaryOp:
-    """An op of two operands, by its derivative and its kernel."""
+    """An op with two operands: its kernel and its derivative."""
 
     def __init__(self, Rule rule not None, kernel, BinaryKernel compiled=None):
         self.rule = rule
@@ -261,7 +263,7 @@ cdef class BinaryOp:
                 return NotImplemented
             raise foreign(self.rule.name, x1 if a is NotImplemented else x2)
         if not isinstance(a, cnp.ndarray) and not isinstance(b, cnp.ndarray):
-            a = as_data(a, None)  # two numbers become what tensors of them are
+            a = as_data(a, None)  # for two numbers, use the dtypes of tensors
         if is_bfloat16(a) != is_bfloat16(b) and _mixes_floats((a, b)):
             return self.run(_as_wide(x1), _as_wide(x2), is_operator)
         if needs_promotion(self.promotion, a, b):
@@ -292,7 +294,7 @@ cdef class BinaryOp:
         return out
 
     def compute(self, a, b):
-        """Return the array of the result for operands with these arrays, or numbers."""
+        """Return the result for `a` and `b`, arrays or numbers, without recording."""
         if needs_promotion(self.promotion, a, b):
             a, b = promoted_pair(self.promotion, a, b)
         return self._computed(a, b)
@@ -305,9 +307,9 @@ cdef class BinaryOp:
 
 
 cdef TensorCore _run_on_donated(Rule rule, object kernel, tuple operands, list arrays):
-    """Run an op on `arrays`, those of its operands, in the buffer of a donated one if it can be.
+    """Run an op on `arrays`, the arrays of its operands, and release donated operands.
 
-    The donated ones are let go.
+    If possible, the result is written to the buffer of a donated operand.
     """
     cdef TensorCore donor = None
     cdef TensorCore y
@@ -362,9 +364,9 @@ cdef TensorCore _over_donated(TensorCore donor, cnp.ndarray out, Node node):
 
 
 cdef TensorCore _donor(Rule rule, operands, list arrays, dtype):
-    """Return a donated operand into whose buffer the result, of `dtype`, may be written.
+    """Return a donated operand whose buffer can store the result, or None.
 
-    Without a `dtype` that of the result is not known: the kernel compares it.
+    `dtype` is that of the result. If it is None, the kernel compares the dtypes.
     """
     cdef list shapes = []
     for array in arrays:
@@ -373,7 +375,7 @@ cdef TensorCore _donor(Rule rule, operands, list arrays, dtype):
     try:
         shape = np.broadcast_shapes(*shapes)
     except ValueError:
-        return None  # for which the op itself finds words
+        return None  # the op itself raises an error
     for place, x in enumerate(operands):
         if (
             _is_donated(x)
@@ -388,7 +390,7 @@ cdef TensorCore _donor(Rule rule, operands, list arrays, dtype):
 
 
 cdef bint _is_saved(Rule rule, operands, int place):
-    """Tell whether the derivative of the op will need the value of the operand at `place`."""
+    """Return whether the derivative of the op needs the value of the operand at `place`."""
     cdef list wanted = []
     for x in operands:
         wanted.append(isinstance(x, TensorCore) and (<TensorCore>x)._node is not None)
@@ -401,7 +403,7 @@ cdef bint _is_saved(Rule rule, operands, int place):
 
 
 def apply(Rule rule not None, kernel, inputs, /, **parameters) -> TensorCore:
-    """Run `kernel` on the arrays of `inputs`; the derivative may ask for `parameters`."""
+    """Run an op: call `kernel` with the arrays of `inputs`. Its derivative may use `parameters`."""
     arrays = _arrays_of(rule, inputs)
     if _mixes_floats(arrays):
         return apply(rule, kernel, [_as_wide(x) for x in inputs], **parameters)
@@ -409,7 +411,7 @@ def apply(Rule rule not None, kernel, inputs, /, **parameters) -> TensorCore:
 
 
 def apply_as_is(Rule rule not None, kernel, inputs, /, **parameters) -> TensorCore:
-    """Do what ``apply`` does, with a `kernel` that takes bfloat16 too: it moves or casts elements."""
+    """Run an op as ``apply`` does, with a `kernel` that supports bfloat16: it moves or casts elements."""
     return _apply(rule, kernel, inputs, _arrays_of(rule, inputs), parameters)
 
 
@@ -435,11 +437,11 @@ cdef TensorCore _apply(Rule rule, object kernel, object inputs, list arrays, dic
 
 
 def apply_into(Rule rule not None, kernel, inputs, /, **parameters) -> TensorCore:
-    """Do what ``apply`` does, with a `kernel` that can write its result over an operand.
+    """Run an op as ``apply`` does, with a `kernel` that can write its result over an operand.
 
-    It is called with the arrays of `inputs`, None for one that is None, and with `out`: None, or the array of
-    a donated operand of the result's shape. It writes there only where the dtype is that of the result, and
-    returns what holds the result.
+    `kernel` gets the arrays of `inputs` (None for None), and then `out`: None, or the array of a donated
+    operand with the shape of the result. It may write the result to `out` if that has its dtype. It returns
+    the array with the result.
     """
     cdef cnp.ndarray out
     cdef TensorCore y
@@ -449,7 +451,7 @@ def apply_into(Rule rule not None, kernel, inputs, /, **parameters) -> TensorCor
         return apply_into(rule, kernel, [_as_wide(x) for x in inputs], **parameters)
     wide = wide_for(kernel, arrays)
     for x in inputs:
-        # What is computed in float32 has no place in bfloat16.
+        # A result that is computed in float32 can't be written to a bfloat16 array.
         if wide is kernel and _is_donated(x):
             donor = _donor(rule, inputs, arrays, None)
             break
@@ -476,7 +478,7 @@ def apply_into(Rule rule not None, kernel, inputs, /, **parameters) -> TensorCor
 
 
 cdef class _WithoutPlace:
-    """A kernel that can write its result over an operand, called to make a new array."""
+    """Kernel of ``apply_into``, called with None for `out`, so that it returns a new array."""
 
     cdef object kernel
 
@@ -498,7 +500,7 @@ cdef list _arrays_of(Rule rule, inputs):
 
 
 cdef cnp.ndarray _apart(cnp.ndarray out, list arrays):
-    """Return `out`; a copy where the kernel found nothing to do: two tensors never share by accident."""
+    """Return `out`, or a copy if it shares memory with an operand, because the kernel had nothing to do."""
     for array in arrays:
         if isinstance(array, cnp.ndarray) and root_of(out) is root_of(<cnp.ndarray>array):
             return copy_array(out)
@@ -506,9 +508,9 @@ cdef cnp.ndarray _apart(cnp.ndarray out, list arrays):
 
 
 def view(Rule rule not None, make, TensorCore x not None, /, **parameters) -> TensorCore:
-    """Return a tensor over what `make` finds in the array of `x`: the same memory, where it is a view.
+    """Return a tensor over ``make(array)``, usually a view of the array of `x`, whose memory it then shares.
 
-    `parameters` are what the derivative asks for, in that order.
+    `parameters` are the arguments of the derivative, in order.
     """
     cdef object out
     cdef cnp.ndarray array = array_of(x)
@@ -525,9 +527,10 @@ def view(Rule rule not None, make, TensorCore x not None, /, **parameters) -> Te
 
 
 cpdef TensorCore over(TensorCore x, cnp.ndarray array, cnp.ndarray out, Rule rule, tuple saved=()):
-    """Return a tensor over `out`, found in `array`, that of `x`: a view of it, or a copy that NumPy needed.
+    """Return a tensor over `out`, which NumPy computed from `array`, the array of `x`: a view or a copy.
 
-    `rule` derives it, None where nothing shall, and asks for what is `saved`, none of which is an array.
+    `rule` has its derivative, or is None to record nothing. `saved` are the arguments of the derivative,
+    which are no arrays.
     """
     cdef Node node = None
     cdef TensorCore y
@@ -536,8 +539,8 @@ cpdef TensorCore over(TensorCore x, cnp.ndarray array, cnp.ndarray out, Rule rul
         if node is not None and node.recipe is not None:
             node.recipe.remember_view(node, array, out)
     if cnp.PyArray_ISWRITEABLE(array) and not cnp.PyArray_ISWRITEABLE(out):
-        # NumPy marks an expanded view read-only, and then its rows too; here the strides decide
-        # (`begin_write`).
+        # NumPy marks expanded views and views of them as read-only. Here `begin_write` checks the strides
+        # instead.
         cnp.PyArray_ENABLEFLAGS(out, cnp.NPY_ARRAY_WRITEABLE)
     y = view_of(x, array, out)
     y._node = node
@@ -545,7 +548,7 @@ cpdef TensorCore over(TensorCore x, cnp.ndarray array, cnp.ndarray out, Rule rul
 
 
 def with_history(TensorCore y not None, Rule rule not None, TensorCore x not None) -> TensorCore:
-    """Return the new tensor `y` with the history of what `rule` makes of `x`; nothing is saved for it."""
+    """Set the history of the new tensor `y` to an op on `x` that saves nothing, and return `y`."""
     cdef Node node = record_view(rule, x, array_of(y), ())
     if node is not None and node.recipe is not None:
         node.recipe.remember_view(node, array_of(x), array_of(y))
@@ -554,11 +557,11 @@ def with_history(TensorCore y not None, Rule rule not None, TensorCore x not Non
 
 
 def overwrite(Rule rule not None, TensorCore x not None, write, inputs, /, **parameters) -> TensorCore:
-    """Let `write` change the array of `x` in place and give `x` the history of having been so changed.
+    """Run an in-place op: call ``write(array)`` with the array of `x`, and record the op.
 
-    `inputs` are what the new value is computed from, `x` itself first; `rule` derives by them. Operands are
-    checked by the caller before: `write` must not fail half way. Views that share what was written get the
-    history too.
+    `inputs` are the operands of the op, `x` first; `rule` has a derivative for each. The caller has checked
+    the operands, because `write` must not fail half way. Views that share the written memory get the history
+    too.
     """
     cdef Node node = None
     cdef Buffer buffer
@@ -572,12 +575,12 @@ def overwrite(Rule rule not None, TensorCore x not None, write, inputs, /, **par
     if has_history and recorder():
         others = relatives(x)
         require_writable_history(rule.name, x, others)
-        # Takes snapshots of the old values that the derivative needs; the write then copies.
+        # Take snapshots of the old values that the derivative needs. So the write copies the memory first.
         node = record(rule, inputs, array_of(x), parameters)
     if node is not None and node.plan.saves_out:
-        node.save_output(None, None)  # what was read of it was the old value
+        node.save_output(None, None)  # the node has saved the old value; the new one follows after the write
     buffer = begin_write(x)
-    array = x.stored  # at once: another thread may dispose x before it is written
+    array = x.stored  # read it now, because another thread may dispose x before the write
     context = enter(True)
     try:
         write(array)
@@ -601,9 +604,9 @@ cdef int _continue_after_write(TensorCore x, Node node, list others) except -1:
 
 
 def write_plainly(TensorCore x not None, write) -> None:
-    """Let `write` change the array of `x` in place, without history."""
+    """Call ``write(array)`` with the array of `x`, without recording."""
     cdef Buffer buffer = begin_write(x)
-    cdef cnp.ndarray array = x.stored  # at once: another thread may dispose x before it is written
+    cdef cnp.ndarray array = x.stored  # read it now, because another thread may dispose x before the write
     context = enter(True)
     try:
         write(array)

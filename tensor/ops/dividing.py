@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class Dividing(TensorCore):
-    """Parts along a dimension, by their number or by where they begin."""
+    """Methods that split a dimension into a number of parts, or at given indices."""
 
     __slots__ = ()
 
     def tensor_split(
         self, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0
     ) -> tuple[Tensor, ...]:
-        """Return views of so many parts along `dim`, as equal as can be, or of those between indices.
+        """Return views of parts along `dim`: a number of nearly equal parts, or the parts between indices.
 
         Examples
         --------
@@ -56,7 +56,7 @@ class Dividing(TensorCore):
         return tuple(x[(*before, slice(a, b))] for a, b in zip(starts, [*ends, None], strict=True))
 
     def hsplit(self, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
-        """Return views of parts along the second dimension; of a vector along its only one.
+        """Return views of parts along the second dimension, or along the only one of a vector.
 
         Examples
         --------
@@ -101,9 +101,9 @@ class Dividing(TensorCore):
 
     @composite
     def unfold(self, dimension: int, size: int, step: int) -> Tensor:
-        """Return the windows of `size` elements, each `step` behind the one before; a copy.
+        """Return a copy of all windows of `size` elements along `dimension`, at a distance of `step`.
 
-        They are the parts along `dimension`; their elements lie in a new last dimension.
+        `dimension` counts the windows, and a new last dimension has their elements.
 
         Examples
         --------

@@ -1,9 +1,9 @@
-"""Elementwise functions, as the array API standard names them (and a few of PyTorch's): a table.
+"""The table of elementwise functions, with the names of the array API standard and a few of PyTorch's.
 
-An entry makes a function and its method; a second line, where there is one, its form in place. To add one,
-write both in the class ``Elementwise``, under the names of the methods; the name of the function below the
-class; and the same in ``__all__``, which the namespace `tensor` hands on. The derivative stands in
-``tensor/tape/rules/elementwise.py``. With ``Final``, type checkers take an inferred type for a declared one.
+An entry defines a function and its method. Many entries have a second line for the in-place method. To add a
+function, write the entry in the class ``Elementwise`` under the name of the method. Add the name of the
+function below the class and to ``__all__``, which the namespace `tensor` exports. The derivative is in
+``tensor/tape/rules/elementwise.py``. ``Final`` lets type checkers infer the types.
 """
 
 from __future__ import annotations
@@ -132,11 +132,12 @@ def _write_abs(x: Array) -> Any:
 
 
 class Elementwise(TensorCore):
-    """Elementwise functions as methods, with PyTorch's names; with an underscore at the end, in place."""
+    """Elementwise functions as methods, with PyTorch's names. A final underscore marks in-place methods."""
 
     __slots__ = ()
 
-    # With an underscore at the start: no method, or one with more arguments (`tensor/ops/methods.py`).
+    # Entries that begin with an underscore have no method, or one with more arguments
+    # (`tensor/ops/methods.py`).
 
     # Arithmetic
 
@@ -485,7 +486,7 @@ def clip(
 
 
 def _clip(x: Any, low: Any, high: Any, out: Array | None) -> Any:
-    # In this order the upper bound wins; np.clip is these two, three times as slow on small arrays.
+    # In this order the upper bound wins, as in np.clip, which takes three times as long for small arrays.
     if low is None:
         return _bounded(np.minimum, x, high, out)
     raised = _bounded(np.maximum, x, low, out)
@@ -530,7 +531,7 @@ def _where(condition: Any, x1: Any, x2: Any, out: Array | None) -> Any:
     if not isinstance(x1, np.ndarray) and not isinstance(x2, np.ndarray):
         x1 = as_data(x1, None)
     x1, x2 = promoted((x1, x2))
-    # np.where would wrap a number that its other operand's dtype can't hold.
+    # np.where wraps a number that does not fit the dtype of the other operand. np.asarray raises an error.
     dtype = np.result_type(x1, x2)
     if out is not None and dtype == out.dtype and (out is x1 or out is x2):
         if out is x1:

@@ -36,7 +36,7 @@ def polygamma(n: int, x: Tensor) -> Tensor:
 def bessel_i(order: int, is_scaled: bool, x: Tensor) -> Tensor:
     """Return the modified Bessel function of the first kind, of order 0 or 1, at `x`.
 
-    Where it `is_scaled`, it is multiplied by exp(-abs(x)).
+    With `is_scaled`, it is multiplied by exp(-abs(x)).
 
     Examples
     --------
@@ -55,7 +55,7 @@ def bessel_i(order: int, is_scaled: bool, x: Tensor) -> Tensor:
 
 
 class Gamma(TensorCore):
-    """The gamma function's family, and the Bessel function I0."""
+    """The gamma function and its derivatives, and the Bessel function I0."""
 
     __slots__ = ()
 

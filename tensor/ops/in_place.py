@@ -43,7 +43,7 @@ def in_place(owner: type[TensorCore], name: str) -> Callable[..., Tensor]:
 
     write.__name__ = write.__qualname__ = f"{name}_"
     write.__doc__ = f"Write what ``{name}`` returns over the tensor, whose shape and dtype it must fit."
-    return composite(write)  # type: ignore[return-value]  # every core made is a Tensor
+    return composite(write)  # type: ignore[return-value]  # every instance is a Tensor
 
 
 def view_in_place(owner: type[TensorCore], name: str) -> Callable[..., Tensor]:
@@ -77,7 +77,7 @@ def view_in_place(owner: type[TensorCore], name: str) -> Callable[..., Tensor]:
     RuntimeError
         If the tensor is a leaf that requires grad.
     """
-    return change  # type: ignore[return-value]  # every core made is a Tensor
+    return change  # type: ignore[return-value]  # every instance is a Tensor
 
 
 class InPlace(TensorCore):

@@ -1,4 +1,4 @@
-"""Arithmetic on values that lie in the tensors themselves. For `cimport`."""
+"""Arithmetic on inline values, which are stored inside the tensor objects. For `cimport`."""
 
 from tensor.core.tensor cimport TensorCore
 from tensor.kernels.elementwise cimport UnaryKernel
@@ -13,9 +13,9 @@ cdef enum Arithmetic:
     DIVISION
 
 
-# What is computed as NumPy's ufunc `kernel` does, or NO_ARITHMETIC.
+# Return the operation of NumPy's ufunc `kernel`, or NO_ARITHMETIC.
 cdef Arithmetic arithmetic_of(object kernel)
-# What the ufunc gives for two operands, as a new tensor, recorded if `rule` derives it; None: left to NumPy.
+# Return the result for two operands as a new tensor, recorded with `rule` if necessary; None to use NumPy.
 cdef TensorCore compute_inline(Arithmetic arithmetic, Rule rule, object x1, object x2)
-# The same for what `kernel` computes.
+# The same for a `kernel` with one operand.
 cdef TensorCore compute_inline_unary(UnaryKernel kernel, Rule rule, object x)

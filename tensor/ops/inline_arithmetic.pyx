@@ -1,10 +1,10 @@
-"""Arithmetic on few elements, from the inside of one tensor to that of another.
+"""Arithmetic on few elements, which are stored inside the tensor objects, without NumPy.
 
-For a few bytes a call of NumPy takes several times as long as the arithmetic and the new tensor together: it
-finds a loop by the dtypes, looks for overlaps, makes an array. Here are sums, differences, products and
-quotients of float32 and float64, of operands that need no casting and no broadcasting beyond a number's.
-IEEE 754 has one answer for each of them, so it is NumPy's to the bit. Functions of one
-operand that have a compiled kernel run its loop. All else is NumPy's.
+For a few bytes, a call of NumPy takes several times as long as the arithmetic and the new tensor together: it
+selects a loop by the dtypes, checks for overlaps and creates an array. This module has sums, differences,
+products and quotients of float32 and float64. Operands must have the same dtype, and the same shape or no
+dimensions. IEEE 754 defines the results, so they have the same bits as NumPy's. Functions of one operand that
+have a compiled kernel call its loop. NumPy computes everything else.
 """
 
 cimport cython
@@ -28,7 +28,7 @@ cdef extern from "Python.h":
     bint PyLong_CheckExact(object x)
     long PyLong_AsLongAndOverflow(object x, int* overflow)
 
-# Integers up to here are numbers of float32 too, and of float64.
+# Integers up to this one are exact in float32 and float64.
 cdef enum:
     MAX_EXACT = 1 << 24
 
@@ -45,7 +45,7 @@ cdef Arithmetic arithmetic_of(object kernel):
 
 
 cdef inline InlineValues* _values_of(object x, InlineValues* room):
-    """Return the values of the tensor `x`, in `room` if they lie in an array; NULL: left to NumPy."""
+    """Return the values of the tensor `x`, copied to `room` if they are in an array; NULL to use NumPy."""
     cdef TensorCore tensor
     cdef cnp.ndarray array
     cdef Py_ssize_t nbytes
@@ -75,7 +75,7 @@ cdef inline InlineValues* _values_of(object x, InlineValues* room):
 
 
 cdef inline InlineValues* _number_like(object x, InlineValues* like, InlineValues* room):
-    """Return the Python number `x` as NumPy takes it beside values as `like`; NULL: left to NumPy."""
+    """Return the Python number `x` in the dtype of `like`, as NumPy converts it; NULL to use NumPy."""
     cdef double number
     cdef long whole
     cdef int overflow = 0
@@ -152,7 +152,7 @@ cdef TensorCore compute_inline(Arithmetic arithmetic, Rule rule, object x1, obje
         result = b[0]
     else:
         return None
-    # What has no dimensions is one number for all.
+    # An operand without dimensions is one number for all elements.
     a_step, b_step = a.ndim > 0, b.ndim > 0
     if a.type_number == cnp.NPY_FLOAT32:
         count = result.nbytes // sizeof(float)

@@ -35,9 +35,9 @@ OPS["matmul"] = _matmul
 def matmul(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
     """Return the product of matrices, `x1` of shape (..., n, k) and `x2` of shape (..., k, m).
 
-    The leading dimensions broadcast. A vector of shape (k,) counts as a row on the left, as a column on the
-    right, and its dimension is gone in the result. With `out` the product is written there, a tensor of its
-    shape; without recording gradients.
+    The leading dimensions broadcast. A vector of shape (k,) is a row if it is `x1`, and a column if it is
+    `x2`; the result does not have its dimension. With `out`, the result is written to that tensor of the
+    result's shape, and no gradient is recorded.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
 def tensordot(x1: Operand, x2: Operand, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
     """Return the sum of products over pairs of dimensions: the last `axes` of `x1`, the first of `x2`.
 
-    `axes` may also be two sequences of dimensions, the i-th of the first summed with the i-th of the second.
+    `axes` may also be two sequences of dimensions, for `x1` and `x2`; those at the same position are a pair.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def tensordot(x1: Operand, x2: Operand, /, *, axes: int | tuple[Sequence[int], S
     else:
         first = dims_of("tensordot", tuple(axes[0]), a.ndim)
         second = dims_of("tensordot", tuple(axes[1]), b.ndim)
-    # As in PyTorch, a dimension of size 1 is summed with one of any size.
+    # As in PyTorch, a dimension of size 1 can be paired with one of any size.
     for i, j in zip(first, second, strict=len(first) == len(second)):
         if a.shape[i] == 1 != b.shape[j]:
             b = sum(b, axis=j, keepdims=True, dtype=b.dtype)
@@ -130,7 +130,7 @@ def tensordot(x1: Operand, x2: Operand, /, *, axes: int | tuple[Sequence[int], S
 
 
 def outer(x1: Operand, x2: Operand, /) -> Tensor:
-    """Return the products of each element of the vector `x1` with each of the vector `x2`.
+    """Return the outer product of two vectors: ``x1[i] * x2[j]`` at ``[i, j]``.
 
     Examples
     --------
@@ -291,7 +291,7 @@ class LinearAlgebra(TensorCore):
         return cross(self, other, axis=dim)
 
     def adjoint(self) -> Tensor:
-        """Return the conjugates with the last two dimensions exchanged; a view where they are real.
+        """Return the conjugate transpose of the last two dimensions. It is a view for a real dtype.
 
         Examples
         --------

@@ -49,7 +49,7 @@ class Matrices(TensorCore):
 
     @composite
     def addr(self, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-        """Return `beta` times the tensor plus `alpha` times the products of each pair of two vectors.
+        """Return ``beta * x + alpha * outer(vec1, vec2)``.
 
         Examples
         --------
@@ -61,7 +61,7 @@ class Matrices(TensorCore):
 
     @composite
     def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-        """Return `beta` times the tensor plus `alpha` times the products of matrices, one by one.
+        """Return ``beta * x + alpha * (batch1 @ batch2)``.
 
         Examples
         --------
@@ -72,7 +72,7 @@ class Matrices(TensorCore):
         return plus_product(self, as_tensor(batch1).bmm(batch2), beta, alpha)
 
     def ger(self, vec2: Tensor) -> Tensor:
-        """Return the products of each element of this vector with each of `vec2`: ``outer``.
+        """Return the outer product of two vectors: PyTorch's older name for ``outer``.
 
         Examples
         --------
@@ -222,6 +222,6 @@ def plus_product(x: TensorCore, product: Tensor, beta: float, alpha: float) -> T
         beta, alpha = cut(beta), cut(alpha)
     if alpha != 1:
         product = f.multiply(product, alpha)
-    if beta == 0:  # what the tensor holds is not looked at, not even nan
+    if beta == 0:  # ignore the values of the tensor, even nan
         return product
     return f.add(last_use(x) if beta == 1 else f.multiply(last_use(x), beta), product)

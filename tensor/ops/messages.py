@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tensor.core.storage import StorageReference
 
-# What elementwise functions take beside tensors: arrays, and numbers, which have no dtype of their own.
+# The operands of elementwise functions: tensors, arrays, and numbers, which have no dtype of their own.
 Operand: TypeAlias = TensorCore | np.ndarray[Any, Any] | np.generic | complex
 
 LEAF_WRITE = (
@@ -46,7 +46,7 @@ def require_writable_history(name: str, x: TensorCore, others: Sequence[StorageR
 
 
 def foreign(name: str, x: object) -> TypeError:
-    """Return the error to raise for an operand that is neither tensor nor array nor number."""
+    """Return the error for an operand that is not a tensor, array or number."""
     return TypeError(
         f"{name} takes tensors, arrays and numbers, not {type(x).__name__}: write tensor.tensor(data) first"
     )

@@ -103,7 +103,7 @@ class ElementwiseMethods(Elementwise):
             return f.divide(self, other)
         down = f.floor_divide(self, other)
         if down.dtype.kind in "iu":
-            # Rounded down is one too low where the quotient is negative and not whole.
+            # The quotient rounded down is one too low if it is negative and not an integer.
             is_cut = f.not_equal(f.multiply(down, other), self)
             return f.add(down, f.logical_and(f.less(down, 0), is_cut))
         return f.trunc(f.divide(self, other))
@@ -176,7 +176,7 @@ class ElementwiseMethods(Elementwise):
         >>> tensor.tensor([5.0, -5.0]).fmod(3).tolist()
         [2.0, -2.0]
         """
-        # Of magnitudes the remainder is exact; its sign is put back.
+        # Compute the remainder of the absolute values, which is exact, and restore the sign.
         x = as_tensor(self)
         size = f.remainder(f.abs(x), f.abs(other) if isinstance(other, TensorCore) else abs(other))  # type: ignore[arg-type]
         return f.where(f.less(x, 0), f.negative(size), size)
@@ -192,7 +192,7 @@ class ElementwiseMethods(Elementwise):
         [0.0]
         """
         x = as_tensor(self) if eps is None else self.clamp(eps, 1 - eps)
-        # 1.0 and not 1: small integers would wrap around.
+        # Use 1.0 instead of 1, because small integers would wrap around.
         rest = f.subtract(1.0, x)
         return f.log(f.divide(last_use(x), rest))
 

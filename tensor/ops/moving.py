@@ -1,4 +1,4 @@
-"""Elements in another order, diagonals and triangles, the parts of complex numbers."""
+"""Change the order of elements; read diagonals, triangles, and parts of complex numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def flip(x: Tensor, /, *, axis: int | tuple[int, ...] | None = None) -> Tensor:
-    """Return a copy of `x` with the elements in reverse order along `axis`; None: along all.
+    """Return a copy of `x` with the elements in reverse order along `axis`, or along all for None.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def flip(x: Tensor, /, *, axis: int | tuple[int, ...] | None = None) -> Tensor:
 
 
 def roll(x: Tensor, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, ...] | None = None) -> Tensor:
-    """Return a copy of `x` with its elements `shift` places onward along `axis`, round the end.
+    """Return a copy of `x` with elements shifted by `shift` along `axis`; the last ones move to the start.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def _triangle(op: str, x: Tensor, k: int) -> Tensor:
 
 
 class Moving(TensorCore):
-    """Methods that move elements, or show some of them."""
+    """Methods that move elements, or return some of them."""
 
     __slots__ = ()
 
@@ -140,7 +140,7 @@ class Moving(TensorCore):
         return flip(as_tensor(self), axis=sizes_of("flip", (dims, *more)))
 
     def roll(self, shifts: int | tuple[int, ...], dims: int | tuple[int, ...] | None = None) -> Tensor:
-        """Return a copy with the elements `shifts` places onward along `dims`, round the end.
+        """Return a copy with the elements shifted by `shifts` along `dims`; the last ones move to the start.
 
         Examples
         --------
@@ -151,7 +151,7 @@ class Moving(TensorCore):
         return roll(as_tensor(self), shifts, axis=dims)
 
     def rot90(self, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
-        """Return the tensor turned `k` times by 90 degrees, from the first of `dims` to the second.
+        """Return the tensor rotated `k` times by 90 degrees, from the first of `dims` to the second.
 
         Examples
         --------

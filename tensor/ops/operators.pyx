@@ -9,7 +9,7 @@ from tensor.ops.dispatch cimport BinaryOp, UnaryOp, over
 from tensor.tape.nodes cimport Rule
 
 from scopes.lowlevel import clear_library_frames
-from tensor.ops import elementwise, linalg  # no-cython-lint: they enter their ops
+from tensor.ops import elementwise, linalg  # no-cython-lint: imported because they add entries to OPS
 from tensor.ops.table import OPS
 from tensor.tape.rules import RULES
 
@@ -41,7 +41,7 @@ cdef UnaryOp _bitwise_invert = OPS["bitwise_invert"]
 cdef Rule _GETITEM = RULES["getitem"]
 
 
-# Binary operators are functions of both operands in their order, whichever is the tensor: as C knows them.
+# As in the C API, a binary operator gets both operands in order, and either one may be the tensor.
 @cython.c_api_binop_methods(True)
 cdef class Operators(TensorCore):
     """Python's operators."""
@@ -119,10 +119,10 @@ cdef class Operators(TensorCore):
         return object.__hash__(self)
 
     def __getitem__(self, key):
-        """Return the elements that `key` names: a view for integers, slices, None and ``...``, else a copy.
+        """Return the elements at `key`: a view for integers, slices, None and ``...``, else a copy.
 
-        `key` may hold integers, slices, None, ``...``, and boolean masks and integer tensors, arrays and
-        lists, mixed as NumPy mixes them.
+        `key` may have integers, slices, None, ``...``, boolean masks, and integer tensors, arrays and lists,
+        combined as in NumPy.
 
         Raises
         ------
@@ -144,12 +144,12 @@ cdef class Operators(TensorCore):
             self._raise_disposed()
         if type(key) is int and cnp.PyArray_NDIM(array) > 1:
             if not -cnp.PyArray_DIM(array, 0) <= key < cnp.PyArray_DIM(array, 0):
-                return _indexed(self, key)  # which explains
+                return _indexed(self, key)  # raises the error
             return over(self, array, array[key], _GETITEM, ((key, ...),) if self._node is not None else ())
         if cnp.PyArray_NDIM(array) == 0:
             return _indexed(self, key)
         try:
-            # With an ellipsis NumPy gives an array without dimensions where it would give a scalar.
+            # With an ellipsis, NumPy returns an array without dimensions instead of a scalar.
             out = array[key, ...]
         except IndexError:
             return _indexed(self, key)
@@ -160,7 +160,7 @@ cdef object _indexed(x, key):
     try:
         return x._index(key)
     except BaseException as error:
-        clear_library_frames(error)  # a stored error does not hold `x`
+        clear_library_frames(error)  # so that a stored error does not keep `x` alive
         raise
 
 

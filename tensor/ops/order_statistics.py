@@ -185,7 +185,7 @@ def _ranks(ordered: Tensor, wanted: Tensor, *, skips_nan: bool) -> Tensor:
     """Return the positions of the quantiles in each sorted row; the last position if the row has a nan."""
     unknown = isnan(ordered)
     last = ordered.shape[-1] - 1
-    # In the tensor's own precision, as PyTorch: 0.1 of 5 is a half in float32, too.
+    # Compute in the precision of the tensor, as PyTorch does.
     if skips_nan:
         known = unknown.logical_not().sum(-1, True) - 1
         return multiply(known.clamp(min=0).to(ordered.dtype), wanted)

@@ -1,4 +1,4 @@
-"""The history of views that share memory with one that was written to."""
+"""Record a write to a tensor in the histories of other views of its memory."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def overlay(whole: TensorCore, part: TensorCore) -> None:
-    """Give `whole` the history of its elements in `part` having been written."""
-    # The buffer first, each once: another thread may dispose both tensors meanwhile.
+    """Record in the history of `whole` that its elements in `part` were written."""
+    # Read each attribute once, the buffer first, because another thread may dispose both tensors meanwhile.
     buffer: Buffer | None = whole._buffer
     array, written = whole._array, part._array
     if buffer is None or array is None or written is None or not np.may_share_memory(array, written):

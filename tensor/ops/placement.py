@@ -33,7 +33,7 @@ class Placement(TensorCore):
         del non_blocking
         self._raise_if_disposed()
         require_cpu(Device("cuda", device) if isinstance(device, int) else device or "cuda")
-        return self  # type: ignore[return-value]  # every core is a Tensor
+        return self  # type: ignore[return-value]  # every instance is a Tensor
 
     @property
     def is_cuda(self) -> Flag:

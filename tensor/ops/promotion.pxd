@@ -1,19 +1,19 @@
-"""What arrays of several dtypes become before they are computed with. For `cimport`."""
+"""Promotion: the common dtype to which an op casts its operands. For `cimport`."""
 
 cimport numpy as cnp
 
 
 cdef enum Promotion:
-    # A test, or of bits: NumPy's own rules.
+    # NumPy's own rules, for tests and bitwise ops.
     BY_NUMPY
-    # Between kinds the higher kind's dtype wins.
+    # If the kinds differ, the dtype of the higher kind wins.
     BY_KIND
-    # And integers become floats.
+    # The same, and integers become floats.
     TO_FLOATS
 
 
 cdef Promotion promotion_of(object kernel, int count)
 cdef bint needs_floats(Promotion promotion, cnp.ndarray x) noexcept
 cdef bint needs_promotion(Promotion promotion, object a, object b) noexcept
-# The two operands as `promotion` makes them: those that must change are new arrays.
+# Return both operands, cast as `promotion` requires. An operand that changes becomes a new array.
 cdef tuple promoted_pair(Promotion promotion, object a, object b)

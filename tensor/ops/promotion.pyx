@@ -1,8 +1,8 @@
-"""What arrays of several dtypes become before they are computed with.
+"""Promotion: the common dtype to which an op casts its operands.
 
-NumPy makes float64 of float32 with int64, of Python's 2.5 with integers, and of roots of integers. Here the
-higher kind's dtype wins (`tensor._dtypes.result_dtype`), and integers that must become floats become the
-default dtype. Operands are cast before NumPy sees them, which is only asked to be where its own rules differ.
+In NumPy, float32 with int64, Python's 2.5 with integers, and roots of integers give float64. Here the dtype
+of the higher kind wins (`tensor._dtypes.result_dtype`), and integers become the default dtype if they must
+become floats. If this differs from NumPy's rules, operands are cast before NumPy gets them.
 """
 
 cimport numpy as cnp
@@ -17,12 +17,12 @@ cnp.import_array()
 
 cdef tuple _WITH_DTYPE = (np.ndarray, np.generic)
 cdef tuple _NUMBERS = (bool, int, float, complex)
-# NumPy has a loop for integers, whose results are no reciprocals.
+# NumPy's loop for integers returns 0 for all integers above 1.
 cdef object _reciprocal = np.reciprocal
 
 
 cdef Promotion promotion_of(object kernel, int count):
-    """Return how operands of `kernel` are promoted; it is asked what it makes of `count` empty arrays."""
+    """Return how to promote the operands of `kernel`, by calling it with `count` empty arrays."""
     if kernel is _reciprocal:
         return TO_FLOATS
     try:
@@ -44,7 +44,7 @@ cdef bint needs_floats(Promotion promotion, cnp.ndarray x) noexcept:
 
 cdef inline bint _differ_from_numpy(Promotion promotion, cnp.ndarray a, cnp.ndarray b) noexcept:
     if _is_inexact(a):
-        # Bools are below everything, and doubles above all integers.
+        # NumPy's result has the same dtype for bools, and if `a` is a double.
         return not _is_inexact(b) and not cnp.PyArray_ISBOOL(b) and not _is_double(a)
     if _is_inexact(b):
         return not cnp.PyArray_ISBOOL(a) and not _is_double(b)
@@ -87,8 +87,8 @@ cdef tuple promoted_pair(Promotion promotion, object a, object b):
 
 
 cdef object _kind(object x):
-    """Return the dtype of an array, and which of Python's types any other number is of."""
-    if isinstance(x, _WITH_DTYPE):  # before: NumPy's double is a Python float too
+    """Return the dtype of an array or NumPy scalar, or the type of a Python number."""
+    if isinstance(x, _WITH_DTYPE):  # check this first, because np.float64 is a subclass of float
         return x.dtype
     for kind in _NUMBERS:
         if isinstance(x, kind):
@@ -97,21 +97,21 @@ cdef object _kind(object x):
 
 
 cdef inline object _cast(object x, object dtype):
-    # Floats of other widths are NumPy's to widen, a block at a time.
+    # Do not cast floats, because NumPy widens them in small blocks during the operation.
     return x.astype(dtype) if isinstance(x, cnp.ndarray) and not _is_inexact(<cnp.ndarray>x) else x
 
 
 def as_floats(cnp.ndarray x not None):
-    """Return `x`, or what its integers and bools become where they must be floats."""
+    """Return `x`, cast to float32 if it has integers or bools."""
     return x if _is_inexact(x) else x.astype(_dtypes.float32)
 
 
-# By the kernel of an op, what is asked where that writes into memory that is given.
+# The promotion of each kernel, for `promoted_for`.
 cdef dict _promotions = {}
 
 
 def promoted_for(kernel, operands):
-    """Return the one or two operands of `kernel` as it takes them."""
+    """Return the one or two operands of `kernel`, promoted as it requires."""
     cdef Promotion promotion
     found = _promotions.get(kernel)
     if found is None:
@@ -124,7 +124,7 @@ def promoted_for(kernel, operands):
 
 
 def promoted(operands):
-    """Return the arrays and Python's numbers of `operands`, cast where NumPy's own promotion is not ours."""
+    """Return `operands`, arrays and Python numbers, with integers and bools cast to the result dtype."""
     cdef list found = []
     cdef list kinds = []
     cdef bint is_mixed = False

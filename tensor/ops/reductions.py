@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from tensor.core.dims import Axis
     from tensor.ops.messages import Operand
 
-# Called with (array, axis, dtype, out, keepdims, initial): by place, 200 ns quicker than np.sum and its kin.
+# Call these with the positional arguments (array, axis, dtype, out, keepdims, initial). A call takes 200 ns
+# less than np.sum and similar functions.
 add_reduce: Callable[..., Any] = np.add.reduce
 maximum_reduce: Callable[..., Any] = np.maximum.reduce
 minimum_reduce: Callable[..., Any] = np.minimum.reduce
@@ -37,23 +38,24 @@ multiply_reduce: Callable[..., Any] = np.multiply.reduce
 
 
 def count_along(shape: tuple[int, ...], axis: Axis) -> int:
-    """Return how many elements a reduction over `axis` makes one of."""
+    """Return the number of elements that a reduction over `axis` combines to one."""
     if axis is None:
         return product(shape)
     return shape[axis] if isinstance(axis, int) else product([shape[i] for i in axis])
 
 
 def _accumulator(dtype: Dtype) -> Dtype | None:
-    """Return the dtype to add up means in, where it is not the elements' own."""
+    """Return the dtype for the sums of means and variances, or None for the dtype of the elements."""
     return float64 if dtype.kind in "biu" else float32 if dtype == float16 else None
 
 
 def _mean_dtype(dtype: Dtype) -> Dtype | None:
-    """Return the dtype of means of `dtype`, where they are added up in another one."""
+    """Return the dtype to which to cast a mean of elements of `dtype`, or None if no cast is needed."""
     return float32 if dtype.kind in "biu" else float16 if dtype == float16 else None
 
 
-# Our kernels return None where NumPy must compute. Those for sums, means and extremes are called first.
+# The compiled kernels are tried first. They return None for arrays that only NumPy supports. ``reduce`` calls
+# those for sums, means and extremes before these functions.
 
 
 def _sum(a: Array, axis: Any, keepdims: bool, dtype: Dtype | None) -> Any:
@@ -90,7 +92,7 @@ def _var(a: Array, axis: Any, keepdims: bool, correction: float) -> Any:
         squares *= squares
     total = add_reduce(squares, axis, None, None, keepdims)
     if freedom <= 0:
-        # What one division by 0 would give, without a warning: nan for the variance of one element.
+        # The result of a division by 0, without the warning: nan for the variance of one element.
         return np.where(total == 0, total.dtype.type(np.nan), total.dtype.type(np.inf))
     return total / freedom
 
@@ -274,12 +276,12 @@ def min(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, out: Tensor
 
 
 def max_along(x: Operand, axis: int, keepdims: bool) -> tuple[Tensor, Tensor]:
-    """Return the largest elements along `axis` and their places; gradients go to these places alone."""
+    """Return the largest elements along `axis` and their indices. Only these elements get gradients."""
     return _along("max", _max, _argmax, x, axis, keepdims)
 
 
 def min_along(x: Operand, axis: int, keepdims: bool) -> tuple[Tensor, Tensor]:
-    """Return the smallest elements along `axis` and their places; gradients go to these places alone."""
+    """Return the smallest elements along `axis` and their indices. Only these elements get gradients."""
     return _along("min", _min, _argmin, x, axis, keepdims)
 
 
@@ -299,7 +301,7 @@ def _along(
     except (TypeError, ValueError) as error:
         raise failed(name, error, array) from None
     indices = wrap(kept.reshape(out.shape))
-    # A snapshot, since the user may write to the indices.
+    # Save a snapshot, because the user may write to the indices.
     parameters = {"kept": snapshot(indices).reshape(kept.shape), "shape": array.shape, "axis": place}
     parameters["keepdims"] = keepdims
     values = wrap_recorded(out, record(RULES[f"{name}_along"], (x,), out, parameters))

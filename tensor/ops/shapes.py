@@ -22,8 +22,8 @@ _EXPAND_DIMS = RULES["expand_dims"]
 _PERMUTE_DIMS = RULES["permute_dims"]
 _RESHAPE = RULES["reshape"]
 _SQUEEZE = RULES["squeeze"]
-# By the number of dimensions, of which NumPy has at most 64: all of them from the last to the first, and the
-# index that adds one of size 1 behind them.
+# For each number of dimensions up to NumPy's limit of 64: the index that appends a dimension of size 1, and
+# the dimensions in reverse order.
 _BEFORE_ONE = [(*[slice(None)] * n, None) for n in range(65)]
 _REVERSED = [(tuple(range(n))[::-1],) for n in range(65)]
 
@@ -172,7 +172,7 @@ class Shapes(TensorCore):
     __slots__ = ()
 
     def reshape(self, *shape: int | Sequence[int]) -> Tensor:
-        """Return the elements in another shape; a view where the memory's order allows it.
+        """Return the elements in another shape; a view if the memory layout allows it.
 
         Examples
         --------
@@ -183,7 +183,7 @@ class Shapes(TensorCore):
         return reshaped(self, shape, None)
 
     def view(self, *shape: int | Sequence[int]) -> Tensor:
-        """Return a view in another shape; a ValueError where only a copy could have it.
+        """Return a view in another shape. Raise a ValueError if that would need a copy.
 
         Examples
         --------
@@ -205,7 +205,7 @@ class Shapes(TensorCore):
         return self.view(*other.shape)
 
     def reshape_as(self, other: Tensor) -> Tensor:
-        """Return the elements in the shape of `other`; a view where possible.
+        """Return the elements in the shape of `other`; a view if possible.
 
         Examples
         --------
@@ -216,7 +216,7 @@ class Shapes(TensorCore):
         return self.reshape(other.shape)
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-        """Return the dimensions `start_dim` to `end_dim` as one; a view where possible.
+        """Return the tensor with dimensions `start_dim` to `end_dim` flattened to one; a view if possible.
 
         Examples
         --------
@@ -236,7 +236,7 @@ class Shapes(TensorCore):
         return self.reshape(*shape[:first], prod(shape[first : last + 1]), *shape[last + 1 :])
 
     def ravel(self) -> Tensor:
-        """Return the elements in one dimension; a view where possible.
+        """Return the elements in one dimension; a view if possible.
 
         Examples
         --------
@@ -274,7 +274,7 @@ class Shapes(TensorCore):
         return _in_order(self, sizes_of("permute", dims))
 
     def transpose(self, dim0: int | tuple[int, ...] | None = None, dim1: int | None = None) -> Tensor:
-        """Return a view with two dimensions exchanged; with all of them in an order, as NumPy's method does.
+        """Return a view with two dimensions exchanged, or with all dimensions in a given order, as in NumPy.
 
         Without arguments their order is reversed.
 
@@ -302,7 +302,7 @@ class Shapes(TensorCore):
     swapdims = transpose
 
     def t(self) -> Tensor:
-        """Return a view of a matrix with its dimensions exchanged; fewer dimensions stay.
+        """Return a view of a matrix with its dimensions exchanged, or of a vector or scalar unchanged.
 
         Examples
         --------
@@ -345,7 +345,7 @@ class Shapes(TensorCore):
         return matrix_transpose(as_tensor(self))
 
     def movedim(self, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Tensor:
-        """Return a view with the dimensions `source` at the places `destination`.
+        """Return a view with the dimensions `source` moved to `destination`.
 
         Examples
         --------
@@ -358,7 +358,7 @@ class Shapes(TensorCore):
     moveaxis = movedim
 
     def squeeze(self, dim: int | tuple[int, ...] | None = None) -> Tensor:
-        """Return a view without those dimensions `dim` (None: all) that have size 1.
+        """Return a view without the dimensions of size 1 among `dim`, or among all for None.
 
         Examples
         --------
@@ -384,7 +384,7 @@ class Shapes(TensorCore):
         return over(self, array, out, _SQUEEZE)
 
     def unsqueeze(self, dim: int) -> Tensor:
-        """Return a view with a new dimension of size 1 at place `dim`.
+        """Return a view with a new dimension of size 1 at index `dim`.
 
         Examples
         --------

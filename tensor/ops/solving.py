@@ -37,7 +37,7 @@ _pinv = of_any_dtype(np.linalg.pinv)
 def inv(x: Tensor, /) -> Tensor:
     """Return the inverses of square matrices, shape (..., n, n).
 
-    The gradient by the matrix is -inv(x)^H g inv(x)^H (Giles 2008), of every order.
+    The gradient is -inv(x)^H g inv(x)^H (Giles 2008). It can be differentiated again.
 
     Raises
     ------
@@ -56,13 +56,13 @@ def inv(x: Tensor, /) -> Tensor:
 
 
 def pinv(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:
-    """Return the pseudo-inverses (of Moore and Penrose) of matrices, shape (..., m, n): (..., n, m).
+    """Return the Moore-Penrose pseudo-inverses, (..., n, m), of matrices of shape (..., m, n).
 
     Singular values of at most `rtol` times the largest count as 0; by default max(m, n) times the dtype's
     eps.
 
-    The gradient is that of Golub and Pereyra (1973), of every order, at matrices near which the rank is the
-    same; elsewhere there is none.
+    The gradient is that of Golub and Pereyra (1973). It can be differentiated again. It only exists if all
+    matrices near `x` have the same rank.
 
     Examples
     --------
@@ -80,7 +80,8 @@ def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     """Return y such that x1 @ y = x2, for square matrices `x1`, shape (..., n, n).
 
     `x2` is one vector, shape (n,), or matrices of columns, (..., n, k); the other dimensions broadcast. The
-    gradient by `x2` is solve(x1^H, g), and by `x1` that times -y^H (Giles 2008), of every order.
+    gradient of `x2` is solve(x1^H, g), and that of `x1` is this matrix times -y^H (Giles 2008). Both can be
+    differentiated again.
 
     Raises
     ------
@@ -102,8 +103,8 @@ def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
 def det(x: Tensor, /) -> Tensor:
     """Return the determinants of square matrices, shape (..., n, n): (...).
 
-    The gradient is g conj(det) inv(x)^H (Giles 2008), and by cofactors where the determinant is 0; of every
-    order.
+    The gradient is g conj(det) inv(x)^H (Giles 2008), and is computed from cofactors if a determinant is 0.
+    It can be differentiated again.
 
     Examples
     --------
@@ -119,9 +120,10 @@ def det(x: Tensor, /) -> Tensor:
 def slogdet(x: Tensor, /) -> SlogdetResult:
     """Return the signs of the determinants of square matrices, and the logarithms of their absolute values.
 
-    A determinant too large or too small for the dtype has a logarithm that fits. Of complex matrices the sign
-    is a number of size 1. The gradient of the logarithm is g inv(x)^H (Giles 2008), of every order; singular
-    matrices, whose logarithm is -inf, have none: backward raises ``LinAlgError``.
+    The logarithm is finite even if the determinant itself is too large or too small for the dtype. The sign
+    of a complex determinant is a number of modulus 1. The gradient of the logarithm is g inv(x)^H (Giles
+    2008). It can be differentiated again. For singular matrices, whose logarithm is -inf, backward raises
+    ``LinAlgError``.
 
     Examples
     --------
@@ -135,7 +137,7 @@ def slogdet(x: Tensor, /) -> SlogdetResult:
 
 
 def matrix_power(x: Tensor, n: int, /) -> Tensor:
-    """Return square matrices to the power `n`, of their inverses where `n` is negative.
+    """Return square matrices to the power `n`. If `n` is negative, return powers of their inverses.
 
     Examples
     --------

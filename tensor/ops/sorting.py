@@ -25,9 +25,9 @@ else:
 
 
 def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """Return the indices that put `x` in order along `axis`. NaN counts as the largest.
+    """Return the indices that sort `x` along `axis`. NaN counts as the largest.
 
-    Equal elements keep their order, also where `stable` would not ask for it.
+    The sort is always stable, even if `stable` is False: equal elements keep their order.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: b
 
 
 def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """Return the elements of `x` in order along `axis`. NaN counts as the largest.
+    """Return the elements of `x`, sorted along `axis`. NaN counts as the largest.
 
     Examples
     --------
@@ -56,17 +56,17 @@ def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool
 def searchsorted(
     x1: Tensor, x2: Tensor, /, *, side: Literal["left", "right"] = "left", sorter: Tensor | None = None
 ) -> Tensor:
-    """Return where in the sorted `x1` each element of `x2` belongs.
+    """Return the index in the sorted `x1` at which to insert each element of `x2`.
 
     Parameters
     ----------
     x1
-        One dimension, for all of `x2`; or several, of which the last one is sorted, and the others are those
-        of `x2`: row for row.
+        One dimension; or several, sorted along the last one. Then the other sizes are those of `x2`, and each
+        row of `x2` is searched in one row of `x1`.
     side
-        Before (``"left"``) or behind (``"right"``) elements equal to it.
+        Insert before (``"left"``) or after (``"right"``) equal elements.
     sorter
-        The indices that sort `x1`, of its shape, when it is not sorted.
+        If `x1` is not sorted: the indices that sort it, in its shape.
 
     Examples
     --------
@@ -85,19 +85,19 @@ def searchsorted(
         return wrap(np.asarray(run_kernel(np.searchsorted, rows, values, side, order)))
     if rows.ndim == 0 or rows.shape[:-1] != values.shape[:-1]:
         raise InvalidArgumentError(
-            "searchsorted looks into one dimension, or into rows, each for one row of values: not into shape "
-            f"{rows.shape} for values of shape {values.shape}"
+            "searchsorted takes sorted values in one dimension, or in rows that match the rows of the other "
+            f"tensor, not shape {rows.shape} for values of shape {values.shape}"
         )
     return wrap(run_kernel(_search_rows, rows, values, side, order))
 
 
 class Sorting(TensorCore):
-    """Methods about order."""
+    """Methods that sort."""
 
     __slots__ = ()
 
     def sort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> Sorted:
-        """Return the elements in order along `dim`, and where each was.
+        """Return the sorted elements along `dim`, and their indices in the tensor.
 
         Examples
         --------
@@ -111,7 +111,7 @@ class Sorting(TensorCore):
         return results.Sorted(x.clone() if x.ndim == 0 else take_along_axis(x, indices, axis=dim), indices)
 
     def argsort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-        """Return the indices that put the tensor in order along `dim`.
+        """Return the indices that sort the tensor along `dim`.
 
         Examples
         --------
@@ -122,7 +122,7 @@ class Sorting(TensorCore):
         return argsort(as_tensor(self), axis=dim, descending=descending, stable=stable)
 
     def topk(self, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Sorted:
-        """Return the `k` largest (or smallest) elements along `dim`, in order, and where each was.
+        """Return the `k` largest (or smallest) elements along `dim`, sorted, and their indices in the tensor.
 
         Examples
         --------
@@ -130,7 +130,7 @@ class Sorting(TensorCore):
         >>> tensor.tensor([3, 1, 2]).topk(2).values.tolist()
         [3, 2]
         """
-        del sorted  # they are, always
+        del sorted  # the results are always sorted
         x = as_tensor(self)
         place = dim_of("topk", dim, x.ndim or 1)
         size = x.shape[place] if x.ndim else 1

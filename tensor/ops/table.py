@@ -1,4 +1,4 @@
-"""What an entry of the table of elementwise functions makes: a function with ``out=``, an in-place method."""
+"""Create functions with ``out=`` and in-place methods from the table of elementwise functions."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ T = TypeVar("T", bound=TensorCore)
 
 # All elementwise ops with one kernel, by name.
 OPS: dict[str, UnaryOp | BinaryOp] = {}
-# For the docstrings: what each returns, and the operands and the result of an example.
+# The text for the docstring of each op, and the operands and the result of its example.
 _EXAMPLES: dict[str, tuple[str, str, str, str]] = {}
 
 
-# --- What type checkers see ---------------------------------------------------------------------------------
+# --- Types for type checkers --------------------------------------------------------------------------------
 #
-# `Callable` can't say that a function takes `out` by keyword, so an example gives the type.
+# `Callable` has no keyword arguments, so the type is that of an example function.
 
 
 def _unary(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
@@ -60,8 +60,8 @@ def unary(name: str, kernel: Callable[[Any], Any], result: str, x: str, y: str) 
     """Return the function `name` of one operand.
 
     `result` completes "Return ..." in the docstring, and `x` and `y` are the data and the result of its
-    example. `kernel` may be a ufunc, which then writes to `out` itself. A compiled version of it
-    (`tensor.kernels.ufuncs`) is tried first.
+    example. A ufunc as `kernel` writes to `out` directly. If `tensor.kernels.ufuncs` has a compiled version
+    of the kernel, that is tried first.
     """
     compiled = COMPILED.get(kernel)
     run = OPS[name] = UnaryOp(RULES[name], kernel, compiled if isinstance(compiled, UnaryKernel) else None)
@@ -97,7 +97,7 @@ def binary(name: str, kernel: Callable[[Any, Any], Any], result: str, x1: str, x
 
 
 def unary_in_place(name: str, kernel: Callable[[Array], Any] | None = None) -> Callable[[T], T]:
-    """Return the in-place method of the entry `name`; `kernel` replaces the entry's own."""
+    """Return the in-place method of the entry `name`. It calls `kernel` if given, else the entry's kernel."""
     result, x, _, y = _EXAMPLES[name]
     text = f"Set each element `x` to {result}"
     return _documented(
@@ -108,7 +108,7 @@ def unary_in_place(name: str, kernel: Callable[[Array], Any] | None = None) -> C
 def binary_in_place(
     name: str, kernel: Callable[[Array, Any], Any] | None = None
 ) -> Callable[[T, Operand], T]:
-    """Return the in-place method of the entry `name`; `kernel` replaces the entry's own."""
+    """Return the in-place method of the entry `name`. It calls `kernel` if given, else the entry's kernel."""
     result, x1, x2, y = _EXAMPLES[name]
     return _documented(
         _write_binary(name, kernel or OPS[name].kernel),
@@ -120,7 +120,7 @@ def binary_in_place(
 
 
 def augmented(name: str, kernel: Callable[[Array, Any], Any] | None = None) -> Callable[[T, Operand], T]:
-    """Return the operator, such as ``+=``, of the entry `name`."""
+    """Return the augmented assignment, such as ``+=``, of the entry `name`."""
     return _write_binary(name, kernel or OPS[name].kernel, is_operator=True)
 
 
@@ -171,7 +171,10 @@ def _write_unary(name: str, kernel: Callable[..., Any]) -> Callable[[Any], Any]:
 def _write_binary(
     name: str, kernel: Callable[[Array, Any], Any], *, is_operator: bool = False
 ) -> Callable[[Any, Any], Any]:
-    """Return the method that writes over its first operand; a `kernel` that is no ufunc writes itself."""
+    """Return a method that writes the result over its first operand.
+
+    A `kernel` that is not a ufunc gets the first operand as an array, and writes to it.
+    """
     rule = RULES[name]
 
     def method(x1: TensorCore, x2: Any, /) -> Any:
@@ -188,7 +191,7 @@ def _write_binary(
         if x1._array is None:
             x1._raise_disposed()
 
-        # No closure: an error would hold `x2` by it.
+        # Not a closure, because a stored error would keep `x2` alive through it.
         write = partial(_write, name, kernel, x2)
         if x1._node is None and node is None:
             write_plainly(x1, write)

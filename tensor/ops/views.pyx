@@ -77,17 +77,17 @@ def _raise_without_view(array, out):
     strides = tuple(n // array.itemsize for n in array.strides)
     raise InvalidArgumentError(
         f"shape {array.shape} with strides {strides} has no view of shape {out.shape}: its "
-        "elements do not lie in that order. Use x.reshape(...), which copies where it must, or "
+        "elements are in another order in memory. Use x.reshape(...), which copies if necessary, or "
         "x.contiguous() before"
     )
 
 
 cdef bint _is_view(cnp.ndarray out, cnp.ndarray array) noexcept:
-    """Tell whether `out`, found in `array`, lies over its memory: NumPy may have needed a copy."""
+    """Return whether `out`, which NumPy computed from `array`, is a view of its memory and not a copy."""
     cdef PyObject* base = <PyObject*>cnp.PyArray_BASE(out)
     return base == <PyObject*>array or (base != NULL and base == <PyObject*>cnp.PyArray_BASE(array))
 
 
 def sizes_for(before, shape):
-    """Return the sizes of ``f(2, 3)`` or ``f((2, 3))``, -1 filled in."""
+    """Return the sizes of ``f(2, 3)`` or ``f((2, 3))``, with -1 replaced by the size that fits."""
     return infer_sizes("reshape", sizes_of("reshape", shape), prod(before), before)

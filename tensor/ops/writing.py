@@ -1,4 +1,4 @@
-"""Writes over a whole tensor: fill, zero, copy; and what a write in place can't do."""
+"""Writes to a whole tensor: fill, zero, copy. Also the errors of in-place writes that are impossible."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def of_other_dtype(name: str, found: object, array: Array) -> TypeError:
-    """Return the error for a result of dtype `found`, which a write into `array` would have to cast."""
+    """Return the error for an in-place write of a result with dtype `found`, which does not fit `array`."""
     return TypeError(
         f"{name}_: the result is {found}, which does not fit the tensor's {array.dtype}: a write in place "
         f"can't change the dtype. Convert the tensor first (x.float()), or write x = x.{name}(...)"
@@ -27,7 +27,7 @@ def of_other_dtype(name: str, found: object, array: Array) -> TypeError:
 
 
 def become(name: str, x: Tensor, new: Tensor) -> Tensor:
-    """Write `new`, computed from `x` by the op `name`, over `x`."""
+    """Write `new`, the result of the op `name` on `x`, over `x`."""
     array, values = x._array, new._array
     if array is None or values is None:
         x._raise_disposed()
@@ -45,7 +45,7 @@ def become(name: str, x: Tensor, new: Tensor) -> Tensor:
 
 
 class Writing(TensorCore):
-    """Methods that write other values over the tensor's own."""
+    """Methods that replace all values of the tensor."""
 
     __slots__ = ()
 

@@ -106,7 +106,7 @@ def _checked(node: Node, given: object) -> Tensor:
             f"a hook returned a gradient of {array.dtype}{list(array.shape)}, but the tensor is "
             f"{node.dtype}{list(node.shape)}: return a gradient with that shape and dtype"
         )
-    return given  # type: ignore[return-value]  # every core made is a Tensor
+    return given  # type: ignore[return-value]  # every instance is a Tensor
 
 
 class Hooks(TensorCore):

@@ -58,19 +58,19 @@ class GraphStatistics(NamedTuple):
 
 
 def graph_statistics(t: Tensor | None = None) -> GraphStatistics:
-    """Return how many ops the graph of `t` has recorded, and how many bytes it keeps for backward.
+    """Return the number of recorded ops in the graph of `t`, and the bytes that it keeps for backward.
 
-    Without `t`: of all graphs in the process, recorded by any thread. This excludes nodes that
-    ``gc.freeze()`` has frozen, since the garbage collector lists the nodes. With `t` they are included. Other
-    threads may continue to record.
+    Without `t`, count all graphs of the process, recorded by any thread. This excludes nodes that
+    ``gc.freeze()`` has frozen, because the garbage collector does not list them. Other threads may continue
+    to record.
 
-    A node whose values backward has freed counts as a node of 0 bytes; a tensor without history has
-    zeros. Memory is counted in whole buffers, each once however many nodes or views save it, in bytes.
+    A node whose values backward has freed counts with 0 bytes. For a tensor without history, all figures are
+    0. Memory is counted in whole buffers. Each buffer counts once, even if several nodes or views save it.
 
     Parameters
     ----------
     t : Tensor, optional
-        Where to start: counted is all that ``t.backward()`` would reach.
+        The tensor whose graph is counted: all nodes that ``t.backward()`` would reach.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def nodes_from(root: Node | None) -> list[Node]:
         return []
     seen: set[Node] = {root}
     nodes = [root]
-    # It grows while it is read.
+    # The loop appends to the list that it reads.
     for node in nodes:
         for after in node.next:
             if after is not None and after not in seen and after.__class__ is not Leaf:
@@ -124,12 +124,12 @@ def _all_nodes() -> list[Node]:
 
 
 def statistics_of(nodes: Iterable[Node]) -> GraphStatistics:
-    """Return the figures of `nodes`, each of which is there once."""
+    """Return the figures of `nodes`, which has no duplicates."""
     counts: dict[str, int] = {}
     saved_by: dict[str, set[Buffer]] = {}
     shares: set[Share] = set()
     for node in nodes:
-        if not node.is_op or node.rule is None:  # another thread is just making it
+        if not node.is_op or node.rule is None:  # None while another thread creates the node
             continue
         name, kept = node.name(), node.shares()
         counts[name] = counts.get(name, 0) + 1

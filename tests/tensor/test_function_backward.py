@@ -330,7 +330,7 @@ def test_ctx_takes_no_setting_after_forward(monkeypatch: pytest.MonkeyPatch, cal
         def backward(ctx: Any, grad: Tensor) -> Any:
             call(ctx)
 
-    with pytest.raises(RuntimeError, match=r"Late: ctx.\w+\(\) is for forward and setup_context"):
+    with pytest.raises(RuntimeError, match=r"Late: call ctx.\w+\(\) in forward or setup_context"):
         Late.apply(leaf(1.0)).backward()
 
 

@@ -1,4 +1,4 @@
-"""Methods of matrices that `tensor.linalg` has as functions, and others of PyTorch's names."""
+"""Methods of matrices for functions of `tensor.linalg`, and others of PyTorch's methods."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ else:
     factorizations = ModuleOnDemand("tensor.ops.factorizations")
     solving = ModuleOnDemand("tensor.ops.solving")
 
-# Terms of the exponential's series: good to 1e-16 for matrices of norm 1/2.
+# The number of terms of the exponential series, for an error of 1e-16 for matrices of norm 1/2.
 _TERMS = 16
 
 
@@ -95,7 +95,7 @@ class Decomposing(TensorCore):
 
     @composite
     def logdet(self) -> Tensor:
-        """Return the logarithm of the determinants; not a number where one is negative.
+        """Return the logarithm of the determinants; nan for negative ones.
 
         Examples
         --------
@@ -132,7 +132,7 @@ class Decomposing(TensorCore):
 
     @composite
     def kron(self, other: Tensor) -> Tensor:
-        """Return Kronecker's product: each element of the tensor times `other`, block by block.
+        """Return the Kronecker product: blocks of `other`, each times one element of the tensor.
 
         Examples
         --------
@@ -150,7 +150,7 @@ class Decomposing(TensorCore):
 
     @composite
     def matrix_exp(self) -> Tensor:
-        """Return the exponentials of square matrices, by the series of their 2**n-th part, squared n times.
+        """Return the exponentials of square matrices, by scaling and squaring: exp(x / 2**n) ** 2**n.
 
         Examples
         --------
@@ -164,7 +164,7 @@ class Decomposing(TensorCore):
         if not is_inexact(x.dtype):
             raise TypeError(f"matrix_exp takes floating tensors, not {x.dtype}: convert it with x.float()")
         given = x.dtype
-        x = x.to(np.float64 if is_floating(given) else np.complex128)  # squares add to the error
+        x = x.to(np.float64 if is_floating(given) else np.complex128)  # squaring increases the error
         norms = np.abs(x._live_array()).sum(-2)
         norm = float(norms.max()) if norms.size else 0.0
         times = max(0, math.ceil(math.log2(norm)) + 1) if 0 < norm < math.inf else 0
@@ -179,7 +179,7 @@ class Decomposing(TensorCore):
 
     @composite
     def diagflat(self, offset: int = 0) -> Tensor:
-        """Return a matrix with the elements, as if in one dimension, on a diagonal.
+        """Return a matrix with the elements of the flattened tensor on a diagonal.
 
         Examples
         --------
@@ -191,7 +191,7 @@ class Decomposing(TensorCore):
 
     @composite
     def sum_to_size(self, *size: int | Sequence[int]) -> Tensor:
-        """Return the sums over the dimensions that `size` lacks, or has as 1.
+        """Return the tensor summed to the shape `size`, which broadcasts to the tensor's shape.
 
         Examples
         --------
@@ -211,7 +211,7 @@ class Decomposing(TensorCore):
         ]
         if x.shape == wanted and wanted:
             return x
-        # Bools are counted.
+        # For bools, count the true ones.
         dtype = np.int64 if x.dtype.kind == "b" else x.dtype
         out = x.sum(tuple(over), True, dtype=dtype) if over else x.to(dtype)
         return out.reshape(wanted) if ahead else out

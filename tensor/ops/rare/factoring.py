@@ -1,4 +1,4 @@
-"""Factors of matrices as methods: LU, Cholesky's, Householder's, and solutions by them."""
+"""Methods that factorize matrices (LU, Cholesky, Householder), and solve systems with the factors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ else:
 
 
 def factor_lu(x: Tensor, pivot: bool = True) -> LUFactorEx:
-    """Return the LU factors of matrices, their pivots, and for each matrix the first pivot that is 0."""
+    """Return LU factors of matrices, their pivots, and the number of the first zero pivot of each matrix."""
     if not pivot:
         raise InvalidArgumentError("lu: pivot=False is for CUDA: a factorization here exchanges rows")
     factors = lu.factorize(x)
@@ -46,7 +46,7 @@ def solve_lu(
 ) -> Tensor:
     """Return x with ``A @ x = other``, or ``x @ A = other`` if `left` is False, from the LU factors of A.
 
-    With `adjoint` of the conjugate transpose of A.
+    With `adjoint`, A is replaced by its conjugate transpose.
     """
     if not left:
         # x @ A = b is A^H @ x^H = b^H.
@@ -70,7 +70,7 @@ def solve_triangular(
 
 
 def _reflected(vectors: Tensor, tau: Tensor, other: Tensor, is_forward: bool) -> Tensor:
-    """Return the product of the reflectors and `other`: from the last one, or `is_forward` from the first."""
+    """Apply the reflectors to `other`, the last one first, or with `is_forward` the first one first."""
     count = tau.shape[-1]
     ones = wrap(np.eye(vectors.shape[-2], count, dtype=vectors.dtype))
     columns = tril(vectors, k=-1)[..., :count] + ones
@@ -81,7 +81,7 @@ def _reflected(vectors: Tensor, tau: Tensor, other: Tensor, is_forward: bool) ->
 
 
 class Factoring(TensorCore):
-    """Factorizations that PyTorch has as methods, and solutions by their factors."""
+    """Methods that factorize matrices, and solve systems with the factors."""
 
     __slots__ = ()
 
@@ -102,7 +102,7 @@ class Factoring(TensorCore):
 
     @composite
     def lu_solve(self, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:  # noqa: N803 -- PyTorch's names
-        """Return x with ``A @ x`` the tensor, by the factors of A from ``lu()``.
+        """Return x such that ``A @ x`` is this tensor, from the factors of A that ``lu()`` returns.
 
         Examples
         --------
@@ -114,7 +114,7 @@ class Factoring(TensorCore):
 
     @composite
     def cholesky_solve(self, input2: Tensor, upper: bool = False) -> Tensor:
-        """Return x with ``A @ x`` the tensor, by the Cholesky factor `input2` of A.
+        """Return x such that ``A @ x`` is this tensor, from the Cholesky factor `input2` of A.
 
         Examples
         --------
@@ -127,7 +127,7 @@ class Factoring(TensorCore):
 
     @composite
     def cholesky_inverse(self, upper: bool = False) -> Tensor:
-        """Return the inverse of the matrix whose Cholesky factor is the tensor.
+        """Return the inverse of the matrix whose Cholesky factor is this tensor.
 
         Examples
         --------
@@ -147,7 +147,7 @@ class Factoring(TensorCore):
         transpose: bool = False,
         unitriangular: bool = False,
     ) -> TriangularSolve:
-        """Return x with ``A @ x`` the tensor, for triangular `A` or its transpose, and a copy of `A`.
+        """Return x such that ``A @ x`` is this tensor, for a triangular `A`, and a copy of `A`.
 
         Examples
         --------
@@ -160,7 +160,7 @@ class Factoring(TensorCore):
         return results.TriangularSolve(found, A.clone())
 
     def geqrf(self) -> Reflectors:
-        """Return R of a QR factorization, with the reflectors of Q below its diagonal. It has no gradient.
+        """Return R of a QR factorization, with the reflectors of Q below its diagonal. There is no gradient.
 
         Examples
         --------
@@ -178,7 +178,7 @@ class Factoring(TensorCore):
 
     @composite
     def orgqr(self, input2: Tensor) -> Tensor:
-        """Return the first columns of Q, the product of reflectors, with the factors `input2`.
+        """Return the first columns of Q, the product of the reflectors in this tensor with factors `input2`.
 
         Examples
         --------

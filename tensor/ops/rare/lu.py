@@ -24,7 +24,7 @@ _lu = of_any_dtype(lu_kernel)
 
 
 class Factors(NamedTuple):
-    """The factors of a matrix: row i of ``lower @ upper`` is its row ``order[i]``."""
+    """The LU factors of a matrix `x`: row i of ``lower @ upper`` is row ``order[i]`` of `x`."""
 
     lower: Tensor
     upper: Tensor
@@ -35,9 +35,9 @@ class Factors(NamedTuple):
 def factorize(x: Tensor) -> Factors:
     """Return the factors of matrices, shape (..., m, n): (..., m, k) and (..., k, n) with k = min(m, n).
 
-    The lower factor has ones on its diagonal. Pivots are LAPACK's: the rows, from 1, that each step exchanges
-    its row with. The gradient is that of de Hoog, Anderssen and Lukas (2011), of every order; it needs that
-    the first k rows, in their order, have full rank.
+    The lower factor has ones on its diagonal. Pivots are LAPACK's: for each step, the row that it swaps with
+    its own, counted from 1. The gradient is that of de Hoog, Anderssen and Lukas (2011), and can be
+    differentiated again. It requires that the first k rows, in the order of the factors, have full rank.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def factorize(x: Tensor) -> Factors:
 
 
 def packed(factors: Factors) -> Tensor:
-    """Return both factors in one matrix: the upper one, and the lower one without its diagonal below."""
+    """Return both factors in one matrix: the upper one, and below its diagonal the lower one."""
     lower, upper = factors.lower, factors.upper
     rows, columns = lower.shape[-2], upper.shape[-1]
     below = tril(lower, k=-1)
@@ -87,12 +87,12 @@ def plu(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def unpack_plu(both: Tensor, pivots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return what ``plu`` does, of factors in one matrix and their pivots."""
+    """Return the result of ``plu``, from both factors in one matrix and their pivots."""
     return permutation(order_of(pivots, both.shape[-2]), both), *unpacked(both)
 
 
 def unpacked(factors: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the lower and the upper factor in one matrix."""
+    """Return the lower and the upper factor from both in one matrix."""
     y = matrices_of("lu", factors)
     steps = min(y.shape[-2:])
     ones = wrap(np.eye(y.shape[-2], steps, dtype=y.dtype))
@@ -100,7 +100,7 @@ def unpacked(factors: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def order_of(pivots: Tensor, rows: int) -> Tensor:
-    """Return the order of `rows` rows that exchanges by `pivots` make."""
+    """Return the order of `rows` rows after the swaps of `pivots`."""
     steps = pivots._live_array()
     batch = steps.shape[:-1]
     order = np.broadcast_to(np.arange(rows), (*batch, rows)).copy()
@@ -113,7 +113,7 @@ def order_of(pivots: Tensor, rows: int) -> Tensor:
 
 
 def permutation(order: Tensor, like: Tensor) -> Tensor:
-    """Return the matrices P with ``P @ L @ U`` the matrix that was factorized, in the dtype of `like`."""
+    """Return the permutation matrices P of ``P @ L @ U`` in the dtype of `like`."""
     rows = order._live_array()
     return wrap(np.swapaxes(np.eye(rows.shape[-1], dtype=like.dtype)[rows], -1, -2).copy())
 

@@ -1,4 +1,4 @@
-"""Reductions of what is written to one place, and copies with one part replaced."""
+"""Methods that combine elements with the same index, and copies with one part replaced."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from tensor._dtypes import Array
     from tensor._tensor import Tensor
 
-# PyTorch's names, some of which mean the same.
+# The reductions by PyTorch's names. Some have two names.
 _REDUCTIONS = {"sum": "sum", "add": "sum", "mean": "mean", "prod": "prod", "multiply": "prod"}
 _REDUCTIONS |= {"amax": "amax", "amin": "amin"}
 
 
 class Scattering(TensorCore):
-    """Methods that combine the elements of one index, and those that return a copy with one part replaced."""
+    """Methods that combine elements with the same index, and copies with one part replaced."""
 
     __slots__ = ()
 
@@ -34,14 +34,14 @@ class Scattering(TensorCore):
     def scatter_reduce(
         self, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
     ) -> Tensor:
-        """Return a copy with the elements of `src` that `index` sends to one place combined there.
+        """Return a copy in which elements of `src` with the same index along `dim` are combined.
 
         Parameters
         ----------
         reduce
             ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
         include_self
-            Whether the tensor's own element takes part.
+            Whether to combine them with the tensor's element at that index too.
 
         Examples
         --------
@@ -59,7 +59,7 @@ class Scattering(TensorCore):
     def index_reduce(
         self, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
     ) -> Tensor:
-        """Return a copy with the parts of `source` that `index` sends to one part along `dim` combined there.
+        """Return a copy in which slices of `source` with the same index along `dim` are combined.
 
         The other arguments are those of ``scatter_reduce``.
 
@@ -76,7 +76,7 @@ class Scattering(TensorCore):
 
     @composite
     def put(self, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-        """Return a copy with `source` at the places `index`, counted as if all lay in one dimension.
+        """Return a copy with `source` at the indices `index` of the flattened tensor.
 
         Examples
         --------
@@ -98,7 +98,7 @@ class Scattering(TensorCore):
 
     @composite
     def masked_scatter(self, mask: Tensor, source: Tensor) -> Tensor:
-        """Return a copy with the elements of `source`, one by one, where `mask`, broadcast, is True.
+        """Return a copy with successive elements of `source` where the broadcast `mask` is True.
 
         Examples
         --------
@@ -180,7 +180,7 @@ def _replace(name: str, part: Tensor, src: Tensor) -> None:
 def reduced_at(
     name: str, x: Tensor, where: tuple[Any, ...], source: Tensor, reduce: str, include_self: bool
 ) -> Tensor:
-    """Return a copy of `x` in which what `source` has for each place of the key `where` is combined."""
+    """Return a copy of `x`, combined with the elements of `source` at the positions of the key `where`."""
     kind = _REDUCTIONS.get(reduce)
     if kind is None:
         raise InvalidArgumentError(
@@ -212,7 +212,7 @@ def reduced_at(
 
 
 def _products(out: Tensor, where: tuple[Any, ...], source: Tensor) -> Tensor:
-    """Return `out` with the products of the elements of each index: one of each index at a time."""
+    """Return `out` times the elements of `source` at their indices. Each step uses one element per index."""
     places = np.arange(out.numel()).reshape(out.shape)[where].reshape(-1)
     order = np.argsort(places, kind="stable")
     ordered = places[order]
@@ -237,7 +237,7 @@ def _extremes(x: Tensor, where: tuple[Any, ...], source: Tensor, kind: str, incl
     run_kernel((np.maximum if kind == "amax" else np.minimum).at, best, where, values)
     if x._node is None and source._node is None:
         return wrap(best)
-    # The gradient is shared by all elements that are the largest one.
+    # Equal extreme elements share the gradient.
     touched = np.zeros(x.shape, bool)
     touched[where] = True
     own, theirs = (array == best) & (include_self | ~touched), values == best[where]

@@ -28,7 +28,7 @@ _PADDING = {"reflect": "reflect", "replicate": "edge", "circular": "wrap", "cons
 
 
 def _window(name: str, window: Tensor | None, n_fft: int, win_length: int, like: Tensor) -> Tensor:
-    """Return the window, ones by default, with zeros on both sides up to the length of a frame."""
+    """Return the window (by default ones), padded with zeros on both sides to the length of a frame."""
     if not 0 < win_length <= n_fft:
         raise InvalidArgumentError(f"{name}: win_length is from 1 to n_fft ({n_fft}), not {win_length}")
     real = np.float64 if like.dtype.itemsize > (8 if like.is_complex() else 4) else np.float32
@@ -210,7 +210,7 @@ def _padded(x: Tensor, count: int, mode: str) -> Tensor:
 
 
 def _overlapped(frames: Tensor, places: Tensor, total: int) -> Tensor:
-    """Return the sums of frames, each at its place in a signal."""
+    """Return the signal that is the sum of overlapping frames. `places` has the index of each element."""
     outer = frames.shape[:-2]
     flat = frames.reshape((*outer, math.prod(frames.shape[-2:])))
     return wrap(np.zeros((*outer, total), frames.dtype)).index_add(-1, places, flat)

@@ -28,10 +28,11 @@ class Striding(TensorCore):
     def as_strided(
         self, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
     ) -> Tensor:
-        """Return a view of these sizes, whose elements lie `stride` elements apart.
+        """Return a view with these sizes and strides, counted in elements.
 
-        The tensor must be contiguous, and the view must lie inside it; `storage_offset` counts elements from
-        the start of its memory. Several elements of the view may be one of the tensor: gradients add up.
+        The tensor must be contiguous, and must contain the view. `storage_offset` counts elements from the
+        start of the tensor's memory. If several elements of the view are the same element of the tensor,
+        their gradients are summed.
 
         Raises
         ------
@@ -72,7 +73,7 @@ class Striding(TensorCore):
 
 
 def _start(x: Tensor) -> int:
-    """Return how many elements lie in the memory of `x` before its first one."""
+    """Return the number of elements in the memory of `x` before its first element."""
     buffer = x._buffer
     if buffer is None:
         return 0

@@ -1,7 +1,7 @@
-"""Derivatives of factorizations of matrices, and of the values of their spectra.
+"""Derivatives of factorizations of matrices, and of their eigenvalues and singular values.
 
-Each output is an op of its own, whose gradient is linear in the output's: those of several add up. The
-factors are parameters of all of them, and derived in turn.
+Each output of a factorization is a separate op, with the gradient of that output. Backward sums the gradients
+of all outputs. The factors are parameters of these ops, and have derivatives too (`derived`).
 
 Sources:
 
@@ -25,12 +25,12 @@ from tensor.tape.rules.table import conj, define
 
 
 def adjoint(xp: Any, x: Any) -> Any:
-    """Return the conjugates of matrices with their dimensions exchanged."""
+    """Return the conjugate transpose of matrices."""
     return conj(xp, xp.matrix_transpose(x))
 
 
 def _identity(xp: Any, x: Any) -> Any:
-    """Return the identity as wide as the matrices `x`, real in their precision."""
+    """Return the identity matrix with as many columns as `x`, real, in the precision of `x`."""
     return xp.eye(x.shape[-1], dtype=xp.real(x).dtype)
 
 
@@ -40,7 +40,7 @@ def _divided_by(xp: Any, x: Any, divisor: Any) -> Any:
 
 
 def _differences(xp: Any, values: Any) -> Any:
-    """Return the difference of each two of `values`, the later minus the earlier index; 1 on the diagonal."""
+    """Return ``values[j] - values[i]`` at ``[i, j]``, and 1 on the diagonal."""
     apart = values[..., None, :] - values[..., :, None]
     return apart + xp.eye(values.shape[-1], dtype=xp.real(values).dtype)
 
@@ -66,7 +66,7 @@ def _eigh_values(xp: Any, g: Any, vectors: Any) -> Any:
 def _eigh_vectors(xp: Any, g: Any, values: Any, vectors: Any) -> Any:
     turned = _without_diagonal(xp, xp.matmul(adjoint(xp, vectors), g)) / _differences(xp, values)
     found = xp.matmul(xp.matmul(vectors, turned), adjoint(xp, vectors))
-    # The matrices are Hermitian, and their gradient is: it does not tell which triangle was read.
+    # The gradient is Hermitian, as the matrices are, although the op only reads one triangle.
     return 0.5 * (found + adjoint(xp, found))
 
 
@@ -80,7 +80,7 @@ def _eig_values(xp: Any, g: Any, vectors: Any) -> Any:
 def _eig_vectors(xp: Any, g: Any, values: Any, vectors: Any) -> Any:
     dual = adjoint(xp, vectors)
     product = xp.matmul(dual, g)
-    # Vectors keep their length.
+    # Remove the part along each vector, because vectors keep their length.
     along = xp.sum(xp.real(product) * _identity(xp, product), axis=-2)
     turned = product - xp.matmul(dual, vectors * along[..., None, :])
     turned = _without_diagonal(xp, turned) / conj(xp, _differences(xp, values))
@@ -107,7 +107,7 @@ def _svd_u(xp: Any, g: Any, u: Any, s: Any, vh: Any) -> Any:
     product = xp.matmul(adjoint(xp, u), g)
     inner = _turned(xp, product, s) * s[..., None, :]
     if product.dtype.kind == "c":
-        # Each pair of vectors has a phase that is free: it is left to `u` alone.
+        # Each pair of vectors has an arbitrary phase. Assign it to `u`.
         diagonal = product * _identity(xp, product)
         inner = inner + 0.5 * (diagonal - conj(xp, diagonal)) / s[..., None, :]
     found = xp.matmul(u, inner)

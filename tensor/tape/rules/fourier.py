@@ -1,7 +1,7 @@
-"""Derivatives of discrete Fourier transforms, which are linear: of each its adjoint.
+"""Derivatives of discrete Fourier transforms: their adjoints, because the transforms are linear.
 
-By the definition: the matrix of the transform is symmetric, so its adjoint is the other direction without its
-scale, times the transform's own. So ``norm="backward"`` and ``"forward"`` change places.
+The matrix of a transform is symmetric. So its adjoint is the transform in the other direction, with the scale
+of this one. This is the inverse transform with ``norm="backward"`` and ``"forward"`` exchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _DUAL = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 
 def _resized(xp: Any, g: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
-    """Cut `g` off or fill it up with zeros to `shape`: what a transform did to its operand, backward."""
+    """Return `g` cut or padded with zeros to `shape`, because the transform has padded or cut its operand."""
     for axis in axes:
         wanted, found = shape[axis], g.shape[axis]
         if wanted < found:
@@ -37,13 +37,13 @@ def _ifftn(xp: Any, g: Any, s: Any, axes: Any, norm: str, to_shape: Any) -> Any:
 
 
 def _rfftn(xp: Any, g: Any, s: Any, axes: Any, norm: str, to_shape: Any) -> Any:
-    # Frequencies that are left out count as zeros; of the result the real part is taken.
+    # The omitted frequencies count as zeros. The gradient is the real part.
     return _resized(xp, xp.real(xp.fft.ifftn(g, s=s, axes=axes, norm=_DUAL[norm])), to_shape, axes)
 
 
 def _irfftn(xp: Any, g: Any, s: Any, axes: Any, norm: str, to_shape: Any) -> Any:
     found = xp.fft.rfftn(g, s=s, axes=axes, norm=_DUAL[norm])
-    # Frequencies other than 0 and the middle one stand for their mirror images too.
+    # Count all frequencies twice, except for 0 and the middle one, because their mirror images are omitted.
     size = s[-1]
     weights = np.full(size // 2 + 1, 2, g.dtype)
     weights[0] = 1

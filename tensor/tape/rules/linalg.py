@@ -9,14 +9,14 @@ from typing import Any
 from tensor.tape.nodes import Rule
 from tensor.tape.rules.table import conj, define
 
-# What names a dimension; `string`, which has them too, takes a millisecond to load.
+# The names of dimensions. The module `string` has these letters too, but takes a millisecond to load.
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def is_reordered(arrays: list[Any]) -> bool:
-    """Tell whether einsum of `arrays` shall look for the best order, and multiply as matrices.
+    """Return whether einsum of `arrays` should search for the best order and use matrix products.
 
-    Not where one is empty: NumPy would go through a stack of 2**40 matrices without an element.
+    If an array is empty, it should not: NumPy would iterate over 2**40 matrices without elements.
     """
     return len(arrays) > 1 and all(0 not in x.shape for x in arrays)
 
@@ -30,7 +30,7 @@ def _matmul_a(xp: Any, g: Any, b: Any, to_shape: tuple[int, ...]) -> Any:
 
 
 def _rows(xp: Any, x: Any) -> Any:
-    """Return `x` with all dimensions but the last joined, also where one has no elements."""
+    """Return `x` as a matrix: all dimensions but the last are joined. It may be empty."""
     return xp.reshape(x, (prod(x.shape[:-1]), x.shape[-1]))
 
 
@@ -41,7 +41,7 @@ def _matmul_b(xp: Any, g: Any, a: Any, to_shape: tuple[int, ...]) -> Any:
     if vector:
         return xp.matmul(xp.matrix_transpose(conj(xp, a)), g[..., None])[..., 0]
     if len(to_shape) == 2 and a.ndim > 2:
-        # One matrix for a whole batch: one product, instead of one for each member and a sum.
+        # One matrix multiplies the whole batch. Compute one product instead of one for each sample.
         a, g = _rows(xp, a), _rows(xp, g)
     return xp.matmul(conj(xp, xp.matrix_transpose(a)), g)
 
@@ -50,7 +50,7 @@ define("matmul", a=_matmul_a, b=_matmul_b)
 
 
 def _einsum(xp: Any, g: Any, i: int, terms: list[str], result: str, to_shape: Any, *factors: Any) -> Any:
-    """Multiply the gradient by the other factors, and sum over what this one lacks."""
+    """Multiply the gradient by the other factors, and sum over the dimensions that factor `i` lacks."""
     own = terms[i]
     sizes = dict(zip(own, to_shape, strict=True))
     others = [(term, conj(xp, x)) for k, (term, x) in enumerate(zip(terms, factors, strict=True)) if k != i]
@@ -60,7 +60,7 @@ def _einsum(xp: Any, g: Any, i: int, terms: list[str], result: str, to_shape: An
     parts = [(result, g), *others]
     for letter in own:
         if letter in wanted:
-            # A letter twice in one factor is its diagonal: elsewhere its gradient is 0.
+            # A letter that occurs twice selects the diagonal. The gradient is 0 outside of it.
             twin = next(free)
             parts.append((letter + twin, xp.eye(sizes[letter], dtype=g.dtype)))
             wanted += twin
@@ -69,7 +69,7 @@ def _einsum(xp: Any, g: Any, i: int, terms: list[str], result: str, to_shape: An
                 parts.append((letter, xp.ones(sizes[letter], dtype=g.dtype)))
             wanted += letter
     equation, arrays = ",".join(term for term, _ in parts) + "->" + wanted, [x for _, x in parts]
-    # The standard has no name for it.
+    # The array API standard has no einsum.
     return xp.einsum(equation, *arrays, optimize=is_reordered(arrays))
 
 
@@ -78,7 +78,7 @@ define("einsum", each=_einsum)
 
 @cache
 def einsum_of(count: int) -> Rule:
-    """Return the rule of a sum of products of so many factors, all of which each derivative needs."""
+    """Return the rule of an einsum of `count` factors. Each derivative gets all factors."""
 
     def each(*given: Any) -> Any:
         return _einsum(*given)

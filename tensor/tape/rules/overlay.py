@@ -1,4 +1,4 @@
-"""The derivatives of a write through one view, for the tensors that share its memory."""
+"""The derivatives of a write to a view, for other tensors on the same memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tensor.tape.rules.table import define
 
 
 class Places:
-    """The places of the elements of an array in a block, in elements from the start of the block."""
+    """The positions of an array's elements in a block, counted in elements from the start of the block."""
 
     __slots__ = ("first", "shape", "steps")
 
@@ -21,7 +21,7 @@ class Places:
         self.shape: Any = array.shape
 
     def indices(self) -> np.ndarray[Any, np.dtype[np.intp]]:
-        """Return the place of each element, in the array's shape."""
+        """Return the position of each element, in the shape of the array."""
         places = np.full(self.shape, self.first, np.intp)
         for axis, (n, step) in enumerate(zip(self.shape, self.steps, strict=True)):
             along = np.arange(n) * step
@@ -30,12 +30,12 @@ class Places:
 
 
 def _kept(xp: Any, g: Any, whole_places: Places, part_places: Places) -> Any:
-    """Return the gradient of the old values: that of the elements that were not written."""
+    """Return the gradient of the old values: 0 for elements that were written."""
     return xp.where(np.isin(whole_places.indices(), part_places.indices()), 0, g)
 
 
 def _written(xp: Any, g: Any, whole_places: Places, part_places: Places) -> Any:
-    """Return the gradient of the written values: the gradient of the whole at their places."""
+    """Return the gradient of the written values: the gradient of the whole tensor at their positions."""
     whole, part = whole_places.indices(), part_places.indices()
     flat, places = np.unique(whole, return_inverse=True)
     sums = xp.scatter_add(xp.reshape(g, (-1,)), (places.reshape(-1),), flat.shape)

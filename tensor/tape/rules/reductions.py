@@ -36,7 +36,7 @@ def _mean(xp: Any, g: Any, shape: tuple[int, ...], axis: Any, keepdims: bool) ->
 
 
 def _prod(xp: Any, g: Any, x: Any, out: Any, axis: Any, keepdims: bool) -> Any:
-    """Multiply by the product of the others: the whole over the element; where some are 0, without them."""
+    """Multiply by the product of the other elements: `out` divided by the element, if no element is 0."""
     g = with_kept_dims(xp, g, x.shape, axis, keepdims)
     is_zero = x == 0
     if not xp.any(is_zero):
@@ -50,7 +50,7 @@ def _prod(xp: Any, g: Any, x: Any, out: Any, axis: Any, keepdims: bool) -> Any:
 
 
 def _product_of_others(xp: Any, x: Any, axis: Any) -> Any:
-    """Return for each element the product of the others, in a form that can be derived where some are 0."""
+    """Return the product of the other elements for each element, in a form with derivatives at 0."""
     axes = _axes(axis, x.ndim)
     order = (*[i for i in range(x.ndim) if i not in axes], *axes)
     moved = xp.permute_dims(x, order)
@@ -82,12 +82,12 @@ def _extreme(xp: Any, g: Any, x: Any, out: Any, axis: Any, keepdims: bool) -> An
     out = with_kept_dims(xp, out, x.shape, axis, keepdims)
     winners = x == out
     if xp.any(xp.isnan(out)):
-        winners = winners | (xp.isnan(x) & xp.isnan(out))  # nan wins
+        winners = winners | (xp.isnan(x) & xp.isnan(out))  # the maximum or minimum is nan if an element is
     return xp.keep_where(g / xp.sum(winners, axis=axis, keepdims=True, dtype=g.dtype), winners)
 
 
 def _along(xp: Any, g: Any, kept: Any, shape: tuple[int, ...], axis: Any, keepdims: bool) -> Any:
-    """Return the gradient at the places `kept` alone (PyTorch's max and min along a dimension)."""
+    """Return the gradient for the elements at `kept` only (PyTorch's max and min along a dimension)."""
     if axis is None:
         return g
     g = with_kept_dims(xp, g, shape, axis, keepdims)
@@ -104,9 +104,10 @@ def _cumulative_sum(xp: Any, g: Any, axis: int | None) -> Any:
 
 
 def _cumulative_prod(xp: Any, g: Any, x: Any, out: Any, axis: int | None) -> Any:
-    """Sum over the later outputs without this element: outputs over it, up to the first zero.
+    """Sum, for each element, the gradients of the later outputs times the products without the element.
 
-    At the first zero it is the products with 1 in its place; after that zero, nothing.
+    Before the first zero, these products are the outputs divided by the element. For the first zero, they are
+    computed with 1 instead of it. After it, they are 0.
     """
     if axis is None:
         return g
@@ -115,7 +116,8 @@ def _cumulative_prod(xp: Any, g: Any, x: Any, out: Any, axis: int | None) -> Any
         return _by_products_without_it(xp, g, x, axis)
     zeros = xp.cumulative_sum(xp.astype(is_zero, xp.int64), axis=axis)
     first = is_zero & (zeros == 1)
-    # From the first zero on outputs are 0 whatever comes before; from the second, also with 1 at the first.
+    # Outputs from the first zero on do not depend on earlier elements, and those from the second zero on do
+    # not depend on the first zero.
     parts = xp.keep_where(g * conj(xp, out), zeros == 0)
     before = _running_back(xp, parts, axis) / conj(xp, xp.where(is_zero, 1, x))
     without_it = xp.cumulative_prod(xp.where(first, 1, x), axis=axis)
@@ -124,26 +126,27 @@ def _cumulative_prod(xp: Any, g: Any, x: Any, out: Any, axis: int | None) -> Any
 
 
 def _by_products_without_it(xp: Any, g: Any, x: Any, axis: int) -> Any:
-    """Return the gradient of running products in a form that can be derived where some elements are 0."""
+    """Return the gradient of cumulative products, in a form with derivatives at 0."""
     order = list(range(x.ndim))
     order[axis], order[-1] = order[-1], order[axis]
     rows, weights = (xp.expand_dims(xp.permute_dims(y, tuple(order)), axis=-2) for y in (x, g))
-    # Line i has the running products with 1 instead of element i.
+    # Row i has the cumulative products with 1 instead of element i.
     products = xp.cumulative_prod(xp.where(xp.eye(x.shape[axis]) == 1, 1, rows), axis=-1)
     return xp.permute_dims(xp.sum(xp.triu(weights * conj(xp, products)), axis=-1), tuple(order))
 
 
 def _logsumexp(xp: Any, g: Any, x: Any, out: Any, axis: Any, keepdims: bool) -> Any:
     out = with_kept_dims(xp, out, x.shape, axis, keepdims)
-    # Where all are -inf the result is too, and their difference would be nan.
+    # If all elements are -inf, so is `out`, and the difference would be nan.
     shares = xp.exp(x - xp.where(out == -math.inf, 0, out))
     return with_kept_dims(xp, g, x.shape, axis, keepdims) * conj(xp, shares)
 
 
 def _logcumsumexp(xp: Any, g: Any, x: Any, out: Any, axis: int) -> Any:
-    """Return the running sums from the end of g * exp(-out), times exp(x).
+    """Return exp(x) times the cumulative sums of g * exp(-out) from the end.
 
-    As logarithms, of the positive and the negative parts: exp(-out) alone may be infinite.
+    It sums the positive and negative parts of `g` separately, as logarithms, because exp(-out) may be
+    infinite.
     """
     if xp.is_recorded:
         highest = xp.max(x, axis=axis, keepdims=True)

@@ -49,10 +49,10 @@ def _solve_a(xp: Any, g: Any, a: Any, out: Any, is_vector: bool) -> Any:
 
 
 def _adjugate(xp: Any, x: Any) -> Any:
-    """Return the transposed cofactors, also of singular matrices."""
+    """Return the adjugates (transposed cofactors) of matrices, which may be singular."""
     n = x.shape[-1]
     if xp.is_recorded:
-        # By Faddeev and LeVerrier: sums of products alone, which can be derived where factors can't.
+        # The Faddeev-LeVerrier algorithm only uses sums and products, so it has derivatives everywhere.
         identity = xp.eye(n, dtype=x.dtype)
         found = xp.broadcast_to(identity, x.shape)
         for i in range(1, n):
