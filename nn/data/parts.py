@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Numbered(Protocol[T_co]):
+class Indexable(Protocol[T_co]):
     """Protocol of data sets with samples by index."""
 
     def __getitem__(self, index: int, /) -> T_co: ...
@@ -36,7 +36,7 @@ class Subset(Dataset[T_co]):
     (2, 'd', 'a')
     """
 
-    def __init__(self, dataset: Numbered[T_co], indices: Sequence[int]) -> None:
+    def __init__(self, dataset: Indexable[T_co], indices: Sequence[int]) -> None:
         self.dataset = dataset
         self.indices = indices
 
@@ -58,8 +58,8 @@ class ConcatDataset(Dataset[T_co]):
     (5, 'b', 'c', 'e')
     """
 
-    def __init__(self, datasets: Iterable[Numbered[T_co]]) -> None:
-        self.datasets: list[Numbered[T_co]] = list(datasets)
+    def __init__(self, datasets: Iterable[Indexable[T_co]]) -> None:
+        self.datasets: list[Indexable[T_co]] = list(datasets)
         if not self.datasets:
             raise InvalidArgumentError("ConcatDataset needs at least one data set")
         self.cumulative_sizes: list[int] = list(accumulate(len(part) for part in self.datasets))
@@ -106,12 +106,12 @@ class StackDataset(Dataset[Any]):
     (('a', 1), {'letter': 'b', 'number': 2})
     """
 
-    def __init__(self, *args: Numbered[Any], **kwargs: Numbered[Any]) -> None:
+    def __init__(self, *args: Indexable[Any], **kwargs: Indexable[Any]) -> None:
         if bool(args) == bool(kwargs):
             raise InvalidArgumentError(
                 "StackDataset takes data sets, all with a name or all without: StackDataset(images, labels)"
             )
-        self.datasets: tuple[Numbered[Any], ...] | dict[str, Numbered[Any]] = args or kwargs
+        self.datasets: tuple[Indexable[Any], ...] | dict[str, Indexable[Any]] = args or kwargs
         lengths = [len(part) for part in (args or kwargs.values())]
         if len(set(lengths)) != 1:
             raise InvalidArgumentError(f"StackDataset needs data sets of one length, not {lengths}")
@@ -127,7 +127,7 @@ class StackDataset(Dataset[Any]):
 
 
 def random_split(
-    dataset: Numbered[Any], lengths: Sequence[float], generator: Generator | None = None
+    dataset: Indexable[Any], lengths: Sequence[float], generator: Generator | None = None
 ) -> list[Subset[Any]]:
     """Split `dataset` into random subsets with these lengths, or fractions that sum to 1.
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nn.module.options import options
-from nn.optim.options import SHARE, bounds
-from nn.optim.rule import Rule, directed
+from nn.optim.options import DECAY_RATE, bounds
+from nn.optim.rule import Rule, with_sign_and_decay
 
 if TYPE_CHECKING:
     from nn.optim.optimizer import Group
@@ -26,7 +26,7 @@ class AdamOptions(Rule):
     eps: InitVar[float] = 1e-8
     weight_decay: InitVar[float] = 0
 
-    _bounds = bounds("lr", "eps", "weight_decay", betas=SHARE)
+    _bounds = bounds("lr", "eps", "weight_decay", betas=DECAY_RATE)
     _counter = "step"
 
 
@@ -52,7 +52,7 @@ class Averaging(AdamOptions):
         """Apply weight decay to `p` or to the gradient, update both averages, and return the gradient."""
         shrink, sign, decay, weight1, beta2, weight2 = numbers
         p *= shrink
-        g = directed(sign, decay, p, g)
+        g = with_sign_and_decay(sign, decay, p, g)
         m += (g - m) * weight1
         v[...] = v * beta2 + g * g * weight2
         return g

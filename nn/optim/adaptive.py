@@ -9,7 +9,7 @@ import numpy as np
 
 from nn.module.options import options
 from nn.optim.options import Bound, bounds
-from nn.optim.rule import Rule, directed
+from nn.optim.rule import Rule, with_sign_and_decay
 
 if TYPE_CHECKING:
     from nn.optim.optimizer import Group
@@ -51,7 +51,7 @@ class Adagrad(Rule):
     def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
         sign, decay, eps, rate = numbers
         (squares,) = state
-        g = directed(sign, decay, p, g)
+        g = with_sign_and_decay(sign, decay, p, g)
         squares += g * g
         p -= g / (np.sqrt(squares) + eps) * rate
 
@@ -87,7 +87,7 @@ class Adadelta(Rule):
     def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
         sign, decay, rho, new_weight, eps, lr = numbers
         squares, steps = state
-        g = directed(sign, decay, p, g)
+        g = with_sign_and_decay(sign, decay, p, g)
         squares[...] = squares * rho + g * g * new_weight
         step = np.sqrt(steps + eps) / np.sqrt(squares + eps) * g
         steps[...] = steps * rho + step * step * new_weight
@@ -134,7 +134,7 @@ class RMSprop(Rule):
     def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
         sign, decay, alpha, new_weight, eps, lr, momentum, is_centered = numbers
         square, *held = state
-        g = directed(sign, decay, p, g)
+        g = with_sign_and_decay(sign, decay, p, g)
         square[...] = square * alpha + g * g * new_weight
         variance = square
         if is_centered:

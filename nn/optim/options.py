@@ -66,7 +66,7 @@ class Bound(NamedTuple):
 
 
 # The decay rates of averages.
-SHARE = Bound(0.0, 1.0)
+DECAY_RATE = Bound(0.0, 1.0)
 
 
 def bounds(*at_least_0: str, **others: Bound) -> dict[str, Bound]:

@@ -45,7 +45,7 @@ class Rule(Options):
     maximize: InitVar[bool] = field(default=False, kw_only=True)
 
     def _sign_and_decay(self, group: Group) -> tuple[float, float]:
-        """Return the first arguments of `directed`."""
+        """Return the first arguments of `with_sign_and_decay`."""
         return -1 if group["maximize"] else 1, group["weight_decay"]
 
     def _filled_with(self, value: float, x: Tensor) -> Tensor:
@@ -53,7 +53,7 @@ class Rule(Options):
         return self._filled_like(x, complex(value, value) if x.dtype.kind == "c" else value)
 
 
-def directed(sign: float, decay: float, p: Array, g: Array) -> Array:
+def with_sign_and_decay(sign: float, decay: float, p: Array, g: Array) -> Array:
     """Return the gradient `g`, negated to maximize, with the weight decay of the parameter `p`."""
     g = g * sign
     return g + p * decay if decay else g

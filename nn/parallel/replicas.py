@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 ModuleT = TypeVar("ModuleT", bound=Module)
 
-# The first gradients are complete long before the last: the first bucket is small, so that its exchange
-# begins early.
+# The size of the first bucket. It is small, so that its exchange begins early in backward.
 _FIRST_BYTES = 1 << 18
 _BUCKET_BYTES = 4 << 20
 
@@ -92,8 +91,9 @@ class Replica:
         weight = self._group.weight
         if weight != 1 and (self._has_gathered or not self.is_syncing):
             raise RuntimeError(
-                "no_sync() gathers gradients of several batches, but can't weigh one that workers share "
-                "unevenly: give DataLoader(drop_last=True), or make a step before the last batch of an epoch"
+                "no_sync() sums gradients of several batches, which must be even, but the workers' parts of "
+                "this batch differ in size: write DataLoader(drop_last=True), or make a step before the last "
+                "batch of an epoch"
             )
         if not self.is_syncing:
             self._has_gathered = True
@@ -173,7 +173,7 @@ class Replica:
                 "the loss depend on all parameters of the model"
             )
 
-    def search(self, output: object) -> None:
+    def fill_unused(self, output: object) -> None:
         """Use zero gradients for parameters that backward from `output` will not reach."""
         if not self.is_syncing:
             return
@@ -228,7 +228,7 @@ class _AfterForward:
     def __call__(self, module: Module, _: tuple[Any, ...], output: object) -> None:
         replica = self._replica()
         if replica is not None and module.training:
-            replica.search(output)
+            replica.fill_unused(output)
 
 
 _replicas: WeakKeyDictionary[Module, Replica] = WeakKeyDictionary()
@@ -257,10 +257,10 @@ def prepare(model: Any, *, bucket_bytes: int = _BUCKET_BYTES, find_unused_parame
     exchanged as soon as its gradients are complete, while backward continues. When backward returns, all
     workers have bit-identical averages, so ``optimizer.step()`` changes all replicas equally.
 
-    With batches of equal size, the averages are the gradients of the mean loss over all batches: those of one
-    process with the whole batch, up to rounding. BatchNorm normalizes by the worker's own batch, and its
-    running statistics are averaged with the gradients. So replicas stay equal, but differ from one process
-    with the whole batch.
+    With batches of equal size, the averages are the gradients of the mean loss over all batches. Up to
+    rounding, one process with the whole batch computes the same gradients. BatchNorm normalizes by the
+    worker's own batch, and its running statistics are averaged with the gradients. So replicas stay equal,
+    but differ from one process with the whole batch.
 
     Outside of a job the model is returned unchanged.
 

@@ -37,9 +37,9 @@ class ClusterStatistics:
 
     def __str__(self) -> str:
         rows = [
-            f"worker {rank}: step {it.step:,}, waited {it.seconds_waited:.3f} s; "
-            f"{it.disposables}{_last_seen(it)}"
-            for rank, it in self.workers.items()
+            f"worker {rank}: step {worker.step:,}, waited {worker.seconds_waited:.3f} s; "
+            f"{worker.disposables}{_last_seen(worker)}"
+            for rank, worker in self.workers.items()
         ]
         return "\n".join([f"{len(rows)} worker{'s' * (len(rows) != 1)}: {self.total}", *rows])
 
@@ -48,8 +48,8 @@ class ClusterStatistics:
 class ClusterMemory:
     """The memory of all workers, in bytes; ``str`` is a table."""
 
-    #: The sum over all workers. Peaks of different workers may be at different times, so their sum is a
-    #: bound.
+    #: The sum over all workers. Workers may have their peaks at different times, so the sum of peaks is an
+    #: upper bound.
     total: MemoryStatistics
     #: The private memory of the processes, without shared memory.
     bytes_of_processes: int
@@ -60,10 +60,11 @@ class ClusterMemory:
 
     def __str__(self) -> str:
         rows = [
-            f"worker {rank}: {format_bytes(it.memory.bytes_live)} live, {format_bytes(it.memory.bytes_peak)} "
-            f"at most, {format_bytes(it.memory.bytes_cached)} cached, {format_bytes(it.bytes_of_process)} of "
-            f"the process, {format_bytes(it.bytes_in_store)} in the store{_last_seen(it)}"
-            for rank, it in self.workers.items()
+            f"worker {rank}: {format_bytes(worker.memory.bytes_live)} live, "
+            f"{format_bytes(worker.memory.bytes_peak)} at most, {format_bytes(worker.memory.bytes_cached)} "
+            f"cached, {format_bytes(worker.bytes_of_process)} of the process, "
+            f"{format_bytes(worker.bytes_in_store)} in the store{_last_seen(worker)}"
+            for rank, worker in self.workers.items()
         ]
         head = (
             f"{len(rows)} worker{'s' * (len(rows) != 1)}: {format_bytes(self.total.bytes_live)} live, "
@@ -86,13 +87,13 @@ def statistics() -> ClusterStatistics:
     --------
     >>> from nn import parallel
     >>> found = parallel.statistics()
-    >>> found.live_count == sum(it.disposables.live_count for it in found.workers.values())
+    >>> found.live_count == sum(worker.disposables.live_count for worker in found.workers.values())
     True
     """
     workers = _workers()
     total = DisposeStatistics()
-    for it in workers.values():
-        total += it.disposables
+    for worker in workers.values():
+        total += worker.disposables
     return ClusterStatistics(total, workers)
 
 
@@ -103,15 +104,15 @@ def memory() -> ClusterMemory:
     --------
     >>> from nn import parallel
     >>> found = parallel.memory()
-    >>> found.total.bytes_live == sum(it.memory.bytes_live for it in found.workers.values())
+    >>> found.total.bytes_live == sum(worker.memory.bytes_live for worker in found.workers.values())
     True
     """
     workers = _workers()
-    figures = zip(*[it.memory for it in workers.values()], strict=True)
+    figures = zip(*[worker.memory for worker in workers.values()], strict=True)
     return ClusterMemory(
         MemoryStatistics(*map(sum, figures)) if workers else MemoryStatistics(*[0] * 12),
-        sum(it.bytes_of_process for it in workers.values()),
-        sum(it.bytes_in_store for it in workers.values()),
+        sum(worker.bytes_of_process for worker in workers.values()),
+        sum(worker.bytes_in_store for worker in workers.values()),
         workers,
     )
 
@@ -132,7 +133,7 @@ def leaks() -> ClusterLeaks:
     True
     """
     reports = watching.worker_reports()
-    found = {rank: it.leaks for rank, it in reports.items() if it.leaks is not None}
+    found = {rank: worker.leaks for rank, worker in reports.items() if worker.leaks is not None}
     if is_tracking() and (_is_in_job() or not reports):
         found[groups.rank()] = {
             "highest": None, "at_the_end": leaks_here().to_dict(), "leaking": [], "moments": [],
@@ -143,11 +144,11 @@ def leaks() -> ClusterLeaks:
 def _workers() -> dict[int, WorkerFigures]:
     group = groups.current()
     reports = watching.worker_reports()
-    found = {rank: figures_of(rank, it.row, it.lost) for rank, it in reports.items()}
+    found = {rank: figures_of(rank, worker.row, worker.lost) for rank, worker in reports.items()}
     if _is_in_job() or not found:
-        for rank, it in group.figures().items():
-            if rank not in found or it.seen_at >= found[rank].seen_at:
-                found[rank] = it
+        for rank, worker in group.figures().items():
+            if rank not in found or worker.seen_at >= found[rank].seen_at:
+                found[rank] = worker
     return dict(sorted(found.items()))
 
 
@@ -156,8 +157,8 @@ def _is_in_job() -> bool:
     return group.place.world_size > 1 or group.board is not None
 
 
-def _last_seen(it: WorkerFigures) -> str:
-    if not it.is_last_seen:
+def _last_seen(worker: WorkerFigures) -> str:
+    if not worker.is_last_seen:
         return ""
-    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(it.seen_at))
-    return f" (last seen {at}: {it.lost})"
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(worker.seen_at))
+    return f" (last seen {at}: {worker.lost})"

@@ -356,7 +356,7 @@ cdef class DisposeScope(OwningList):
         return xs[0] if len(xs) == 1 else xs
 
     def _hand_out(self, *xs):
-        """Do the same without a warning: the result of a user function may be any object."""
+        """Move members as ``move_to_outer`` does, without a warning for other objects, for results of users."""
         self.move(xs, None, True, False)
         return xs[0] if len(xs) == 1 else xs
 
@@ -461,7 +461,7 @@ cdef class DisposeScope(OwningList):
                 elif x.counters is not None:
                     dispose_one(x)
                 else:
-                    unlink(&x.link)  # its count moved to another object; it only kept its place here
+                    unlink(&x.link)  # an emptied object that was still in the list; it is not counted
                     x.scope = None
             except BaseException as error:
                 errors = noted(errors, error)
@@ -498,7 +498,7 @@ cdef class DisposeScope(OwningList):
             )
         if isinstance(original, Disposable) and isinstance(replacement, Disposable):
             if not hand_over_place(original, replacement):
-                replacement._raise_if_disposed()  # on another thread, just now
+                replacement._raise_if_disposed()  # another thread may have disposed it since the check
         else:
             _replace_resource(original, replacement)
         return replacement

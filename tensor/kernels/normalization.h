@@ -54,12 +54,13 @@ struct InversesWork {
 
 struct Normalization {
     using Kernel = void (*)(void* work, std::ptrdiff_t start, std::ptrdiff_t end);
-    // Rows from `start` to `end`. `rows_end` sums the parts of the columns from `start` to `end`.
+    // Process the rows from `start` to `end`. For `rows_end`: sum the parts of the weight's and the bias's gradient,
+    // for the columns from `start` to `end`.
     Kernel rows[2], rows_backward[2], rows_end[2];
     // out = 1 / sqrt(variances + eps)
     Kernel inverses[2];
-    // Segments of channels (outer times count) from `start` to `end`; or, if inner is 1, chunks of columns of
-    // `rows_of_chunk` rows.
+    // Process the segments from `start` to `end`: there are outer * count of them. If inner is 1, process chunks of
+    // columns, with `rows_of_chunk` rows each.
     Kernel channels[2], channels_backward[2];
 };
 

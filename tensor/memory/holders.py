@@ -1,4 +1,4 @@
-"""Holders of memory: the large buffers that are live or pinned, by kind, and the classes that hold them."""
+"""Report the large buffers in memory, grouped by dtype and shape, and the classes that hold them."""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -37,10 +37,10 @@ _listings: list[Callable[[], Iterable[Held]]] = []
 
 
 def list_holders_by(function: Callable[[], Iterable[Held]]) -> None:
-    """Register `function`, which yields the buffers that it knows, for reports and errors.
+    """Register `function`, which yields some of the process's buffers, for reports and errors.
 
-    It must yield each of its buffers once, and no other buffers. It is called when memory may be short, so it
-    should iterate over an existing list.
+    No two functions may yield the same buffer. The function may be called when memory is short, so it should
+    iterate over an existing list.
     """
     _listings.append(function)
 

@@ -1,9 +1,9 @@
 """The warning about growing graphs: forward passes that accumulate without a backward.
 
-Each recorded op counts in `ticks`. From time to time ``check_growth`` checks whether the graph has grown, and
-only then walks through it. A growing graph, unlike a deep one, has used one parameter several times, and has
-memory that nothing else holds. A user's line is checked again when enough new nodes are alive for its graph
-to reach the limit. Each line warns once.
+Recorded ops are counted in `ticks`. After every 250 ops or so, ``check_growth`` runs. It walks through the
+graph only if enough nodes are alive for the graph to be too large. A growing graph, unlike a deep one, has
+used one parameter several times, and holds memory that nothing else holds. Each line of the user's code has
+its own number of live nodes at which its graph is walked through again. Each line warns once.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class GraphGrowthWarning(UserWarning):
             f"nothing else holds, about {format_bytes(round(nbytes / steps))} more with each pass. Call "
             "loss.backward() in each pass; or cut the history of what goes into the next pass (x.detach()) "
             "or into a running sum (loss.item()); or, where no gradients are needed, run under no_grad() "
-            "or with module.valid(). If the graph is to be so large, "
+            "or with module.valid(). If the graph is large on purpose, "
             f"autograd.warn_on_graph_growth({10 * steps}) or held_bytes= warn later, "
             "warn_on_graph_growth(None) never"
         )
@@ -97,9 +97,9 @@ class _Watch:
         self.steps = steps
         # The bytes that a graph must hold alone for a warning.
         self.held_bytes = held_bytes
-        # The number of live nodes at which the graph of a place is searched again.
+        # For each place, the number of live nodes in the process at which to search its graph again.
         self.thresholds: dict[_Place, int] = {}
-        # The same for the graph with the most nodes, at any place; and the number of nodes of a pass.
+        # For the largest graph at any place: this number, and the number of nodes of one pass.
         self.due: tuple[int, int] | None = None
         # The last node whose graph was searched, and the threshold of its place.
         self.before: tuple[ref[Node], int] | None = None
@@ -110,11 +110,12 @@ class _Watch:
         # The number of the next ops to check one by one, in a thread whose lines no longer warn.
         self.one_by_one = 0
         self.silent_thread = 0
-        # The number of live nodes when a loop was last searched for a line whose graph has them all.
+        # The number of live nodes when all lines of a loop were last checked, because the graph of one line
+        # may contain the graphs of the others.
         self.searched = 0
 
-    def wind_up(self) -> None:
-        """Schedule the next check."""
+    def schedule(self) -> None:
+        """Set the number of ops until the next check."""
         if self.steps is None:
             ticks.left = _LONG
         elif self.one_by_one > 0:
@@ -124,14 +125,14 @@ class _Watch:
             self.silent_thread = 0
             ticks.left = min(_PERIOD, self.steps)
 
-    def look_through_a_pass(self, nodes: int) -> None:
-        """Check the next ops one by one, for somewhat more ops than a pass that adds `nodes` nodes."""
+    def check_each_op(self, nodes: int) -> None:
+        """Check each of the next ops, for somewhat more than one pass, which adds `nodes` nodes."""
         self.one_by_one = 2 * nodes + 64
         ticks.left = 0
 
 
 _watch = _Watch(_STEPS, _HELD_BYTES)
-_watch.wind_up()
+_watch.schedule()
 
 
 def warn_on_graph_growth(steps: int | None = _STEPS, *, held_bytes: int | str = _HELD_BYTES) -> None:
@@ -174,7 +175,7 @@ def warn_on_graph_growth(steps: int | None = _STEPS, *, held_bytes: int | str = 
                 "to turn the warning off"
             )
     _watch = _Watch(steps, parse_size(held_bytes, "held_bytes"))
-    _watch.wind_up()
+    _watch.schedule()
 
 
 def check_growth(node: Node) -> None:
@@ -184,7 +185,7 @@ def check_growth(node: Node) -> None:
     into an error.
     """
     watch = _watch
-    watch.wind_up()
+    watch.schedule()
     steps = watch.steps
     if steps is None:
         return
@@ -201,7 +202,7 @@ def check_growth(node: Node) -> None:
     if alive < watch.thresholds.get(place, steps):
         if watch.due is not None and alive >= watch.due[0]:
             # The graph may be long enough, but this op is not its last one.
-            watch.look_through_a_pass(watch.due[1])
+            watch.check_each_op(watch.due[1])
             watch.due = None
         return
     found = _examine(node, watch, steps, place, alive)
@@ -221,12 +222,12 @@ def check_growth(node: Node) -> None:
 def _examine(
     node: Node, watch: _Watch, steps: int, place: _Place, alive: int
 ) -> tuple[int, GraphStatistics, str] | None:
-    """Search the graph of `node`; return the figures for a warning, or None."""
+    """Search the graph of `node`. Return the arguments of a warning, or None."""
     if node.name() == "OverlayBackward":
         return None  # recorded during a write, which must not fail
     before = watch.before
     if before is not None and _inner(node) == {before[0]()}:
-        # The op before it was just checked, and one more op changes little.
+        # The graph without this op was just searched, and one op makes little difference.
         watch.thresholds[place] = before[1]
         watch.before = ref(node), before[1]
         return None
@@ -236,8 +237,9 @@ def _examine(
     figures = statistics.statistics_of(nodes) if used >= steps else None
     held = figures.bytes_held_alone if figures is not None else 0
     if figures is None or held < max(watch.held_bytes, used):
-        # Wait for the missing nodes, and long enough that all walks together take little time. Later passes
-        # may hold more memory, so wait at most until the graph has doubled.
+        # Search again after the number of nodes that is missing for a warning, but at most when the graph has
+        # doubled, because later passes may hold more memory. Wait for enough nodes that all walks together
+        # take little time.
         wanting = size * steps // used - size if used else size
         if figures is not None:
             wanting = min(size * watch.held_bytes // held - size, size) if held >= used else size
@@ -248,18 +250,19 @@ def _examine(
         elif size < alive // 2 and not watch.searched // 4 < alive < watch.searched * 5 // 4:
             # Other code holds some of the nodes: the graph may be a sum over all of them, on another line.
             watch.searched = alive
-            watch.look_through_a_pass(alive // steps)
+            watch.check_each_op(alive // steps)
         return None
     token, line = object(), place[:2]
     if watch.warned.setdefault(line, token) is not token:
-        return None  # another thread did it first
+        return None  # another thread has already warned
     if any(oldest() in nodes for oldest in watch.known):
         return None
     watch.known.append(ref(users[-1]))
     # The other lines of this loop do not warn, neither now nor when it runs again.
     watch.silent_thread = get_ident()
-    watch.look_through_a_pass(size // used)
-    # Format it only here: NumPy caches the strings of many dtypes, spread over memory that could be freed.
+    watch.check_each_op(size // used)
+    # Format the dtype only if it is needed. NumPy caches the string in a small block, which would keep the
+    # memory around it in the process.
     parameter = "" if leaf is None else f"{leaf.dtype}{list(leaf.shape)}"
     return used, figures, parameter
 

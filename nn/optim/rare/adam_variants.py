@@ -10,8 +10,8 @@ import numpy as np
 
 from nn.module.options import options
 from nn.optim.adam import AdamOptions, Averaging
-from nn.optim.options import SHARE, bounds
-from nn.optim.rule import directed
+from nn.optim.options import DECAY_RATE, bounds
+from nn.optim.rule import with_sign_and_decay
 
 if TYPE_CHECKING:
     from nn.optim.optimizer import Group
@@ -44,7 +44,7 @@ class Adamax(AdamOptions):
     def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
         sign, decay, weight1, beta2, eps, size = numbers
         m, largest = state
-        g = directed(sign, decay, p, g)
+        g = with_sign_and_decay(sign, decay, p, g)
         m += (g - m) * weight1
         np.maximum(largest * beta2, np.abs(g) + eps, out=largest)
         p -= m / largest * size
@@ -65,7 +65,7 @@ class NAdam(Averaging):
     decoupled_weight_decay: InitVar[bool] = False
 
     _example = ("lr=0.1", 0.8944)
-    _bounds = bounds("lr", "eps", "weight_decay", "momentum_decay", betas=SHARE)
+    _bounds = bounds("lr", "eps", "weight_decay", "momentum_decay", betas=DECAY_RATE)
 
     def _tensors(self, group: Group) -> tuple[str, ...]:
         return (*super()._tensors(group), "mu_product")

@@ -9,7 +9,7 @@ import numpy as np
 
 from nn.module.options import options
 from nn.optim.options import bounds
-from nn.optim.rule import Rule, directed
+from nn.optim.rule import Rule, with_sign_and_decay
 
 if TYPE_CHECKING:
     from nn.optim.optimizer import Group
@@ -79,7 +79,7 @@ class ASGD(Rule):
     def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
         sign, decay, stays, size, share = numbers
         (average,) = state
-        g = directed(sign, decay, p, g)
+        g = with_sign_and_decay(sign, decay, p, g)
         p *= stays
         p -= g * size
         if share == 1:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nn.module.options import options
-from nn.optim.options import SHARE, bounds
+from nn.optim.options import DECAY_RATE, bounds
 from nn.optim.rule import Rule
 from tensor.lowlevel import shown
 
@@ -37,7 +37,7 @@ class Lion(Rule):
     weight_decay: InitVar[float] = 0
 
     _example = ("lr=0.1", 0.9)
-    _bounds = bounds("lr", "weight_decay", betas=SHARE)
+    _bounds = bounds("lr", "weight_decay", betas=DECAY_RATE)
     _state_names = ("exp_avg",)
 
     def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:  # noqa: ARG002
