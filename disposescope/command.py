@@ -7,7 +7,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from disposescope.names import modules_in, shadows, told
+from disposescope.names import modules_in, shadowing_message, shadows
 
 PROGRAM = "disposescope"
 
@@ -20,8 +20,8 @@ def main() -> None:
     found = shadows(("scopes",))
     for name, path in found.items():
         sys.stderr.write(
-            f"{PROGRAM}: {told(name, path)}. Rename that, or start this where it is not found: by the "
-            "command `disposescope` (not `python -m`), without its folder in PYTHONPATH\n"
+            f"{PROGRAM}: {shadowing_message(name, path)}. Rename that, or start this where it is not found: "
+            "by the command `disposescope` (not `python -m`), without its folder in PYTHONPATH\n"
         )
     if found:
         sys.exit(2)

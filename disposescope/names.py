@@ -45,6 +45,6 @@ def _is_in(path: Path, folder: Path) -> bool:
     return path.resolve().is_relative_to(folder)
 
 
-def told(name: str, path: Path) -> str:
+def shadowing_message(name: str, path: Path) -> str:
     """Return the message about a module that shadows ours."""
     return f"{path} has the name of the package `{name}` of disposescope, and Python finds it instead"

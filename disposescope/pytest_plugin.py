@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from disposescope.names import shadows, told
+from disposescope.names import shadowing_message, shadows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -122,7 +122,10 @@ def _begin_to_watch(config: pytest.Config) -> None:
 
 def _require_ours() -> None:
     for name, path in shadows(("scopes",)).items():
-        pytest.fail(f"disposescope: {told(name, path)}. Rename it, or move it into a package", pytrace=False)
+        pytest.fail(
+            f"disposescope: {shadowing_message(name, path)}. Rename it, or move it into a package",
+            pytrace=False,
+        )
 
 
 def _require_ours_at_start() -> None:
@@ -153,7 +156,7 @@ def pytest_report_header() -> str | None:
     found = shadows()
     if not found:
         return None
-    return "\n".join([f"disposescope: {told(name, path)}" for name, path in found.items()])
+    return "\n".join([f"disposescope: {shadowing_message(name, path)}" for name, path in found.items()])
 
 
 @pytest.hookimpl(optionalhook=True)

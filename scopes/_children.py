@@ -143,10 +143,10 @@ def _write(history: History) -> None:
 
 def reports() -> list[str]:
     """Return the reports of the children, largest first, and remove them."""
-    told = os.environ.pop(tracking.CHILDREN, None)
-    if told is None:
+    setting = os.environ.pop(tracking.CHILDREN, None)
+    if setting is None:
         return []
-    folder = Path(told.partition(":")[2])
+    folder = Path(setting.partition(":")[2])
     files = sorted(folder.glob("*-*"), reverse=True)
     large = [file for file in files if int(file.name.partition("-")[0]) >= _LEAST][:_MOST]
     texts = [file.read_text(encoding="utf-8") for file in large]

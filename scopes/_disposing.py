@@ -50,8 +50,8 @@ def disposing(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any
     """
     if isinstance(function, (staticmethod, classmethod)):
         raise TypeError(
-            f"disposing() can't wrap a {type(function).__name__}, for it would lose that: write @disposing "
-            f"below @{type(function).__name__}, next to the def"
+            f"disposing() can't wrap a {type(function).__name__}: write @disposing below "
+            f"@{type(function).__name__}, next to the def"
         )
     if not callable(function):
         raise TypeError(
@@ -65,14 +65,14 @@ def disposing(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any
 def _wrap(function: Callable[..., Any]) -> Callable[..., Any]:
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
     # For an object with __call__, such as a module, its __call__ decides which wrapper is used.
-    told = (
+    called = (
         function if inspect.isroutine(function) or isinstance(function, partial) else type(function).__call__
     )
-    if inspect.isasyncgenfunction(told):
+    if inspect.isasyncgenfunction(called):
         return _wrap_async_generator(function, name)
-    if inspect.isgeneratorfunction(told):
+    if inspect.isgeneratorfunction(called):
         return _wrap_generator(function, name)
-    if inspect.iscoroutinefunction(told):
+    if inspect.iscoroutinefunction(called):
         return _wrap_coroutine(function, name)
     return _wrap_function(function, name)
 
@@ -171,7 +171,7 @@ def dispose(*xs: object) -> None:
     Raises
     ------
     ExceptionGroup
-        The errors of the single disposals, raised after all are disposed.
+        The errors of all disposals, raised after the last one.
 
     Examples
     --------

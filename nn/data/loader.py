@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     B_co = TypeVarWithDefault("B_co", covariant=True, default=Collated)
 else:
     B_co = TypeVar("B_co", covariant=True)
-# Samples whose batches are of the same type.
+# The types of samples that `default_collate` converts to batches of the same type.
 Rows = TypeVar("Rows", bound="Tensor | tuple[Tensor, ...]")
 
 
@@ -148,7 +148,7 @@ class DataLoader(Generic[T_co, B_co]):
     ) -> None:
         _require_data_set(dataset)
         _require_numbers(batch_size, num_workers, prefetch_factor, timeout)
-        _require_one_way(dataset, batch_size, shuffle, sampler, batch_sampler, drop_last)
+        _require_no_conflict(dataset, batch_size, shuffle, sampler, batch_sampler, drop_last)
         if not num_workers:
             _require_no_options_of_workers(
                 prefetch_factor=prefetch_factor,
@@ -272,7 +272,7 @@ class _Batches:
     def __next__(self) -> Any:
         self._end()
         try:
-            batch = self._made_here() if self._workers is None else self._received()
+            batch = self._next_here() if self._workers is None else self._next_from_worker()
         except StopIteration:
             self._release()
             self._report(None)
@@ -285,7 +285,7 @@ class _Batches:
         if self._loader._on_batch is not None:
             self._loader._on_batch(number)
 
-    def _made_here(self) -> Any:
+    def _next_here(self) -> Any:
         source = self._source
         assert isinstance(source, Source)
         samples = _read(source, next(self._tasks))
@@ -293,7 +293,7 @@ class _Batches:
             raise StopIteration
         return self._in_scope(lambda: source.collate(samples))
 
-    def _received(self) -> Any:
+    def _next_from_worker(self) -> Any:
         source = self._source
         assert isinstance(source, WorkerRound)
         return self._in_scope(source.next_batch)
@@ -379,7 +379,7 @@ def _require_numbers(
         raise ValueError(f"timeout is a number of seconds, at least 0, not {shown(timeout)}")
 
 
-def _require_one_way(
+def _require_no_conflict(
     dataset: object,
     batch_size: int | None,
     shuffle: bool | None,
@@ -387,7 +387,7 @@ def _require_one_way(
     batch_sampler: object,
     drop_last: bool,
 ) -> None:
-    """Refuse two arguments that both set the order or the batches."""
+    """Raise an error for two arguments that both set the order or the batches."""
     if isinstance(dataset, IterableDataset) and (shuffle or sampler is not None or batch_sampler is not None):
         raise ValueError(
             "an IterableDataset gives the order itself: leave shuffle, sampler, batch_sampler out"

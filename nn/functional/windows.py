@@ -126,6 +126,7 @@ def _windows(name: str, size: int, pool: Pool, dim: int) -> Windows:
     step = pool.dilation[dim]
     firsts = np.arange(count_of_windows(name, size, pool, dim)) * pool.stride[dim] - pool.padding[dim]
     ends = np.minimum(firsts + step * (pool.kernel[dim] - 1) + 1, size)
+    # Skip the elements of a window that are in the padding before the input.
     starts = np.where(firsts < 0, firsts + -(firsts // step) * step, firsts)
     counts = -((starts - ends) // step)
     if counts.min() < 1:

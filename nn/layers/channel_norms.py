@@ -108,7 +108,7 @@ class _BatchNorm(ChannelNorm):
         evaluation it uses the running statistics.
 """
         + _OPTIONS.replace("{none}", "; None for the cumulative average").replace(
-            "{untracked}", "; without them evaluation uses the batch's own"
+            "{untracked}", ". If not, evaluation uses the statistics of the batch"
         )
         + """
         Examples
@@ -141,7 +141,7 @@ class _BatchNorm(ChannelNorm):
 class _InstanceNorm(ChannelNorm):
     _sections = (
         _OPTIONS.replace("{none}", "").replace(
-            "{untracked}", ", which evaluation uses; else it uses a sample's own"
+            "{untracked}", " for evaluation. If not, evaluation uses the statistics of each sample"
         )
         + """
         Examples

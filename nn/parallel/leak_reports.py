@@ -162,9 +162,9 @@ class ClusterLeaks:
 
     def __str__(self) -> str:
         many = len(self.workers)
-        told = "nothing is alive" if not self.rows else f"{self.count:,} alive"
+        head = "nothing is alive" if not self.rows else f"{self.count:,} alive"
         size = f", {format_bytes(self.nbytes)}" if self.rows else ""
-        lines = [f"{told} in {many} worker{'s' * (many != 1)}{size}", *_listing(self.rows)]
+        lines = [f"{head} in {many} worker{'s' * (many != 1)}{size}", *_listing(self.rows)]
         if self.highest:
             nbytes = format_bytes(sum(row.nbytes for row in self.highest))
             count = sum(row.count for row in self.highest)

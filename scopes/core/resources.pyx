@@ -28,8 +28,8 @@ cdef unordered_map[size_t, PyObject*] _held_by_address
 cdef class Held(Disposable):
     """Member for a resource that is not a `Disposable`. It keeps the resource alive.
 
-    The scope refers to it, but it does not refer to the scope. So a scope that is dropped without an end
-    releases its resources at once. It is not counted itself.
+    The scope refers to it, but it does not refer to the scope. So if the last reference to a scope is deleted
+    before the scope ends, its resources are released at once. It is not counted itself.
     """
 
     def __dealloc__(self):
@@ -171,7 +171,7 @@ def owner_of(x):
     return None if member is None else owner_of_disposable(member)
 
 
-# ``close()`` methods that raise.
+# --- Disposal of members, even if some raise errors ---
 
 
 cdef int raise_disposed(Disposable x) except -1:
@@ -220,12 +220,12 @@ cdef object dispose_members(MemberList scope, errors):
             link = scope.members.ring.older
             x = promoted(member_at(link))
             if x is None:
-                # Its deallocation has begun, which counts it as a member of this scope.
+                # Its deallocation has begun. Mark that it was a member of this scope, for the counters.
                 link.was_in = True
                 unlink(link)
                 continue
             if x.counters is None and not isinstance(x, Held):
-                unlink(link)  # its count moved to another object; only its link is left here
+                unlink(link)  # an emptied object that was still in the list; it is not counted
                 continue
         try:
             if isinstance(x, Held):

@@ -34,7 +34,7 @@ def left(alive: Callable[[], Items]) -> Items:
 def not_kept(items: Items, older: int) -> Items:
     """Return `items` without objects that a library, a module, an optimizer or a cache keeps.
 
-    `older` is the result of `count_keepers` before the items were created. Only keepers of that time count.
+    `older` is the result of `count_keepers` before the items were created. Later keepers are ignored.
     """
     kept = find_kept_by_older([x for _, x in items], older) if items else set()
     return [item for item in items if id(item[1]) not in kept]

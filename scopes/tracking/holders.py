@@ -146,7 +146,7 @@ def _general(steps: tuple[_Step, ...]) -> tuple[str, ...]:
     return tuple(["[...]" if step.is_item else step.text for step in steps])
 
 
-# The search.
+# --- The search -------------------------------------------------------------------------------------------
 
 
 def _search(roots: list[_Root], wanted: set[int], effort: Effort) -> Iterator[tuple[int, _Path]]:
@@ -302,12 +302,12 @@ _EXCEPTION = ("__traceback__", "__context__", "__cause__", "args", "exceptions")
 
 def _of_object(x: Any) -> Iterator[tuple[_Step, Any]]:
     """Yield the references of any object, with attribute names if it has them."""
-    told: set[int] = set()
+    named: set[int] = set()
     for name, value in _attributes_of(x):
-        told.add(id(value))
+        named.add(id(value))
         yield _Step(f".{name}"), value
     for value in gc.get_referents(x):
-        if id(value) not in told and not isinstance(value, type):
+        if id(value) not in named and not isinstance(value, type):
             if type(value) is dict and value is getattr(x, "__dict__", None):
                 continue
             yield _Step(""), value
@@ -359,12 +359,13 @@ def _locals_of(frame: FrameType) -> list[tuple[str, Any]]:
         if type(namespace) is dict and id(namespace) not in before:
             namespace.clear()
         return variables
-    # The frame of a class body. The namespace of a module is a root itself.
+    # The frame of a class body, whose locals are a dict. For the frame of a module return nothing, because
+    # the module's namespace is a root of its own.
     namespace = frame.f_locals
     return [] if namespace is frame.f_globals else list(namespace.items())
 
 
-# Where paths begin.
+# --- The roots, where searches begin ----------------------------------------------------------------------
 
 
 def _own_roots() -> Iterator[_Root]:

@@ -158,12 +158,12 @@ def _in_place(items: list[tuple[int, int, Event]], place: Event, start: int) -> 
 
 
 def _counters(samples: list[Sample], process: int, start: int) -> Iterator[Event]:
-    told: object = None
+    written: object = None
     for place, sample in enumerate(samples, 1):
         figures = (sample.live, sample.cached, sample.alive)
-        if figures == told and place < len(samples):
+        if figures == written and place < len(samples):
             continue
-        told = figures
+        written = figures
         at = {"ts": (sample.at - start) / 1000, "pid": process, "tid": 0}
         yield {"ph": "C", "name": "bytes", **at, "args": {"live": sample.live, "cached": sample.cached}}
         yield {"ph": "C", "name": "disposables", **at, "args": {"live": sample.alive}}

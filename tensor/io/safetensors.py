@@ -43,7 +43,7 @@ DTYPES: dict[str, Dtype] = {
     "U8": dtypes.uint8,
     "BOOL": dtypes.bool_,
 }
-# A dtype of ml_dtypes. If that is not installed, it becomes float32, whose upper half it is.
+# A dtype of ml_dtypes. Without it, values become float32: bfloat16 is the upper half of a float32.
 BFLOAT16 = "BF16"
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 _RANKS = {name: rank for rank, name in enumerate(DTYPES)} | {BFLOAT16: list(DTYPES).index("F16") - 0.5}
@@ -149,7 +149,7 @@ def _header_of(file: BinaryIO, size: int) -> Header:
         _fail(f"expected at least {LENGTH_BYTES} bytes (the header's length), found {size} in the whole file")
     first = file.read(LENGTH_BYTES)
     if first.startswith(b"PK\x03\x04"):
-        _fail("it is a zip archive, as torch.save writes it: write tensor.load(path), which reads these too")
+        _fail("it is a zip archive, as torch.save writes it: write tensor.load(path), which also reads these")
     length = int.from_bytes(first, "little")
     if length > MAX_HEADER_BYTES:
         _fail(f"expected a header of at most {MAX_HEADER_BYTES:,} bytes, found a length of {length:,}")
@@ -178,7 +178,7 @@ def _header_of(file: BinaryIO, size: int) -> Header:
 
 
 def _has_each_key_once(header: dict[str, object], raw: bytes) -> bool:
-    """Return whether no key is repeated, if that is certain: a repeated key, or a text, may add a colon."""
+    """Return whether each key occurs once, from the number of colons. Return False if that is not certain."""
     metadata = header.get(METADATA)
     more = len(metadata) - len(_FIELDS) if isinstance(metadata, dict) else 0
     return raw.count(b":") == (1 + len(_FIELDS)) * len(header) + more

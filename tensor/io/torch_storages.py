@@ -42,7 +42,7 @@ class UntypedStorage(StorageKind):
 
 
 class BFloat16Storage(StorageKind):
-    """bfloat16. If ml_dtypes is not installed, it becomes float32, whose upper half it is."""
+    """bfloat16. Without ml_dtypes, values become float32: bfloat16 is the upper half of a float32."""
 
     dtype, itemsize = dtypes.float32, 2
 

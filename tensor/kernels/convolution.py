@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from tensor._dtypes import Array
 
-# The bytes of a piece, such that it stays in the cache, and the least number of places of the kernel in it,
-# because with few places most time goes to the weight.
+# The bytes of a piece, so that it stays in the cache. A "place" is one position of the kernel, for one
+# element of the output. A piece has at least this number of places: with fewer, most time goes to the weight.
 _PIECE_BYTES = 1 << 21
 _LEAST_PLACES = 256
 # Half of the largest signed 64-bit integer.
@@ -77,7 +77,7 @@ class Geometry(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """Some samples, and some rows of places of the kernel along the first spatial dimension."""
+    """Some samples, and some rows of places along the first spatial dimension."""
 
     samples: slice
     rows: slice

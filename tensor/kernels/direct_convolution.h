@@ -1,10 +1,12 @@
 // Direct convolution: sums over a padded copy of the input, for each instruction set (simd.h).
 //
+// A "place" is one position of the kernel on the input, for one element of the output.
+//
 // The copy has three spatial dimensions. Along each dimension it is split into phases: entry i of phase p is
-// element i * stride + p of a padded row. So places of the kernel that are neighbours are neighbours in the
-// copy too, for any stride, and each element of the kernel, of each channel, has a constant offset from its
-// place. All places of a plane are processed as one contiguous range of the copy, including the gaps between
-// rows. The sums in the gaps are dropped, but the others need no copy or special case.
+// element i * stride + p of a padded row. So neighbouring places are adjacent in the copy, for any stride. The
+// element that a place reads for one element of the kernel and one channel has the same offset for all places.
+// All places of a plane are processed as one contiguous range of the copy, including the gaps between rows. The
+// sums in the gaps are dropped, but the other sums need no special case.
 
 #pragma once
 
@@ -15,8 +17,8 @@
 namespace disposescope::kernels {
 
 // One spatial dimension: entry i of phase p is element i * stride + p - before of the input, which has
-// `size` elements and zeros around them. The copy has the first `phases` of `stride` phases, with `length`
-// entries each. The kernel has `count` places.
+// `size` elements and zeros around them. The copy has the first `phases` of these `stride` phases, because the
+// kernel does not read the others. Each has `length` entries. There are `count` places.
 struct CopiedAxis {
     std::ptrdiff_t size, stride, phases, before, length, count;
 };
@@ -96,10 +98,12 @@ struct WeightSumWork {
     PaddedCopy padded;
     std::ptrdiff_t groups, rows, count, group_step;
     const std::ptrdiff_t* offsets;
-    // Panels; or for few rows the gradient itself, (samples, groups * rows, places), with these strides.
+    // The gradient of the output as panels. For few rows: the gradient itself, (samples, groups * rows, places),
+    // with the strides `by_sample` and `by_channel`.
     const void* by;
     std::ptrdiff_t by_sample, by_channel;
-    void* out;  // (groups, count, rows), with rows rounded up to whole panels if there are panels; added to
+    // The sums are added to it: (groups, count, rows), with rows rounded up to whole panels if there are panels.
+    void* out;
 };
 
 struct DirectConvolution {

@@ -74,8 +74,9 @@ class NodeHooks:
     __slots__ = ("after", "before", "keeper")
 
     def __init__(self) -> None:
-        # Called with the gradient before it is used; called with the leaf after accumulation.
+        # Hooks to call with the gradient, before it is used.
         self.before: HookTable = HookTable()
+        # Hooks to call with the leaf, after its gradient was accumulated.
         self.after: HookTable = HookTable()
         # The tensor with `retain_grad()`, which is no leaf.
         self.keeper: ref[TensorCore] | None = None

@@ -298,7 +298,7 @@ def test_distributions_validate_unless_asked_not_to() -> None:
         Categorical()
     with pytest.raises(ValueError, match="at least one dimension"):
         Categorical(torch.tensor(1.0))
-    with pytest.raises(ValueError, match="a place from 0 to 1"):
+    with pytest.raises(ValueError, match="an index from 0 to 1"):
         Categorical(torch.ones(2)).log_prob(torch.tensor(2))
     with pytest.raises(NotImplementedError, match=r"use sample\(\)"):
         Categorical(torch.ones(2)).rsample()

@@ -39,8 +39,8 @@ def _require_parts(name: str, parts: Sequence[LRScheduler], optimizer: Optimizer
             raise TypeError(f"{name} is made of schedulers, but number {i} is {type(part).__name__}")
         if isinstance(part, ReduceLROnPlateau):
             raise ValueError(
-                f"{name}: ReduceLROnPlateau, number {i}, needs a figure at each step: call its own "
-                "step(loss) beside this one's"
+                f"{name}: scheduler {i}, a ReduceLROnPlateau, needs a metric at each step: call its "
+                "step(loss) separately"
             )
         optimizer = optimizer or part.optimizer
         if part.optimizer is not optimizer:
@@ -115,7 +115,7 @@ class SequentialLR(_Combined):
                 part.last_epoch -= 1
 
     def _update_lr(self, epoch: float | None = None) -> None:
-        # A nested sequence begins.
+        # Called when this scheduler begins as a part of another one.
         self.last_epoch = 0
         self._schedulers[0]._update_lr(epoch)
         self._last_lr = self._schedulers[0].get_last_lr()
@@ -196,4 +196,4 @@ class ChainedScheduler(_Combined):
 
 def _require_no_epoch(scheduler: LRScheduler, epoch: float | None) -> None:
     if epoch is not None:
-        raise TypeError(f"{type(scheduler).__name__}.step() goes on to the next epoch: call it without one")
+        raise TypeError(f"{type(scheduler).__name__}.step() always advances by one epoch: pass no epoch")

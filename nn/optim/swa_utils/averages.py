@@ -37,7 +37,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> AvgFn:
     >>> average(tensor.tensor([0.0]), tensor.tensor([4.0]), 1).tolist()
     [1.0]
     """
-    _require_share(decay)
+    _require_rate(decay)
     return partial(_moved, decay)
 
 
@@ -53,7 +53,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> MultiAvgFn:
     >>> x.tolist()
     [1.0]
     """
-    _require_share(decay)
+    _require_rate(decay)
     return partial(_move_all, decay)
 
 
@@ -84,10 +84,10 @@ def get_swa_multi_avg_fn() -> MultiAvgFn:
     return _mean_all
 
 
-def _require_share(decay: float) -> None:
+def _require_rate(decay: float) -> None:
     if not 0 <= decay <= 1:
         raise ValueError(
-            f"decay is what stays of the average at each update, from 0 to 1, not {shown(decay)}"
+            f"decay is the factor of the average at each update, from 0 to 1, not {shown(decay)}"
         )
 
 

@@ -34,14 +34,16 @@ class Categorical(Distribution):
         if given is None or (probs is not None and logits is not None):
             raise ValueError("Categorical takes probs or logits, one of them")
         if given.ndim < 1:
-            raise ValueError("Categorical takes at least one dimension: a weight for each place")
+            raise ValueError("Categorical takes at least one dimension: a weight for each index")
         super().__init__(given.shape[:-1], validate_args)
         if probs is None:
             self.logits = log_softmax(given, axis=-1)
             self.probs = self.logits.exp()
         else:
             self._require(
-                "probs", logical_and(given >= 0, given.sum(-1, keepdim=True) > 0), "weights above 0"
+                "probs",
+                logical_and(given >= 0, given.sum(-1, keepdim=True) > 0),
+                "weights, not all of them 0",
             )
             self.probs = given / given.sum(-1, keepdim=True)
             # Make the logarithms finite.
@@ -58,7 +60,7 @@ class Categorical(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the logarithm of the probability of each index in `value`."""
         count = self.logits.shape[-1]
-        self._require("value", logical_and(value >= 0, value < count), f"a place from 0 to {count - 1}")
+        self._require("value", logical_and(value >= 0, value < count), f"an index from 0 to {count - 1}")
         places = value.long().unsqueeze(-1)
         batch = broadcast_shapes(value.shape, self.batch_shape)
         logits = self.logits.expand((*batch, self.logits.shape[-1]))
