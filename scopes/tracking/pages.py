@@ -60,7 +60,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 2, 2, 4, 4
 
 
 def chart_of(whole: Curve, parts: Sequence[Curve]) -> str:
-    """Return a chart of memory over time: `whole` as an area, `parts` as lines; empty without points."""
+    """Return a chart of memory over time: `whole` as an area, `parts` as lines. Without points, return ''."""
     if len(whole.points) < 2:
         return ""
     begin, end = whole.points[0][0], max(whole.points[-1][0], whole.points[0][0] + 1e-9)
@@ -204,8 +204,10 @@ class Rows {
   more() {
     const shown = this.body.rows.length;
     if (shown < this.matching.length) {
-      this.body.append(...this.matching.slice(shown, shown + PART)); this.observer.unobserve(this.end);  //
-      observe again, so that the browser reports whether it is still near this.observer.observe(this.end);
+      this.body.append(...this.matching.slice(shown, shown + PART));
+      // Observe it again, so that the browser reports whether it is still near.
+      this.observer.unobserve(this.end);
+      this.observer.observe(this.end);
     }
   }
   filter(wanted, chosen) {

@@ -1,6 +1,8 @@
 import builtins
 import html.parser
 import io
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -131,6 +133,17 @@ def test_a_page_is_complete_needs_no_other_file_and_escapes_its_texts() -> None:
     assert '<input type="search"' in text
     orders = [attributes["data-order"] for tag, attributes in page.tags if tag == "td"]
     assert orders == ["apple", str(3 * 2**20), "a.py:3 in f", "fig", "10", "b.py:10 in <module>"]
+
+
+def test_the_script_of_a_page_has_no_syntax_error(tmp_path) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("needs node")
+    (script,) = re.findall(r"<script>(.*)</script>", FRUIT.to_html(), re.DOTALL)
+    path = tmp_path / "page.js"
+    path.write_text(script, encoding="utf-8")
+    done = subprocess.run([node, "--check", path], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_page_is_written_where_asked(tmp_path) -> None:
