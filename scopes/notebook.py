@@ -49,14 +49,14 @@ class _Cells:
         Tensors that variables hold stay alive: directly, or in containers, dataclasses, modules and
         optimizers.
         """
-        __tracebackhide__ = True  # IPython shows the user's frames alone
+        __tracebackhide__ = True  # IPython then shows only the user's frames
         name = line.strip() or f"In[{self._shell.displayhook.prompt_count}]"
         with ExitStack() as blocks:
             for library in loaded():
                 try:
                     blocks.enter_context(owning(library))
                 except ImportError as unsupported:
-                    warn(f"%%scope leaves the tensors of {library} alone: {unsupported}", stacklevel=2)
+                    warn(f"%%scope does not own tensors of {library}: {unsupported}", stacklevel=2)
             scope = blocks.enter_context(new_dispose_scope(name))
             try:
                 for code in self._compiled(cell):
@@ -69,15 +69,15 @@ class _Cells:
         """Run the cell with tracking on, and show the report of ``disposescope run``.
 
         The report lists the disposables alive at the end by the line that created them, with their holders,
-        and the lines that keep more and more. It lists the high-water mark too, unless the end shows the
-        same. ``%%leaks 3`` records three lines for each disposable: the line, its caller, and the caller's
-        caller.
+        and the lines that keep more and more memory. It also lists what was alive at the peak, if that is not
+        the same as at the end. ``%%leaks 3`` records three lines for each disposable: the line, its caller,
+        and the caller's caller.
         """
         __tracebackhide__ = True
         depth = line.strip() or "1"
         if not depth.isdecimal() or int(depth) < 1:
             raise ValueError(
-                f"%%leaks {depth}: it takes the number of lines that are noted for each tensor, 1 or more: "
+                f"%%leaks {depth}: it takes the number of lines to record for each tensor, 1 or more: "
                 "write %%leaks 3, or %%leaks alone"
             )
         name = f"In[{self._shell.displayhook.prompt_count}]"

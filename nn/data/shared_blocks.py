@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tensor.lowlevel import Array
 
 # Smaller tensors are pickled: that is as fast, and a small tensor that the user keeps holds no block.
-_LEAST = 4096
+_MIN_BYTES = 4096
 # A free block that was not chosen this many times is closed: its size is no longer needed.
 _IDLE = 64
 # Above this number of used blocks of a worker, tensors are copied, for example if a program collects batches.
@@ -37,7 +37,7 @@ _IDLE = 64
 _MAX_OUT = 64
 
 
-class Written:
+class WorkerBlocks:
     """The blocks of a worker, in the worker."""
 
     def __init__(self, name: str) -> None:
@@ -113,7 +113,7 @@ def _shared_memory() -> type[SharedMemory]:
     return ClosedAtExit
 
 
-class Read:
+class LoopBlocks:
     """The blocks of a worker, in the loop's process."""
 
     def __init__(self, name: str) -> None:
@@ -153,9 +153,9 @@ class Read:
             self._returned.append(number)
             return copied
         self._out.add(number)
-        return from_blob(block.buf, shape, dtype, on_release=lambda: self._come_back(number))
+        return from_blob(block.buf, shape, dtype, on_release=lambda: self._release(number))
 
-    def _come_back(self, number: int) -> None:
+    def _release(self, number: int) -> None:
         self._released.append(number)
         if self._ended:
             self._close_released()
@@ -184,7 +184,7 @@ class Read:
         except (FileNotFoundError, ValueError) as error:
             if isinstance(error, ValueError):
                 self._remove_name_without_memory()
-            self._settle()
+            self._unregister_next()
         self._collect()
         for number in self._blocks.keys() - self._out:
             self._blocks.pop(number).close()
@@ -199,11 +199,11 @@ class Read:
         """
         Path("/dev/shm", f"{self._name}_{self._opened}").unlink(missing_ok=True)
 
-    def _settle(self) -> None:
-        """Report to the resource tracker that the next name is removed.
+    def _unregister_next(self) -> None:
+        """Tell the resource tracker again that the next name is removed.
 
-        An interrupt may arrive after the removal and before the tracker's message. A second message has no
-        effect if the tracker knows the name.
+        An interrupt may have arrived after the removal of the name, before the tracker got its message.
+        Register the name first: the tracker prints an error for a name that is not registered.
         """
         if os.name == "posix":
             from multiprocessing import resource_tracker
@@ -223,7 +223,7 @@ class Read:
                 block.close()
 
 
-def pack(batch: object, blocks: Written) -> tuple[bytes, list[int]]:
+def pack(batch: object, blocks: WorkerBlocks) -> tuple[bytes, list[int]]:
     """Pickle a batch. Return the bytes, and the numbers of the blocks with its large tensors."""
     file = BytesIO()
     packer = _Packer(file, blocks)
@@ -235,7 +235,7 @@ def pack(batch: object, blocks: Written) -> tuple[bytes, list[int]]:
     return file.getvalue(), packer.numbers()
 
 
-def unpack(data: bytes, numbers: Iterable[int], blocks: Read) -> Any:
+def unpack(data: bytes, numbers: Iterable[int], blocks: LoopBlocks) -> Any:
     """Unpickle a batch from `pack`. Its tensors belong to the current scope."""
     unpacker = _Unpacker(BytesIO(data), blocks)
     try:
@@ -245,22 +245,22 @@ def unpack(data: bytes, numbers: Iterable[int], blocks: Read) -> Any:
         raise
 
 
-_Written = tuple[int, str, tuple[int, ...]]
+_Reference = tuple[int, str, tuple[int, ...]]
 
 
 class _Packer(pickle.Pickler):
-    def __init__(self, file: BytesIO, blocks: Written) -> None:
+    def __init__(self, file: BytesIO, blocks: WorkerBlocks) -> None:
         super().__init__(file, protocol=5)
         self._blocks = blocks
         # By id, so that a tensor that occurs twice is one tensor in the reader too. Keep the tensor alive, so
         # that its id is not reused.
-        self._written: dict[int, tuple[Tensor, _Written]] = {}
+        self._written: dict[int, tuple[Tensor, _Reference]] = {}
 
     def numbers(self) -> list[int]:
         return [written[0] for _, written in self._written.values()]
 
-    def persistent_id(self, obj: object) -> _Written | None:
-        if type(obj) is not Tensor or obj.requires_grad or obj.nbytes < _LEAST:
+    def persistent_id(self, obj: object) -> _Reference | None:
+        if type(obj) is not Tensor or obj.requires_grad or obj.nbytes < _MIN_BYTES:
             return None
         if id(obj) not in self._written:
             array = snapshot(obj)
@@ -270,12 +270,12 @@ class _Packer(pickle.Pickler):
 
 
 class _Unpacker(pickle.Unpickler):
-    def __init__(self, file: BytesIO, blocks: Read) -> None:
+    def __init__(self, file: BytesIO, blocks: LoopBlocks) -> None:
         super().__init__(file)
         self._blocks = blocks
         self.made: dict[int, Tensor] = {}
 
-    def persistent_load(self, pid: _Written) -> Tensor:
+    def persistent_load(self, pid: _Reference) -> Tensor:
         number, dtype, shape = pid
         if number not in self.made:
             self.made[number] = self._blocks.read(number, dtype, shape)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nn.data.fetching import EXHAUSTED, Recipe, Source
-from nn.data.shared_blocks import Written, pack
+from nn.data.shared_blocks import WorkerBlocks, pack
 from scopes import DisposeScope
 from scopes.lowlevel import current
 from tensor import manual_seed, set_num_threads
@@ -123,11 +123,11 @@ class _Worker:
         self._job = job
         self._connection = connection
         self._tasks: SimpleQueue[Task | None] = SimpleQueue()
-        self._blocks = Written(job.blocks)
+        self._blocks = WorkerBlocks(job.blocks)
         self._ended = threading.Event()
         self._is_stopping = False
         self._is_orphan = False
-        self._asked = -1  # the latest round with a task
+        self._latest_round = -1  # of a task
         self._source: Source | Failure | None = None
         self._is_exhausted = False
 
@@ -138,7 +138,7 @@ class _Worker:
             begun = -1
             while (task := self._tasks.get()) is not None and not self._is_stopping:
                 self._blocks.give_back(task.returned)
-                if task.round != self._asked:
+                if task.round != self._latest_round:
                     continue  # the loop has ended, and another has begun
                 if task.round != begun:
                     begun, self._is_exhausted = task.round, False
@@ -187,7 +187,7 @@ class _Worker:
             if task is None:
                 self._is_orphan = False
                 break
-            self._asked = task.round
+            self._latest_round = task.round
             self._tasks.put(task)
 
     def _prepare(self) -> Failure | None:

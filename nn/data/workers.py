@@ -13,7 +13,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakSet
 
-from nn.data.shared_blocks import Read, unpack
+from nn.data.shared_blocks import LoopBlocks, unpack
 from nn.data.worker import GRACE, LOOK_EVERY, Answer, Failure, Job, Task, run
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class _Worker:
 
     def __init__(self, context: BaseContext, job: Job) -> None:
         self.id = job.id
-        self.blocks = Read(job.blocks)
+        self.blocks = LoopBlocks(job.blocks)
         self.connection, theirs = context.Pipe()
         _open_ends.add(self.connection)
         try:
@@ -217,22 +217,22 @@ class WorkerRound:
         self._in_order = in_order
         self._number = workers.begin()
         count = len(workers.members)
-        self._most = count * prefetch_factor
+        self._max_requests = count * prefetch_factor
         self._active = list(range(count))  # starting with the next worker to use
         self._sent = 0
-        self._asked: dict[int, int] = {}  # the worker of each requested batch, in order
-        self._come: dict[int, Answer] = {}
-        self._ask()
+        self._requested: dict[int, int] = {}  # the worker of each requested batch, in order
+        self._answers: dict[int, Answer] = {}
+        self._request()
 
-    def _ask(self) -> None:
-        while self._active and len(self._asked) < self._most:
+    def _request(self) -> None:
+        while self._active and len(self._requested) < self._max_requests:
             try:
                 numbers = next(self._tasks)
             except StopIteration:
                 return
             worker = self._active.pop(0)
             self._active.append(worker)
-            self._asked[self._sent] = worker
+            self._requested[self._sent] = worker
             self._sent += 1
             self._workers.send(worker, self._sent - 1, numbers)
 
@@ -241,11 +241,11 @@ class WorkerRound:
         try:
             while True:
                 order = self._wait()
-                worker, answer = self._asked.pop(order), self._come.pop(order)
+                worker, answer = self._requested.pop(order), self._answers.pop(order)
                 if answer.batch is None:
-                    self._leave_out(worker)
+                    self._drop_worker(worker)
                 try:
-                    self._ask()
+                    self._request()
                 except Exception:
                     if not self._workers.is_stopped:
                         self._workers.discard(worker, answer)
@@ -257,22 +257,22 @@ class WorkerRound:
                 self._workers.stop(at_once=True)  # Ctrl-C: stop at once, even if the error is stored
             raise
 
-    def _leave_out(self, worker: int) -> None:
-        """Stop requests to a worker without samples. It ignores the requests that it already has."""
+    def _drop_worker(self, worker: int) -> None:
+        """Stop sending requests to a worker whose samples are used up. It ignores earlier requests."""
         self._active.remove(worker)
-        for order in [order for order, asked in self._asked.items() if asked == worker]:
-            del self._asked[order]
+        for order in [order for order, asked in self._requested.items() if asked == worker]:
+            del self._requested[order]
 
     def _wait(self) -> int:
         """Wait for the next batch, and return its number."""
         until = time.monotonic() + self._timeout if self._timeout else None
         while True:
-            if not self._asked:
+            if not self._requested:
                 raise StopIteration
             if self._workers.is_stopped:
                 raise RuntimeError("the workers of this DataLoader have ended: begin another loop")
-            wanted = next(iter(self._asked if self._in_order else self._come), None)
-            if wanted in self._come:
+            wanted = next(iter(self._requested if self._in_order else self._answers), None)
+            if wanted in self._answers:
                 assert wanted is not None
                 return wanted
             left = LOOK_EVERY if until is None else min(LOOK_EVERY, until - time.monotonic())
@@ -283,7 +283,7 @@ class WorkerRound:
                     "too short for its data set, or the data set waits for something; 0 waits for ever"
                 )
             for answer in self._workers.receive(left):
-                self._come[answer.order] = answer
+                self._answers[answer.order] = answer
 
 
 def _error_of(failure: Failure, where: str) -> BaseException:

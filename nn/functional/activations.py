@@ -112,7 +112,9 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
 
 
 def _no_dim(name: str, dim: object) -> TypeError:
-    return TypeError(f"{name} needs the dimension that sums to 1: pass dim=-1 for the last, not {shown(dim)}")
+    return TypeError(
+        f"{name} needs the dimension along which results sum to 1: pass dim=-1 for the last, not {shown(dim)}"
+    )
 
 
 @example("nn.functional.softmax(tensor.tensor([0.0, 0.0]), dim=0).tolist()", [0.5, 0.5])

@@ -123,8 +123,8 @@ def gaussian_nll_loss(
     target
         Numbers in the same shape, or in a shape that broadcasts to it.
     var
-        Variances: a number; or a tensor of the input's shape, of that without its last dimension, or with one
-        dimension of size 1.
+        Variances: a number or a tensor. The tensor has the input's shape, the input's shape without its last
+        dimension, or the input's shape with one size replaced by 1.
     full
         Add the constant log(2 pi) / 2.
     eps
@@ -163,8 +163,8 @@ def gaussian_nll_loss(
             var = var[..., None]
         elif shape != x.shape and not _has_one_dimension_of_1(shape, x.shape):
             raise ValueError(
-                f"{name}: var has shape {shape}, and input {x.shape}: it has the input's shape, or that with "
-                "its last dimension left out, or with one dimension of size 1"
+                f"{name}: var has shape {shape}, and input {x.shape}: give var the input's "
+                "shape. The last dimension may be missing, or one size may be 1"
             )
     variances = floating_array_of(name, "var", var)
     if (variances < 0).any():

@@ -61,7 +61,7 @@ class Row(Module):
             )
         if not -len(names) <= index < len(names):
             raise IndexError(
-                f"{type(self).__name__} holds {len(names)} modules, but there is no number {index}"
+                f"index {index} is out of range for a {type(self).__name__} of length {len(names)}"
             )
         return names[index]
 

@@ -19,10 +19,10 @@ def _as_parameter(x: object) -> Parameter:
         return x
     if isinstance(x, TensorCore):
         return Parameter(x)  # type: ignore[arg-type]  # every instance is a Tensor
-    raise TypeError(f"parameters are made of tensors, not of {type(x).__name__}")
+    raise TypeError(f"a container of parameters takes tensors, not {type(x).__name__}")
 
 
-class _Held(Module):
+class _ParameterContainer(Module):
     def _names(self) -> list[str]:
         return [name for name, kind, _ in self._registered() if kind == "parameter"]
 
@@ -41,7 +41,7 @@ class _Held(Module):
         return "\n".join(lines)
 
 
-class ParameterList(_Held):
+class ParameterList(_ParameterContainer):
     """List of parameters. Other tensors are converted to parameters.
 
     Examples
@@ -73,7 +73,7 @@ class ParameterList(_Held):
         if not isinstance(index, int):
             raise TypeError(f"a ParameterList is indexed by integers, not {type(index).__name__}")
         if not -len(names) <= index < len(names):
-            raise IndexError(f"ParameterList holds {len(names)} parameters, but there is no number {index}")
+            raise IndexError(f"index {index} is out of range for a ParameterList of length {len(names)}")
         return names[index]
 
     @example("len(nn.ParameterList().append(tensor.ones((2,))))", 1)
@@ -89,7 +89,7 @@ class ParameterList(_Held):
         return self
 
 
-class ParameterDict(_Held):
+class ParameterDict(_ParameterContainer):
     """Dict of parameters by name. Other tensors are converted to parameters.
 
     Examples

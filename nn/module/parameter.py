@@ -77,7 +77,7 @@ class Parameter(Tensor):
         return parameter
 
     def __init__(self, data: Tensor, requires_grad: bool = True) -> None:
-        """Do nothing: ``__new__`` creates the parameter, which counts instead of `data`."""
+        """Do nothing: ``__new__`` creates the parameter."""
 
     def __repr__(self) -> str:
         if self._array is None:

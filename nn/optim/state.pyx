@@ -11,7 +11,7 @@ from scopes import current_dispose_scope
 
 
 def keep_state(optimizer):
-    """Detach all tensors in the state of `optimizer` from the current scope, also those in lists and dicts."""
+    """Detach all tensors in the state of `optimizer`, in any nesting, from the current scope."""
     scope = current_dispose_scope()
     state = vars(optimizer).get("state")
     if scope is not None and state:

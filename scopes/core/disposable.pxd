@@ -42,7 +42,7 @@ cdef class MemberList:
     cdef unsigned long thread
     # Its limits and those of the scopes around it, or None.
     cdef tuple limits
-    # How many keepers of other libraries' objects were known when it was opened; see `spare_kept`.
+    # How many keepers of other libraries' objects were known when it was opened; see `move_out_kept`.
     cdef Py_ssize_t keepers
 
     # Hand what this owns among `xs` to `target`, or outward; None detaches. Ended: nothing, or an error.

@@ -24,11 +24,11 @@ cdef Foreign foreign_of(x)
 # The same; it is created without an owner if there is none.
 cdef Foreign foreign_for(x)
 # Store the number of keepers in a new scope.
-cdef int note_keepers(MemberList scope) except -1
+cdef int store_keeper_count(MemberList scope) except -1
 # Whether an adapter knows which objects outlive a scope.
 cdef bint has_keepers() noexcept
 # Remove the members of `scope` that a keeper holds.
-cdef int spare_kept(MemberList scope, list members) except -1
+cdef int move_out_kept(MemberList scope, list members) except -1
 # Let the scope of its birth own `x` if `births` has it; return whether that scope owns it now.
 cdef bint notice(x, Births births) except -1
 # Let the adapters that search for new objects search now.

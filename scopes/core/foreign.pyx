@@ -30,7 +30,7 @@ cdef list _adapters = []
 cdef tuple _kinds = ()
 # Adapters that search for new objects, because their library does not report them.
 cdef list _late = []
-# The function that searches for noted births.
+# The functions that search for objects whose birth was recorded.
 cdef list _looks = []
 # The adapter that knows which objects outlive a scope. There is at most one.
 cdef object _keeping = None
@@ -51,7 +51,7 @@ def add_adapter(adapter):
         _keeping = adapter
 
 
-cdef int note_keepers(MemberList scope) except -1:
+cdef int store_keeper_count(MemberList scope) except -1:
     scope.keepers = -1 if _keeping is None else _keeping.count_keepers()
     return 0
 
@@ -73,19 +73,19 @@ cdef bint has_keepers() noexcept:
     return _keeping is not None
 
 
-cdef int spare_kept(MemberList scope, list members) except -1:
+cdef int move_out_kept(MemberList scope, list members) except -1:
     cdef Disposable member
-    cdef dict sought = {}, strictly = {}, by_id = {}
+    cdef dict loosely = {}, strictly = {}, by_id = {}
     for member in members:
         if isinstance(member, Foreign) and (<Foreign>member).is_noticed and member.counters is not None:
             x = member.subject()
             if x is not None and (<Foreign>member).adapter is _keeping:
-                (strictly if (<Foreign>member).is_strict else sought)[id(x)] = x
+                (strictly if (<Foreign>member).is_strict else loosely)[id(x)] = x
                 by_id[id(x)] = member
-    for objects, is_strict in ((sought, False), (strictly, True)):
+    for objects, is_strict in ((loosely, False), (strictly, True)):
         if objects:
-            for key, is_good in _keeping.find_kept(scope, objects, scope.keepers, is_strict).items():
-                scope.move((by_id[key],), None, not is_good, True)
+            for key, is_unowned in _keeping.find_kept(scope, objects, scope.keepers, is_strict).items():
+                scope.move((by_id[key],), None, not is_unowned, True)
     return 0
 
 
@@ -115,7 +115,7 @@ cdef class Foreign(Disposable):
     """Represents an object of another library in a scope, without keeping it alive."""
 
     def __call__(self, reference):
-        """Note that the object was freed. Its weak reference calls this."""
+        """End with the object: its weak reference calls this when the object is freed."""
         self.retire()
         self.reference = None  # break the cycle: the reference refers to this
         if _by_address.erase(self.address):
@@ -262,7 +262,7 @@ cdef class Adopter:
     exactly
         The class of most results.
     nothing
-        Classes whose instances are no objects of the library, and hold none.
+        Classes of results to ignore: they are not objects of the library, and contain none.
     borrowing
         Descriptors whose values have another owner, such as a tensor's gradient.
     is_suspended
@@ -388,6 +388,6 @@ def how_it_ended(x):
 
 
 def raise_if_disposed(x):
-    """Raise the error of a use of `x` if it is disposed."""
+    """Raise the error for a use of `x`, if `x` is disposed."""
     if _by_address.find(<size_t><PyObject*>x) != _by_address.end():
         (<Foreign>_by_address[<size_t><PyObject*>x])._raise_if_disposed()

@@ -14,7 +14,7 @@ from scopes.core.disposable cimport (
     make_current, outer_of, tell_closed, tell_opened, tell_watching, unlink
 )
 from scopes.core.disposable cimport owner_of as owner_of_disposable
-from scopes.core.foreign cimport Foreign, harvest, has_keepers, note_keepers, spare_kept
+from scopes.core.foreign cimport Foreign, harvest, has_keepers, move_out_kept, store_keeper_count
 from scopes.core.limits cimport Limits, begin_in, end_in, make_room_for, make_room_for_all
 from scopes.core.loans cimport Loan
 from scopes.core.owning cimport OwningList
@@ -92,7 +92,7 @@ cdef class DisposeScope(OwningList):
             self.limits = (limits_of(name, limit, max_members),)
         if self.outer is not None and self.outer.limits is not None:
             self.limits = self.outer.limits if self.limits is None else self.limits + self.outer.limits
-        note_keepers(self)
+        store_keeper_count(self)
         self.members.scope = <PyObject*>self
         self.members.is_open = True
         try:
@@ -143,7 +143,7 @@ cdef class DisposeScope(OwningList):
         try:
             harvest()
             if has_keepers() and self.members.count and self.members.is_open:
-                spare_kept(self, self.collect())
+                move_out_kept(self, self.collect())
         except BaseException as error:
             errors = noted(errors, error)
         # From here on no object can enter, and other threads see that the scope has ended.
@@ -356,7 +356,7 @@ cdef class DisposeScope(OwningList):
         return xs[0] if len(xs) == 1 else xs
 
     def _hand_out(self, *xs):
-        """Move members as ``move_to_outer`` does, without a warning for other objects, for results of users."""
+        """Move the members in a user's result as ``move_to_outer`` does. Other objects give no warning."""
         self.move(xs, None, True, False)
         return xs[0] if len(xs) == 1 else xs
 
@@ -449,7 +449,7 @@ cdef class DisposeScope(OwningList):
         cdef set kept = set(map(id, find(keep, may_be_owned, True)))
         self.complete("used to dispose its members")
         if has_keepers():
-            spare_kept(self, self.collect())
+            move_out_kept(self, self.collect())
         members = self.collect()
         while members:
             try:

@@ -134,7 +134,8 @@ def _explain_errors() -> None:
 
 class _NodeType(type):
     def __instancecheck__(cls, x: object) -> bool:
-        # Scopes search containers themselves, including keys without an order.
+        # Scopes search containers themselves, because JAX raises an error for a dict with keys that can't be
+        # sorted.
         return not isinstance(x, (Mapping, Sequence, Set)) and not jax.tree_util.all_leaves([x])
 
 
@@ -159,9 +160,10 @@ pass_over("jax")
 def owning() -> Iterator[None]:
     """Make the current scope own each new JAX array of this thread inside the block.
 
-    The adapter finds new arrays when a scope begins or ends, and when you read its members. It does nothing
-    at each operation. Arrays that are alive when the block begins get no owner. Tracers are never changed.
-    Other threads must not create arrays meanwhile, because JAX does not tell which thread created an array.
+    The adapter finds new arrays when a scope begins or ends, and when you read its members. So single
+    operations are not slower. Arrays that are alive when the block begins get no owner. Tracers are never
+    changed. Other threads must not create arrays meanwhile, because JAX does not tell which thread created an
+    array.
 
     Examples
     --------

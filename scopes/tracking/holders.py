@@ -105,7 +105,7 @@ def holders_of(
     effort
         The number of references to follow.
     in_libraries
-        Whether to continue from names of libraries if the user's names lead nowhere.
+        Whether to search from names of libraries too, for objects not found from the user's names.
     """
     keys: dict[int, list[Hashable]] = {}
     for key, objects in groups.items():

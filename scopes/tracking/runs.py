@@ -48,8 +48,9 @@ class Outcome:
             self.parts = [(title, report), ("At the end:", at_the_end)]
         lines = {site: weight for _, report in self.parts for site, weight in leaking(report, threshold)}
         self._leaking = lines
-        #: Whether lines keep more and more; and a text that names them and the measurements.
+        #: Whether lines keep more and more memory.
         self.is_leaking: bool = bool(lines)
+        #: A sentence that names these lines, and the measurements.
         self.verdict: str = _verdict(list(lines.items()), len(history.looks), threshold)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Summarize a trace file as text: the lines that left most, the scopes and their times, the peaks."""
+"""Summarize a trace file as text: the lines whose disposables stay alive, the times of scopes, the peaks."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _scopes(events: Sequence[Event]) -> str:
     rows = []
     for path in sorted(rounds):
         names = path.split(" > ")
-        seconds = f"{micros[path] / 1e6:.4g} s" if micros[path] else "in the time around it"
+        seconds = f"{micros[path] / 1e6:.4g} s" if micros[path] else "part of the outer scope's time"
         rows.append((f"{rounds[path]:,}", seconds, "  " * (len(names) - 1) + names[-1]))
     return _table("Scopes", ("times", "open for", "name"), rows)
 
@@ -137,7 +137,7 @@ def _of(events: Sequence[Event], category: str) -> Iterator[Event]:
 
 
 def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table whose last column is text and whose others are figures; empty without rows."""
+    """Return a table. Its last column is text, and the others are numbers. Without rows, return ''."""
     if not rows:
         return ""
     shown = [head, *rows[:_ROWS]]

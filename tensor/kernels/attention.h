@@ -43,7 +43,7 @@ struct AttentionWork {
     Steps gradient_steps;
     void *query_gradient, *key_gradient, *value_gradient;  // initially zeros; null if not needed
     Steps query_gradient_steps, key_gradient_steps, value_gradient_steps;
-    // Each piece, `grain` units, has its own part of `scratch`, with this many elements.
+    // Each piece of `grain` units has its own part of `scratch`. A part has `scratch_apart` elements.
     void* scratch;
     std::ptrdiff_t scratch_apart, grain;
 };

@@ -67,6 +67,7 @@ cdef inline bint _is_alike(cnp.ndarray x, cnp.ndarray y) noexcept:
 
 
 cdef inline bint _is_apart(cnp.ndarray out, cnp.ndarray x) noexcept:
+    """Return whether `out` and `x` do not overlap, or are the same memory."""
     cdef const char* first = <const char*> cnp.PyArray_DATA(out)
     cdef const char* second = <const char*> cnp.PyArray_DATA(x)
     if first == second:
@@ -130,7 +131,7 @@ cdef bint _is_one_value(cnp.ndarray x) noexcept:
 
 
 cdef inline bint _as_number(object x, cnp.ndarray beside, double* number) noexcept:
-    """Return whether `x` is a single number for the array `beside`, of its dtype, and store the number."""
+    """Return whether `x` is one number, with the dtype of the array `beside`. Store it in `number`."""
     if type(x) is float:
         number[0] = <double> x
         return True
@@ -250,7 +251,7 @@ cdef Py_ssize_t _columns(cnp.ndarray a, cnp.ndarray b) noexcept:
     """Return the length of `b` if it is a row to broadcast to all rows of `a`, else 0."""
     cdef Py_ssize_t columns = cnp.PyArray_SIZE(b)
     cdef int i, ndim = cnp.PyArray_NDIM(a), given = cnp.PyArray_NDIM(b)
-    # Shorter rows are not faster.
+    # With shorter rows, NumPy is as fast.
     if columns < 8 or cnp.PyArray_TYPE(a) != cnp.PyArray_TYPE(b) or given > ndim:
         return 0
     if not cnp.PyArray_IS_C_CONTIGUOUS(a) or not cnp.PyArray_IS_C_CONTIGUOUS(b):

@@ -13,7 +13,7 @@ cdef extern from *:
     #include <complex>
     #include <cstdint>
 
-    /* 16-bit floats, which C++17 does not have. All bits but the sign tell whether one is 0. */
+    /* 16-bit floats, which C++17 does not have. The value is 0 if all bits except the sign are 0. */
     struct half_bits { uint16_t bits; };
 
     static inline bool is_nonzero(half_bits x) { return (x.bits & 0x7fff) != 0; }
@@ -71,7 +71,7 @@ cdef extern from *:
 
 cdef const char* _doc_of_nonzero = b"""Return `x` where `by` is not 0, else 0.
 
-A ufunc for inexact dtypes. Both have the same dtype. nan counts as not 0.
+A ufunc for inexact dtypes. `x` and `by` have the same dtype. nan counts as not 0.
 
 >>> import numpy as np
 >>> keep_nonzero(np.array([np.inf, np.nan, 3.0]), np.array([0.0, -0.0, np.nan])).tolist()

@@ -546,10 +546,10 @@ void cross_entropy_backward(void* context, ptrdiff_t start, ptrdiff_t end) {
         T* const out = static_cast<T*>(work.out) + i * n;
         const P top = P::of(static_cast<const T*>(work.tops)[i]);
         const ptrdiff_t at = class_of(work, i);
-        const double given = is_class(work, at) ? work.share : NAN;
-        const P share = P::of(static_cast<T>(given / static_cast<const T*>(work.sums)[i]));
-        write_each(x, n, out, [&](P a) DISPOSESCOPE_INLINED { return exp(a - top) * share; });
-        if (is_class(work, at)) out[at] -= static_cast<T>(given);
+        const double gradient = is_class(work, at) ? work.loss_gradient : NAN;
+        const P scale = P::of(static_cast<T>(gradient / static_cast<const T*>(work.sums)[i]));
+        write_each(x, n, out, [&](P a) DISPOSESCOPE_INLINED { return exp(a - top) * scale; });
+        if (is_class(work, at)) out[at] -= static_cast<T>(gradient);
     }
 }
 

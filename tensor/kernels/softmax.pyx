@@ -37,7 +37,7 @@ cdef extern from "tensor/kernels/softmax.h" namespace "disposescope::kernels" no
         void* out
         void* tops
         void* sums
-        double share
+        double loss_gradient
     cdef struct Softmax:
         Kernel softmax[2]
         Kernel log_softmax[2]
@@ -50,7 +50,7 @@ cdef extern from "tensor/kernels/softmax.h" namespace "disposescope::kernels" no
 
 cdef const Softmax* _kernels = softmax_kernels_of(simd_level)
 
-# Elements in a piece of work. With an exponential for each they take about 3 us.
+# Elements in a piece of work. The exponentials of so many elements take about 3 us.
 cdef Py_ssize_t _PIECE = 1 << 13
 
 
@@ -197,7 +197,7 @@ cdef CrossEntropyWork _cross_entropy_of(
     work.out = cnp.PyArray_DATA(out)
     work.tops = cnp.PyArray_DATA(tops)
     work.sums = cnp.PyArray_DATA(sums)
-    work.share = 0
+    work.loss_gradient = 0
     return work
 
 
@@ -224,6 +224,6 @@ def cross_entropy_backward(
     classes = _int64_of(classes)
     out = new_like(x)
     work = _cross_entropy_of(x, classes, out, tops, sums)
-    work.share = <double>g.item() / cnp.PyArray_DIM(x, 0)
+    work.loss_gradient = <double>g.item() / cnp.PyArray_DIM(x, 0)
     run(_kernels.cross_entropy_backward[kind_of(x)], &work, work.axis, cnp.PyArray_ITEMSIZE(x), _PIECE)
     return out

@@ -41,7 +41,7 @@ cdef extern from "tensor/memory/pool.h" namespace "disposescope::memory" nogil:
 HEAD = 128
 SLOT = 512
 
-# The lines of code that made the allocations of the running recording.
+# The source line of each allocation in the running recording.
 cdef list _sites = None
 
 
@@ -113,7 +113,8 @@ cdef class Arena:
     nbytes
         The size in bytes.
     places
-        For each array of a plan its requested bytes, and the begin and end of its place. Empty: for the pool.
+        For each array of a plan its requested bytes, and the begin and end of its place. Without places, the
+        pool uses the memory.
 
     Raises
     ------

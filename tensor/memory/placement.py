@@ -1,7 +1,7 @@
 """Placement of the arrays of a plan in one block. Arrays that are alive at the same time do not overlap.
 
 Greedy by size with the best-fitting gap, from Y. Pisarchyk and J. Lee, "Efficient Memory Management for Deep
-Neural Net Inference" (2020): the largest array first, each in the smallest gap that is free for its life.
+Neural Net Inference" (2020): largest array first, each in the smallest gap that is free during its lifetime.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 class Life:
     """The lifetime of an array: from event `begin` to event `end`, and in the next iteration until `until`.
 
-    If an iteration of a loop leaves the array alive, the next iteration frees it at event `until`; else 0.
+    An array may outlive its iteration of a loop. Then the next iteration frees it at event `until`. For other
+    arrays `until` is 0.
     """
 
     nbytes: int

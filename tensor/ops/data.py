@@ -38,7 +38,7 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 _NUMBERS_AND_LISTS = (*_NUMBERS, list, tuple)
 _LISTS = frozenset({list, tuple})
 # An array of such data never shares memory with it.
-_HELD_BY_NOBODY = frozenset({bool, int, float, complex, list})
+_NEVER_SHARED = frozenset({bool, int, float, complex, list})
 _ARRAYS = (np.ndarray, np.generic)
 # The dtypes of Python numbers.
 _OF_NUMBERS: dict[type, Dtype] = {bool: bool_, int: int64, float: float32, complex: complex64}
@@ -90,7 +90,7 @@ def new_array(data: object, dtype: DtypeLike | None) -> Array:
     """Return a new array with a copy of `data`."""
     array = as_data(data, dtype)
     # No other code refers to an array that NumPy created from numbers. If it is large, copy it into the pool.
-    if type(data) not in _HELD_BY_NOBODY or is_worth_pooling(array.nbytes):
+    if type(data) not in _NEVER_SHARED or is_worth_pooling(array.nbytes):
         array = copy(array)
     return array
 
@@ -134,7 +134,7 @@ def cast(array: Array, dtype: Dtype) -> Array:
     if kind in "biu" and dtype != float16:
         return array.astype(dtype)
     kept = array.real if kind == "c" and dtype.kind not in "cb" else array
-    # A number out of range becomes infinite as a float. As an integer it depends on the machine, as in
+    # A number out of range becomes infinite as a float. As an integer its value depends on the machine, as in
     # PyTorch.
     return _in_silence().run(kept.astype, dtype)
 

@@ -95,7 +95,7 @@ def as_array(result) -> cnp.ndarray:
     return _as_array(result)
 
 
-cdef object _told(str name, error, arrays):
+cdef object _error_of(str name, error, arrays):
     """Return the exception to raise for `error` of the kernel of `name`.
 
     The caller raises it outside of the ``except`` block. Otherwise `error` would be its context, whose
@@ -194,7 +194,7 @@ cdef class UnaryOp:
         try:
             out = self._computed(a)
         except (TypeError, ValueError, OverflowError, MemoryError) as error:
-            failure = _told(self.rule.name, error, (a,))
+            failure = _error_of(self.rule.name, error, (a,))
         if failure is not None:
             raise failure
         node = record_unary(self.rule, x, a, out)
@@ -228,7 +228,7 @@ cdef class UnaryOp:
         return self.run(x)
 
 
-cdef Py_ssize_t _bound(object a, object b):
+cdef Py_ssize_t _max_result_bytes(object a, object b):
     """Return an upper bound for the bytes of a result whose dtype is not wider than those of `a` and `b`."""
     cdef Py_ssize_t one = _bytes_of(a), two = _bytes_of(b)
     if one == 0 or two == 0:
@@ -274,7 +274,7 @@ cdef class BinaryOp:
         try:
             out = self._computed(a, b)
         except (TypeError, ValueError, OverflowError, MemoryError) as error:
-            failure = _told(self.rule.name, error, (a, b))
+            failure = _error_of(self.rule.name, error, (a, b))
         if failure is not None:
             raise failure
         node = record_binary(self.rule, x1, x2, a, b, out)
@@ -290,7 +290,7 @@ cdef class BinaryOp:
         if self.compiled is not None:
             out = self.compiled.run(a, b, None)
         if out is None:
-            out = _as_array(_call(self.kernel, a, b, 2, is_worth_pooling(_bound(a, b))))
+            out = _as_array(_call(self.kernel, a, b, 2, is_worth_pooling(_max_result_bytes(a, b))))
         return out
 
     def compute(self, a, b):
@@ -324,7 +324,7 @@ cdef TensorCore _run_on_donated(Rule rule, object kernel, tuple operands, list a
     try:
         out = _as_array(kernel(*arrays) if donor is None else compute_into(into, arrays, donor.stored))
     except (TypeError, ValueError, OverflowError, MemoryError) as error:
-        failure = _told(rule.name, error, arrays)
+        failure = _error_of(rule.name, error, arrays)
     finally:
         leave(context, True)
     if failure is not None:
@@ -422,9 +422,9 @@ cdef TensorCore _apply(Rule rule, object kernel, object inputs, list arrays, dic
     context = enter(True)
     failure = None
     try:
-        out = _apart(_as_array(kernel(*arrays)), arrays)
+        out = _copied_if_shared(_as_array(kernel(*arrays)), arrays)
     except (TypeError, ValueError, OverflowError, MemoryError) as error:
-        failure = _told(rule.name, error, arrays)
+        failure = _error_of(rule.name, error, arrays)
     finally:
         leave(context, True)
     if failure is not None:
@@ -440,8 +440,8 @@ def apply_into(Rule rule not None, kernel, inputs, /, **parameters) -> TensorCor
     """Run an op as ``apply`` does, with a `kernel` that can write its result over an operand.
 
     `kernel` gets the arrays of `inputs` (None for None), and then `out`: None, or the array of a donated
-    operand with the shape of the result. It may write the result to `out` if that has its dtype. It returns
-    the array with the result.
+    operand with the shape of the result. It may write the result to `out` if the dtype is the same. It
+    returns the array with the result.
     """
     cdef cnp.ndarray out
     cdef TensorCore y
@@ -462,22 +462,22 @@ def apply_into(Rule rule not None, kernel, inputs, /, **parameters) -> TensorCor
         if donor is not None and out is not donor.stored:
             donor = None
         if donor is None:
-            out = _apart(out, arrays)
+            out = _copied_if_shared(out, arrays)
     except (TypeError, ValueError, OverflowError, MemoryError) as error:
-        failure = _told(rule.name, error, [array for array in arrays if array is not None])
+        failure = _error_of(rule.name, error, [array for array in arrays if array is not None])
     finally:
         leave(context, True)
     if failure is not None:
         raise failure
     node = record(rule, inputs, out, parameters)
     if donor is None and node is not None and node.recipe is not None:
-        remember(node, _WithoutPlace(wide), inputs, parameters)
+        remember(node, _WithoutOut(wide), inputs, parameters)
     y = wrap_recorded(out, node) if donor is None else _over_donated(donor, out, node)
     _release_donated(inputs)
     return y
 
 
-cdef class _WithoutPlace:
+cdef class _WithoutOut:
     """Kernel of ``apply_into``, called with None for `out`, so that it returns a new array."""
 
     cdef object kernel
@@ -499,7 +499,7 @@ cdef list _arrays_of(Rule rule, inputs):
     return arrays
 
 
-cdef cnp.ndarray _apart(cnp.ndarray out, list arrays):
+cdef cnp.ndarray _copied_if_shared(cnp.ndarray out, list arrays):
     """Return `out`, or a copy if it shares memory with an operand, because the kernel had nothing to do."""
     for array in arrays:
         if isinstance(array, cnp.ndarray) and root_of(out) is root_of(<cnp.ndarray>array):
@@ -529,8 +529,8 @@ def view(Rule rule not None, make, TensorCore x not None, /, **parameters) -> Te
 cpdef TensorCore over(TensorCore x, cnp.ndarray array, cnp.ndarray out, Rule rule, tuple saved=()):
     """Return a tensor over `out`, which NumPy computed from `array`, the array of `x`: a view or a copy.
 
-    `rule` has its derivative, or is None to record nothing. `saved` are the arguments of the derivative,
-    which are no arrays.
+    `rule` has its derivative, or is None to record nothing. `saved` are the arguments of the derivative.
+    None of them is an array.
     """
     cdef Node node = None
     cdef TensorCore y

@@ -34,7 +34,7 @@ _BOUNDS = frozenset({int, type(None)})
 
 
 class Key(tuple[Any, ...]):
-    """An index that several nodes of the graph use. `holds` keeps the memory of its arrays live."""
+    """An index that several nodes of the graph use. `holds` protects its arrays from writes."""
 
     holds: tuple[Share, ...]
 

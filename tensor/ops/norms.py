@@ -58,13 +58,13 @@ def matrix_norm(
     ----------
     ord
         ``"fro"`` or None: the root of the sum of squares; ``"nuc"``: the sum of the singular values; 2 and
-        -2: the largest and smallest of them; 1 and -1: the largest and smallest sum of a column's absolute
-        values; inf and -inf: of a row's.
+        -2: the largest and smallest singular value; 1 and -1: the largest and smallest sum of absolute
+        values of a column; inf and -inf: the largest and smallest sum of absolute values of a row.
 
     Raises
     ------
     ValueError
-        If there is no such norm.
+        If `ord` is not one of these.
 
     Examples
     --------
@@ -79,13 +79,13 @@ def matrix_norm(
     if ord == "nuc" or ord in (2, -2):
         values = svdvals(y)
         reduction = sum if ord == "nuc" else largest if ord == 2 else smallest
-        found = _none(values) if values.shape[-1] == 0 else reduction(values, axis=-1)
+        found = _norm_of_empty(values) if values.shape[-1] == 0 else reduction(values, axis=-1)
     elif ord in (1, -1, inf, -inf):
         size = absolute(y)
         size = size if is_floating(size.dtype) else astype(size, float32)
         sums = sum(size, axis=-2 if ord in (1, -1) else -1, dtype=size.dtype)
         if sums.shape[-1] == 0:
-            found = _none(sums)
+            found = _norm_of_empty(sums)
         else:
             found = (largest if ord in (1, inf) else smallest)(sums, axis=-1)
     else:
@@ -95,6 +95,6 @@ def matrix_norm(
     return expand_dims(found, axis=(-2, -1)) if keepdims else found
 
 
-def _none(values: Tensor) -> Tensor:
+def _norm_of_empty(values: Tensor) -> Tensor:
     """Return 0, the norm of matrices without elements, as PyTorch does."""
     return sum(values, axis=-1, dtype=values.dtype)

@@ -355,7 +355,7 @@ def _nuclear_norm(x: Tensor, dim: Axis, keepdim: bool) -> Tensor:
     places = (-2, -1) if dim is None else dim
     if isinstance(places, int) or len(places) != 2 or (dim is None and x.ndim != 2):
         raise InvalidArgumentError(
-            f"norm: 'nuc' is a norm of matrices: name two dimensions of shape {x.shape}"
+            f"norm: 'nuc' is a norm of matrices: pass dim= with two dimensions of shape {x.shape}"
         )
     first, second = dims_of("norm", tuple(places), x.ndim)
     found = factorizations.svdvals(x.movedim((first, second), (-2, -1))).sum(-1)

@@ -33,8 +33,8 @@ def become(name: str, x: Tensor, new: Tensor) -> Tensor:
         x._raise_disposed()
     if values.shape != array.shape:
         raise InvalidArgumentError(
-            f"{name}_: the result has shape {values.shape}, but a write in place can't grow the tensor's "
-            f"{array.shape}. Write x = x.{name}(...) instead"
+            f"{name}_: the result has shape {values.shape}, but a write in place can't grow the tensor, "
+            f"whose shape is {array.shape}. Write x = x.{name}(...) instead"
         )
     if not np.can_cast(values.dtype, array.dtype, "same_kind"):
         raise of_other_dtype(name, values.dtype, array)

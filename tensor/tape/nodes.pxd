@@ -60,11 +60,12 @@ cdef class Node:
 
 
 cdef class Leaf(Node):
-    # A weak reference to the tensor.
+    # A weak reference to the leaf's tensor.
     cdef public object home
 
 
 cdef class Ticks:
+    # The ops left until the next check for growing graphs.
     cdef public long left
 
 

@@ -1,4 +1,4 @@
-"""Recording: creation of the nodes of ops."""
+"""Record ops: create their nodes."""
 
 cimport numpy as cnp
 from cpython.ref cimport Py_DECREF, PyObject
@@ -124,7 +124,7 @@ cpdef Node record(Rule rule, object inputs, cnp.ndarray out, dict parameters):
                 saved.append(value)
                 holds.append(share_of(<cnp.ndarray>value) if isinstance(value, cnp.ndarray) else None)
         elif source == count:
-            saved.append(out)  # the result tensor counts it
+            saved.append(out)  # `wrap_recorded` adds the share
             holds.append(None)
         else:
             value = inputs[source]

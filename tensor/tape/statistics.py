@@ -64,7 +64,7 @@ def graph_statistics(t: Tensor | None = None) -> GraphStatistics:
     ``gc.freeze()`` has frozen, because the garbage collector does not list them. Other threads may continue
     to record.
 
-    A node whose values backward has freed counts with 0 bytes. For a tensor without history, all figures are
+    A node whose values backward has freed counts as 0 bytes. For a tensor without history, all figures are
     0. Memory is counted in whole buffers. Each buffer counts once, even if several nodes or views save it.
 
     Parameters
@@ -135,7 +135,7 @@ def statistics_of(nodes: Iterable[Node]) -> GraphStatistics:
         counts[name] = counts.get(name, 0) + 1
         saved_by.setdefault(name, set()).update([share.buffer for share in kept])
         shares.update(kept)
-    # Other sharers of the values do not belong to the graph.
+    # The buffers of which all sharers belong to these nodes.
     holders = Counter([share.buffer for share in shares])
     alone = {buffer for buffer, count in holders.items() if buffer.sharers == count}
     rows = []

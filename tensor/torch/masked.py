@@ -178,7 +178,7 @@ def argmax(
     dtype: DtypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the index of the largest unmasked element, in `dtype` or the input's.
+    """Return the index of the largest unmasked element, with `dtype` or the input's dtype.
 
     Examples
     --------
@@ -198,7 +198,7 @@ def argmin(
     dtype: DtypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the index of the smallest unmasked element, in `dtype` or the input's.
+    """Return the index of the smallest unmasked element, with `dtype` or the input's dtype.
 
     Examples
     --------
@@ -376,12 +376,13 @@ def var(
     >>> torch.masked.var(torch.tensor([1.0, 3.0, 9.0]), mask=keep).item()
     2.0
     """
-    less = correction if correction is not None else 0 if unbiased is False else 1
+    if correction is None:
+        correction = 0 if unbiased is False else 1
     x = input if is_inexact(input.dtype) else input.float()
     centre = mean(x, dim, keepdim=True, mask=mask)
     squares = sum((_kept(x, mask, 0) - centre).abs().square(), dim, keepdim=keepdim, dtype=dtype, mask=mask)
     count = _count(x, dim, keepdim, mask)
-    return squares / (count - less).clamp(min=0)
+    return squares / (count - correction).clamp(min=0)
 
 
 @widening
@@ -415,7 +416,7 @@ def median(
     dtype: DtypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the median of the unmasked elements, the lower one of two.
+    """Return the median of the unmasked elements: the lower of the two middle ones if their number is even.
 
     Examples
     --------

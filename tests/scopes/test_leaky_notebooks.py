@@ -113,4 +113,4 @@ def test_a_number_says_how_many_lines_are_noted() -> None:
         "%%leaks all\nkept = make()",
     )
     assert "In[2]:2 in make < In[3]:2 in <module>" in shown
-    assert "%%leaks all: it takes the number of lines that are noted for each tensor" in shown
+    assert "%%leaks all: it takes the number of lines to record for each tensor" in shown

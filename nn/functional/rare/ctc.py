@@ -194,7 +194,7 @@ def ctc_loss(
     steps = _lengths(name, "input_lengths", input_lengths, batch)
     counts = _lengths(name, "target_lengths", target_lengths, batch)
     if (steps > time).any():
-        raise ValueError(f"{name}: input_lengths has {steps.max()}, but log_probs {time} steps of time")
+        raise ValueError(f"{name}: input_lengths has {steps.max()}, but log_probs has {time} time steps")
     labels = _labels(name, array_of(name, "targets", targets), counts, is_batch)
     wrong = (labels < 0) | (labels >= classes)
     if wrong.any():
@@ -217,7 +217,7 @@ def _lengths(name: str, what: str, given: Any, batch: int) -> Array:
     array = array.reshape(-1).astype(np.intp)
     if array.shape != (batch,) or (array < 0).any():
         raise ValueError(
-            f"{name}: {what} are {batch} numbers of at least 0, one for each of the batch; not {given}"
+            f"{name}: {what} takes {batch} numbers of at least 0, one for each sample, not {given}"
         )
     return array
 
@@ -240,6 +240,6 @@ def _labels(name: str, targets: Array, counts: Array, is_batch: bool) -> Array:
         rows[is_label] = targets[: counts.sum()]
     else:
         raise ValueError(
-            f"{name}: targets have shape {targets.shape}; one after the other they are ({counts.sum()},)"
+            f"{name}: targets have shape {targets.shape}; concatenated targets need ({counts.sum()},)"
         )
     return rows

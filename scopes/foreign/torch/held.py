@@ -78,7 +78,8 @@ class HeldReport(Report):
 
 
 GRAPH = "a graph, for backward"
-# Both refer to the tensor itself. PyTorch exports no tensor that requires a gradient by DLPack.
+# A graph and a DLPack export both refer to the tensor itself. But PyTorch does not export tensors that
+# require a gradient.
 GRAPH_OR_DLPACK = "a graph, for backward, or a DLPack export"
 SHARED = "a view, a detached tensor, NumPy or another export"
 VIEW = "a view or a detached tensor"

@@ -31,7 +31,7 @@ class Bernoulli(Distribution):
         validate_args: bool | None = None,
     ) -> None:
         if (probs is None) == (logits is None):
-            raise ValueError("Bernoulli takes probs or logits, one of them")
+            raise ValueError("Bernoulli takes either probs or logits")
         (given,) = broadcast_parameters(logits if probs is None else probs)
         super().__init__(given.shape, validate_args)
         self.logits: Tensor

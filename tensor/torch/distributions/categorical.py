@@ -32,7 +32,7 @@ class Categorical(Distribution):
     ) -> None:
         given = logits if probs is None else probs
         if given is None or (probs is not None and logits is not None):
-            raise ValueError("Categorical takes probs or logits, one of them")
+            raise ValueError("Categorical takes either probs or logits")
         if given.ndim < 1:
             raise ValueError("Categorical takes at least one dimension: a weight for each index")
         super().__init__(given.shape[:-1], validate_args)
