@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tensor._dtypes import INEXACT, Dtype, dtype_of, is_bfloat16
+from tensor._examples import example
 
 
 class FloatLimits(NamedTuple):
@@ -34,15 +35,9 @@ class IntegerLimits(NamedTuple):
     dtype: Dtype
 
 
+@example("tensor.finfo(tensor.float32).eps", 1.1920928955078125e-07)
 def finfo(type: object, /) -> FloatLimits:
-    """Return the limits of a floating or complex dtype, or of the dtype of a tensor.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> tensor.finfo(tensor.float32).eps
-    1.1920928955078125e-07
-    """
+    """Return the limits of a floating or complex dtype, or of the dtype of a tensor."""
     dtype = dtype_of(type)
     if dtype.kind not in INEXACT:
         raise TypeError(f"finfo() takes a floating or complex dtype, not {dtype}: use iinfo()")
@@ -57,15 +52,9 @@ def finfo(type: object, /) -> FloatLimits:
     return FloatLimits(info.bits, *values, np.dtype(info.dtype))
 
 
+@example("tensor.iinfo(tensor.int8).max", 127)
 def iinfo(type: object, /) -> IntegerLimits:
-    """Return the limits of an integer dtype, or of the dtype of a tensor.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> tensor.iinfo(tensor.int8).max
-    127
-    """
+    """Return the limits of an integer dtype, or of the dtype of a tensor."""
     dtype = dtype_of(type)
     if dtype.kind not in "iu":
         raise TypeError(f"iinfo() takes an integer dtype, not {dtype}: use finfo()")

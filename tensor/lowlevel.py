@@ -13,6 +13,7 @@ from tensor._advice import call_advice
 from tensor._devices import require_cpu
 from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, is_floating, is_inexact, require_supported
 from tensor._errors import InvalidArgumentError, shown
+from tensor._examples import example
 from tensor.autograd.gradients import take_values
 from tensor.autograd.leaves import clear_gradients
 from tensor.core.dims import sizes_of
@@ -80,6 +81,7 @@ __all__ = [
     "default_generator",
     "define",
     "dtype_asked",
+    "example",
     "explain",
     "factor_lu",
     "global_name",

@@ -8,6 +8,8 @@ from inspect import cleandoc
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tensor.lowlevel import example as example_of_tensor
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -73,14 +75,7 @@ def example(call: str, result: object) -> Callable[[Described], Described]:
     >>> half.__doc__.splitlines()[-2:]
     ['>>> half(3)', '1.5']
     """
-
-    def add(described: Described) -> Described:
-        if described.__doc__:  # none with `python -OO`
-            text = f"Examples\n--------\n>>> import nn, tensor\n>>> {call}\n{result!r}\n"
-            described.__doc__ = f"{cleandoc(described.__doc__)}\n\n{text}"
-        return described
-
-    return add
+    return example_of_tensor(call, result, imports="import nn, tensor")
 
 
 def texts_of(described: Any) -> dict[str, str]:

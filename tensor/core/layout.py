@@ -6,6 +6,7 @@ from typing import overload
 
 from tensor._devices import CPU, Device
 from tensor._dtypes import Array, is_floating
+from tensor._examples import example
 from tensor.core.dims import dim_of
 from tensor.core.tensor import TensorCore
 
@@ -19,15 +20,9 @@ class Layout(TensorCore):
     def size(self, dim: None = None) -> tuple[int, ...]: ...
     @overload
     def size(self, dim: int) -> int: ...
+    @example("tensor.zeros((2, 3)).size(), tensor.zeros((2, 3)).size(-1)", ((2, 3), 3))
     def size(self, dim: int | None = None) -> tuple[int, ...] | int:
-        """Return the shape, or the size of dimension `dim`.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.zeros((2, 3)).size(), tensor.zeros((2, 3)).size(-1)
-        ((2, 3), 3)
-        """
+        """Return the shape, or the size of dimension `dim`."""
         shape: tuple[int, ...] = self._whole().shape
         return shape if dim is None else shape[dim_of("size", dim, len(shape))]
 
@@ -36,28 +31,16 @@ class Layout(TensorCore):
         """The number of dimensions."""
         return self._whole().ndim
 
+    @example("tensor.zeros((2, 3)).dim()", 2)
     def dim(self) -> int:
-        """Return the number of dimensions.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.zeros((2, 3)).dim()
-        2
-        """
+        """Return the number of dimensions."""
         return self._whole().ndim
 
     ndimension = dim
 
+    @example("tensor.zeros((2, 3)).numel()", 6)
     def numel(self) -> int:
-        """Return the number of elements.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.zeros((2, 3)).numel()
-        6
-        """
+        """Return the number of elements."""
         return self._whole().size
 
     nelement = numel
@@ -67,15 +50,9 @@ class Layout(TensorCore):
         """The size of one element in bytes."""
         return self._whole().itemsize
 
+    @example("tensor.zeros((2, 3)).element_size()", 4)
     def element_size(self) -> int:
-        """Return the size of one element in bytes.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.zeros((2, 3)).element_size()
-        4
-        """
+        """Return the size of one element in bytes."""
         return self._whole().itemsize
 
     @property
@@ -89,16 +66,9 @@ class Layout(TensorCore):
         self._raise_if_disposed()
         return CPU
 
+    @example("x = tensor.zeros((2, 3)); x[1].data_ptr() - x.data_ptr()", 12)
     def data_ptr(self) -> int:
-        """Return the address of the first element. A write may move the memory.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> x = tensor.zeros((2, 3))
-        >>> x[1].data_ptr() - x.data_ptr()
-        12
-        """
+        """Return the address of the first element. A write may move the memory."""
         address: int = self._whole().__array_interface__["data"][0]
         return address
 
@@ -106,50 +76,26 @@ class Layout(TensorCore):
     def stride(self, dim: None = None) -> tuple[int, ...]: ...
     @overload
     def stride(self, dim: int) -> int: ...
+    @example("tensor.zeros((2, 3)).stride(), tensor.zeros((2, 3)).T.stride()", ((3, 1), (1, 3)))
     def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
-        """Return the strides in elements, or the stride of dimension `dim`.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.zeros((2, 3)).stride(), tensor.zeros((2, 3)).T.stride()
-        ((3, 1), (1, 3))
-        """
+        """Return the strides in elements, or the stride of dimension `dim`."""
         array = self._whole()
         strides = tuple([n // array.itemsize for n in array.strides])
         return strides if dim is None else strides[dim_of("stride", dim, array.ndim)]
 
+    @example("tensor.zeros((2, 3)).is_contiguous(), tensor.zeros((2, 3)).T.is_contiguous()", (True, False))
     def is_contiguous(self) -> bool:
-        """Return whether the elements are contiguous in memory, in C order.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.zeros((2, 3)).is_contiguous(), tensor.zeros((2, 3)).T.is_contiguous()
-        (True, False)
-        """
+        """Return whether the elements are contiguous in memory, in C order."""
         return self._whole().flags.c_contiguous
 
+    @example("tensor.zeros((2,)).is_floating_point()", True)
     def is_floating_point(self) -> bool:
-        """Return whether the dtype is a floating point dtype.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.zeros((2,)).is_floating_point()
-        True
-        """
+        """Return whether the dtype is a floating point dtype."""
         return is_floating(self._whole().dtype)
 
+    @example("tensor.zeros((2,)).is_complex()", False)
     def is_complex(self) -> bool:
-        """Return whether the dtype is complex.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.zeros((2,)).is_complex()
-        False
-        """
+        """Return whether the dtype is complex."""
         return self._whole().dtype.kind == "c"
 
     def _whole(self) -> Array:

@@ -10,6 +10,7 @@ import numpy as np
 from scopes.lowlevel import ending_by
 from tensor._dtypes import bool_, complex64, float32, int64, is_floating
 from tensor._errors import shown
+from tensor._examples import example
 from tensor.core.tensor import TensorCore
 from tensor.tape.nodes import Leaf
 
@@ -85,15 +86,9 @@ def set_printoptions(
     _options[0] = start._replace(sci_mode=sci_mode, **changes)
 
 
+@example('tensor.get_printoptions()["precision"]', 4)
 def get_printoptions() -> dict[str, Any]:
-    """Return the options for printing tensors, as arguments of `set_printoptions`.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> tensor.get_printoptions()["precision"]
-    4
-    """
+    """Return the options for printing tensors, as arguments of `set_printoptions`."""
     return _options[0]._asdict()
 
 

@@ -22,6 +22,7 @@ from tensor._dtypes import (
     uint8,
 )
 from tensor._errors import shown
+from tensor._examples import example
 from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor, cast
 from tensor.ops.dispatch import apply_as_is
@@ -42,17 +43,12 @@ _DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "xla", "mtia", "meta")
 _ASTYPE = RULES["astype"]
 
 
+@example('tensor.astype(tensor.tensor([1.5, -2.5]), "int64").tolist()', [1, -2])
 def astype(x: Tensor, dtype: DtypeLike, /, *, copy: bool = True, device: str | None = None) -> Tensor:
     """Return the values of `x` as `dtype`. With ``copy=False``, return `x` itself if it has that dtype.
 
     A copy of the same dtype costs nothing until one side is written to. A conversion to a real dtype drops
     imaginary parts.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> tensor.astype(tensor.tensor([1.5, -2.5]), "int64").tolist()
-    [1, -2]
     """
     require_cpu(device)
     x = as_tensor(x)
@@ -167,15 +163,9 @@ class Casts(TensorCore):
             x.dispose()
         return found
 
+    @example("tensor.ones((1,)).type(tensor.int64).tolist()", [1])
     def type(self, dtype: DtypeLike) -> Tensor:
-        """Return the tensor as `dtype`, or itself if it has that dtype.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.ones((1,)).type(tensor.int64).tolist()
-        [1]
-        """
+        """Return the tensor as `dtype`, or itself if it has that dtype."""
         return self.to(dtype)
 
     def astype(self, dtype: DtypeLike, *, copy: Flag = True) -> Tensor:
@@ -200,16 +190,9 @@ class Casts(TensorCore):
         """
         return self.to(other)
 
+    @example("x = tensor.ones((1,)); x.cpu() is x", True)
     def cpu(self) -> Self:
-        """Return the tensor itself, because all tensors are on the CPU.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> x = tensor.ones((1,))
-        >>> x.cpu() is x
-        True
-        """
+        """Return the tensor itself, because all tensors are on the CPU."""
         self._raise_if_disposed()
         return self
 

@@ -9,6 +9,7 @@ import numpy as np
 from tensor._devices import require_cpu
 from tensor._dtypes import as_dtype, float32, is_floating
 from tensor._errors import InvalidArgumentError, shown
+from tensor._examples import example
 from tensor.core.dims import dims_of
 from tensor.core.tensor import wrap
 from tensor.kernels.context import run_kernel
@@ -84,6 +85,7 @@ def _transformed(
     raise failure  # outside of `except`, so that its context keeps no traceback with arrays
 
 
+@example("tensor.fft.fft(tensor.tensor([1.0, 0.0, 0.0])).tolist()", [(1 + 0j), (1 + 0j), (1 + 0j)])
 def fft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
     """Return the discrete Fourier transform along `axis`: complex, of size `n`.
 
@@ -96,28 +98,17 @@ def fft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "bac
         divides both by the root of n.
 
     The gradient is the inverse transform with the norms exchanged, of every order.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> tensor.fft.fft(tensor.tensor([1.0, 0.0, 0.0])).tolist()
-    [(1+0j), (1+0j), (1+0j)]
     """
     return _transformed("fft", "fftn", x, (n,), (axis,), norm)
 
 
+@example("tensor.fft.ifft(tensor.tensor([3.0, 0.0, 0.0])).tolist()", [(1 + 0j), (1 + 0j), (1 + 0j)])
 def ifft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
-    """Return the inverse of ``fft`` along `axis`.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> tensor.fft.ifft(tensor.tensor([3.0, 0.0, 0.0])).tolist()
-    [(1+0j), (1+0j), (1+0j)]
-    """
+    """Return the inverse of ``fft`` along `axis`."""
     return _transformed("ifft", "ifftn", x, (n,), (axis,), norm)
 
 
+@example("tensor.fft.fftn(tensor.ones((2, 2))).tolist()", [[(4 + 0j), 0j], [0j, 0j]])
 def fftn(
     x: Tensor,
     /,
@@ -129,16 +120,11 @@ def fftn(
     """Return the discrete Fourier transform over several dimensions: `axes`, of sizes `s`.
 
     Without `axes` it runs over the last ``len(s)`` dimensions, or over all without `s`.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> tensor.fft.fftn(tensor.ones((2, 2))).tolist()
-    [[(4+0j), 0j], [0j, 0j]]
     """
     return _transformed("fftn", "fftn", x, s, axes, norm)
 
 
+@example("tensor.fft.ifftn(tensor.ones((2, 2))).tolist()", [[(1 + 0j), 0j], [0j, 0j]])
 def ifftn(
     x: Tensor,
     /,
@@ -147,43 +133,26 @@ def ifftn(
     axes: Sequence[int] | None = None,
     norm: Norm = "backward",
 ) -> Tensor:
-    """Return the inverse of ``fftn``.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> tensor.fft.ifftn(tensor.ones((2, 2))).tolist()
-    [[(1+0j), 0j], [0j, 0j]]
-    """
+    """Return the inverse of ``fftn``."""
     return _transformed("ifftn", "ifftn", x, s, axes, norm)
 
 
+@example("tensor.fft.rfft(tensor.tensor([1.0, 0.0, 0.0])).tolist()", [(1 + 0j), (1 + 0j)])
 def rfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
-    """Return the transform of real numbers along `axis`: frequencies 0 to n // 2, which the others mirror.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> tensor.fft.rfft(tensor.tensor([1.0, 0.0, 0.0])).tolist()
-    [(1+0j), (1+0j)]
-    """
+    """Return the transform of real numbers along `axis`: frequencies 0 to n // 2, which the others mirror."""
     return _transformed("rfft", "rfftn", x, (n,), (axis,), norm)
 
 
+@example("tensor.fft.irfft(tensor.tensor([2.0, 0.0])).tolist()", [1.0, 1.0])
 def irfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
     """Return the inverse of ``rfft`` along `axis`: `n` real numbers, by default 2 * (size - 1).
 
     It ignores imaginary parts at frequency 0, and for an even `n` at the middle frequency.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> tensor.fft.irfft(tensor.tensor([2.0, 0.0])).tolist()
-    [1.0, 1.0]
     """
     return _transformed("irfft", "irfftn", x, (n,), (axis,), norm)
 
 
+@example("tensor.fft.rfftn(tensor.ones((2, 2))).tolist()", [[(4 + 0j), 0j], [0j, 0j]])
 def rfftn(
     x: Tensor,
     /,
@@ -192,17 +161,11 @@ def rfftn(
     axes: Sequence[int] | None = None,
     norm: Norm = "backward",
 ) -> Tensor:
-    """Return the transform of real numbers over several dimensions: ``rfft`` along the last of them.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> tensor.fft.rfftn(tensor.ones((2, 2))).tolist()
-    [[(4+0j), 0j], [0j, 0j]]
-    """
+    """Return the transform of real numbers over several dimensions: ``rfft`` along the last of them."""
     return _transformed("rfftn", "rfftn", x, s, axes, norm)
 
 
+@example("tensor.fft.irfftn(tensor.tensor([[4.0, 0.0], [0.0, 0.0]])).tolist()", [[1.0, 1.0], [1.0, 1.0]])
 def irfftn(
     x: Tensor,
     /,
@@ -211,26 +174,13 @@ def irfftn(
     axes: Sequence[int] | None = None,
     norm: Norm = "backward",
 ) -> Tensor:
-    """Return the inverse of ``rfftn``.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> tensor.fft.irfftn(tensor.tensor([[4.0, 0.0], [0.0, 0.0]])).tolist()
-    [[1.0, 1.0], [1.0, 1.0]]
-    """
+    """Return the inverse of ``rfftn``."""
     return _transformed("irfftn", "irfftn", x, s, axes, norm)
 
 
+@example("tensor.fft.hfft(tensor.tensor([1.0, 0.0])).tolist()", [1.0, 1.0])
 def hfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
-    """Return the transform of a Hermitian-symmetric signal: `n` real numbers.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> tensor.fft.hfft(tensor.tensor([1.0, 0.0])).tolist()
-    [1.0, 1.0]
-    """
+    """Return the transform of a Hermitian-symmetric signal: `n` real numbers."""
     y = as_tensor(x)
     return _transformed("hfft", "irfftn", conj(y) if y.is_complex() else y, (n,), (axis,), _inverse(norm))
 
@@ -251,31 +201,19 @@ def _inverse(norm: str) -> str:
     return _INVERSE.get(norm, norm)
 
 
+@example("tensor.fft.fftfreq(4).tolist()", [0.0, 0.25, -0.5, -0.25])
 def fftfreq(
     n: int, /, *, d: float = 1.0, dtype: DtypeLike | None = None, device: str | None = None
 ) -> Tensor:
-    """Return the frequencies of ``fft`` of `n` samples that are `d` apart, in cycles per unit of `d`.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> tensor.fft.fftfreq(4).tolist()
-    [0.0, 0.25, -0.5, -0.25]
-    """
+    """Return the frequencies of ``fft`` of `n` samples that are `d` apart, in cycles per unit of `d`."""
     return _frequencies("fftfreq", np.fft.fftfreq, n, d, dtype, device)
 
 
+@example("tensor.fft.rfftfreq(4).tolist()", [0.0, 0.25, 0.5])
 def rfftfreq(
     n: int, /, *, d: float = 1.0, dtype: DtypeLike | None = None, device: str | None = None
 ) -> Tensor:
-    """Return the frequencies of ``rfft`` of `n` samples that are `d` apart.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> tensor.fft.rfftfreq(4).tolist()
-    [0.0, 0.25, 0.5]
-    """
+    """Return the frequencies of ``rfft`` of `n` samples that are `d` apart."""
     return _frequencies("rfftfreq", np.fft.rfftfreq, n, d, dtype, device)
 
 
@@ -291,27 +229,15 @@ def _frequencies(
     return wrap(run_kernel(kernel, n, d).astype(wanted))
 
 
+@example("tensor.fft.fftshift(tensor.fft.fftfreq(4)).tolist()", [-0.5, -0.25, 0.0, 0.25])
 def fftshift(x: Tensor, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
-    """Return `x` with frequency 0 moved to the middle of each of `axes`, by default of all.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> tensor.fft.fftshift(tensor.fft.fftfreq(4)).tolist()
-    [-0.5, -0.25, 0.0, 0.25]
-    """
+    """Return `x` with frequency 0 moved to the middle of each of `axes`, by default of all."""
     return _shifted("fftshift", x, axes, 1)
 
 
+@example("tensor.fft.ifftshift(tensor.fft.fftshift(tensor.tensor([0, 1, 2]))).tolist()", [0, 1, 2])
 def ifftshift(x: Tensor, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
-    """Return the inverse of ``fftshift``.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> tensor.fft.ifftshift(tensor.fft.fftshift(tensor.tensor([0, 1, 2]))).tolist()
-    [0, 1, 2]
-    """
+    """Return the inverse of ``fftshift``."""
     return _shifted("ifftshift", x, axes, -1)
 
 

@@ -6,6 +6,7 @@ from operator import index
 from typing import TYPE_CHECKING
 
 from tensor._errors import InvalidArgumentError
+from tensor._examples import example
 from tensor.core.donation import composite
 from tensor.core.tensor import TensorCore
 from tensor.kernels import bessel, gamma
@@ -60,49 +61,25 @@ class Gamma(TensorCore):
     __slots__ = ()
 
     @composite
+    @example("tensor.tensor([1.0, 2.0]).lgamma().tolist()", [0.0, 0.0])
     def lgamma(self) -> Tensor:
-        """Return the logarithm of the absolute value of the gamma function.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.tensor([1.0, 2.0]).lgamma().tolist()
-        [0.0, 0.0]
-        """
+        """Return the logarithm of the absolute value of the gamma function."""
         return apply(RULES["lgamma"], gamma.lgamma, (self,))
 
     @composite
+    @example('f"{tensor.tensor([1.0]).digamma().item():.4f}"', "-0.5772")
     def digamma(self) -> Tensor:
-        """Return the derivative of ``lgamma``.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> f"{tensor.tensor([1.0]).digamma().item():.4f}"
-        '-0.5772'
-        """
+        """Return the derivative of ``lgamma``."""
         return polygamma(0, as_tensor(self))
 
     @composite
+    @example("round(tensor.tensor([1.0]).polygamma(1).item(), 4)", 1.6449)
     def polygamma(self, n: int) -> Tensor:
-        """Return the `n`-th derivative of digamma.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> round(tensor.tensor([1.0]).polygamma(1).item(), 4)
-        1.6449
-        """
+        """Return the `n`-th derivative of digamma."""
         return polygamma(n, as_tensor(self))
 
     @composite
+    @example("tensor.tensor([0.0]).i0().tolist()", [1.0])
     def i0(self) -> Tensor:
-        """Return the modified Bessel function of the first kind, of order 0.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.tensor([0.0]).i0().tolist()
-        [1.0]
-        """
+        """Return the modified Bessel function of the first kind, of order 0."""
         return bessel_i(0, False, as_tensor(self))

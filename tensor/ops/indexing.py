@@ -12,6 +12,7 @@ import numpy as np
 
 from tensor._dtypes import Array, is_floating
 from tensor._errors import InvalidArgumentError
+from tensor._examples import example
 from tensor.core.dims import dim_of
 from tensor.core.storage import share_of, snapshot
 from tensor.core.tensor import TensorCore
@@ -141,26 +142,14 @@ class Indexing(Operators):
         other: Any = operand(value)
         return other is not NotImplemented and bool(np.any(np.equal(operand(self), other)))
 
+    @example("tensor.tensor([[1, 2], [3, 4]]).select(1, 0).tolist()", [1, 3])
     def select(self, dim: int, index: int) -> Tensor:
-        """Return a view of the slice at `index` along `dim`, without that dimension.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.tensor([[1, 2], [3, 4]]).select(1, 0).tolist()
-        [1, 3]
-        """
+        """Return a view of the slice at `index` along `dim`, without that dimension."""
         return self[(*[slice(None)] * dim_of("select", dim, self._dimensions()), index)]
 
+    @example("tensor.tensor([1, 2, 3, 4]).narrow(0, 1, 2).tolist()", [2, 3])
     def narrow(self, dim: int, start: int | Tensor, length: int) -> Tensor:
-        """Return a view of `length` slices along `dim`, from `start`.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.tensor([1, 2, 3, 4]).narrow(0, 1, 2).tolist()
-        [2, 3]
-        """
+        """Return a view of `length` slices along `dim`, from `start`."""
         if isinstance(start, TensorCore):
             array = start._live_array()
             if array.dtype.kind not in "iu" or array.ndim:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tensor._examples import example
 from tensor.core.tensor import TensorCore, detached, donate, wrap_snapshot
 from tensor.ops.dispatch import over, with_history
 from tensor.tape.rules import RULES
@@ -59,16 +60,9 @@ class Sharing(TensorCore):
         self._raise_if_disposed()
         return with_history(wrap_snapshot(self), _CLONE, self)
 
+    @example("x = tensor.ones((2,), requires_grad=True); (x * 2).detach().requires_grad", False)
     def detach(self) -> Tensor:
-        """Return a new leaf on the same storage, without gradient history.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> x = tensor.ones((2,), requires_grad=True)
-        >>> (x * 2).detach().requires_grad
-        False
-        """
+        """Return a new leaf on the same storage, without gradient history."""
         self._raise_if_disposed()
         return detached(self)
 

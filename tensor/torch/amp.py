@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import ContextDecorator
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tensor.torch.calling import example
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -17,15 +19,9 @@ F = TypeVar("F", bound="Callable[..., Any]")
 T = TypeVar("T")
 
 
+@example('torch.amp.is_autocast_available("cpu")', False)
 def is_autocast_available(device_type: str) -> bool:
-    """Return False: autocast is not supported.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.amp.is_autocast_available("cpu")
-    False
-    """
+    """Return False: autocast is not supported."""
     del device_type
     return False
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from tensor import no_grad
 from tensor.lowlevel import TensorCore, is_floating, require_cpu, shown, sizes_of
+from tensor.lowlevel import example as example_of_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Described = TypeVar("Described")
 
 # Other names of arguments: NumPy's names, and one name that differs between a function and its method.
 _ARGUMENT_ALIASES = {"axis": "dim", "keepdims": "keepdim", "split_size_or_sections": "split_size"}
@@ -29,6 +31,20 @@ _NUMBER_FIRST = frozenset({"float_power", "pow", "remainder", "xlogy"})
 _SAME_DTYPE = frozenset({"amax", "amin", "aminmax", "gather", "multinomial"})
 # The kinds of NumPy's dtypes, in the order of promotion.
 _KINDS = "buifc"
+
+
+def example(call: str, result: object) -> Callable[[Described], Described]:
+    """Return a decorator that adds the section "Examples" with one call and the repr of its result.
+
+    Examples
+    --------
+    >>> @example("half(3)", 1.5)
+    ... def half(x):
+    ...     "Return half of `x`."
+    >>> half.__doc__.splitlines()[-3:]
+    ['>>> import tensor.torch as torch', '>>> half(3)', '1.5']
+    """
+    return example_of_tensor(call, result, imports="import tensor.torch as torch")
 
 
 def function(method: Callable[P, R]) -> Callable[P, R]:

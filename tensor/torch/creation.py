@@ -9,7 +9,7 @@ import numpy as np
 import tensor as tn
 from tensor import InvalidArgumentError, Tensor
 from tensor.lowlevel import is_floating, require_cpu, sizes_of
-from tensor.torch.calling import options_for_cpu, placed, sized, with_out
+from tensor.torch.calling import example, options_for_cpu, placed, sized, with_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,29 +97,17 @@ def asarray(
 
 
 @with_out
+@example('torch.full((2,), 7, device="cpu").tolist()', [7, 7])
 def full(size: int | Sequence[int], fill_value: Any, **options: Any) -> Tensor:
-    """Return a new tensor of shape `size`, filled with `fill_value`.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.full((2,), 7, device="cpu").tolist()
-    [7, 7]
-    """
+    """Return a new tensor of shape `size`, filled with `fill_value`."""
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     return tn.full(sizes_of("full", (size,)), value, **options_for_cpu(options))
 
 
 @with_out
+@example('torch.arange(3).tolist(), torch.arange(0, 6, 2, device="cpu").tolist()', ([0, 1, 2], [0, 2, 4]))
 def arange(start: float = 0, end: float | None = None, step: float = 1, **options: Any) -> Tensor:
-    """Return the numbers from `start` (default 0) to `end`, exclusive, in steps of `step`.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.arange(3).tolist(), torch.arange(0, 6, 2, device="cpu").tolist()
-    ([0, 1, 2], [0, 2, 4])
-    """
+    """Return the numbers from `start` (default 0) to `end`, exclusive, in steps of `step`."""
     first, last, by = _number(start), _number(end), _number(step)
     if last is not None and by != 0 and (last - first) * by < 0:
         raise InvalidArgumentError(f"arange: {last} is not reached from {first} by steps of {by}")
@@ -131,15 +119,9 @@ def arange(start: float = 0, end: float | None = None, step: float = 1, **option
 
 
 @with_out
+@example("torch.linspace(0, 1, steps=3).tolist()", [0.0, 0.5, 1.0])
 def linspace(start: float, end: float, steps: int, **options: Any) -> Tensor:
-    """Return `steps` evenly spaced numbers from `start` to `end`, inclusive; float32 or `dtype`.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.linspace(0, 1, steps=3).tolist()
-    [0.0, 0.5, 1.0]
-    """
+    """Return `steps` evenly spaced numbers from `start` to `end`, inclusive; float32 or `dtype`."""
     given = options_for_cpu(options)
     first, last = _number(start), _number(end)
     wanted = given.get("dtype")
@@ -159,15 +141,9 @@ def _integers(first: int, last: int, steps: int) -> Any:
 
 
 @with_out
+@example("torch.logspace(0, 2, 3).tolist()", [1.0, 10.0, 100.0])
 def logspace(start: float, end: float, steps: int, base: float = 10.0, **options: Any) -> Tensor:
-    """Return `base` to the power of ``linspace(start, end, steps)``.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.logspace(0, 2, 3).tolist()
-    [1.0, 10.0, 100.0]
-    """
+    """Return `base` to the power of ``linspace(start, end, steps)``."""
     options = options_for_cpu(options)
     wanted = options.pop("dtype", None)
     first, last = _number(start), _number(end)
@@ -177,6 +153,9 @@ def logspace(start: float, end: float, steps: int, base: float = 10.0, **options
     return powers.requires_grad_() if options.pop("requires_grad", False) else powers
 
 
+@example(
+    'torch.randint(1, (2,)).tolist(), torch.randint(3, 4, size=(1,), device="cpu").tolist()', ([0, 0], [3])
+)
 def randint(
     low: int,
     high: int | Sequence[int] | None = None,
@@ -186,14 +165,7 @@ def randint(
     requires_grad: bool = False,
     **options: Any,
 ) -> Tensor:
-    """Return random integers from `low` (default 0) to `high`, exclusive.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.randint(1, (2,)).tolist(), torch.randint(3, 4, size=(1,), device="cpu").tolist()
-    ([0, 0], [3])
-    """
+    """Return random integers from `low` (default 0) to `high`, exclusive."""
     if size is None:
         low, high, size = 0, low, high  # type: ignore[assignment]  # randint(high, size)
     elif high is None:
@@ -202,29 +174,17 @@ def randint(
     return drawn.requires_grad_() if requires_grad else drawn
 
 
+@example("torch.randint_like(torch.zeros(2), 1).tolist()", [0.0, 0.0])
 def randint_like(input: Tensor, low: int, high: int | None = None, **options: Any) -> Tensor:
-    """Return random integers from `low` to `high`, exclusive, with the shape and dtype of `input`.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.randint_like(torch.zeros(2), 1).tolist()
-    [0.0, 0.0]
-    """
+    """Return random integers from `low` to `high`, exclusive, with the shape and dtype of `input`."""
     options.setdefault("dtype", input.dtype)
     return randint(low, high, input.shape, **options)
 
 
 @with_out
+@example("torch.complex(torch.ones(1), torch.ones(1)).tolist()", [(1 + 1j)])
 def complex(real: Tensor, imag: Tensor) -> Tensor:
-    """Return a complex tensor with these real and imaginary parts.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.complex(torch.ones(1), torch.ones(1)).tolist()
-    [(1+1j)]
-    """
+    """Return a complex tensor with these real and imaginary parts."""
     for x in (real, imag):
         if not isinstance(x, Tensor):
             raise TypeError(f"complex takes tensors, not {type(x).__name__}: write torch.tensor(x)")

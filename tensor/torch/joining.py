@@ -9,7 +9,7 @@ import numpy as np
 
 import tensor as tn
 from tensor import InvalidArgumentError, Tensor
-from tensor.torch.calling import with_out
+from tensor.torch.calling import example, with_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,15 +42,9 @@ __all__ = [
 ]
 
 
+@example("torch.cat((torch.tensor([1]), torch.tensor([2, 3]))).tolist()", [1, 2, 3])
 def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Concatenate `tensors` along `dim`. Empty one-dimensional tensors are ignored.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.cat((torch.tensor([1]), torch.tensor([2, 3]))).tolist()
-    [1, 2, 3]
-    """
+    """Concatenate `tensors` along `dim`. Empty one-dimensional tensors are ignored."""
     given = list(tensors)
     # Programs start with torch.tensor([]) and append to it.
     some = [x for x in given if getattr(x, "shape", None) != (0,)]
@@ -61,15 +55,9 @@ concat: Final = cat
 concatenate: Final = cat
 
 
+@example("torch.stack([torch.ones(2), torch.zeros(2)], 1).tolist()", [[1.0, 0.0], [1.0, 0.0]])
 def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Stack `tensors` of equal shape along a new dimension `dim`.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.stack([torch.ones(2), torch.zeros(2)], 1).tolist()
-    [[1.0, 0.0], [1.0, 0.0]]
-    """
+    """Stack `tensors` of equal shape along a new dimension `dim`."""
     return tn.stack(list(tensors), axis=dim, out=out)
 
 
@@ -89,64 +77,34 @@ def _at_least(rank: int, tensors: tuple[Any, ...]) -> Any:
     return row if rank == 2 else row.unsqueeze(-1)
 
 
+@example("torch.atleast_1d(torch.tensor(1)).shape", (1,))
 def atleast_1d(*tensors: Any) -> Any:
-    """Return each tensor with at least one dimension.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.atleast_1d(torch.tensor(1)).shape
-    (1,)
-    """
+    """Return each tensor with at least one dimension."""
     return _at_least(1, tensors)
 
 
+@example("torch.atleast_2d(torch.ones(3)).shape", (1, 3))
 def atleast_2d(*tensors: Any) -> Any:
-    """Return each tensor with at least two dimensions; a vector becomes one row.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.atleast_2d(torch.ones(3)).shape
-    (1, 3)
-    """
+    """Return each tensor with at least two dimensions; a vector becomes one row."""
     return _at_least(2, tensors)
 
 
+@example("torch.atleast_3d(torch.ones(2)).shape", (1, 2, 1))
 def atleast_3d(*tensors: Any) -> Any:
-    """Return each tensor with at least three dimensions.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.atleast_3d(torch.ones(2)).shape
-    (1, 2, 1)
-    """
+    """Return each tensor with at least three dimensions."""
     return _at_least(3, tensors)
 
 
 @with_out
+@example("torch.column_stack((torch.ones(2), torch.ones(2, 3))).shape", (2, 4))
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
-    """Stack `tensors` horizontally; vectors become columns.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.column_stack((torch.ones(2), torch.ones(2, 3))).shape
-    (2, 4)
-    """
+    """Stack `tensors` horizontally; vectors become columns."""
     return hstack([x.reshape(-1, 1) if x.ndim < 2 else x for x in tensors])
 
 
+@example("torch.block_diag(torch.ones(1, 1), torch.ones(1, 2)).tolist()", [[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]])
 def block_diag(*tensors: Tensor) -> Tensor:
-    """Return a block diagonal matrix of `tensors`; vectors become rows.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.block_diag(torch.ones(1, 1), torch.ones(1, 2)).tolist()
-    [[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]]
-    """
+    """Return a block diagonal matrix of `tensors`; vectors become rows."""
     blocks = [atleast_2d(x) for x in tensors]
     for x in blocks:
         if x.ndim > 2:
@@ -166,69 +124,41 @@ def block_diag(*tensors: Tensor) -> Tensor:
 
 
 @with_out
+@example("torch.hstack((torch.ones(2, 1), torch.ones(2, 2))).shape", (2, 3))
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Concatenate `tensors` along the second dimension, or vectors along their only dimension.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.hstack((torch.ones(2, 1), torch.ones(2, 2))).shape
-    (2, 3)
-    """
+    """Concatenate `tensors` along the second dimension, or vectors along their only dimension."""
     given = [atleast_1d(x) for x in tensors]
     return cat(given, 0 if given and given[0].ndim == 1 else 1)
 
 
 @with_out
+@example("torch.vstack((torch.ones(2), torch.ones(3, 2))).shape", (4, 2))
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Stack `tensors` vertically; vectors become rows.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.vstack((torch.ones(2), torch.ones(3, 2))).shape
-    (4, 2)
-    """
+    """Stack `tensors` vertically; vectors become rows."""
     return cat([atleast_2d(x) for x in tensors], 0)
 
 
 @with_out
+@example("torch.dstack((torch.ones(2, 3), torch.ones(2, 3))).shape", (2, 3, 2))
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Concatenate `tensors` along the third dimension.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.dstack((torch.ones(2, 3), torch.ones(2, 3))).shape
-    (2, 3, 2)
-    """
+    """Concatenate `tensors` along the third dimension."""
     return cat([x if x.ndim > 2 else atleast_2d(x).unsqueeze(-1) for x in tensors], 2)
 
 
+@example('[x.shape for x in torch.meshgrid(torch.ones(2), torch.ones(3), indexing="ij")]', [(2, 3), (2, 3)])
 def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str = "ij") -> tuple[Tensor, ...]:
-    """Return coordinate grids. Tensor i varies along dimension i unless `indexing` is ``"xy"``.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> [x.shape for x in torch.meshgrid(torch.ones(2), torch.ones(3), indexing="ij")]
-    [(2, 3), (2, 3)]
-    """
+    """Return coordinate grids. Tensor i varies along dimension i unless `indexing` is ``"xy"``."""
     given: Any = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
     return tuple(tn.meshgrid(*given, indexing=indexing))
 
 
 @with_out
+@example(
+    "x = torch.tensor([1.0, -2.0]); torch.where(x > 0, x, 0.0).tolist(), torch.where(x > 0)[0].tolist()",
+    ([1.0, 0.0], [0]),
+)
 def where(condition: Tensor, input: Operand | None = None, other: Operand | None = None) -> Any:
-    """Return `input` where `condition` is true, else `other`; with `condition` alone, its nonzero indices.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> x = torch.tensor([1.0, -2.0])
-    >>> torch.where(x > 0, x, 0.0).tolist(), torch.where(x > 0)[0].tolist()
-    ([1.0, 0.0], [0])
-    """
+    """Return `input` where `condition` is true, else `other`; with `condition` alone, its nonzero indices."""
     if input is None and other is None:
         return condition.nonzero(as_tuple=True)
     if input is None or other is None:
@@ -236,41 +166,23 @@ def where(condition: Tensor, input: Operand | None = None, other: Operand | None
     return tn.where(condition, input, other)
 
 
+@example('torch.einsum("ij,jk->ik", torch.ones(2, 3), torch.ones(3, 1)).tolist()', [[3.0], [3.0]])
 def einsum(equation: str, *operands: Any) -> Tensor:
-    """Return the Einstein summation of `operands`, with a letter for each dimension.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.einsum("ij,jk->ik", torch.ones(2, 3), torch.ones(3, 1)).tolist()
-    [[3.0], [3.0]]
-    """
+    """Return the Einstein summation of `operands`, with a letter for each dimension."""
     given = operands[0] if len(operands) == 1 and isinstance(operands[0], (tuple, list)) else operands
     return tn.einsum(equation, *given)
 
 
 @with_out
+@example("torch.tensordot(torch.ones(2, 3), torch.ones(3, 4), dims=1).shape", (2, 4))
 def tensordot(a: Tensor, b: Tensor, dims: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
-    """Return the contraction over pairs of dimensions, by default the last of `a` and the first of `b`.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.tensordot(torch.ones(2, 3), torch.ones(3, 4), dims=1).shape
-    (2, 4)
-    """
+    """Return the contraction over pairs of dimensions, by default the last of `a` and the first of `b`."""
     return tn.tensordot(a, b, axes=dims)
 
 
+@example("torch.broadcast_to(torch.ones(3), (2, 3)).shape", (2, 3))
 def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
-    """Return a view of `input`, broadcast to the shape `size`.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.broadcast_to(torch.ones(3), (2, 3)).shape
-    (2, 3)
-    """
+    """Return a view of `input`, broadcast to the shape `size`."""
     return tn.broadcast_to(input, tuple(size))
 
 
@@ -313,27 +225,15 @@ def searchsorted(
     return found.to(np.int32) if out_int32 else found
 
 
+@example("[x.item() for x in torch.std_mean(torch.tensor([1.0, 3.0]), correction=0)]", [1.0, 2.0])
 def std_mean(input: Tensor, dim: Any = None, *flags: bool, **options: Any) -> tuple[Tensor, Tensor]:
-    """Return the standard deviation and the mean over `dim`.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> [x.item() for x in torch.std_mean(torch.tensor([1.0, 3.0]), correction=0)]
-    [1.0, 2.0]
-    """
+    """Return the standard deviation and the mean over `dim`."""
     return input.std(dim, *flags, **options), _mean_over(input, dim, flags, options)
 
 
+@example("[x.item() for x in torch.var_mean(torch.tensor([1.0, 3.0]))]", [2.0, 2.0])
 def var_mean(input: Tensor, dim: Any = None, *flags: bool, **options: Any) -> tuple[Tensor, Tensor]:
-    """Return the variance and the mean over `dim`.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> [x.item() for x in torch.var_mean(torch.tensor([1.0, 3.0]))]
-    [2.0, 2.0]
-    """
+    """Return the variance and the mean over `dim`."""
     return input.var(dim, *flags, **options), _mean_over(input, dim, flags, options)
 
 
@@ -343,27 +243,15 @@ def _mean_over(input: Tensor, dim: Any, flags: tuple[bool, ...], options: dict[s
     return input.mean(over, flags[1] if len(flags) > 1 else options.get("keepdim", False))
 
 
+@example("torch.is_tensor(torch.ones(1)), torch.is_tensor(1.0)", (True, False))
 def is_tensor(obj: object) -> bool:
-    """Return whether `obj` is a tensor.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.is_tensor(torch.ones(1)), torch.is_tensor(1.0)
-    (True, False)
-    """
+    """Return whether `obj` is a tensor."""
     return isinstance(obj, Tensor)
 
 
+@example("torch.is_nonzero(torch.tensor([0.0]))", False)
 def is_nonzero(input: Tensor) -> bool:
-    """Return whether the single element of `input` is not 0.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.is_nonzero(torch.tensor([0.0]))
-    False
-    """
+    """Return whether the single element of `input` is not 0."""
     if input.numel() != 1:
         raise InvalidArgumentError(
             f"is_nonzero takes one element, not shape {input.shape}: use any() or all()"

@@ -11,7 +11,7 @@ import tensor as tn
 from tensor import InvalidArgumentError
 from tensor import linalg as _ours
 from tensor.linalg import LinAlgError
-from tensor.torch.calling import with_out
+from tensor.torch.calling import example, with_out
 from tensor.torch.functions import orgqr as householder_product
 from tensor.torch.lu_factors import lu, lu_factor, lu_factor_ex, lu_solve
 from tensor.torch.solving import cholesky_ex, inv_ex, solve, solve_ex, solve_triangular
@@ -78,41 +78,23 @@ class LstsqResult(NamedTuple):
 
 
 @with_out
+@example("torch.linalg.cholesky(torch.tensor([[4.0]])).tolist()", [[2.0]])
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:  # noqa: N803 - PyTorch's names, as below
-    """Return the Cholesky factor: the lower triangular L with ``A = L @ L.mH``, or the upper one.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.linalg.cholesky(torch.tensor([[4.0]])).tolist()
-    [[2.0]]
-    """
+    """Return the Cholesky factor: the lower triangular L with ``A = L @ L.mH``, or the upper one."""
     return _ours.cholesky(A, upper=upper)
 
 
 @with_out
+@example("torch.linalg.matrix_power(torch.tensor([[2.0]]), 3).tolist()", [[8.0]])
 def matrix_power(A: Tensor, n: int) -> Tensor:  # noqa: N803
-    """Return the `n`-th power of square matrices.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.linalg.matrix_power(torch.tensor([[2.0]]), 3).tolist()
-    [[8.0]]
-    """
+    """Return the `n`-th power of square matrices."""
     return _ours.matrix_power(A, n)
 
 
 @with_out
+@example("torch.linalg.svdvals(torch.tensor([[2.0]])).tolist()", [2.0])
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:  # noqa: N803
-    """Return the singular values of matrices in descending order. `driver` has no effect.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.linalg.svdvals(torch.tensor([[2.0]])).tolist()
-    [2.0]
-    """
+    """Return the singular values of matrices in descending order. `driver` has no effect."""
     del driver
     return _ours.svdvals(A)
 
@@ -132,6 +114,7 @@ def _cut(A: Tensor, values: Tensor, atol: Any, rtol: Any) -> Tensor:  # noqa: N8
 
 
 @with_out
+@example("torch.linalg.matrix_rank(torch.tensor([[1.0, 0.0], [0.0, 1e-3]]), atol=0.1, rtol=0.0).item()", 1)
 def matrix_rank(
     A: Tensor,  # noqa: N803
     tol: float | Tensor | None = None,
@@ -148,12 +131,6 @@ def matrix_rank(
         PyTorch's old name of `atol`.
     hermitian
         Whether the matrices are Hermitian, so that eigenvalues are used instead of singular values.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.linalg.matrix_rank(torch.tensor([[1.0, 0.0], [0.0, 1e-3]]), atol=0.1, rtol=0.0).item()
-    1
     """
     if A.ndim < 2:
         raise InvalidArgumentError(f"matrix_rank takes matrices, shape (..., m, n), not shape {A.shape}")
@@ -164,6 +141,7 @@ def matrix_rank(
 
 
 @with_out
+@example("torch.linalg.pinv(torch.tensor([[2.0], [0.0]])).tolist()", [[0.5, 0.0]])
 def pinv(
     A: Tensor,  # noqa: N803
     rcond: float | Tensor | None = None,
@@ -182,12 +160,6 @@ def pinv(
         PyTorch's old name of `rtol`.
     hermitian
         Whether the matrices are Hermitian, so that eigenvalues are used instead of singular values.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.linalg.pinv(torch.tensor([[2.0], [0.0]])).tolist()
-    [[0.5, 0.0]]
     """
     share = rcond if rtol is None else rtol
     if hermitian and A.numel():
@@ -205,15 +177,9 @@ def pinv(
 
 
 @with_out
+@example("torch.linalg.cond(torch.tensor([[2.0, 0.0], [0.0, 1.0]])).item()", 2.0)
 def cond(A: Tensor, p: float | Literal["fro", "nuc"] | None = None) -> Tensor:  # noqa: N803
-    """Return the condition numbers of matrices for the norm `p`.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.linalg.cond(torch.tensor([[2.0, 0.0], [0.0, 1.0]])).item()
-    2.0
-    """
+    """Return the condition numbers of matrices for the norm `p`."""
     if p in (None, 2, -2):
         values = _ours.svdvals(A)
         if values.shape[-1] == 0:
@@ -271,15 +237,9 @@ def lstsq(
     return LstsqResult(solution.squeeze(-1) if is_vector else solution, rest, rank, shown)
 
 
+@example("torch.linalg.vander(torch.tensor([2, 3]), 3).tolist()", [[1, 2, 4], [1, 3, 9]])
 def vander(x: Tensor, N: int | None = None) -> Tensor:  # noqa: N803
-    """Return the Vandermonde matrix: powers 0 to `N` - 1 of each element, in a new last dimension.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.linalg.vander(torch.tensor([2, 3]), 3).tolist()
-    [[1, 2, 4], [1, 3, 9]]
-    """
+    """Return the Vandermonde matrix: powers 0 to `N` - 1 of each element, in a new last dimension."""
     size = x.shape[-1] if N is None and x.ndim else N
     if size is None or size < 1 or (N is not None and N < 2):
         raise InvalidArgumentError(f"vander: N is at least 2, not {N}")
@@ -290,15 +250,9 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:  # noqa: N803
 
 
 @with_out
+@example("torch.linalg.tensorinv(torch.eye(4).reshape(2, 2, 4)).shape", (4, 2, 2))
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:  # noqa: N803
-    """Return the inverse of the map ``tensordot(A, x, ind)``.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.linalg.tensorinv(torch.eye(4).reshape(2, 2, 4)).shape
-    (4, 2, 2)
-    """
+    """Return the inverse of the map ``tensordot(A, x, ind)``."""
     if ind < 1:
         raise InvalidArgumentError(f"tensorinv: ind is at least 1, not {ind}")
     first, second = A.shape[:ind], A.shape[ind:]
@@ -311,15 +265,9 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:  # noqa: N803
 
 
 @with_out
+@example("torch.linalg.tensorsolve(torch.eye(4).reshape(2, 2, 4), torch.ones(2, 2)).shape", (4,))
 def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:  # noqa: N803
-    """Solve ``tensordot(A, X, X.ndim) = B``, after moving `dims` of `A` to the end.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.linalg.tensorsolve(torch.eye(4).reshape(2, 2, 4), torch.ones(2, 2)).shape
-    (4,)
-    """
+    """Solve ``tensordot(A, X, X.ndim) = B``, after moving `dims` of `A` to the end."""
     if dims is not None:
         A = A.movedim(tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))  # noqa: N806
     rest = A.shape[B.ndim :]
@@ -329,28 +277,16 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tens
 
 
 @with_out
+@example("torch.linalg.eigh(torch.diag(torch.tensor([2.0, 1.0]))).eigenvalues.tolist()", [1.0, 2.0])
 def eigh(A: Tensor, UPLO: Literal["L", "U"] = "L") -> _ours.EighResult:  # noqa: N803 - PyTorch's names
-    """Return eigenvalues (ascending) and eigenvectors of Hermitian matrices; `UPLO` selects the triangle.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.linalg.eigh(torch.diag(torch.tensor([2.0, 1.0]))).eigenvalues.tolist()
-    [1.0, 2.0]
-    """
+    """Return eigenvalues (ascending) and eigenvectors of Hermitian matrices; `UPLO` selects the triangle."""
     return _ours.eigh(A, upper=_is_upper(UPLO))
 
 
 @with_out
+@example('torch.linalg.eigvalsh(torch.diag(torch.tensor([2.0, 1.0])), UPLO="U").tolist()', [1.0, 2.0])
 def eigvalsh(A: Tensor, UPLO: Literal["L", "U"] = "L") -> Tensor:  # noqa: N803
-    """Return the eigenvalues of Hermitian matrices in ascending order; `UPLO` selects the triangle.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.linalg.eigvalsh(torch.diag(torch.tensor([2.0, 1.0])), UPLO="U").tolist()
-    [1.0, 2.0]
-    """
+    """Return the eigenvalues of Hermitian matrices in ascending order; `UPLO` selects the triangle."""
     return _ours.eigvalsh(A.mH if _is_upper(UPLO) else A)
 
 
@@ -361,41 +297,23 @@ def _is_upper(UPLO: str) -> bool:  # noqa: N803
 
 
 @with_out
+@example("torch.linalg.qr(torch.ones(3, 2)).Q.shape", (3, 2))
 def qr(A: Tensor, mode: Literal["reduced", "complete"] = "reduced") -> _ours.QRResult:  # noqa: N803
-    """Return the QR decomposition: Q with orthonormal columns, and upper triangular R.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.linalg.qr(torch.ones(3, 2)).Q.shape
-    (3, 2)
-    """
+    """Return the QR decomposition: Q with orthonormal columns, and upper triangular R."""
     return _ours.qr(A, mode=mode)
 
 
 @with_out
+@example("torch.linalg.svd(torch.ones(3, 2), full_matrices=False).U.shape", (3, 2))
 def svd(A: Tensor, full_matrices: bool = True) -> _ours.SVDResult:  # noqa: N803
-    """Return the singular value decomposition: U, S and Vh with ``A = U @ diag(S) @ Vh``.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.linalg.svd(torch.ones(3, 2), full_matrices=False).U.shape
-    (3, 2)
-    """
+    """Return the singular value decomposition: U, S and Vh with ``A = U @ diag(S) @ Vh``."""
     return _ours.svd(A, full_matrices=full_matrices)
 
 
 @with_out
+@example("torch.linalg.cross(torch.tensor([1, 0, 0]), torch.tensor([0, 1, 0])).tolist()", [0, 0, 1])
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
-    """Return the cross products of 3-element vectors along `dim`.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.linalg.cross(torch.tensor([1, 0, 0]), torch.tensor([0, 1, 0])).tolist()
-    [0, 0, 1]
-    """
+    """Return the cross products of 3-element vectors along `dim`."""
     if input.ndim != other.ndim:
         raise InvalidArgumentError(
             f"cross takes tensors of as many dimensions, not shapes {input.shape} and {other.shape}"
@@ -404,40 +322,22 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
 
 
 @with_out
+@example("torch.linalg.vecdot(torch.ones(3), torch.ones(3)).item()", 3.0)
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-    """Return the sum of conj(x) * y along `dim`.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.linalg.vecdot(torch.ones(3), torch.ones(3)).item()
-    3.0
-    """
+    """Return the sum of conj(x) * y along `dim`."""
     return _ours.vecdot(x, y, axis=dim)
 
 
+@example("torch.linalg.diagonal(torch.tensor([[1, 2], [3, 4]])).tolist()", [1, 4])
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:  # noqa: N803
-    """Return a view of the diagonals with respect to two dimensions.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.linalg.diagonal(torch.tensor([[1, 2], [3, 4]])).tolist()
-    [1, 4]
-    """
+    """Return a view of the diagonals with respect to two dimensions."""
     return A.diagonal(offset, dim1, dim2)
 
 
 @with_out
+@example("torch.linalg.multi_dot([torch.ones(1, 2), torch.ones(2, 3), torch.ones(3)]).tolist()", [6.0])
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
-    """Return the product of several matrices. The first and the last may be vectors.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.linalg.multi_dot([torch.ones(1, 2), torch.ones(2, 3), torch.ones(3)]).tolist()
-    [6.0]
-    """
+    """Return the product of several matrices. The first and the last may be vectors."""
     if len(tensors) < 2:
         raise InvalidArgumentError(f"multi_dot takes at least two tensors, not {len(tensors)}")
     found, *others = tensors
@@ -447,54 +347,36 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
 
 
 @with_out
+@example("torch.linalg.vector_norm(torch.tensor([3.0, 4.0])).item()", 5.0)
 def vector_norm(
     x: Tensor, ord: float = 2, dim: int | tuple[int, ...] | None = None, keepdim: bool = False
 ) -> Tensor:
-    """Return the `ord`-th root of the sum of abs(x)**ord over `dim`.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.linalg.vector_norm(torch.tensor([3.0, 4.0])).item()
-    5.0
-    """
+    """Return the `ord`-th root of the sum of abs(x)**ord over `dim`."""
     return _ours.vector_norm(x, ord=ord, axis=dim, keepdims=keepdim)
 
 
 @with_out
+@example('torch.linalg.matrix_norm(torch.tensor([[3.0, 0.0], [0.0, 4.0]]), "nuc").item()', 7.0)
 def matrix_norm(
     A: Tensor,  # noqa: N803
     ord: float | Literal["fro", "nuc"] = "fro",
     dim: tuple[int, int] = (-2, -1),
     keepdim: bool = False,
 ) -> Tensor:
-    """Return a norm of the matrices in the dimensions `dim`.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.linalg.matrix_norm(torch.tensor([[3.0, 0.0], [0.0, 4.0]]), "nuc").item()
-    7.0
-    """
+    """Return a norm of the matrices in the dimensions `dim`."""
     found = _ours.matrix_norm(A.movedim(dim, (-2, -1)), ord=ord, keepdims=keepdim)
     return found.movedim((-2, -1), dim) if keepdim else found
 
 
 @with_out
+@example("torch.linalg.norm(torch.tensor([3.0, 4.0])).item()", 5.0)
 def norm(
     A: Tensor,  # noqa: N803
     ord: float | Literal["fro", "nuc"] | None = None,
     dim: int | tuple[int, ...] | None = None,
     keepdim: bool = False,
 ) -> Tensor:
-    """Return a vector norm along one `dim`, a matrix norm along two, or by default the norm of all elements.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.linalg.norm(torch.tensor([3.0, 4.0])).item()
-    5.0
-    """
+    """Return a vector norm along one `dim`, a matrix norm along two, or by default that of all elements."""
     places = tuple(range(A.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     if ord is None or (len(places) == 1 and not isinstance(ord, str)):
         return vector_norm(A, 2 if ord is None else ord, dim, keepdim)

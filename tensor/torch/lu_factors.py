@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tensor.linalg import LinAlgError
 from tensor.lowlevel import LUFactor, LUFactorEx, factor_lu, plu, solve_lu, unpack_plu
-from tensor.torch.calling import with_out
+from tensor.torch.calling import example, with_out
 
 if TYPE_CHECKING:
     from tensor import Tensor
@@ -37,15 +37,9 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:  # noqa: N803 -- Py
 
 
 @with_out
+@example("torch.linalg.lu_factor_ex(torch.zeros(2, 2)).info.item()", 1)
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> LUFactorEx:  # noqa: N803
-    """Return the results of ``lu_factor``, and the first zero pivot of each matrix.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.linalg.lu_factor_ex(torch.zeros(2, 2)).info.item()
-    1
-    """
+    """Return the results of ``lu_factor``, and the first zero pivot of each matrix."""
     found = factor_lu(A, pivot)
     if check_errors and found.info.any():
         raise LinAlgError("lu_factor_ex: a matrix is singular: a pivot is 0")
@@ -53,16 +47,12 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
 
 
 @with_out
+@example(
+    "P, L, U = torch.linalg.lu(torch.tensor([[1.0, 2.0], [2.0, 2.0]])); (P @ L @ U).tolist()",
+    [[1.0, 2.0], [2.0, 2.0]],
+)
 def lu(A: Tensor, *, pivot: bool = True) -> PLU:  # noqa: N803
-    """Return a permutation matrix, a lower and an upper factor, whose product is `A`.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> P, L, U = torch.linalg.lu(torch.tensor([[1.0, 2.0], [2.0, 2.0]]))
-    >>> (P @ L @ U).tolist()
-    [[1.0, 2.0], [2.0, 2.0]]
-    """
+    """Return a permutation matrix, a lower and an upper factor, whose product is `A`."""
     if not pivot:
         factor_lu(A, pivot)  # raises
     return PLU(*plu(A))

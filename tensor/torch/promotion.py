@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tensor import result_type
 from tensor.lowlevel import Dtype, DtypeLike, as_dtype, is_floating
+from tensor.torch.calling import example
 
 __all__ = ["can_cast", "promote_types"]
 
@@ -15,16 +16,11 @@ def _rank(dtype: Dtype) -> int:
     return next(rank for rank, kind in enumerate(_KINDS) if letter in kind)
 
 
+@example("torch.can_cast(torch.double, torch.float), torch.can_cast(torch.float, torch.int)", (True, False))
 def can_cast(from_: DtypeLike, to: DtypeLike) -> bool:
     """Return whether a result of dtype `from_` can be written to ``out=`` of dtype `to`.
 
     A higher kind of number does not fit a lower one; how wide the dtypes are does not count.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.can_cast(torch.double, torch.float), torch.can_cast(torch.float, torch.int)
-    (True, False)
     """
     return _rank(as_dtype(from_)) <= _rank(as_dtype(to))
 

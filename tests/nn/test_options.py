@@ -84,4 +84,4 @@ def test_an_example_follows_other_sections():
         *("Return twice `x`.", "", "Parameters", "----------", "x", "    A number.", ""),
         *("Examples", "--------", ">>> import nn, tensor", ">>> double(2)", "4"),
     ]
-    assert double.__doc__.splitlines() == expected
+    assert inspect.getdoc(double).splitlines() == expected
