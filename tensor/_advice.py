@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # Parameter names of other functions and libraries, with possible replacements: the first one that the
 # function has.
-_WORDS = {
+_SYNONYMS = {
     "axis": ("dim", "dims", "axes"),
     "axes": ("dims", "axis", "dim"),
     "dim": ("axis", "axes", "dims"),
@@ -58,8 +58,8 @@ def _instead_of_word(
     if other is not None and word not in _OF_DIALECTS:
         return f"write {other}= instead of {word}="
     if other is not None:
-        said = [f"{_known(key, parameters) or key}={shown(value)}" for key, value in kwargs.items()]
-        call = f"{name}({', '.join([*_first(name, args), *said])})"
+        named = [f"{_known(key, parameters) or key}={shown(value)}" for key, value in kwargs.items()]
+        call = f"{name}({', '.join([*_first(name, args), *named])})"
         return (
             f"write {call}. Functions of `tensor` use axis and keepdims, as in the array API standard; "
             "methods and all of `nn` use dim and keepdim, as in PyTorch"
@@ -85,7 +85,7 @@ def _instead_of_word(
 
 
 def _known(word: str, parameters: Mapping[str, Parameter]) -> str | None:
-    return next((other for other in _WORDS.get(word, ()) if other in parameters), None)
+    return next((other for other in _SYNONYMS.get(word, ()) if other in parameters), None)
 
 
 def _first(name: str, args: tuple[Any, ...]) -> list[str]:

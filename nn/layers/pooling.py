@@ -30,7 +30,7 @@ class _Pool(Dimensional):
     dilation: Any
     ceil_mode: bool
 
-    def _keep(
+    def _set_window(
         self,
         kernel_size: Sizes,
         stride: Sizes | None,
@@ -78,7 +78,7 @@ class _MaxPool(_Pool):
         return_indices: bool = False,
         ceil_mode: bool = False,
     ) -> None:
-        self._keep(kernel_size, kernel_size if stride is None else stride, ceil_mode, padding, dilation)
+        self._set_window(kernel_size, kernel_size if stride is None else stride, ceil_mode, padding, dilation)
         self.return_indices: bool = return_indices
 
     # With `return_indices` the result is a tuple of two tensors. Type checkers unpack it as they unpack a
@@ -144,7 +144,7 @@ class _AvgPool(_Pool):
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> None:
-        self._keep(kernel_size, kernel_size if stride is None else stride, ceil_mode, padding)
+        self._set_window(kernel_size, kernel_size if stride is None else stride, ceil_mode, padding)
         self.count_include_pad: bool = count_include_pad
         self.divisor_override = divisor_override
 
@@ -169,7 +169,7 @@ class _LPPool(_Pool):
     def __init__(
         self, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
     ) -> None:
-        self._keep(kernel_size, stride, ceil_mode)
+        self._set_window(kernel_size, stride, ceil_mode)
         self.norm_type: float = norm_type
 
     def forward(self, input: Tensor) -> Tensor:

@@ -28,7 +28,7 @@ BEFORE_INIT = (
 
 
 class ModuleCore(Callable):
-    """The registry under `Module`.
+    """Base class of `Module`: registers parameters, buffers and submodules.
 
     A registered value is in the instance's ``__dict__`` like any attribute, so reading it needs no call.
     ``_kinds`` maps the registered names, in order, to their kinds.

@@ -100,7 +100,7 @@ cdef extern from *:
     PyObject* PyType_GenericAlloc(PyTypeObject* kind, Py_ssize_t count)
 
 cdef object _current = _current_scope
-# The address of an instance -> the address of its scope, plus 1 in a strict block.
+# The address of an instance -> the address of its scope, plus 1 in a strict block of ``scopes.torch.owning``.
 cdef unordered_map[size_t, size_t] _notes
 # The scopes that notes refer to, by address. This keeps them alive.
 cdef dict _scopes = {}

@@ -67,6 +67,6 @@ cdef class SuspendableScope(DisposeScope):
         try:
             DisposeScope.__exit__(self, kind, error, traceback)
         finally:
-            # Restore the consumer's scope even if the generator left scopes open. The collector may end it at
-            # any moment.
+            # Restore the consumer's scope even if the generator left scopes open. The collector may end
+            # the generator at any time.
             make_current(outer_of(self))

@@ -239,7 +239,7 @@ cdef list _held(x):
             return None
         try:
             held = list(x)
-        except NotImplementedError:  # a class that only pretends to be a collection
+        except NotImplementedError:  # `__iter__` or `__len__` is not implemented
             held = []
     elif isinstance(x, Iterator) and not is_closable(x):
         _refuse(x)
@@ -250,7 +250,7 @@ cdef list _held(x):
 
 
 cdef bint _is_estimator(kind):
-    """Return whether a class has the two methods of estimators in scikit-learn, whose state is attributes."""
+    """Return whether a class has the methods of a scikit-learn estimator. These store state in attributes."""
     return callable(getattr(kind, "get_params", None)) and callable(getattr(kind, "set_params", None))
 
 
@@ -261,6 +261,6 @@ cdef bint _is_array(x):
 
 cdef int _refuse(x) except -1:
     raise TypeError(
-        f"a {type(x).__name__} gives its items once, so that looking for disposables would use it up: "
+        f"a {type(x).__name__} yields its items only once, so a search for disposables would use it up: "
         "write list(...) around it, keep the list, and pass that"
     )

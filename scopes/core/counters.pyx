@@ -221,7 +221,7 @@ def total(kind, CountingThread thread):
 
     Returns
     -------
-    Created outside and disposed outside, created inside and disposed inside, attached, detached, finalized.
+    Created and disposed outside of scopes, created and disposed in scopes, attached, detached, finalized.
     """
     cdef list chosen = []
     cdef Counters block

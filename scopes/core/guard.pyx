@@ -1,5 +1,5 @@
 # cython: language_level=3, auto_pickle=False
-"""A lock around calls that an interrupt never leaves locked.
+"""A lock for calls. It is always released, even if an interrupt arrives while a thread takes it.
 
 An interrupt can hit ``with lock:`` after the lock is taken and before the block is entered (Python 3.14
 checks for signals there). Then the lock is never released. Compiled code can only be interrupted inside its

@@ -192,7 +192,7 @@ cdef object noted(errors, error):
 
 
 cdef int raise_all(errors, when) except -1:
-    """Raise `errors` as one group. An interrupt is raised itself, with the others as its cause."""
+    """Raise `errors` as one group. Raise an interrupt outside of the group, with the group as its cause."""
     cdef list others = []
     interrupt = None
     for error in errors if isinstance(errors, list) else (errors,):

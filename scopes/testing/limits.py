@@ -95,9 +95,9 @@ class Limits:
         if self.nbytes is not None and self._too_large is None:
             self._headroom -= record.nbytes
             if self._headroom < 0:
-                self._look(record, self.nbytes)
+                self._measure(record, self.nbytes)
 
-    def _look(self, record: Record, most: int) -> None:
+    def _measure(self, record: Record, most: int) -> None:
         moment = self._moment(record)
         if moment is not None:
             headroom = most - moment.alive.nbytes

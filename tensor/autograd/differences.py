@@ -73,7 +73,7 @@ class Comparison:
     def run(self) -> None:
         """Raise an error unless all derivatives match the differences. Restore the inputs in any case."""
         self._require_inputs()
-        self._require_the_same_twice()
+        self._require_equal_results_of_two_calls()
         outputs = self._outputs()
         rows = list(_rows(outputs))
         analytic = self._by_backward(outputs, rows)
@@ -81,7 +81,7 @@ class Comparison:
         for (name, x), gradients in zip(self.by, analytic, strict=True):
             numeric = self._by_differences(x, len(rows))
             self._compare(name, x.shape, rows, gradients, numeric)
-        self._require_nothing_of_nothing()
+        self._require_zeros_from_zeros()
 
     def _require_inputs(self) -> None:
         for name, x in self.by:
@@ -100,10 +100,10 @@ class Comparison:
                     f"{self.name}: {first} and {second} share memory, so neither can be changed alone. Clone "
                     "one"
                 )
-        rough = [f"{name} ({x.dtype})" for name, x in self.by if x.dtype not in (np.float64, np.complex128)]
-        if rough:
+        narrow = [f"{name} ({x.dtype})" for name, x in self.by if x.dtype not in (np.float64, np.complex128)]
+        if narrow:
             warnings.warn(
-                f"{self.name} compares with differences, which need double precision: {', '.join(rough)} "
+                f"{self.name} compares with differences, which need double precision: {', '.join(narrow)} "
                 "will likely fail. Convert with x.double(), complex ones with x.to(tensor.complex128)",
                 stacklevel=7,
             )
@@ -159,7 +159,7 @@ class Comparison:
             )
         return numbers
 
-    def _require_the_same_twice(self) -> None:
+    def _require_equal_results_of_two_calls(self) -> None:
         for (name, _), a, b in zip(self.by, self._together(1), self._together(1), strict=True):
             if not np.array_equal(a, b, equal_nan=True):
                 raise GradcheckError(
@@ -167,7 +167,7 @@ class Comparison:
                     f"{name}. Seed random numbers in each call"
                 )
 
-    def _require_nothing_of_nothing(self) -> None:
+    def _require_zeros_from_zeros(self) -> None:
         for (name, _), zeros in zip(self.by, self._together(0), strict=True):
             if zeros.any():
                 raise GradcheckError(
@@ -198,7 +198,7 @@ class Comparison:
         element = tuple(int(n) for n in np.unravel_index(j, shape))
         raise GradcheckError(
             f"{self.name}: the derivative of {result} with respect to {name} does not match the differences "
-            f"at {np.sum(excess > 1)} of {excess.size} places. The largest error is that of "
+            f"at {np.sum(excess > 1)} of {excess.size} elements. The largest error is that of "
             f"{part}{_at(result, place)} with respect to {_at(name, element)}: backward gives "
             f"{analytic[r, j]:.6g}, differences give {numeric[r, j]:.6g}. "
             + (

@@ -395,7 +395,7 @@ cpdef Share share_of(cnp.ndarray array):
 
 
 def export(StorageReference x not None) -> cnp.ndarray:
-    """Return a new array over the memory of `x` for code outside the library. Both see each other's writes.
+    """Return a new array over the memory of `x` for code outside the library. A write to one changes both.
 
     It stays valid when `x` is disposed. As in NumPy, an expanded view is read-only.
     """

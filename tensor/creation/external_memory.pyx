@@ -26,7 +26,7 @@ cdef dict _KNOWN = KNOWN
 
 
 def from_blob(buffer, shape, dtype, *, strides=None, offset=0, on_release=None, device=None):
-    r"""Return a tensor over the memory of `buffer`, without a copy. Both see each other's writes.
+    r"""Return a tensor over the memory of `buffer`, without a copy. A write to one changes both.
 
     The tensor holds the buffer's export. The buffer can't be resized or closed (``BufferError``) until the
     last tensor, view, alias and exported array over it is freed. If the memory is read-only, the first write

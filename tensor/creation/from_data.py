@@ -43,8 +43,8 @@ def tensor(data: object, *, dtype: DtypeLike | None = None, requires_grad: bool 
     ValueError
         If nested lists are ragged, or a number does not fit into `dtype`.
     TypeError
-        If `data` has elements that tensors do not support, or if a dtype without gradients should require
-        them.
+        If tensors do not support the elements of `data`, or with `requires_grad`, if its dtype can't require
+        gradients.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def asarray(
 
 
 def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
-    """Return a tensor over the memory of `array`, without a copy. Both see each other's writes.
+    """Return a tensor over the memory of `array`, without a copy. A write to one changes both.
 
     The tensor keeps `array` alive. If the array is read-only, the first write makes a private copy.
 
@@ -192,7 +192,7 @@ def from_slice(buffer: object, *, dtype: DtypeLike | None = None, requires_grad:
             "write tensor.tensor(data) for lists and numbers"
         ) from None
     with view:
-        # Names of fields are between colons.
+        # In a buffer's format, the names of fields are between colons. Ignore them.
         if "O" in re.sub(":[^:]*:", "", view.format):
             raise TypeError(
                 "from_slice() reads numbers, but this buffer holds references to Python objects: write "

@@ -49,7 +49,7 @@ def _uniform(numbers: np.random.Generator, sizes: tuple[int, ...], dtype: Dtype)
 
 
 def normal_array(sizes: tuple[int, ...], dtype: Dtype, generator: Generator | None) -> Array:
-    """Return an array of normal numbers with mean 0 and variance 1. Complex parts share the variance."""
+    """Return an array of normal numbers with mean 0 and variance 1 (complex: 1/2 for each part)."""
     return run_kernel(_normal, numbers_of(generator), sizes, dtype)
 
 

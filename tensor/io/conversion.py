@@ -41,7 +41,7 @@ class Conversion(TensorCore):
 
     @example("x = tensor.zeros((2,)); x.numpy()[0] = 5; x.tolist()", [5.0, 0.0])
     def numpy(self, *, force: bool = False) -> Array:
-        """Return an array over the tensor's memory, without a copy. Both see each other's writes.
+        """Return an array over the tensor's memory, without a copy. A write to one changes both.
 
         The array stays valid after the tensor is disposed. A clone of the tensor never sees a write through
         the array.

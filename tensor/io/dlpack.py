@@ -37,7 +37,7 @@ class Exchange(TensorCore):
     ) -> CapsuleType:
         """Return a DLPack capsule over the tensor's memory, for ``from_dlpack`` of another library.
 
-        Both see each other's writes, and either may be freed first. A clone never sees a write through the
+        A write to one changes both, and either may be freed first. A clone never sees a write through the
         capsule.
 
         Read-only memory (a loaded file, ``bytes``) is marked as read-only. PyTorch 2.13 ignores the mark:
@@ -145,7 +145,7 @@ class Exchange(TensorCore):
 def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
     """Return a tensor over the memory of `x`, an array or tensor of another library, by DLPack.
 
-    Without a copy, both see each other's writes, and either may be freed first. If the producer marks the
+    Without a copy, a write to one changes both, and either may be freed first. If the producer marks the
     memory as read-only, or only supports DLPack before version 1, which has no such mark, the first write
     makes a private copy.
 

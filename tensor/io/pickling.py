@@ -37,7 +37,7 @@ class Pickling(TensorCore):
     __slots__ = ()
 
     def __copy__(self) -> Self:
-        """Return another tensor on the same storage: an `alias`, or for a leaf with gradient a leaf."""
+        """Return another tensor on the same storage: an `alias`, or a leaf if this one requires grad."""
         self._raise_if_disposed()
         if isinstance(self._node, Leaf):
             return self.detach().requires_grad_()  # type: ignore[attr-defined,no-any-return]  # every instance is a Tensor
@@ -171,6 +171,6 @@ def _broken(what: str) -> UnpicklingError:
 
 
 def _block(memory: object) -> Block:
-    # A counted copy, because other code may write to the original of an out-of-band buffer (protocol 5).
+    # Copy the memory, because other code may write to an out-of-band buffer (protocol 5).
     given = _require_array(memory).reshape(-1).view(np.uint8)
     return Block(copy(given), None)

@@ -20,8 +20,8 @@ cdef extern from "Python.h":
     int PyContext_Exit(object context) except -1
 
 # The unused contexts of each kind. A context can be entered once at a time, so there are as many as threads
-# use at once; beyond MOST they are freed. These are fixed arrays, because a list would change its size with
-# each op, in 100 ns.
+# use at once; beyond MOST they are freed. These are fixed arrays, because changing the size of a list takes
+# 100 ns for each op.
 cdef enum:
     MOST = 64
 

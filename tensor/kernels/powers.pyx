@@ -38,7 +38,7 @@ cdef extern from "tensor/kernels/powers.h" namespace "disposescope::kernels" nog
 
 cdef const Powers* _loops = powers_kernels_of(simd_level)
 
-# With more products the errors would be visible. Higher powers are rare.
+# The largest exponent that is computed by products. The errors of higher powers would be too large.
 cdef enum:
     MOST = 64
 

@@ -1,4 +1,4 @@
-"""Peaks of memory and limits, with a start and an end."""
+"""Measure the peak of memory, or limit memory, between two calls."""
 
 cimport cython
 from libc.stdint cimport int64_t

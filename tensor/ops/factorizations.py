@@ -112,7 +112,7 @@ def eig(x: Tensor, /) -> EigResult:
 
 @example("tensor.linalg.eigvals(tensor.tensor([[2.0, 0.0], [0.0, 1.0]])).tolist()", [(2 + 0j), (1 + 0j)])
 def eigvals(x: Tensor, /) -> Tensor:
-    """Return the eigenvalues of square matrices, shape (..., n, n), without an order: complex, (..., n).
+    """Return the complex eigenvalues of square matrices, shape (..., n, n), in no particular order: (..., n).
 
     The gradient is that of ``eig``, which does not exist for equal eigenvalues.
     """
@@ -158,8 +158,8 @@ def qr(x: Tensor, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRR
             return QRResult(q, concat([r, matmul(_adjoint(q), y[..., rows:])], axis=-1))
         if mode == "complete" and rows > columns:
             raise InvalidArgumentError(
-                f"qr: the complete Q of shape {y.shape} has {rows - columns} columns that may be any, so it "
-                "has no derivative. Write mode='reduced', or x.detach()"
+                f"qr: the columns of the complete Q from index {columns} on are not unique, so it has no "
+                "derivative. Write mode='reduced', or x.detach()"
             )
     q, r = run_lapack("qr", _qr, y._live_array(), mode=mode)
     return QRResult(*record_outputs("qr", y, {"q": q, "r": r}))

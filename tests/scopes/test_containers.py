@@ -249,11 +249,11 @@ def test_an_iterator_which_a_look_would_use_up_is_refused(make, call) -> None:
     with new_dispose_scope() as scope:
         x = Thing()
         items = make([x])
-        with pytest.raises(TypeError, match=r"gives its items once.*: write list\(...\) around it"):
+        with pytest.raises(TypeError, match=r"yields its items only once.*: write list\(...\) around it"):
             getattr(scope, call)(items)
         assert x in scope
         assert x.whole
-        with pytest.raises(TypeError, match="gives its items once"):
+        with pytest.raises(TypeError, match="yields its items only once"):
             dispose(items)
         if not isinstance(items, dict):
             assert len(list(items)) == 1

@@ -75,7 +75,7 @@ def test_the_error_names_output_input_element_and_both_values() -> None:
     with pytest.raises(GradcheckError) as caught:
         gradcheck(lambda y, x: (y * y, wrong(x) * y), (leaf(2.0), leaf(1.0, 2.0, 3.0)))
     text = str(caught.value)
-    assert "outputs[1] with respect to inputs[1] does not match the differences at 1 of 12 places" in text
+    assert "outputs[1] with respect to inputs[1] does not match the differences at 1 of 12 elements" in text
     assert (
         "outputs[1] at [2] with respect to inputs[1] at [2]: backward gives 18, differences give 12" in text
     )

@@ -145,7 +145,7 @@ class Counting(TensorCore):
     @composite
     @example("tensor.tensor([2, 1, 2, 1, 3]).mode().values.item()", 1)
     def mode(self, dim: int = -1, keepdim: bool = False) -> Sorted:
-        """Return the most frequent element along `dim`, the smallest of several, and its last index."""
+        """Return the most frequent element along `dim`, or the smallest of several, and its last index."""
         x = as_tensor(self)
         if x.ndim == 0:
             dim_of("mode", dim, 1)
@@ -344,7 +344,7 @@ def _edges(name: str, array: Array, bins: int, limits: tuple[float, float]) -> t
     return low, high
 
 
-def _running(name: str, x: Tensor, dim: int, wins: np.ufunc) -> Sorted:
+def _running(name: str, x: Tensor, dim: int, replaces: np.ufunc) -> Sorted:
     place = dim_of(name, dim, x.ndim or 1)
     if x.ndim == 0:
         return results.Sorted(x.clone(), x.new_zeros((), dtype=np.int64))
@@ -352,11 +352,11 @@ def _running(name: str, x: Tensor, dim: int, wins: np.ufunc) -> Sorted:
     indices = np.zeros(array.shape, np.int64)
     if array.size:
         best = array[0].copy()
-        unknown = np.isnan(array) if is_floating(array.dtype) else None
+        is_nan = np.isnan(array) if is_floating(array.dtype) else None
         for i in range(1, array.shape[0]):
-            is_new = wins(array[i], best)
-            if unknown is not None:
-                is_new |= unknown[i]
+            is_new = replaces(array[i], best)
+            if is_nan is not None:
+                is_new |= is_nan[i]
             best = np.where(is_new, array[i], best)
             indices[i] = np.where(is_new, i, indices[i - 1])
     found = wrap(np.moveaxis(indices, 0, place).copy())
