@@ -7,7 +7,6 @@ import gc
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -19,18 +18,11 @@ from tensor.memory.holders import Held, Holding, holdings, list_holders_by
 from tensor.memory.limits import OutOfMemoryError, out_of_memory
 from tests.process import needs_process_memory
 
+pytestmark = pytest.mark.usefixtures("fresh_allocator")
+
 N = 1_000_000  # bytes, mapped by the system for itself
 PAGES = 20_000  # bytes that the pool's blocks may be larger
 LAST_HUGE_PAGE = 2 * N // 16 + PAGES  # and those whose end would fill most of a huge page
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_cached() -> Iterator[None]:
-    gc.collect()
-    memory.trim()
-    before = memory.configuration()
-    yield
-    memory.configure(**before._asdict())
 
 
 def block(n: int = N) -> np.ndarray:

@@ -7,7 +7,7 @@ import contextlib
 import gc
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +22,10 @@ from scopes.lowlevel import SpillError, SpillFile
 from tensor import Tensor, autograd, memory
 from tensor.autograd.evictions import Evictions
 
+pytestmark = pytest.mark.usefixtures("fresh_allocator")
+
 N = 256
 KIB256 = N * N * 4
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_cached() -> Iterator[None]:
-    gc.collect()
-    memory.trim()
-    yield
-    memory.configure(limit_bytes=None)
 
 
 def values(seed: int = 0) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +18,11 @@ from tensor import Tensor, memory
 from tensor.core.tensor import view_of, wrap
 from tensor.memory.buffer import empty
 
+pytestmark = pytest.mark.usefixtures("fresh_allocator")
+
 SIDE = 128
 NBYTES = SIDE * SIDE * 4
 FLOAT32 = np.dtype(np.float32)
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_cached() -> Iterator[None]:
-    gc.collect()
-    memory.trim()
-    yield
-    memory.configure(limit_bytes=None)
 
 
 def budget_of(nbytes: int, folder: Path) -> memory.budget:

@@ -7,7 +7,7 @@ import gc
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,16 +19,10 @@ from scopes import current_dispose_scope, new_dispose_scope
 from tensor import Tensor, memory
 from tensor.memory.allocator import is_counted
 
+pytestmark = pytest.mark.usefixtures("fresh_allocator")
+
 MIB = 2**20
 LARGE = 8_000_000
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_cached() -> Iterator[None]:
-    gc.collect()
-    memory.trim()
-    yield
-    memory.configure(limit_bytes=None)
 
 
 def live() -> int:
