@@ -3,10 +3,9 @@
 import sys as _sys
 from importlib import import_module as _import_module
 from os import environ as _environment
-from typing import TYPE_CHECKING
 
 try:
-    import scopes.core.main_interpreter as _main_interpreter  # noqa: F401  # refuses subinterpreters, before all others
+    import scopes.core.main_interpreter as _main_interpreter  # refuses subinterpreters, before all others
     from scopes import lowlevel
 except ModuleNotFoundError as _error:
     if not (_error.name or "").startswith("scopes.core."):
@@ -27,7 +26,9 @@ if not getattr(_sys, "_is_gil_enabled", lambda: True)():
 
 from scopes._disposing import dispose, disposing
 from scopes._limits import refusal as _refusal
+from scopes._on_demand import names_of_face as _names_of_face
 from scopes._on_demand import names_on_demand as _names_on_demand
+from scopes._on_demand import origins_of as _origins_of
 from scopes._statistics import Statistics, StatisticsView, statistics
 from scopes._version import __version__ as __version__
 from scopes.core.disposable import Disposable, current_dispose_scope
@@ -40,61 +41,20 @@ from scopes.tracking.sizes import parse_size as _parse_size
 from scopes.tracking.tracking import CHILDREN as _CHILDREN
 from scopes.tracking.tracking import is_tracking, track
 
-if TYPE_CHECKING:
-    from scopes._figures import DisposeStatistics
-    from scopes._spill import SpillError
-    from scopes.tracking.leaks import LeakReport, LeakRow, Snapshot, leaks, snapshot
-    from scopes.tracking.timeline import Timeline
-    from scopes.tracking.tree import ScopeRow, ScopeTree, scope_tree
-
-__all__ = [
-    "Disposable",
-    "DisposeScope",
-    "DisposeStatistics",
-    "LeakReport",
-    "LeakRow",
-    "Line",
-    "ScopeDisposedError",
-    "ScopeLimitError",
-    "ScopeRow",
-    "ScopeTree",
-    "Site",
-    "Snapshot",
-    "SpillError",
-    "Statistics",
-    "StatisticsView",
-    "TensorDisposedError",
-    "Timeline",
-    "current_dispose_scope",
-    "dispose",
-    "disposing",
-    "is_tracking",
-    "leaks",
-    "lowlevel",
-    "new_dispose_scope",
-    "scope_tree",
-    "snapshot",
-    "statistics",
-    "track",
-]
-
 # Load reports on demand: they take three times as long to load as the rest, and most programs use none.
-_ON_DEMAND = {
-    "DisposeStatistics": "scopes._figures",
-    "LeakReport": "scopes.tracking.leaks",
-    "LeakRow": "scopes.tracking.leaks",
-    "ScopeRow": "scopes.tracking.tree",
-    "ScopeTree": "scopes.tracking.tree",
-    "Snapshot": "scopes.tracking.leaks",
-    "SpillError": "scopes._spill",
-    "Timeline": "scopes.tracking.timeline",
-    "leaks": "scopes.tracking.leaks",
-    "scope_tree": "scopes.tracking.tree",
-    "snapshot": "scopes.tracking.leaks",
-}
+_ON_DEMAND = _origins_of(
+    {
+        "scopes._figures": "DisposeStatistics",
+        "scopes._spill": "SpillError",
+        "scopes.tracking.leaks": "LeakReport LeakRow Snapshot leaks snapshot",
+        "scopes.tracking.timeline": "Timeline",
+        "scopes.tracking.tree": "ScopeRow ScopeTree scope_tree",
+    }
+)
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = _names_on_demand(globals(), _ON_DEMAND)
+__all__ = [*_names_of_face(globals(), _ON_DEMAND), "lowlevel"]
+
+__getattr__, __dir__ = _names_on_demand(globals(), _ON_DEMAND)
 
 if _CHILDREN in _environment:
     # This may be a child process of a program under `disposescope run`, in a new interpreter.

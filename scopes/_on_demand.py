@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
     from importlib.machinery import ModuleSpec
-    from types import ModuleType
 
 
 def names_on_demand(
@@ -21,8 +21,7 @@ def names_on_demand(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` for a package that loads some names on first use.
 
-    Type checkers need the names too: import them under ``TYPE_CHECKING``, or let ``.ci/write-stubs`` write a
-    stub.
+    Type checkers need the names too: let ``.ci/write-stubs`` write a stub.
 
     Parameters
     ----------
@@ -70,6 +69,27 @@ def origins_of(modules: Mapping[str, str]) -> dict[str, str]:
     {'Fraction': 'fractions', 'pi': 'math', 'tau': 'math'}
     """
     return {name: module for module, names in modules.items() for name in names.split()}
+
+
+def names_of_face(namespace: Mapping[str, Any], origins: Iterable[str] = ()) -> list[str]:
+    """Return ``__all__`` for a module that hands names on: its public names without modules, and `origins`.
+
+    Parameters
+    ----------
+    namespace : dict
+        The module's ``globals()``, after its imports.
+    origins : iterable of str, optional
+        The names that it loads on demand.
+
+    Examples
+    --------
+    >>> from math import pi
+    >>> from scopes.lowlevel import names_of_face
+    >>> names_of_face({"__name__": "a_package_of_mine", "pi": pi}, ["Fraction"])
+    ['Fraction', 'pi']
+    """
+    own = {name for name, value in namespace.items() if not isinstance(value, ModuleType)}
+    return sorted(name for name in own.union(origins) if not name.startswith("_"))
 
 
 class ModuleOnDemand:

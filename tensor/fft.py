@@ -3,6 +3,7 @@
 Real and integer data become complex in their precision; integers count as float32.
 """
 
+from scopes.lowlevel import names_of_face as _names_of_face
 from tensor.ops.fourier import (
     fft,
     fftfreq,
@@ -20,19 +21,4 @@ from tensor.ops.fourier import (
     rfftn,
 )
 
-__all__ = [
-    "fft",
-    "fftfreq",
-    "fftn",
-    "fftshift",
-    "hfft",
-    "ifft",
-    "ifftn",
-    "ifftshift",
-    "ihfft",
-    "irfft",
-    "irfftn",
-    "rfft",
-    "rfftfreq",
-    "rfftn",
-]
+__all__ = _names_of_face(globals())

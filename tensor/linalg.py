@@ -4,6 +4,7 @@ Matrices are the last two dimensions; all other dimensions are a batch. Integers
 with several results return named tuples.
 """
 
+from scopes.lowlevel import names_of_face as _names_of_face
 from tensor.ops.factorizations import (
     cholesky,
     eig,
@@ -22,36 +23,4 @@ from tensor.ops.scans import vector_norm
 from tensor.ops.shapes import matrix_transpose
 from tensor.ops.solving import SlogdetResult, det, inv, matrix_power, pinv, slogdet, solve
 
-__all__ = [
-    "EigResult",
-    "EighResult",
-    "LinAlgError",
-    "QRResult",
-    "SVDResult",
-    "SlogdetResult",
-    "cholesky",
-    "cross",
-    "det",
-    "diagonal",
-    "eig",
-    "eigh",
-    "eigvals",
-    "eigvalsh",
-    "inv",
-    "matmul",
-    "matrix_norm",
-    "matrix_power",
-    "matrix_rank",
-    "matrix_transpose",
-    "outer",
-    "pinv",
-    "qr",
-    "slogdet",
-    "solve",
-    "svd",
-    "svdvals",
-    "tensordot",
-    "trace",
-    "vecdot",
-    "vector_norm",
-]
+__all__ = _names_of_face(globals())

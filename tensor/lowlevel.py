@@ -6,9 +6,9 @@ array of ``snapshot``. Write to the array of ``with writing(x) as array:``, and 
 block.
 """
 
-from typing import TYPE_CHECKING
-
+from scopes.lowlevel import names_of_face as _names_of_face
 from scopes.lowlevel import names_on_demand as _names_on_demand
+from scopes.lowlevel import origins_of as _origins_of
 from tensor._advice import call_advice
 from tensor._devices import require_cpu
 from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, is_floating, is_inexact, require_supported
@@ -42,98 +42,19 @@ from tensor.tape.recording import record, remember, wrap_recorded
 from tensor.tape.rules import RULES
 from tensor.tape.rules.table import define
 
-if TYPE_CHECKING:
-    from tensor.autograd.checkpointing import is_recomputing
-    from tensor.autograd.nesting import map_nested
-    from tensor.io.checkpoints import load_with
-    from tensor.io.torch_files import Reading
-    from tensor.io.torch_writing import global_name, write_torch_file
-    from tensor.kernels.updates import Step
-    from tensor.ops.affine import apply_affine, apply_affine_then
-
-__all__ = [
-    "RULES",
-    "Array",
-    "Dtype",
-    "DtypeLike",
-    "HookTable",
-    "InvalidArgumentError",
-    "Key",
-    "LUFactor",
-    "LUFactorEx",
-    "Leaf",
-    "Operand",
-    "Reading",
-    "RemovableHandle",
-    "Step",
-    "TensorCore",
-    "apply",
-    "apply_affine",
-    "apply_affine_then",
-    "apply_into",
-    "as_dtype",
-    "become_leaf",
-    "bessel_i",
-    "call_advice",
-    "clear_gradients",
-    "composite",
-    "configure_threads",
-    "default_generator",
-    "define",
-    "dtype_asked",
-    "example",
-    "explain",
-    "factor_lu",
-    "global_name",
-    "is_floating",
-    "is_inexact",
-    "is_recomputing",
-    "is_recording",
-    "last_use",
-    "legacy_tensor",
-    "load_with",
-    "map_nested",
-    "numbers_of",
-    "overwrite",
-    "owner_of",
-    "plu",
-    "record",
-    "remember",
-    "require_cpu",
-    "require_supported",
-    "run_kernel",
-    "shown",
-    "sizes_of",
-    "snapshot",
-    "solve_lu",
-    "solve_triangular",
-    "take_values",
-    "unpack_plu",
-    "view_as_complex",
-    "view_as_real",
-    "widening",
-    "wrap",
-    "wrap_recorded",
-    "wrap_snapshot",
-    "wrap_snapshot_unowned",
-    "wrap_unowned",
-    "write_torch_file",
-    "writing",
-    "writing_all",
-]
-
 # Only files, optimizers and some layers need these.
-_ON_DEMAND = {
-    "Reading": "tensor.io.torch_files",
-    "Step": "tensor.kernels.updates",
-    "apply_affine": "tensor.ops.affine",
-    "apply_affine_then": "tensor.ops.affine",
-    "global_name": "tensor.io.torch_writing",
-    "is_recomputing": "tensor.autograd.checkpointing",
-    "load_with": "tensor.io.checkpoints",
-    "map_nested": "tensor.autograd.nesting",
-    "write_torch_file": "tensor.io.torch_writing",
-}
+_ON_DEMAND = _origins_of(
+    {
+        "tensor.autograd.checkpointing": "is_recomputing",
+        "tensor.autograd.nesting": "map_nested",
+        "tensor.io.checkpoints": "load_with",
+        "tensor.io.torch_files": "Reading",
+        "tensor.io.torch_writing": "global_name write_torch_file",
+        "tensor.kernels.updates": "Step",
+        "tensor.ops.affine": "apply_affine apply_affine_then",
+    }
+)
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = _names_on_demand(globals(), _ON_DEMAND)
+__all__ = _names_of_face(globals(), _ON_DEMAND)
+
+__getattr__, __dir__ = _names_on_demand(globals(), _ON_DEMAND)

@@ -55,24 +55,16 @@ def test_a_package_has_no_public_name_that_it_does_not_export(name: str) -> None
 
 
 def said_to_checkers(name: str) -> dict[str, str]:
-    """Return the names that type checkers see and users load on demand, and the module of each.
-
-    They are in the stub of a package, or in the block for type checkers in its source.
-    """
+    """Return the names that are in the stub of a package and load on demand, and the module of each."""
     package = importlib.import_module(name)
-    stub = Path(inspect.getfile(package)).with_suffix(".pyi")
-    if stub.exists():
-        body = ast.parse(stub.read_text()).body
-    else:
-        blocks = [node for node in ast.parse(inspect.getsource(package)).body if isinstance(node, ast.If)]
-        body = [node for block in blocks if ast.unparse(block.test) == "TYPE_CHECKING" for node in block.body]
-    eager = vars(package).keys() - vars(package).get("_ON_DEMAND", {}).keys() if stub.exists() else set()
+    body = ast.parse(Path(inspect.getfile(package)).with_suffix(".pyi").read_text()).body
+    eager = vars(package).keys() - package._ON_DEMAND.keys()
     return {
         alias.name: node.module or ""
         for node in body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
-        if alias.name not in eager
+        if (alias.asname or alias.name) not in eager
     }
 
 

@@ -6,52 +6,23 @@ Memory that only NumPy arrays and other code outside the library still use is `b
 the pool are `bytes_cached`. External memory is `bytes_external`.
 """
 
-from typing import TYPE_CHECKING
-
+from scopes.lowlevel import names_of_face as _names_of_face
 from scopes.lowlevel import names_on_demand as _names_on_demand
+from scopes.lowlevel import origins_of as _origins_of
 from tensor.memory.limits import OutOfMemoryError
 from tensor.memory.measuring import limit, measure
 
-if TYPE_CHECKING:
-    from tensor.memory.budgets import BudgetStatistics, budget
-    from tensor.memory.donations import donating
-    from tensor.memory.plans import Plan, Reservation, plan, reserve
-    from tensor.memory.reporting import (
-        Configuration,
-        MemoryStatistics,
-        configuration,
-        configure,
-        report,
-        reset_peak,
-        statistics,
-        trim,
-    )
+_ON_DEMAND = _origins_of(
+    {
+        "tensor.memory.budgets": "BudgetStatistics budget",
+        "tensor.memory.donations": "donating",
+        "tensor.memory.plans": "Plan Reservation plan reserve",
+        "tensor.memory.reporting": (
+            "Configuration MemoryStatistics configuration configure report reset_peak statistics trim"
+        ),
+    }
+)
 
-__all__ = [
-    "BudgetStatistics",
-    "Configuration",
-    "MemoryStatistics",
-    "OutOfMemoryError",
-    "Plan",
-    "Reservation",
-    "budget",
-    "configuration",
-    "configure",
-    "donating",
-    "limit",
-    "measure",
-    "plan",
-    "report",
-    "reserve",
-    "reset_peak",
-    "statistics",
-    "trim",
-]
+__all__ = _names_of_face(globals(), _ON_DEMAND)
 
-_ON_DEMAND = {name: "tensor.memory.reporting" for name in __all__ if name not in globals()}
-_ON_DEMAND |= dict.fromkeys(("Plan", "Reservation", "plan", "reserve"), "tensor.memory.plans")
-_ON_DEMAND["donating"] = "tensor.memory.donations"
-_ON_DEMAND |= dict.fromkeys(("BudgetStatistics", "budget"), "tensor.memory.budgets")
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = _names_on_demand(globals(), _ON_DEMAND)
+__getattr__, __dir__ = _names_on_demand(globals(), _ON_DEMAND)

@@ -8,11 +8,14 @@ tensor.torch.nn as nn``, ``tensor.torch.nn.functional``, ``.optim``, ``.utils.da
 from math import e, inf, nan, pi
 
 from scopes.lowlevel import clear_errors_of as _clear_errors_of
+from scopes.lowlevel import names_of_face as _names_of_face
+from scopes.lowlevel import names_on_demand as _names_on_demand
 from tensor import Device as device  # noqa: N813 -- PyTorch's name, as below
 from tensor import (
     Generator,
     Tensor,
     bfloat16,
+    bool,
     broadcast_shapes,
     broadcast_tensors,
     complex64,
@@ -44,7 +47,6 @@ from tensor import (
     uint32,
     uint64,
 )
-from tensor import bool as bool
 from tensor import complex64 as cfloat
 from tensor import complex128 as cdouble
 from tensor import float16 as half
@@ -54,33 +56,6 @@ from tensor import int16 as short
 from tensor import int32 as int
 from tensor import int64 as long
 from tensor.lowlevel import Dtype as dtype  # noqa: N813
-from tensor.torch import (
-    accelerator,
-    amp,
-    autograd,
-    backends,
-    cuda,
-    distributions,
-    fft,
-    linalg,
-    masked,
-    nn,
-    onnx,
-    optim,
-    profiler,
-    serialization,
-    signal,
-    special,
-    testing,
-    utils,
-    version,
-)
-from tensor.torch import composing as _composing
-from tensor.torch import creation as _creation
-from tensor.torch import functions as _functions
-from tensor.torch import joining as _joining
-from tensor.torch import settings as _settings
-from tensor.torch import typed as _typed
 from tensor.torch.amp import autocast
 from tensor.torch.composing import *  # noqa: F403 -- what its `__all__` lists
 from tensor.torch.creation import *  # noqa: F403
@@ -94,91 +69,15 @@ from tensor.torch.settings import *  # noqa: F403
 from tensor.torch.typed import *  # noqa: F403
 from tensor.torch.version import __version__ as __version__
 
-__all__ = [
-    "Generator",
-    "Tensor",
-    "accelerator",
-    "amp",
-    "autocast",
-    "autograd",
-    "backends",
-    "bfloat16",
-    "bool",
-    "broadcast_shapes",
-    "broadcast_tensors",
-    "can_cast",
-    "cdouble",
-    "cfloat",
-    "complex64",
-    "complex128",
-    "cuda",
-    "default_generator",
-    "device",
-    "distributions",
-    "double",
-    "dtype",
-    "e",
-    "enable_grad",
-    "fft",
-    "finfo",
-    "float",
-    "float16",
-    "float32",
-    "float64",
-    "from_dlpack",
-    "from_numpy",
-    "get_num_threads",
-    "get_rng_state",
-    "half",
-    "iinfo",
-    "inf",
-    "inference_mode",
-    "initial_seed",
-    "int",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "is_grad_enabled",
-    "is_inference_mode_enabled",
-    "linalg",
-    "load",
-    "long",
-    "lu_unpack",
-    "manual_seed",
-    "masked",
-    "nan",
-    "nn",
-    "no_grad",
-    "onnx",
-    "optim",
-    "pi",
-    "profiler",
-    "promote_types",
-    "result_type",
-    "save",
-    "seed",
-    "serialization",
-    "set_grad_enabled",
-    "set_num_threads",
-    "set_printoptions",
-    "set_rng_state",
-    "short",
-    "signal",
-    "special",
-    "testing",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "utils",
-    "version",
-]
-__all__ += _composing.__all__
-__all__ += _creation.__all__
-__all__ += _functions.__all__
-__all__ += _joining.__all__
-__all__ += _settings.__all__
-__all__ += _typed.__all__
+# Namespaces that are loaded on first use.
+_NAMESPACES = (
+    "accelerator amp autograd backends cuda distributions fft linalg masked nn onnx optim profiler "
+    "serialization signal special testing utils version"
+)
+_ON_DEMAND = {name: f"tensor.torch.{name}" for name in _NAMESPACES.split()}
 
-_clear_errors_of(globals(), __all__)
+__all__ = _names_of_face(globals(), _ON_DEMAND)
+
+_clear_errors_of(globals(), [name for name in __all__ if name not in _ON_DEMAND])
+
+__getattr__, __dir__ = _names_on_demand(globals(), _ON_DEMAND)

@@ -1,45 +1,16 @@
-"""``torch.nn.modules``: layers under the names of PyTorch's files, for programs that import from there."""
+"""``torch.nn.modules``: PyTorch's files of layers, for programs that import from there.
 
-from tensor.torch.nn.modules import (
-    activation,
-    adaptive,
-    batchnorm,
-    container,
-    conv,
-    dropout,
-    flatten,
-    instancenorm,
-    lazy,
-    linear,
-    loss,
-    module,
-    normalization,
-    pixelshuffle,
-    pooling,
-    rnn,
-    sparse,
-    transformer,
-    upsampling,
+Each has all names of `nn`.
+"""
+
+from scopes.lowlevel import names_on_demand as _names_on_demand
+
+_NAMESPACES = (
+    "activation adaptive batchnorm container conv dropout flatten instancenorm lazy linear loss module "
+    "normalization pixelshuffle pooling rnn sparse transformer upsampling"
 )
+_ON_DEMAND = {name: f"tensor.torch.nn.modules.{name}" for name in _NAMESPACES.split()}
 
-__all__ = [
-    "activation",
-    "adaptive",
-    "batchnorm",
-    "container",
-    "conv",
-    "dropout",
-    "flatten",
-    "instancenorm",
-    "lazy",
-    "linear",
-    "loss",
-    "module",
-    "normalization",
-    "pixelshuffle",
-    "pooling",
-    "rnn",
-    "sparse",
-    "transformer",
-    "upsampling",
-]
+__all__ = [*_ON_DEMAND]
+
+__getattr__, __dir__ = _names_on_demand(globals(), _ON_DEMAND)

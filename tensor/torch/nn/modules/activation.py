@@ -1,29 +1,3 @@
-"""``torch.nn.modules.activation``."""
+"""``torch.nn.modules.activation``: the names of `nn`."""
 
-from nn import (
-    ELU,
-    GELU,
-    LeakyReLU,
-    LogSoftmax,
-    MultiheadAttention,
-    ReLU,
-    Sigmoid,
-    SiLU,
-    Softmax,
-    Softplus,
-    Tanh,
-)
-
-__all__ = [
-    "ELU",
-    "GELU",
-    "LeakyReLU",
-    "LogSoftmax",
-    "MultiheadAttention",
-    "ReLU",
-    "SiLU",
-    "Sigmoid",
-    "Softmax",
-    "Softplus",
-    "Tanh",
-]
+from nn import *  # noqa: F403

@@ -1,5 +1,3 @@
-"""``torch.nn.modules.adaptive``."""
+"""``torch.nn.modules.adaptive``: the names of `nn`."""
 
-from nn import AdaptiveLogSoftmaxWithLoss
-
-__all__ = ["AdaptiveLogSoftmaxWithLoss"]
+from nn import *  # noqa: F403

@@ -1,12 +1,3 @@
-"""``torch.nn.modules.batchnorm``."""
+"""``torch.nn.modules.batchnorm``: the names of `nn`."""
 
-from nn import BatchNorm1d, BatchNorm2d, BatchNorm3d, LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d
-
-__all__ = [
-    "BatchNorm1d",
-    "BatchNorm2d",
-    "BatchNorm3d",
-    "LazyBatchNorm1d",
-    "LazyBatchNorm2d",
-    "LazyBatchNorm3d",
-]
+from nn import *  # noqa: F403

@@ -1,5 +1,3 @@
-"""``torch.nn.modules.container``."""
+"""``torch.nn.modules.container``: the names of `nn`."""
 
-from nn import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
-
-__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+from nn import *  # noqa: F403

@@ -1,5 +1,3 @@
-"""``torch.nn.modules.dropout``."""
+"""``torch.nn.modules.dropout``: the names of `nn`."""
 
-from nn import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
-
-__all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
+from nn import *  # noqa: F403

@@ -1,5 +1,3 @@
-"""``torch.nn.modules.flatten``."""
+"""``torch.nn.modules.flatten``: the names of `nn`."""
 
-from nn import Flatten, Unflatten
-
-__all__ = ["Flatten", "Unflatten"]
+from nn import *  # noqa: F403

@@ -1,19 +1,3 @@
-"""``torch.nn.modules.instancenorm``."""
+"""``torch.nn.modules.instancenorm``: the names of `nn`."""
 
-from nn import (
-    InstanceNorm1d,
-    InstanceNorm2d,
-    InstanceNorm3d,
-    LazyInstanceNorm1d,
-    LazyInstanceNorm2d,
-    LazyInstanceNorm3d,
-)
-
-__all__ = [
-    "InstanceNorm1d",
-    "InstanceNorm2d",
-    "InstanceNorm3d",
-    "LazyInstanceNorm1d",
-    "LazyInstanceNorm2d",
-    "LazyInstanceNorm3d",
-]
+from nn import *  # noqa: F403

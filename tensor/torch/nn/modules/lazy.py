@@ -1,5 +1,3 @@
-"""``torch.nn.modules.lazy``."""
+"""``torch.nn.modules.lazy``: the names of `nn`."""
 
-from nn import LazyModuleMixin
-
-__all__ = ["LazyModuleMixin"]
+from nn import *  # noqa: F403

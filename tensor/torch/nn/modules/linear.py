@@ -1,5 +1,3 @@
-"""``torch.nn.modules.linear``."""
+"""``torch.nn.modules.linear``: the names of `nn`."""
 
-from nn import Bilinear, Identity, LazyLinear, Linear, NonDynamicallyQuantizableLinear
-
-__all__ = ["Bilinear", "Identity", "LazyLinear", "Linear", "NonDynamicallyQuantizableLinear"]
+from nn import *  # noqa: F403

@@ -1,5 +1,3 @@
-"""``torch.nn.modules.module``."""
+"""``torch.nn.modules.module``: the names of `nn`."""
 
-from nn import Module
-
-__all__ = ["Module"]
+from nn import *  # noqa: F403

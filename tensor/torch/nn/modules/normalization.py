@@ -1,5 +1,3 @@
-"""``torch.nn.modules.normalization``."""
+"""``torch.nn.modules.normalization``: the names of `nn`."""
 
-from nn import GroupNorm, LayerNorm, LocalResponseNorm, RMSNorm
-
-__all__ = ["GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
+from nn import *  # noqa: F403

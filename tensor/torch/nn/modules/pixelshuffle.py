@@ -1,5 +1,3 @@
-"""``torch.nn.modules.pixelshuffle``."""
+"""``torch.nn.modules.pixelshuffle``: the names of `nn`."""
 
-from nn import PixelShuffle, PixelUnshuffle
-
-__all__ = ["PixelShuffle", "PixelUnshuffle"]
+from nn import *  # noqa: F403

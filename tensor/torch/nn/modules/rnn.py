@@ -1,5 +1,3 @@
-"""``torch.nn.modules.rnn``."""
+"""``torch.nn.modules.rnn``: the names of `nn`."""
 
-from nn import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell, RNNCellBase
-
-__all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
+from nn import *  # noqa: F403

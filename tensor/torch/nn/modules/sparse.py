@@ -1,5 +1,3 @@
-"""``torch.nn.modules.sparse``."""
+"""``torch.nn.modules.sparse``: the names of `nn`."""
 
-from nn import Embedding, EmbeddingBag
-
-__all__ = ["Embedding", "EmbeddingBag"]
+from nn import *  # noqa: F403

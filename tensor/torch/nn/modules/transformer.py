@@ -1,17 +1,3 @@
-"""``torch.nn.modules.transformer``."""
+"""``torch.nn.modules.transformer``: the names of `nn`."""
 
-from nn import (
-    Transformer,
-    TransformerDecoder,
-    TransformerDecoderLayer,
-    TransformerEncoder,
-    TransformerEncoderLayer,
-)
-
-__all__ = [
-    "Transformer",
-    "TransformerDecoder",
-    "TransformerDecoderLayer",
-    "TransformerEncoder",
-    "TransformerEncoderLayer",
-]
+from nn import *  # noqa: F403

@@ -1,5 +1,3 @@
-"""``torch.nn.modules.upsampling``."""
+"""``torch.nn.modules.upsampling``: the names of `nn`."""
 
-from nn import Upsample, UpsamplingBilinear2d, UpsamplingNearest2d
-
-__all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
+from nn import *  # noqa: F403

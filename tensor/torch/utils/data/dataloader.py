@@ -1,5 +1,7 @@
-"""``torch.utils.data.dataloader``."""
+"""``torch.utils.data.dataloader``: the names of `nn.data`."""
 
-from nn.data import DataLoader, default_collate, default_convert, get_worker_info
+from nn import data as _ours
+from nn.data import *  # noqa: F403 -- what its `__all__` lists
 
-__all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
+__all__ = []
+__all__ += _ours.__all__

@@ -1,23 +1,7 @@
-"""``torch.utils.data.dataset``."""
+"""``torch.utils.data.dataset``: the names of `nn.data`."""
 
-from nn.data import (
-    ChainDataset,
-    ConcatDataset,
-    Dataset,
-    IterableDataset,
-    StackDataset,
-    Subset,
-    TensorDataset,
-    random_split,
-)
+from nn import data as _ours
+from nn.data import *  # noqa: F403 -- what its `__all__` lists
 
-__all__ = [
-    "ChainDataset",
-    "ConcatDataset",
-    "Dataset",
-    "IterableDataset",
-    "StackDataset",
-    "Subset",
-    "TensorDataset",
-    "random_split",
-]
+__all__ = []
+__all__ += _ours.__all__

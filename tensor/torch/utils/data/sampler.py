@@ -1,19 +1,7 @@
-"""``torch.utils.data.sampler``."""
+"""``torch.utils.data.sampler``: the names of `nn.data`."""
 
-from nn.data import (
-    BatchSampler,
-    RandomSampler,
-    Sampler,
-    SequentialSampler,
-    SubsetRandomSampler,
-    WeightedRandomSampler,
-)
+from nn import data as _ours
+from nn.data import *  # noqa: F403 -- what its `__all__` lists
 
-__all__ = [
-    "BatchSampler",
-    "RandomSampler",
-    "Sampler",
-    "SequentialSampler",
-    "SubsetRandomSampler",
-    "WeightedRandomSampler",
-]
+__all__ = []
+__all__ += _ours.__all__
