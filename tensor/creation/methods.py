@@ -38,6 +38,7 @@ class Creating(TensorCore):
 
     __slots__ = ()
 
+    @example('str(tensor.zeros((1,), dtype="float64").new_tensor([1, 2]).dtype)', "float64")
     def new_tensor(
         self,
         data: object,
@@ -46,14 +47,7 @@ class Creating(TensorCore):
         device: str | None = None,
         requires_grad: bool = False,
     ) -> Tensor:
-        """Return a new tensor with a copy of `data`. The default dtype is that of this tensor.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.zeros((1,), dtype="float64").new_tensor([1, 2]).dtype
-        dtype('float64')
-        """
+        """Return a new tensor with a copy of `data`. The default dtype is that of this tensor."""
         require_cpu(device)
         return tensor(data, dtype=_dtype_of(self, dtype), requires_grad=requires_grad)
 

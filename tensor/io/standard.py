@@ -42,15 +42,9 @@ class _Inspection:
         """Return the device of new tensors, the CPU."""
         return CPU
 
+    @example('str(tensor.__array_namespace_info__().default_dtypes()["real floating"])', "float32")
     def default_dtypes(self, *, device: str | None = None) -> dict[str, Dtype]:
-        """Return the default dtypes of new tensors.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.__array_namespace_info__().default_dtypes()["real floating"]
-        dtype('float32')
-        """
+        """Return the default dtypes of new tensors."""
         require_cpu(device)
         return {
             "real floating": float32,
@@ -107,15 +101,9 @@ class NamespaceInfo(_Inspection):
         return [CPU]
 
 
+@example('str(tensor.__array_namespace_info__().default_dtypes()["integral"])', "int64")
 def __array_namespace_info__() -> NamespaceInfo:  # noqa: N807 - the standard's name
-    """Return the inspection API of the namespace `tensor`: devices, dtypes, capabilities.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> tensor.__array_namespace_info__().default_dtypes()["integral"]
-    dtype('int64')
-    """
+    """Return the inspection API of the namespace `tensor`: devices, dtypes, capabilities."""
     return NamespaceInfo()
 
 

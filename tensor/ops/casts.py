@@ -168,26 +168,14 @@ class Casts(TensorCore):
         """Return the tensor as `dtype`, or itself if it has that dtype."""
         return self.to(dtype)
 
+    @example('str(tensor.ones((1,)).astype("int8").dtype)', "int8")
     def astype(self, dtype: DtypeLike, *, copy: Flag = True) -> Tensor:
-        """Return the values as `dtype`, as NumPy's method does.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.ones((1,)).astype("int8").dtype
-        dtype('int8')
-        """
+        """Return the values as `dtype`, as NumPy's method does."""
         return astype(self, dtype, copy=copy)  # type: ignore[arg-type]  # every instance is a Tensor
 
+    @example("str(tensor.ones((1,)).type_as(tensor.tensor([1])).dtype)", "int64")
     def type_as(self, other: Tensor) -> Tensor:
-        """Return the tensor in the dtype of `other`.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.ones((1,)).type_as(tensor.tensor([1])).dtype
-        dtype('int64')
-        """
+        """Return the tensor in the dtype of `other`."""
         return self.to(other)
 
     @example("x = tensor.ones((1,)); x.cpu() is x", True)

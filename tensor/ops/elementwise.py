@@ -2,7 +2,7 @@
 
 An entry defines a function and its method. Many entries have a second line for the in-place method. To add a
 function, write the entry in the class ``Elementwise`` under the name of the method. Add the name of the
-function below the class and to ``__all__``, which the namespace `tensor` exports. The derivative is in
+function below the class; the namespace `tensor` exports it. The derivative is in
 ``tensor/tape/rules/elementwise.py``. ``Final`` lets type checkers infer the types.
 """
 
@@ -31,86 +31,6 @@ from tensor.tape.rules import RULES
 if TYPE_CHECKING:
     from tensor._dtypes import Array
     from tensor._tensor import Tensor
-
-__all__ = [
-    "abs",
-    "acos",
-    "acosh",
-    "add",
-    "allclose",
-    "asin",
-    "asinh",
-    "atan",
-    "atan2",
-    "atanh",
-    "bitwise_and",
-    "bitwise_invert",
-    "bitwise_left_shift",
-    "bitwise_or",
-    "bitwise_right_shift",
-    "bitwise_xor",
-    "ceil",
-    "clip",
-    "conj",
-    "copysign",
-    "cos",
-    "cosh",
-    "divide",
-    "equal",
-    "erf",
-    "erfc",
-    "erfinv",
-    "exp",
-    "exp2",
-    "expm1",
-    "floor",
-    "floor_divide",
-    "greater",
-    "greater_equal",
-    "hypot",
-    "isclose",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "lerp",
-    "less",
-    "less_equal",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "logaddexp",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "logsigmoid",
-    "maximum",
-    "minimum",
-    "multiply",
-    "negative",
-    "nextafter",
-    "not_equal",
-    "positive",
-    "pow",
-    "reciprocal",
-    "relu",
-    "remainder",
-    "round",
-    "rsqrt",
-    "sigmoid",
-    "sign",
-    "signbit",
-    "sin",
-    "sinh",
-    "sqrt",
-    "square",
-    "subtract",
-    "tan",
-    "tanh",
-    "trunc",
-    "where",
-]
 
 
 def _write_power(x1: Array, x2: Any) -> None:
@@ -563,3 +483,10 @@ def allclose(
 ) -> bool:
     """Return whether ``isclose`` is true for all elements."""
     return bool(isclose(x1, x2, rtol=rtol, atol=atol, equal_nan=equal_nan).all())
+
+
+__all__ = [
+    name
+    for name, value in globals().items()
+    if getattr(value, "__module__", "") == __name__ and not (name.startswith("_") or isinstance(value, type))
+]

@@ -63,19 +63,14 @@ randperm: Final = placed(tn.randperm)
 normal: Final = with_out(placed(tn.normal))
 
 
+@example("str(torch.as_tensor([1, 2]).dtype)", "int64")
 def as_tensor(data: object, dtype: DtypeLike | None = None, device: str | None = None) -> Tensor:
-    """Return `data` as a tensor. A tensor is returned itself, an array shares memory, others are copied.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.as_tensor([1, 2]).dtype
-    dtype('int64')
-    """
+    """Return `data` as a tensor. A tensor is returned itself, an array shares memory, others are copied."""
     require_cpu(device)
     return tn.asarray(data, dtype=dtype)
 
 
+@example("str(torch.asarray([1.0, 2.0]).dtype)", "float32")
 def asarray(
     obj: object,
     *,
@@ -84,14 +79,7 @@ def asarray(
     copy: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return `obj` as a tensor. A tensor is returned itself, an array shares memory, others are copied.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.asarray([1.0, 2.0]).dtype
-    dtype('float32')
-    """
+    """Return `obj` as a tensor. A tensor is returned itself, an array shares memory, others are copied."""
     require_cpu(device)
     return tn.asarray(obj, dtype=dtype, copy=copy, requires_grad=requires_grad)
 

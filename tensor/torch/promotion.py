@@ -25,13 +25,7 @@ def can_cast(from_: DtypeLike, to: DtypeLike) -> bool:
     return _rank(as_dtype(from_)) <= _rank(as_dtype(to))
 
 
+@example("str(torch.promote_types(torch.float16, torch.int64))", "float16")
 def promote_types(type1: DtypeLike, type2: DtypeLike) -> Dtype:
-    """Return the result dtype of an operation on two dtypes.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.promote_types(torch.float16, torch.int64)
-    dtype('float16')
-    """
+    """Return the result dtype of an operation on two dtypes."""
     return result_type(as_dtype(type1), as_dtype(type2))

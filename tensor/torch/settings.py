@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tensor import InvalidArgumentError, float32
 from tensor.lowlevel import as_dtype
+from tensor.torch.calling import example
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,15 +53,9 @@ def compile(model: F | None = None, **options: Any) -> Any:
     return (lambda function: function) if model is None else model
 
 
+@example("str(torch.get_default_dtype())", "float32")
 def get_default_dtype() -> Dtype:
-    """Return float32.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.get_default_dtype()
-    dtype('float32')
-    """
+    """Return float32."""
     return float32
 
 
