@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["dispose_statistics"]
 
 MARKERS = (
-    "no_tensor_leaks(threshold=0): fail when tensors that the test creates, or scopes, outlive its teardown.",
-    'no_tensor_growth(threshold="64 KiB"): fail when what a line keeps rises all along the test, by so much.',
-    "limit_live_tensors(n): fail when more than n tensors that the test creates are alive at once.",
-    'limit_tensor_memory(size): fail when more than that, "10 MB" for example, is live above the start.',
+    "no_tensor_leaks(threshold=0): fail if tensors or scopes that the test creates outlive its teardown.",
+    'no_tensor_growth(threshold="64 KiB"): fail if what a line keeps grows by this much during the test.',
+    "limit_live_tensors(n): fail if more than n tensors that the test creates are alive at once.",
+    'limit_tensor_memory(size): fail if more than this, for example "10 MB", is live above the start.',
 )
 _NAMES = {line.partition("(")[0] for line in MARKERS}
 # The property of a report for the line of `--tensor-memory`.
@@ -58,7 +58,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--tensor-leak-threshold",
         metavar="SIZE",
-        help='how much memory a test may leave, "10 kB" for example; without it, none and no tensor',
+        help='how much memory a test may leave, for example "10 kB" (default: no tensor at all)',
     )
     group.addoption(
         "--tensor-growth",
@@ -68,13 +68,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--tensor-memory",
         action="store_true",
-        help="end with a line for each test: how many tensors it created, the most memory, what it left",
+        help="at the end, show for each test the tensors created, the peak of memory, and the tensors left",
     )
     group.addoption(
         "--torch",
         action="store_true",
         dest="disposescope_torch",
-        help="see PyTorch's tensors too, with these and with markers: scopes.torch.enable()",
+        help="make these options and the markers include PyTorch's tensors: scopes.torch.enable()",
     )
     group.addoption(
         "--torch-scopes",

@@ -48,49 +48,53 @@ def main() -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(_PROGRAM, description="See where memory goes.", allow_abbrev=False)
+    parser = argparse.ArgumentParser(_PROGRAM, description="Find out what keeps memory.", allow_abbrev=False)
     commands = parser.add_subparsers(title="commands", required=True, metavar="run | report")
 
     run = commands.add_parser(
         "run",
         allow_abbrev=False,
         usage=f"{_PROGRAM} run [options] (script.py | -m module) [arguments]",
-        help="run a program with tracking, and tell at its end what is alive, by the line that created it",
-        description="Run a program with tracking. At its end, however it comes, the report goes to the "
-        "standard error stream: what is alive, by the line that created it. The status is the program's.",
+        help="run a program with tracking, and report what is alive at its end, by the line that created it",
+        description="Run a program with tracking. When it ends or fails, write a report to the standard "
+        "error stream: what is alive, by the line that created it. The exit status is that of the program.",
     )
     run.set_defaults(command=_run)
-    run.add_argument("--html", type=_writable, metavar="FILE", help="write the report as a page, too")
-    run.add_argument("--trace", type=_writable, metavar="FILE", help="record a timeline, for Perfetto")
+    run.add_argument("--html", type=_writable, metavar="FILE", help="also write the report as an HTML page")
+    run.add_argument("--trace", type=_writable, metavar="FILE", help="write a timeline for Perfetto")
     run.add_argument(
         "--snapshot",
         type=_writable,
         metavar="FILE",
-        help="record allocations, for PyTorch's memory viewer (https://pytorch.org/memory_viz)",
+        help="write allocations for PyTorch's memory viewer (https://pytorch.org/memory_viz)",
     )
     run.add_argument(
-        "--depth", type=_positive, default=1, metavar="N", help="lines of callers noted for each"
+        "--depth",
+        type=_positive,
+        default=1,
+        metavar="N",
+        help="the number of lines to record for each tensor",
     )
     run.add_argument("--live", action="store_true", help="show what is alive while the program runs (rich)")
     run.add_argument("--torch", action="store_true", help="track PyTorch's tensors: scopes.torch.enable()")
-    run.add_argument("--fail-on-leak", action="store_true", help="exit with 1 where lines keep more and more")
+    run.add_argument("--fail-on-leak", action="store_true", help="exit with 1 if a line keeps more and more")
     run.add_argument(
         "--leak-threshold",
         type=_size,
         default=format_bytes(LEAST_GROWTH),
         metavar="SIZE",
-        help="by how much memory a line grows at least to be a leak: %(default)s, if nothing is said",
+        help="how much the memory of a line must grow to be a leak (default: %(default)s)",
     )
     run.add_argument(
-        "--every", type=_seconds, metavar="SECONDS", help="print the report while it runs, so often"
+        "--every", type=_seconds, metavar="SECONDS", help="also print the report after each such interval"
     )
     run.add_argument("-m", dest="is_module", action="store_true", help="run a module, as python -m does")
-    run.add_argument("program", metavar="script.py", help="what to run")
+    run.add_argument("program", metavar="script.py", help="the program")
     run.add_argument("arguments", nargs=argparse.REMAINDER, help="the program's own arguments")
 
-    report = commands.add_parser("report", help="tell what a trace says", allow_abbrev=False)
+    report = commands.add_parser("report", help="summarize a trace", allow_abbrev=False)
     report.set_defaults(command=_report)
-    report.add_argument("trace", type=Path, metavar="trace.json", help="what run --trace wrote")
+    report.add_argument("trace", type=Path, metavar="trace.json", help="a file of run --trace")
     return parser
 
 
@@ -110,7 +114,7 @@ def _writable(text: str) -> Path:
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of lines: write 1 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of lines: write 1 or more")
     return int(text)
 
 
@@ -127,7 +131,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not seconds > 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time: write a number of seconds above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time: write a number of seconds above 0")
     return seconds
 
 

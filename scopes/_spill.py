@@ -38,7 +38,7 @@ class SpillError(OSError):
     Attributes
     ----------
     errno : int
-        The system's number: ``errno.ENOSPC`` for a full disk, ``errno.EIO`` for corrupted bytes.
+        The error number: ``errno.ENOSPC`` for a full disk, ``errno.EIO`` for corrupted bytes.
     folder : str
         The folder of the file.
 
@@ -87,7 +87,7 @@ class _Extent(weakref.ref["Spilled"]):
 
 
 class Spilled:
-    """Bytes in a spill file. Their space is reused when this is freed or garbage.
+    """Bytes in a spill file. Their space is reused after ``free()``, or when this object is deleted.
 
     Attributes
     ----------

@@ -9,7 +9,7 @@ import numpy as np
 
 import tensor as tn
 from nn.functional.checks import array_of, check_probability, floating_array_of, is_wanted
-from nn.functional.derivatives import RULES, attention_chances
+from nn.functional.derivatives import RULES, attention_weights
 from nn.functional.dropouts import dropout
 from tensor.kernels import attention_forward, run_kernel
 from tensor.lowlevel import InvalidArgumentError, is_floating, numbers_of, record, remember, wrap_recorded
@@ -214,5 +214,5 @@ def _by_matrices(
     if enable_gqa:
         group = query.shape[-3] // key.shape[-3]
         key, value = (x.repeat_interleave(group, -3) for x in (key, value))
-    chances = attention_chances(tn, query, key, mask.to(query.dtype), False, scale)
-    return dropout(chances, p, generator=generator) @ value
+    weights = attention_weights(tn, query, key, mask.to(query.dtype), False, scale)
+    return dropout(weights, p, generator=generator) @ value

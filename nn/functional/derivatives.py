@@ -93,21 +93,21 @@ def _steps_joined(xp: Any, x: Any) -> Any:
     return xp.reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:]))
 
 
-# Attention: out = chances @ value, with chances = softmax(scale * query @ key.T + mask), some of them
+# Attention: out = weights @ value, with weights = softmax(scale * query @ key.T + mask), some of them
 # dropped. A kernel computes all gradients, block by block. Recorded gradients use whole matrices.
 # Query heads that share one key head have their own dimension.
 
 
-def attention_chances(xp: Any, query: Any, key: Any, mask: Any, is_causal: bool, scale: float) -> Any:
-    """Return the attention weights of each query and key: the softmax, or 0 for a query that sees no key."""
+def attention_weights(xp: Any, query: Any, key: Any, mask: Any, is_causal: bool, scale: float) -> Any:
+    """Return the attention weights: the softmax over keys, or 0 for a query that attends to no key."""
     scores = xp.matmul(query, xp.matrix_transpose(key)) * scale
     if is_causal:
         scores = xp.where(xp.asarray(np.tri(*scores.shape[-2:], dtype=np.bool_)), scores, -math.inf)
     if mask is not None:
         is_bool = mask.dtype == np.bool_
         scores = xp.where(mask, scores, -math.inf) if is_bool else scores + mask
-    sees_none = xp.max(scores, axis=-1, keepdims=True) == -math.inf
-    return xp.where(sees_none, 0.0, xp.softmax(xp.where(sees_none, 0.0, scores), axis=-1))
+    has_no_key = xp.max(scores, axis=-1, keepdims=True) == -math.inf
+    return xp.where(has_no_key, 0.0, xp.softmax(xp.where(has_no_key, 0.0, scores), axis=-1))
 
 
 def attention_factors(shape: tuple[int, ...], seed: int, p: float) -> Any:
@@ -127,11 +127,11 @@ class _Attention:
             mask = np.broadcast_to(mask, (*query.shape[:3], key.shape[2]))
             mask = xp.asarray(mask.reshape((query.shape[0], self.heads, -1, *mask.shape[2:])))
             mask = mask if mask.dtype == np.bool_ else xp.astype(mask, query.dtype)
-        self.chances = attention_chances(xp, self.query, self.key, mask, is_causal, scale)
+        self.weights = attention_weights(xp, self.query, self.key, mask, is_causal, scale)
         self.factors = None
         if p:
             factors = attention_factors((*query.shape[:3], key.shape[2]), seed, p)
-            self.factors = xp.asarray(factors.reshape(self.chances.shape), dtype=query.dtype)
+            self.factors = xp.asarray(factors.reshape(self.weights.shape), dtype=query.dtype)
 
     def by_group(self, x: Any) -> Any:
         """Return `x` with an additional dimension, for the query heads that share a key head."""
@@ -145,8 +145,8 @@ class _Attention:
         """Return the gradient of the products of query and key."""
         xp = self.xp
         g = self.dropped(xp.matmul(self.by_group(g), xp.matrix_transpose(self.by_group(value))))
-        mean = xp.sum(g * self.chances, axis=-1, keepdims=True)
-        return self.chances * (g - mean) * self.scale
+        mean = xp.sum(g * self.weights, axis=-1, keepdims=True)
+        return self.weights * (g - mean) * self.scale
 
 
 def _attention_by_query(
@@ -185,7 +185,7 @@ def _attention_by_value(
     xp: Any, g: Any, query: Any, key: Any, mask: Any, is_causal: bool, scale: float, seed: int, p: float
 ) -> Any:
     own = _Attention(xp, query, key, mask, is_causal, scale, seed, p)
-    return xp.sum(xp.matmul(xp.matrix_transpose(own.dropped(own.chances)), own.by_group(g)), axis=2)
+    return xp.sum(xp.matmul(xp.matrix_transpose(own.dropped(own.weights)), own.by_group(g)), axis=2)
 
 
 def _attention_together(
@@ -383,7 +383,7 @@ define(
 # Binary cross entropy: -log(p) * target - log(1 - p) * (1 - target)
 
 
-def _weighed(g: Any, share: float, weight: Any) -> Any:
+def _weighted(g: Any, share: float, weight: Any) -> Any:
     g = g * share
     return g if weight is None else g * weight
 
@@ -392,23 +392,23 @@ def _logs(xp: Any, input: Any) -> tuple[Any, Any]:
     return xp.maximum(xp.log(input), -100), xp.maximum(xp.log1p(-input), -100)
 
 
-def _by_chance(xp: Any, g: Any, input: Any, target: Any, weight: Any, share: float) -> Any:
+def _by_probability(xp: Any, g: Any, input: Any, target: Any, weight: Any, share: float) -> Any:
     # The 1e-12 is PyTorch's. It keeps the derivative at 0 and 1 finite.
     slope = (input - target) / xp.maximum((1 - input) * input, 1e-12)
-    return slope * _weighed(g, share, weight)
+    return slope * _weighted(g, share, weight)
 
 
-def _by_target_of_chance(xp: Any, g: Any, input: Any, weight: Any, share: float) -> Any:
+def _by_target_of_probability(xp: Any, g: Any, input: Any, weight: Any, share: float) -> Any:
     yes, no = _logs(xp, input)
-    return (no - yes) * _weighed(g, share, weight)
+    return (no - yes) * _weighted(g, share, weight)
 
 
-def _by_weight_of_chance(xp: Any, g: Any, input: Any, target: Any, share: float) -> Any:
+def _by_weight_of_probability(xp: Any, g: Any, input: Any, target: Any, share: float) -> Any:
     yes, no = _logs(xp, input)
     return (target * yes + (1 - target) * no) * (g * -share)
 
 
-define("bce_loss", input=_by_chance, target=_by_target_of_chance, weight=_by_weight_of_chance)
+define("bce_loss", input=_by_probability, target=_by_target_of_probability, weight=_by_weight_of_probability)
 
 # The largest x with a finite exp(x), by the itemsize of the dtype.
 _LARGEST_EXPONENT = {2: 11.0, 4: 88.0, 8: 709.0}
@@ -422,11 +422,11 @@ def _by_logit(xp: Any, g: Any, input: Any, target: Any, weight: Any, pos_weight:
         yes = 1 / (1 + odds)
         no = odds * yes
     counts = target if pos_weight is None else target * pos_weight
-    return ((1 - target) * yes - counts * no) * _weighed(g, share, weight)
+    return ((1 - target) * yes - counts * no) * _weighted(g, share, weight)
 
 
 def _by_target_of_logit(xp: Any, g: Any, input: Any, weight: Any, pos_weight: Any, share: float) -> Any:
-    g = _weighed(g, share, weight)
+    g = _weighted(g, share, weight)
     if pos_weight is None:
         return -input * g
     return (pos_weight * xp.logaddexp(0, -input) - xp.logaddexp(0, input)) * g
@@ -443,6 +443,6 @@ define(
     target=_by_target_of_logit,
     weight=_by_weight_of_logit,
     pos_weight=lambda xp, g, input, target, weight, share: (
-        target * xp.logaddexp(0, -input) * _weighed(g, share, weight)
+        target * xp.logaddexp(0, -input) * _weighted(g, share, weight)
     ),
 )

@@ -24,7 +24,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """
     floating_array_of("celu", "input", input)
     if not alpha:
-        raise InvalidArgumentError("celu: alpha is another number than 0, by which x is divided")
+        raise InvalidArgumentError("celu: alpha must not be 0, because x is divided by it")
     return maybe_in_place(lambda x: tn.elu(x / alpha) * alpha, input, inplace)
 
 
@@ -62,7 +62,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     """Return the first half of `input` along `dim` times the sigmoid of the second (Dauphin et al., 2016)."""
     shape = floating_array_of("glu", "input", input).shape
     if not shape or shape[dim] % 2:
-        raise InvalidArgumentError(f"glu: dimension {dim} has two halves, but the input has shape {shape}")
+        raise InvalidArgumentError(f"glu: the size of dimension {dim} must be even, but the shape is {shape}")
     first, second = input.chunk(2, dim)
     return first * second.sigmoid()
 

@@ -83,7 +83,7 @@ class ShardSampler(Sampler[int]):
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the number of the next epoch, for example after a restart. Each epoch adds 1."""
+        """Set the number of the next epoch, for example after a restart. Each epoch increments it."""
         self.epoch = epoch
 
     def __iter__(self) -> Iterator[int]:

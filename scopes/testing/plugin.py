@@ -128,7 +128,7 @@ class _Checks:
 
     def _threshold_of(self, mark: pytest.Mark, default: int) -> int:
         if mark.args or not set(mark.kwargs) <= {"threshold"}:
-            self._refuse(mark, f'it takes a threshold alone: write {mark.name}(threshold="10 kB")')
+            self._refuse(mark, f'it takes only a threshold: write {mark.name}(threshold="10 kB")')
         elif mark.kwargs:
             try:
                 return parse_size(mark.kwargs["threshold"], "threshold")
@@ -160,13 +160,13 @@ _SETUP = re.compile(r"_(?:xunit|unittest)_(\w+)_fixture_(.*)")
 
 
 class _Fixture:
-    """A fixture from setup to teardown. Each parameter makes another one."""
+    """A fixture from setup to teardown. Each parameter of a fixture has its own `_Fixture`."""
 
     def __init__(self, definition: _Definition) -> None:
         self.definition = definition
         self.is_wide = definition.scope != "function"
         self.keepers = count_keepers()
-        # Its creations that were alive when the test that set it up had ended.
+        # The objects it created that were alive after the first test that used it.
         self.kept: list[Record] = []
 
     def __str__(self) -> str:

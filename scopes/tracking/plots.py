@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 NO_MATPLOTLIB = (
     "plotting a timeline needs matplotlib, which is not installed: pip install 'disposescope[plot]'. "
-    "timeline.save('trace.json') needs nothing; https://ui.perfetto.dev opens it"
+    "timeline.save('trace.json') works without it; https://ui.perfetto.dev opens the file"
 )
 
 _LAYOUT: dict[str, Any] = {"figsize": (11, 5), "layout": "constrained"}

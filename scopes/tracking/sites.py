@@ -89,7 +89,7 @@ def pass_over(package: str) -> None:
 
 
 def is_passed_over(frame: FrameType) -> bool:
-    """Return whether the frame belongs to such a package."""
+    """Return whether the frame belongs to a package of ``pass_over``."""
     name = frame.f_globals.get("__name__")
     return isinstance(name, str) and name.partition(".")[0] in _passed_over
 

@@ -187,7 +187,7 @@ def last_use(x):
 
 
 def own(TensorCore x not None, *others):
-    """Return a tensor with the values of `x` to write to: its own memory if `x` is donated, else a clone.
+    """Return a tensor to write to, with the values of `x`: the memory of `x` if it is donated, else a clone.
 
     `others` are the other operands of the op. If one of them is `x`, return a clone.
     """

@@ -105,8 +105,8 @@ cdef cnp.ndarray _laid_out(cnp.ndarray a):
 cdef cnp.ndarray _new(cnp.ndarray like, Py_ssize_t features):
     """Return a new array with the shape and memory order of `like`, but `features` features.
 
-    If a linear map has placed the heads within rows, the result has the same order, and is joined without a
-    copy.
+    If `like` is a view of the output of a linear layer, so that the heads of a row are adjacent, a reshape
+    can join the heads of the result without a copy.
     """
     cdef cnp.npy_intp[4] shape
     cdef int[3] order = [0, 1, 2]
@@ -186,7 +186,7 @@ cdef cnp.ndarray _set_mask(AttentionWork* work, mask, cnp.ndarray query):
 cdef int _run(
     Kernel kernel, AttentionWork* work, Py_ssize_t units, Py_ssize_t scratch, cnp.ndarray like
 ) except -1:
-    """Run the kernel, with this many elements of scratch memory for each piece."""
+    """Run the kernel. Each piece gets `scratch` elements of temporary memory."""
     cdef Py_ssize_t pieces = min(units, _PIECES * <Py_ssize_t>get_num_threads())
     cdef cnp.npy_intp size
     cdef cnp.ndarray held

@@ -1,8 +1,8 @@
-"""Kernels of max pooling: the largest element of each window, gather and scatter-add at places of planes.
+"""Kernels of max pooling: the largest element of each window, gather and scatter-add.
 
-Arrays are float32 or float64, in C order: ``(planes, depth, height, width)``, and their places int64, counted
-through a plane. One thread computes a whole plane, so results do not depend on the number of threads. Call
-them inside a kernel context (`tensor.kernels.context`).
+Arrays are float32 or float64, in C order, with shape ``(planes, depth, height, width)``. Places are int64
+indices into a flattened plane. One thread computes a whole plane, so results do not depend on the number of
+threads. Call the functions inside a kernel context (`tensor.kernels.context`).
 """
 
 cimport numpy as cnp
@@ -61,8 +61,8 @@ cdef int _check_places(cnp.ndarray places) except -1:
     return 0
 
 
-cdef void _find_even_ones(WindowAxis* axis) noexcept:
-    """Set the range of windows along an axis that have the size of the middle one, at equal distances."""
+cdef void _find_regular_windows(WindowAxis* axis) noexcept:
+    """Find the windows along an axis with the size and distance of the middle one, from `low` to `high`."""
     cdef Py_ssize_t middle = axis.outs // 2
     axis.low = axis.high = middle
     axis.stride = axis.kernel = 1
@@ -102,7 +102,7 @@ def largest_of_windows(cnp.ndarray x not None, windows, bint with_places):
         work.axes[i].counts = <const int64_t*>cnp.PyArray_DATA(counts)
         shape[i + 1] = work.axes[i].outs
         each *= max(<Py_ssize_t>counts.sum(), 1)
-    _find_even_ones(&work.axes[2])
+    _find_regular_windows(&work.axes[2])
     if cnp.PyArray_SIZE(x) // max(shape[0], 1) >= 1 << 31:
         work.axes[2].high = work.axes[2].low  # indices in such planes need more bits
     out = new_array(4, shape, cnp.PyArray_TYPE(x))

@@ -55,7 +55,7 @@ def softplus(x: Any, /, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """Return log(1 + exp(beta * x)) / beta; `x` itself if beta * x exceeds `threshold`."""
     # If the threshold is so large that x equals log(1 + exp(x)) there, up to rounding, the derivative only
     # needs the result.
-    is_smooth = threshold >= _straight_from(_real("softplus", _values("softplus", x)))
+    is_smooth = threshold >= _linear_from(_real("softplus", _values("softplus", x)))
     if is_smooth:
         return apply(RULES["softplus"], lambda a: _softplus(a, beta, threshold), (x,), beta=beta)
     rule = RULES["softplus_with_bend"]
@@ -64,7 +64,7 @@ def softplus(x: Any, /, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
 
 @example("tensor.gelu(tensor.tensor([0.0])).tolist()", [0.0])
 def gelu(x: Any, /, approximate: str = "none") -> Tensor:
-    """Return x times the normal distribution's function at `x` (Hendrycks and Gimpel, 2016).
+    """Return x * Phi(x), with the normal distribution function Phi (Hendrycks and Gimpel, 2016).
 
     Parameters
     ----------
@@ -114,11 +114,9 @@ def _softplus(x: Any, beta: float, threshold: float) -> Any:
     x = _real("softplus", x)
     scaled = x if beta == 1 else x * beta
     out = special.softplus(scaled)
-    return (
-        out if beta == 1 and threshold >= _straight_from(x) else xp.where(scaled > threshold, x, out / beta)
-    )
+    return out if beta == 1 and threshold >= _linear_from(x) else xp.where(scaled > threshold, x, out / beta)
 
 
-def _straight_from(x: Array) -> float:
+def _linear_from(x: Array) -> float:
     """Return the value from which on softplus(x) equals x, up to the precision of the dtype."""
     return -math.log(np.finfo(x.dtype).eps / 4)

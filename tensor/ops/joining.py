@@ -212,7 +212,7 @@ class Joining(TensorCore):
         An empty dimension gives `chunks` empty parts.
         """
         if chunks < 1:
-            raise InvalidArgumentError(f"chunk: there is at least 1 chunk, not {chunks}")
+            raise InvalidArgumentError(f"chunk: chunks is at least 1, not {chunks}")
         x = as_tensor(self)
         place = dim_of("chunk", dim, len(x.shape))
         size = x.shape[place]

@@ -51,7 +51,7 @@ def test_a_value_that_is_not_a_module_is_refused():
 
 def test_a_place_that_is_not_there_is_named():
     layers = nn.ModuleList([nn.ReLU()])
-    with pytest.raises(IndexError, match=r"1 modules.*number 1"):
+    with pytest.raises(IndexError, match=r"index 1 .* ModuleList of length 1"):
         layers[1]
     with pytest.raises(TypeError, match="str"):
         layers["0"]
@@ -85,7 +85,7 @@ def test_parameters_in_a_list():
     assert len(list(weights.parameters())) == 3
     with pytest.raises(TypeError, match="list"):
         weights.append([1.0])
-    with pytest.raises(IndexError, match="number 3"):
+    with pytest.raises(IndexError, match=r"index 3 .* ParameterList of length 3"):
         weights[3]
     assert "(0): Parameter of float32[4]" in repr(weights)
     weights.dispose()

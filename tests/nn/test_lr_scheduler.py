@@ -106,7 +106,7 @@ def test_a_step_that_fails_is_not_made():
     for _ in range(2):
         schedule.step()
     before = schedule.get_last_lr()
-    with pytest.raises(ValueError, match="2 steps, but this is number 3"):
+    with pytest.raises(ValueError, match="2 steps, but this is step 3"):
         schedule.step()
     assert (schedule.last_epoch, schedule.get_last_lr()) == (2, before)
 
@@ -144,7 +144,7 @@ S = lr_scheduler
         (lambda o: S.SequentialLR(o, [S.ReduceLROnPlateau(o)], []), ValueError, r"step\(loss\)"),
         (lambda o: S.SequentialLR(o, [S.StepLR(o, 1)], [3]), ValueError, "1 schedulers have 0"),
         (lambda o: S.SequentialLR(optimizer(), [S.StepLR(o, 1)], []), ValueError, "another"),
-        (lambda o: S.ChainedScheduler([S.StepLR(o, 1)]).step(3), TypeError, "without one"),
+        (lambda o: S.ChainedScheduler([S.StepLR(o, 1)]).step(3), TypeError, "pass no epoch"),
     ],
 )
 def test_wrong_use_names_the_culprit(make, error, named):

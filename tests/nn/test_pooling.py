@@ -189,7 +189,7 @@ X = (2, 3, 5, 4)
     ("function", "shape", "options", "message"),
     [
         (F.max_pool2d, (5, 4), {"kernel_size": 2}, r"input has shape \(batch, channels, \*sizes\)"),
-        (F.max_pool2d, (2, 0, 5, 4), {"kernel_size": 2}, "only the batch may be empty"),
+        (F.max_pool2d, (2, 0, 5, 4), {"kernel_size": 2}, "except the batch may be empty"),
         (F.max_pool2d, X, {"kernel_size": 7}, "spans more than an input of size 5"),
         (F.max_pool2d, X, {"kernel_size": 3, "padding": 2}, "at most half of what the kernel spans, 3"),
         (F.max_pool2d, X, {"kernel_size": 0}, "kernel_size is an integer of at least 1"),

@@ -429,7 +429,7 @@ def test_the_lines_of_callers_end_with_the_programs_own(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ([], "required"),
-        (["--depth", "0", "x.py"], "'0' is no number of lines: write 1 or more"),
+        (["--depth", "0", "x.py"], "'0' is not a number of lines: write 1 or more"),
         (["--html", "nowhere/x.html", "x.py"], "there is no folder"),
         (["--trace", ".", "x.py"], "can't be written"),
         (["--htm", "x.html", "x.py"], "--htm"),

@@ -693,8 +693,8 @@ def test_it():
         ("limit_tensor_memory", 'limit_tensor_memory(): it takes one size: write *memory("10 MB")'),
         ("limit_tensor_memory('10 XB')", "limit_tensor_memory('10 XB'): the size is '10 XB', *"),
         ("limit_tensor_memory(1.5)", 'limit_tensor_memory(1.5): the size is 1.5, *("10 MB")'),
-        ("no_tensor_leaks(3)", "no_tensor_leaks(3): it takes a threshold alone: write *"),
-        ("no_tensor_leaks(strict=True)", "no_tensor_leaks(strict=True): it takes a threshold alone: *"),
+        ("no_tensor_leaks(3)", "no_tensor_leaks(3): it takes only a threshold: write *"),
+        ("no_tensor_leaks(strict=True)", "no_tensor_leaks(strict=True): it takes only a threshold: *"),
     ],
 )
 def test_an_invalid_marker_fails_the_test_and_says_what_to_write(run, mark, error):

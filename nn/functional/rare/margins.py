@@ -86,8 +86,8 @@ def hinge_embedding_loss(
     name = "hinge_embedding_loss"
     check_reduction(name, reduction)
     check_same_shape(name, floating_array_of(name, "input", input), array_of(name, "target", target))
-    apart = tn.where(target != 1, (margin - input).clamp(min=0), 0.0)
-    return reduce_losses(apart + tn.where(target != -1, input, 0.0), reduction)
+    dissimilar = tn.where(target != 1, (margin - input).clamp(min=0), 0.0)
+    return reduce_losses(dissimilar + tn.where(target != -1, input, 0.0), reduction)
 
 
 @loss_sections
@@ -153,8 +153,8 @@ def cosine_embedding_loss(
     squares = ((a * a).sum(dim=-1) + 1e-12 for a in (input1, input2))
     first, second = squares
     cosines = (input1 * input2).sum(dim=-1) / (first * second).sqrt()
-    alike = tn.where(target == 1, 1 - cosines, 0.0)
-    return reduce_losses(alike + tn.where(target == -1, (cosines - margin).clamp(min=0), 0.0), reduction)
+    similar = tn.where(target == 1, 1 - cosines, 0.0)
+    return reduce_losses(similar + tn.where(target == -1, (cosines - margin).clamp(min=0), 0.0), reduction)
 
 
 @composite
@@ -246,7 +246,7 @@ def _triplets(
     for what, other in (("positive", positive), ("negative", negative)):
         y = floating_array_of(name, what, other)
         if x.shape != y.shape:
-            raise ValueError(f"{name}: anchor has shape {x.shape} and {what} {y.shape}; they have one shape")
+            raise ValueError(f"{name}: anchor has shape {x.shape} and {what} {y.shape}: give them one shape")
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = tn.minimum(far, distance(positive, negative))
@@ -302,14 +302,14 @@ def multi_margin_loss(
     classes = _indices(name, target, x.shape[:-1], "class indices", x.shape[-1])
     if x.shape[-1] == 0:
         raise ValueError(f"{name}: input has no classes, shape {x.shape}")
-    short = tn.relu(margin - _picked(input, classes[..., None]) + input)
+    losses = tn.relu(margin - _picked(input, classes[..., None]) + input)
     if p == 2:
-        short = short * short
+        losses = losses * losses
     if weight is not None:
         _check_weight(name, weight, x)
-        short = short * weight[classes[..., None]]
+        losses = losses * weight[classes[..., None]]
     is_other = np.arange(x.shape[-1]) != classes[..., None]
-    return reduce_losses(tn.where(is_other, short, 0.0).sum(dim=-1) / x.shape[-1], reduction)
+    return reduce_losses(tn.where(is_other, losses, 0.0).sum(dim=-1) / x.shape[-1], reduction)
 
 
 @loss_sections
@@ -324,7 +324,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
     input
         Scores, shape ``(batch, classes)`` or ``(classes,)``.
     target
-        Class indices in the same shape. Those after the first -1 of a row are ignored.
+        Class indices in the same shape. -1 ends a row: later indices are ignored.
 
     Raises
     ------
@@ -345,7 +345,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
     x = _scores(name, input)
     check_same_shape(name, x, array_of(name, "target", target))
     count = x.shape[-1]
-    given = _indices(name, target, x.shape, "class indices", count, can_end=True)
+    given = _indices(name, target, x.shape, "class indices", count, allows_end=True)
     counts = np.logical_and.accumulate(given >= 0, axis=-1)
     is_other = np.ones(x.shape, bool)
     places = np.nonzero(counts)
@@ -353,9 +353,9 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
     # The longest row gives the number of columns. Pad shorter rows with class 0, which is masked below.
     most = int(counts.sum(axis=-1).max(initial=0))
     counts, classes = counts[..., :most], np.where(counts, given, 0)[..., :most]
-    short = tn.relu(1 - _picked(input, classes)[..., None] + input[..., None, :])
-    short = tn.where(counts[..., None] & is_other[..., None, :], short, 0.0)
-    return reduce_losses(short.sum(dim=(-1, -2)) / max(count, 1), reduction)
+    losses = tn.relu(1 - _picked(input, classes)[..., None] + input[..., None, :])
+    losses = tn.where(counts[..., None] & is_other[..., None, :], losses, 0.0)
+    return reduce_losses(losses.sum(dim=(-1, -2)) / max(count, 1), reduction)
 
 
 @composite
@@ -409,7 +409,7 @@ def _check_weight(name: str, weight: Tensor, x: Array) -> None:
 
 
 def _indices(
-    name: str, target: Tensor, shape: tuple[int, ...], what: str, count: int, *, can_end: bool = False
+    name: str, target: Tensor, shape: tuple[int, ...], what: str, count: int, *, allows_end: bool = False
 ) -> Array:
     """Return the checked class indices, as a copy: the target may be overwritten before backward."""
     y = array_of(name, "target", target)
@@ -418,7 +418,7 @@ def _indices(
     if y.shape != shape:
         raise ValueError(f"{name}: target holds {what} in shape {shape}, not {y.shape}")
     y = snapshot(target)
-    wrong = (y >= count) | (y < (-1 if can_end else 0))
+    wrong = (y >= count) | (y < (-1 if allows_end else 0))
     if wrong.any():
         raise IndexError(
             f"{name}: target holds class {y[wrong][0]}, but the input has {count} classes, 0 to {count - 1}"

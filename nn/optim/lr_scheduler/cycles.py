@@ -194,7 +194,7 @@ class OneCycleLR(_Cycles):
     total_steps
         The number of steps; for None `epochs` times `steps_per_epoch`.
     epochs, steps_per_epoch
-        Their number.
+        The number of epochs, and the number of steps in each, if `total_steps` is None.
     pct_start
         The fraction of the steps, from 0 to 1, in which learning rates increase.
     anneal_strategy
@@ -253,7 +253,7 @@ class OneCycleLR(_Cycles):
         if total_steps is None:
             if epochs is None or steps_per_epoch is None:
                 raise ValueError(
-                    f"{name} has to know its end: pass total_steps, or epochs and steps_per_epoch"
+                    f"{name} needs the number of steps: pass total_steps, or epochs and steps_per_epoch"
                 )
             require_epochs(name, "epochs", epochs)
             require_epochs(name, "steps_per_epoch", steps_per_epoch)
@@ -261,7 +261,7 @@ class OneCycleLR(_Cycles):
         require_epochs(name, "total_steps", total_steps)
         if not 0 <= pct_start <= 1:
             raise ValueError(
-                f"{name}: pct_start is a share of the steps, from 0 to 1, not {shown(pct_start)}"
+                f"{name}: pct_start is a fraction of the steps, from 0 to 1, not {shown(pct_start)}"
             )
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(f"{name}: anneal_strategy is 'cos' or 'linear', not {shown(anneal_strategy)}")
@@ -282,8 +282,8 @@ class OneCycleLR(_Cycles):
         """Return the learning rates of the groups, and set their momenta."""
         if self.last_epoch > self.total_steps:
             raise ValueError(
-                f"OneCycleLR is made for {self.total_steps} steps, but this is number {self.last_epoch}: "
-                "pass a larger total_steps"
+                f"OneCycleLR has {self.total_steps} steps, but this is step {self.last_epoch}: pass a larger "
+                "total_steps"
             )
         begin = 0.0
         for phase in self._schedule_phases:

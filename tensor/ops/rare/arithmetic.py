@@ -81,7 +81,7 @@ class Arithmetic(TensorCore):
     @composite
     @example("tensor.tensor([-1.0, 0.0, 2.0]).heaviside(tensor.tensor(0.5)).tolist()", [0.0, 0.5, 1.0])
     def heaviside(self, values: object) -> Tensor:
-        """Return 0 for negative elements, 1 for positive ones, and those of `values` at 0."""
+        """Return 0 for negative elements, 1 for positive ones, and the element of `values` for 0."""
         x = as_tensor(self)
         if not isinstance(values, TensorCore) or as_tensor(values).dtype != x.dtype:
             raise InvalidArgumentError(
