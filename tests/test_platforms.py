@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -97,3 +98,15 @@ def test_a_python_that_is_forbidden_its_lock_is_refused(package):
         "ImportError: disposescope can't be imported while Python runs without its global lock, because"
     )
     assert "remove PYTHON_GIL=0 and -X gil=0" in last
+
+
+@pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="needs a free-threaded Python")
+def test_a_free_threaded_python_turns_its_lock_on_and_warns_and_does_not_import_without_it():
+    program = "import sys, nn; print(sys._is_gil_enabled())"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout == "True\n"
+    assert "The global interpreter lock (GIL) has been enabled to load module 'scopes.core." in ended.stderr
+    command = [sys.executable, "-X", "gil=0", "-c", program]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "disposescope can't be imported while Python runs without its global lock" in ended.stderr
+    assert ended.returncode == 1

@@ -18,7 +18,7 @@ because a move changes two lists and a member.
 cimport cython
 from cpython.contextvars cimport PyContextVar_Get, PyContextVar_New, PyContextVar_Set
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_DECREF, Py_XDECREF
+from cpython.ref cimport Py_XDECREF
 from libcpp.atomic cimport memory_order_relaxed
 
 from scopes.core.counters cimport Counters, counters_of
@@ -26,9 +26,8 @@ from scopes.core.counters cimport Counters, counters_of
 from scopes.core.errors import TensorDisposedError, ending_by, raise_unregistered
 
 
-cdef extern from "scopes/core/references.h":
-    bint scopes_try_incref(PyObject* x) noexcept
-    void scopes_enable_try_incref(PyObject* x) noexcept
+cdef extern from "Python.h":
+    Py_ssize_t Py_REFCNT(PyObject* x) noexcept
 
 
 step_lock = object()
@@ -163,11 +162,8 @@ cdef PyObject* member_at(Link* link) noexcept nogil:
 
 cdef Disposable promoted(PyObject* x):
     """Return the member `x`, or None if its deallocation has begun."""
-    if not scopes_try_incref(x):
-        return None
-    cdef Disposable member = <Disposable>x
-    Py_DECREF(member)
-    return member
+    # What weak references do: under the GIL, a count of 0 says that it has begun.
+    return <Disposable>x if Py_REFCNT(x) > 0 else None
 
 
 # The current scope.
@@ -232,11 +228,7 @@ cdef MemberList list_of(Disposable x):
         return None
     # An attached resource does not keep its scope alive: the scope's deallocation may have begun.
     found = x.link.owner.scope
-    if not scopes_try_incref(found):
-        return None
-    cdef MemberList scope = <MemberList>found
-    Py_DECREF(scope)
-    return scope
+    return <MemberList>found if Py_REFCNT(found) > 0 else None
 
 
 cdef MemberList owner_of(Disposable x):
@@ -297,7 +289,6 @@ cdef inline void _enter(Disposable x, Counters counters, MemberList scope) noexc
     """Count the new `x`, and add it to `scope`."""
     with cython.critical_section(_step_lock):
         x.link.is_registered = True
-        scopes_enable_try_incref(<PyObject*>x)
         if scope is not None:
             x.scope = scope
             link_newest(x, scope)
@@ -333,7 +324,6 @@ def register(Disposable x not None, *, bint is_owned=True):
 
 cdef void hand_over_count(Disposable giver, Disposable taker) noexcept:
     taker.link.is_registered = True
-    scopes_enable_try_incref(<PyObject*>taker)
     with cython.critical_section(_step_lock):
         taker.counters = giver.counters
         giver.counters = None
