@@ -268,8 +268,8 @@ def test_sorting_keeps_equal_elements_in_order_both_ways():
 @pytest.mark.parametrize(
     ("rows", "values", "options", "message"),
     [
-        ((2, 3), (2,), {}, r"looks into one dimension, or into rows, .* not into shape \(2, 3\)"),
-        ((), (), {}, r"not into shape \(\) for values of shape \(\)"),
+        ((2, 3), (2,), {}, r"one dimension, or in rows .* not shape \(2, 3\)"),
+        ((), (), {}, r"not shape \(\) for values of shape \(\)"),
         ((3,), (2,), {"side": "middle"}, "side is 'left' or 'right', not 'middle'"),
         ((2, 3), (2, 1), {"sorter": tensor.arange(3)}, r"shape \(2, 3\), not \(3,\)"),
     ],
