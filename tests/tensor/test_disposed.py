@@ -170,10 +170,12 @@ def disposed() -> Tensor:
 CALLS = dict(all_calls())
 
 
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_it_raises_tensor_disposed_error(call):
+@pytest.mark.parametrize("name", CALLS)
+def test_it_raises_tensor_disposed_error(name):
+    if name == "Tensor.bfloat16-self":
+        pytest.importorskip("ml_dtypes")
     with pytest.raises(TensorDisposedError, match=r"disposed by dispose\(\)"):
-        call()
+        CALLS[name]()
 
 
 def test_the_whole_namespace_is_called():
