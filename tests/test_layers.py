@@ -40,7 +40,7 @@ ORDER = {
     "tensor.torch": "calling promotion functions lu_factors solving linalg masked fft randomness accelerator "
     "cuda backends typed creation joining composing special signal serialization autograd nn onnx optim "
     "utils distributions amp profiler settings testing version",
-    "nn": "init module functional utils layers optim data parallel",
+    "nn": "module init functional utils layers optim data parallel",
 }
 # The class that all folders of `tensor` add their methods to: they name it in annotations, and only there.
 ASSEMBLED = "tensor._tensor"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import InitVar
 from itertools import islice
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
+from nn.module.docstrings import sections
+from nn.module.options import option, options
 from tensor import Generator, InvalidArgumentError
 from tensor.lowlevel import default_generator, shown
 
@@ -39,6 +42,9 @@ class Sampler(Generic[T_co]):
     def __init__(self, data_source: object = None) -> None:
         del data_source
 
+    def _set_options(self, given: dict[str, Any]) -> None:
+        vars(self).update(given)
+
     def __iter__(self) -> Iterator[T_co]:
         raise NotImplementedError(f"{type(self).__name__} yields no indices: define __iter__(self)")
 
@@ -63,19 +69,20 @@ class SequentialSampler(Sampler[int]):
         return len(self.data_source)
 
 
+_drawing_sections = sections(
+    {
+        "data_source": "The data set; the sampler only uses its length.",
+        "replacement": "Whether to draw with replacement.",
+        "num_samples": "The number of indices in an epoch; None for the length of the data set.",
+        "generator": "The random generator; None is the default one.",
+    }
+)
+
+
+@_drawing_sections
+@options
 class RandomSampler(Sampler[int]):
     """Sampler in a random order, which is drawn again for each epoch.
-
-    Parameters
-    ----------
-    data_source
-        The data set; the sampler only uses its length.
-    replacement
-        Whether to draw with replacement.
-    num_samples
-        The number of indices in an epoch; None for the length of the data set.
-    generator
-        The random generator; None is the default one.
 
     Examples
     --------
@@ -84,21 +91,16 @@ class RandomSampler(Sampler[int]):
     ([0, 1, 2], 10)
     """
 
-    def __init__(
-        self,
-        data_source: Sized,
-        replacement: bool = False,
-        num_samples: int | None = None,
-        generator: Generator | None = None,
-    ) -> None:
-        if num_samples is not None and (type(num_samples) is not int or num_samples < 1):
-            raise InvalidArgumentError(
-                f"num_samples is a number, at least 1, or None, not {shown(num_samples)}"
-            )
-        self.data_source = data_source
-        self.replacement = replacement
-        self._num_samples = num_samples
-        self.generator = generator
+    data_source: Sized
+    replacement: bool = False
+    _num_samples: int | None = option(default=None, alias="num_samples")
+    generator: Generator | None = None
+
+    def _set_options(self, given: dict[str, Any]) -> None:
+        count = self._num_samples = given.pop("num_samples")
+        if count is not None and (type(count) is not int or count < 1):
+            raise InvalidArgumentError(f"num_samples is a number, at least 1, or None, not {shown(count)}")
+        super()._set_options(given)
 
     @property
     def num_samples(self) -> int:
@@ -142,6 +144,8 @@ class SubsetRandomSampler(Sampler[int]):
         return len(self.indices)
 
 
+@_drawing_sections
+@options
 class WeightedRandomSampler(Sampler[int]):
     """Random sampler with probabilities in proportion to `weights`, which need not sum to 1.
 
@@ -151,10 +155,6 @@ class WeightedRandomSampler(Sampler[int]):
         One weight for each sample, at least 0; a sequence or a tensor.
     num_samples
         The number of indices in an epoch.
-    replacement
-        Whether to draw with replacement.
-    generator
-        The random generator; None is the default one.
 
     Examples
     --------
@@ -163,28 +163,26 @@ class WeightedRandomSampler(Sampler[int]):
     [1, 1, 1]
     """
 
-    def __init__(
-        self,
-        weights: Sequence[float],
-        num_samples: int,
-        replacement: bool = True,
-        generator: Generator | None = None,
-    ) -> None:
+    _weights: InitVar[Sequence[float]] = option(alias="weights")
+    num_samples: int
+    replacement: bool = True
+    generator: Generator | None = None
+
+    def _set_options(self, given: dict[str, Any]) -> None:
+        num_samples = given["num_samples"]
         if type(num_samples) is not int or num_samples < 1:
             raise InvalidArgumentError(f"num_samples is a number, at least 1, not {shown(num_samples)}")
-        self.weights = np.array(weights, np.float64)
+        self.weights = np.array(given.pop("weights"), np.float64)
         if self.weights.ndim != 1 or not (self.weights >= 0).all() or not 0 < self.weights.sum() < np.inf:
             raise InvalidArgumentError(
                 "weights must have one number for each sample, at least 0 and not all 0"
             )
-        if not replacement and num_samples > np.count_nonzero(self.weights):
+        if not given["replacement"] and num_samples > np.count_nonzero(self.weights):
             raise InvalidArgumentError(
                 f"num_samples={num_samples}, but only {np.count_nonzero(self.weights)} samples have a weight "
                 "above 0: pass replacement=True"
             )
-        self.num_samples = num_samples
-        self.replacement = replacement
-        self.generator = generator
+        super()._set_options(given)
 
     def __iter__(self) -> Iterator[int]:
         numbers = (self.generator or default_generator).numbers

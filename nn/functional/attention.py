@@ -179,22 +179,16 @@ def _recorded(
     if dtype.itemsize == 2:
         q, k, v = (x.astype(np.float32) for x in (q, k, v))
     seed = int(numbers_of(generator).bit_generator.random_raw()) if p else 0
-    out, logsumexp = run_kernel(attention_forward, q, k, v, m, is_causal, scale, seed, p)
+    options = (is_causal, scale, seed, p)
+    out, logsumexp = run_kernel(attention_forward, q, k, v, m, *options)
     out = out if out.dtype == dtype else out.astype(dtype)
-    parameters = {
-        "mask": mask,
-        "is_causal": is_causal,
-        "scale": scale,
-        "seed": seed,
-        "p": p,
-        "logsumexp": logsumexp,
-    }
+    parameters = {"mask": mask, "options": options, "logsumexp": logsumexp}
     node = record(RULES["attention"], inputs, out, parameters)
 
     def again(q: Array, k: Array, v: Array, m: Array | None) -> Array:
         if dtype.itemsize == 2:
             q, k, v = (x.astype(np.float32) for x in (q, k, v))
-        return attention_forward(q, k, v, m, is_causal, scale, seed, p)[0].astype(dtype, copy=False)
+        return attention_forward(q, k, v, m, *options)[0].astype(dtype, copy=False)
 
     remember(node, again, (*inputs, mask))
     return wrap_recorded(out, node)

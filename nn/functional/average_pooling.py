@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from nn.functional.axis_matrices import AxisMatrix, multiply_along
-from nn.functional.dimensions import Family
+from nn.functional.dimensions import Family, Template
 from nn.functional.max_pooling import max_pool1d, max_pool2d, max_pool3d
 from nn.functional.windows import (
     OutputSizes,
@@ -64,6 +64,10 @@ def adaptive_map(size: int, outs: int) -> AxisMatrix:
 
 @Family
 @window_sections
+@example(
+    "nn.functional.avg_pool{dims}d(tensor.ones((1, 3, {sizes[4,6,8]})), 2, divisor_override=1).shape",
+    Template("(1, 3, {sizes[2,3,4]})"),
+)
 def _avg_pool(
     input: Tensor,
     kernel_size: Sizes,
@@ -89,12 +93,6 @@ def _avg_pool(
     Returns
     -------
     Shape ``(batch, channels, {space})``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.functional.avg_pool{dims}d(tensor.ones((1, 3, {sizes[4,6,8]})), 2, divisor_override=1).shape
-    (1, 3, {sizes[2,3,4]})
     """
     name = f"avg_pool{_dims}d"
     x = pooled_array(name, _dims, input)
@@ -147,15 +145,12 @@ complete(avg_pool1d, texts_of(_AVERAGE[1]), "ValueError\n    If shapes or option
 
 @Family
 @window_sections
+@example(
+    "nn.functional.adaptive_avg_pool{dims}d(tensor.ones((1, 3, {sizes[7,5,4]})), 2).shape",
+    Template("(1, 3, {sizes[2]})"),
+)
 def _adaptive_avg_pool(input: Tensor, output_size: OutputSizes, *, _dims: int = 1) -> Tensor:
-    """Return the mean of each of `output_size` windows, over {dimensions}.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.functional.adaptive_avg_pool{dims}d(tensor.ones((1, 3, {sizes[7,5,4]})), 2).shape
-    (1, 3, {sizes[2]})
-    """
+    """Return the mean of each of `output_size` windows, over {dimensions}."""
     name = f"adaptive_avg_pool{_dims}d"
     x = pooled_array(name, _dims, input)
     sizes = output_sizes(name, _dims, output_size, x)
@@ -170,6 +165,7 @@ adaptive_avg_pool3d = _adaptive_avg_pool[3]
 
 
 @Family
+@example("nn.functional.lp_pool{dims}d(tensor.full((1, 1, {sizes[2]}), 3.0), 1, 2).item() / 2**{dims}", 3.0)
 def _lp_pool(
     input: Tensor,
     norm_type: float,
@@ -183,12 +179,6 @@ def _lp_pool(
 
     That is ``sum(x ** norm_type) ** (1 / norm_type)``. A `norm_type` of infinity gives the largest magnitude.
     The other arguments are those of ``avg_pool{dims}d``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.functional.lp_pool{dims}d(tensor.full((1, 1, {sizes[2]}), 3.0), 1, 2).item() / 2**{dims}
-    3.0
     """
     if math.isinf(norm_type):
         largest = (max_pool1d, max_pool2d, max_pool3d)[_dims - 1]

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nn.module.docstrings import complete
+from nn.module.docstrings import sections
 from tensor.lowlevel import InvalidArgumentError, TensorCore, is_floating, is_recording, shown
 
 if TYPE_CHECKING:
     from tensor import Tensor
     from tensor.lowlevel import Array
 
-Loss = TypeVar("Loss")
-
 REDUCTIONS = ("mean", "sum", "none")
 
 
-def loss_sections(loss: Loss) -> Loss:
-    """Add the sections that all losses share to the docstring of `loss`."""
-    texts = {"reduction": '``"mean"``, ``"sum"`` or ``"none"``.'}
-    return complete(loss, texts, "ValueError\n    If the shapes differ.")
+# Adds the sections that all losses share to a docstring.
+loss_sections = sections(
+    {"reduction": '``"mean"``, ``"sum"`` or ``"none"``.'}, "ValueError\n    If the shapes differ."
+)
 
 
 def array_of(name: str, what: str, x: object) -> Array:
@@ -81,6 +79,28 @@ def check_same_shape(name: str, a: Array, b: Array, what: str = "target") -> Non
             "compare elements that do not correspond. Give them the same shape, for example with "
             f"{what}.reshape(input.shape)"
         )
+
+
+def pair_of(
+    name: str, input: Tensor, target: Tensor, reduction: str, *more: str, can_broadcast: bool = False
+) -> tuple[Array, Array]:
+    """Return the arrays of a loss's input and target; check their shapes and the reduction.
+
+    The target has the shape of the input or, with `can_broadcast`, a shape that broadcasts to it.
+    """
+    check_reduction(name, reduction, *more)
+    x = floating_array_of(name, "input", input)
+    y = array_of(name, "target", target)
+    if not (can_broadcast and _broadcasts(y.shape, x.shape)):
+        check_same_shape(name, x, y)
+    return x, y
+
+
+def _broadcasts(shape: tuple[int, ...], to_shape: tuple[int, ...]) -> bool:
+    try:
+        return np.broadcast_shapes(shape, to_shape) == to_shape
+    except ValueError:
+        return False
 
 
 def reduced(values: Array, reduction: str) -> tuple[Array, float]:

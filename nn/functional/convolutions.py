@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from nn.functional.checks import array_of
-from nn.functional.dimensions import Family
+from nn.functional.dimensions import Family, Template
+from nn.module.docstrings import example, sections
 from tensor.kernels import Geometry, convolve, convolve_for_weight, convolve_transposed
 from tensor.lowlevel import apply, define, is_inexact, shown
 
@@ -83,24 +84,26 @@ def _widened(function: Callable[..., Array], a: Array, b: Array, *rest: Any) -> 
     return found.astype(given, copy=False)
 
 
-def _recorded_forward(
-    x: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry, outs: tuple[int, ...]
+def _recorded(
+    rule: Any,
+    function: Callable[..., Array],
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    geometry: Geometry,
+    sizes: tuple[int, ...],
 ) -> Tensor:
+    """Run `function`, whose result has these sizes, and record `rule`."""
+
     def kernel(x: Array, weight: Array, bias: Any) -> Array:
-        return _biased(convolve, x, weight, bias, geometry, outs)
+        return _biased(function, x, weight, bias, geometry, sizes)
 
     inputs = (x, weight, 0.0 if bias is None else bias)
-    return apply(_FORWARD, kernel, inputs, geometry=geometry)
+    return apply(rule, kernel, inputs, geometry=geometry)
 
 
-def _recorded_transposed(
-    y: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry, sizes: tuple[int, ...]
-) -> Tensor:
-    def kernel(y: Array, weight: Array, bias: Any) -> Array:
-        return _biased(convolve_transposed, y, weight, bias, geometry, sizes)
-
-    inputs = (y, weight, 0.0 if bias is None else bias)
-    return apply(_TRANSPOSED, kernel, inputs, geometry=geometry)
+_recorded_forward = partial(_recorded, _FORWARD, convolve)
+_recorded_transposed = partial(_recorded, _TRANSPOSED, convolve_transposed)
 
 
 def weight_of_convolution(input: Tensor, output: Tensor, geometry: Geometry) -> Tensor:
@@ -216,7 +219,26 @@ def _check_bias(name: str, bias: Tensor | None, channels: int) -> None:
         )
 
 
+_convolution_sections = sections(
+    {
+        "input": "Shape ``(batch, in_channels, {space})``, or without the batch.",
+        "bias": "Shape ``(out_channels,)``.",
+        "stride": (
+            "The distance between patches: one integer, or one for each spatial dimension. The same form\n"
+            "    holds for all options of sizes."
+        ),
+        "dilation": "The distance between the elements of a patch.",
+    },
+    "ValueError\n    If shapes or options do not fit.\nTypeError\n    If input or weight are integers.",
+)
+
+
 @Family
+@_convolution_sections
+@example(
+    "nn.functional.conv{dims}d(tensor.ones((1, 2, {sizes[5]})), tensor.ones((3, 2, {sizes[3]}))).shape",
+    Template("(1, 3, {sizes[3]})"),
+)
 def _conv(
     input: Tensor,
     weight: Tensor,
@@ -236,19 +258,10 @@ def _conv(
 
     Parameters
     ----------
-    input
-        Shape ``(batch, in_channels, {space})``, or without the batch.
     weight
         Shape ``(out_channels, in_channels / groups, *kernel)``.
-    bias
-        Shape ``(out_channels,)``.
-    stride
-        The distance between patches: one integer, or one for each spatial dimension. The same form holds for
-        all options of sizes.
     padding
         The number of zeros to add on both sides. ``"same"`` keeps the sizes, ``"valid"`` adds none.
-    dilation
-        The distance between the elements of a patch.
     groups
         The number of groups of channels, each with its own convolution.
 
@@ -256,19 +269,6 @@ def _conv(
     -------
     Shape ``(batch, out_channels, {space})``; each size is
     ``(size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1``.
-
-    Raises
-    ------
-    ValueError
-        If shapes or options do not fit.
-    TypeError
-        If input or weight are integers.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.functional.conv{dims}d(tensor.ones((1, 2, {sizes[5]})), tensor.ones((3, 2, {sizes[3]}))).shape
-    (1, 3, {sizes[3]})
     """
     name = f"conv{_dims}d"
     x, w = _checked(name, _dims, input, weight, bias)
@@ -293,6 +293,7 @@ def _conv(
 
 
 @Family
+@_convolution_sections
 def _conv_transpose(
     input: Tensor,
     weight: Tensor,
@@ -311,15 +312,8 @@ def _conv_transpose(
 
     Parameters
     ----------
-    input
-        Shape ``(batch, in_channels, {space})``, or without the batch.
     weight
         Shape ``(in_channels, out_channels / groups, *kernel)``.
-    bias
-        Shape ``(out_channels,)``.
-    stride
-        The distance between patches: one integer, or one for each spatial dimension. The same form holds for
-        all options of sizes.
     padding
         The number of elements to remove from both sides of the output.
     output_padding
@@ -327,20 +321,11 @@ def _conv_transpose(
         size.
     groups
         The number of groups of channels.
-    dilation
-        The distance between the elements of a patch.
 
     Returns
     -------
     Shape ``(batch, out_channels, {space})``; each size is
     ``(size - 1) * stride - 2 * padding + dilation * (kernel - 1) + output_padding + 1``.
-
-    Raises
-    ------
-    ValueError
-        If shapes or options do not fit.
-    TypeError
-        If input or weight are integers.
 
     Examples
     --------

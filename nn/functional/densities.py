@@ -5,18 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 import tensor as tn
-from nn.functional.checks import (
-    array_of,
-    check_reduction,
-    check_same_shape,
-    floating_array_of,
-    floating_target,
-    loss_sections,
-    reduce_losses,
-)
+from nn.functional.checks import floating_array_of, floating_target, loss_sections, pair_of, reduce_losses
 from nn.functional.distances import at_least
 from nn.module.docstrings import example
 from tensor.lowlevel import TensorCore, composite, shown, widening
@@ -49,10 +39,7 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
     >>> round(nn.functional.kl_div(halves, target, reduction="batchmean").item(), 4)
     0.6931
     """
-    name = "kl_div"
-    check_reduction(name, reduction, "batchmean")
-    x = floating_array_of(name, "input", input)
-    check_same_shape(name, x, array_of(name, "target", target))
+    x, _ = pair_of("kl_div", input, target, reduction, "batchmean")
     target = floating_target(input, target)
     if log_target:
         losses = target.exp() * (target - input)
@@ -92,9 +79,7 @@ def poisson_nll_loss(
     eps
         Added to expected counts before their logarithm is taken.
     """
-    name = "poisson_nll_loss"
-    check_reduction(name, reduction)
-    check_same_shape(name, floating_array_of(name, "input", input), array_of(name, "target", target))
+    pair_of("poisson_nll_loss", input, target, reduction)
     target = floating_target(input, target)
     losses = input.exp() - target * input if log_input else input - target * (input + eps).log()
     if full:
@@ -106,6 +91,7 @@ def poisson_nll_loss(
 
 @loss_sections
 @widening
+@example("nn.functional.gaussian_nll_loss(tensor.tensor([0.0]), tensor.tensor([2.0]), 1.0).item()", 2.0)
 def gaussian_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -134,24 +120,9 @@ def gaussian_nll_loss(
     ------
     ValueError
         If shapes do not fit, or a variance is negative.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> x, y = tensor.tensor([0.0]), tensor.tensor([2.0])
-    >>> nn.functional.gaussian_nll_loss(x, y, tensor.tensor([1.0])).item()
-    2.0
     """
     name = "gaussian_nll_loss"
-    check_reduction(name, reduction)
-    x = floating_array_of(name, "input", input)
-    given = array_of(name, "target", target)
-    try:
-        is_broadcast = np.broadcast_shapes(given.shape, x.shape) == x.shape
-    except ValueError:
-        is_broadcast = False
-    if not is_broadcast:
-        check_same_shape(name, x, given)
+    x, _ = pair_of(name, input, target, reduction, can_broadcast=True)
     target = floating_target(input, target)
     if not isinstance(var, TensorCore):
         if not isinstance(var, (int, float)):

@@ -7,7 +7,7 @@ derivative gets it as a parameter.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from tensor.kernels import (
     normalize_rows_backward,
 )
 from tensor.lowlevel import RULES, define
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["RULES"]
 
@@ -95,7 +98,8 @@ def _steps_joined(xp: Any, x: Any) -> Any:
 
 # Attention: out = weights @ value, with weights = softmax(scale * query @ key.T + mask), some of them
 # dropped. A kernel computes all gradients, block by block. Recorded gradients use whole matrices.
-# Query heads that share one key head have their own dimension.
+# Query heads that share one key head have their own dimension. The options are `is_causal`, `scale`, and the
+# seed and the probability of dropout.
 
 
 def attention_weights(xp: Any, query: Any, key: Any, mask: Any, is_causal: bool, scale: float) -> Any:
@@ -149,61 +153,27 @@ class _Attention:
         return self.weights * (g - mean) * self.scale
 
 
-def _attention_by_query(
-    xp: Any,
-    g: Any,
-    query: Any,
-    key: Any,
-    value: Any,
-    mask: Any,
-    is_causal: bool,
-    scale: float,
-    seed: int,
-    p: float,
-) -> Any:
-    own = _Attention(xp, query, key, mask, is_causal, scale, seed, p)
+def _attention_by_query(xp: Any, g: Any, query: Any, key: Any, value: Any, mask: Any, options: Any) -> Any:
+    own = _Attention(xp, query, key, mask, *options)
     return xp.reshape(xp.matmul(own.slopes(g, value), own.key), query.shape)
 
 
-def _attention_by_key(
-    xp: Any,
-    g: Any,
-    query: Any,
-    key: Any,
-    value: Any,
-    mask: Any,
-    is_causal: bool,
-    scale: float,
-    seed: int,
-    p: float,
-) -> Any:
-    own = _Attention(xp, query, key, mask, is_causal, scale, seed, p)
+def _attention_by_key(xp: Any, g: Any, query: Any, key: Any, value: Any, mask: Any, options: Any) -> Any:
+    own = _Attention(xp, query, key, mask, *options)
     return xp.sum(xp.matmul(xp.matrix_transpose(own.slopes(g, value)), own.query), axis=2)
 
 
-def _attention_by_value(
-    xp: Any, g: Any, query: Any, key: Any, mask: Any, is_causal: bool, scale: float, seed: int, p: float
-) -> Any:
-    own = _Attention(xp, query, key, mask, is_causal, scale, seed, p)
+def _attention_by_value(xp: Any, g: Any, query: Any, key: Any, mask: Any, options: Any) -> Any:
+    own = _Attention(xp, query, key, mask, *options)
     return xp.sum(xp.matmul(xp.matrix_transpose(own.dropped(own.weights)), own.by_group(g)), axis=2)
 
 
 def _attention_together(
-    g: Any,
-    wanted: tuple[bool, ...],
-    query: Any,
-    key: Any,
-    value: Any,
-    mask: Any,
-    is_causal: bool,
-    scale: float,
-    seed: int,
-    p: float,
-    out: Any,
-    logsumexp: Any,
+    g: Any, wanted: Any, query: Any, key: Any, value: Any, mask: Any, options: Any, out: Any, logsumexp: Any
 ) -> Any:
     dtype = logsumexp.dtype
     g, query, key, value, out = (x.astype(dtype, copy=False) for x in (g, query, key, value, out))
+    is_causal, scale, seed, p = options
     return attention_backward(g, wanted, query, key, value, mask, is_causal, scale, seed, p, out, logsumexp)
 
 
@@ -250,41 +220,32 @@ def _array_or_none(x: Any) -> Any:
     return x if isinstance(x, np.ndarray) else None
 
 
-def _rows_together(
-    g: Any,
-    wanted: tuple[bool, ...],
-    input: Any,
-    weight: Any,
-    means: Any,
-    inverses: Any,
-    axes: Any,
-    may_overwrite: bool,
-) -> Any:
-    by_input, by_weight, by_bias = (*wanted, False)[:3]
-    given = as_one_dtype(g, input, _array_or_none(weight), means, inverses)
-    g, input, weight, means, inverses = given
-    return normalize_rows_backward(
-        g, input, len(axes), weight, means, inverses, by_input, by_weight, by_bias, may_overwrite
-    )
+def _together(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function of all gradients that calls `backward` with arrays of one dtype."""
+
+    def compute(
+        g: Any,
+        wanted: Any,
+        input: Any,
+        weight: Any,
+        means: Any,
+        inverses: Any,
+        axes: Any,
+        may_overwrite: bool,
+    ) -> Any:
+        arrays = as_one_dtype(g, input, _array_or_none(weight), means, inverses)
+        return backward(*arrays, axes, *(*wanted, False)[:3], may_overwrite)
+
+    return compute
 
 
-def _channels_together(
-    g: Any,
-    wanted: tuple[bool, ...],
-    input: Any,
-    weight: Any,
-    means: Any,
-    inverses: Any,
-    axes: Any,
-    may_overwrite: bool,
-) -> Any:
-    g, input, weight, means, inverses = as_one_dtype(g, input, _array_or_none(weight), means, inverses)
+def _rows_backward(g: Any, x: Any, weight: Any, means: Any, inverses: Any, axes: Any, *rest: Any) -> Any:
+    return normalize_rows_backward(g, x, len(axes), weight, means, inverses, *rest)
+
+
+def _channels_backward(g: Any, x: Any, weight: Any, means: Any, inverses: Any, axes: Any, *rest: Any) -> Any:
     # Without `axes`, the means and deviations are running statistics, which are constants.
-    are_own = axes is not None
-    by_input, by_weight, by_bias = wanted
-    return normalize_channels_backward(
-        g, input, weight, means, inverses, are_own, by_input, by_weight, by_bias, may_overwrite
-    )
+    return normalize_channels_backward(g, x, weight, means, inverses, axes is not None, *rest)
 
 
 def _root_mean_square(xp: Any, g: Any, input: Any, weight: Any, axes: Any, eps: float) -> Any:
@@ -295,7 +256,7 @@ def _root_mean_square(xp: Any, g: Any, input: Any, weight: Any, axes: Any, eps: 
 
 define(
     "layer_norm",
-    together=_rows_together,
+    together=_together(_rows_backward),
     input=lambda xp, g, input, weight, axes, eps: _by_input(
         xp, g * weight, *_normal(xp, input, axes, eps), axes
     ),
@@ -304,13 +265,13 @@ define(
 )
 define(
     "rms_norm",
-    together=_rows_together,
+    together=_together(_rows_backward),
     input=_root_mean_square,
     weight=lambda xp, g, input, axes, eps: g * input * _inverse(xp, input, axes, eps),
 )
 define(
     "batch_norm",
-    together=_channels_together,
+    together=_together(_channels_backward),
     input=lambda xp, g, input, weight, axes, eps, like: _by_input(
         xp, g * _stretched(xp, weight, like), *_normal(xp, input, axes, eps), axes
     ),
@@ -319,7 +280,7 @@ define(
 )
 define(
     "scale_and_shift",
-    together=_channels_together,
+    together=_together(_channels_backward),
     input=lambda xp, g, weight, inverses, like: g * (_stretched(xp, weight, like) * inverses.reshape(like)),
     weight=lambda xp, g, input, means, inverses, like: _per_channel(
         xp, g * (input - means.reshape(like)) * inverses.reshape(like), like

@@ -30,6 +30,15 @@ class _Sizes:
         return ", ".join((str(sizes).split(",") * self.dims)[: self.dims])
 
 
+class Template(str):
+    """The result of an example of a family, as a template of its repr."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 def filled(template: str, name: str, dims: int) -> str:
     """Return the template of a docstring filled in for a member and its number of dimensions.
 

@@ -11,7 +11,7 @@ import tensor as tn
 from nn.functional.checks import check_probability, floating_array_of, is_wanted
 from nn.functional.derivatives import RULES
 from nn.functional.dimensions import Family
-from nn.module.docstrings import example
+from nn.module.docstrings import example, sections
 from tensor.kernels import run_kernel, write_wide
 from tensor.lowlevel import InvalidArgumentError, apply, numbers_of, overwrite, remember
 
@@ -20,6 +20,18 @@ if TYPE_CHECKING:
     from tensor.lowlevel import Array
 
 
+_dropout_sections = sections(
+    {
+        "input": "Any shape, floating.",
+        "p": "From 0 to 1.",
+        "training": "If false, return `input` itself.",
+        "inplace": "Write over `input`.",
+        "generator": "The generator of the mask; the default one for None.",
+    }
+)
+
+
+@_dropout_sections
 @example("sorted(set(nn.functional.dropout(tensor.ones((50,)), 0.5).tolist()))", [0.0, 2.0])
 def dropout(
     input: Tensor,
@@ -29,21 +41,7 @@ def dropout(
     *,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Return `input` with each element zeroed with probability `p`, the others scaled by 1 / (1 - p).
-
-    Parameters
-    ----------
-    input
-        Any shape, floating.
-    p
-        From 0 to 1.
-    training
-        If false, return `input` itself.
-    inplace
-        Write over `input`.
-    generator
-        The generator of the mask; the default one for None.
-    """
+    """Return `input` with each element zeroed with probability `p`, the others scaled by 1 / (1 - p)."""
     check_probability("dropout", p)
     x = floating_array_of("dropout", "input", input)
     if not training or p == 0:
@@ -118,20 +116,6 @@ def _channels(name: str, ranks: tuple[int, ...], unbatched: int | None, input: T
     return (*shape[:before], *(1 for _ in shape[before:]))
 
 
-def _dropped(
-    input: Tensor,
-    p: float,
-    training: bool,
-    inplace: bool,
-    shape: tuple[int, ...],
-    generator: Generator | None,
-) -> Tensor:
-    if not training or p == 0:
-        return input
-    mask = dropout(tn.ones(shape, dtype=input.dtype), p, generator=generator)
-    return input.mul_(mask) if inplace else input * mask
-
-
 # The possible numbers of dimensions of inputs, and the number without a batch. `dropout2d` also takes
 # ``(batch, channels)`` and ``(batch, channels, length)``, as in PyTorch, which warns.
 _RANKS: Final[dict[int, tuple[tuple[int, ...], int | None]]] = {
@@ -142,6 +126,7 @@ _RANKS: Final[dict[int, tuple[tuple[int, ...], int | None]]] = {
 
 
 @Family
+@_dropout_sections
 def _dropout(
     input: Tensor,
     p: float = 0.5,
@@ -158,14 +143,6 @@ def _dropout(
     input
         Shape ``(batch, channels, {space})``, or without the batch, floating. For ``dropout2d`` three
         dimensions are ``(batch, channels, length)``, as in PyTorch.
-    p
-        From 0 to 1.
-    training
-        If false, return `input` itself.
-    inplace
-        Write over `input`.
-    generator
-        The generator of the mask; the default one for None.
 
     Examples
     --------
@@ -177,7 +154,10 @@ def _dropout(
     name = f"dropout{_dims}d"
     check_probability(name, p)
     shape = _channels(name, *_RANKS[_dims], input)
-    return _dropped(input, p, training, inplace, shape, generator)
+    if not training or p == 0:
+        return input
+    mask = dropout(tn.ones(shape, dtype=input.dtype), p, generator=generator)
+    return input.mul_(mask) if inplace else input * mask
 
 
 dropout1d: Final = _dropout[1]
@@ -190,23 +170,16 @@ dropout3d: Final = _dropout[3]
 _LEAST = -1.7580993408473766
 
 
-def _alpha_dropped(
-    input: Tensor,
-    p: float,
-    training: bool,
-    inplace: bool,
-    shape: tuple[int, ...],
-    generator: Generator | None,
-) -> Tensor:
-    if not training or p == 0:
-        return input
-    kept = (dropout(tn.ones(shape, dtype=input.dtype), p, generator=generator) > 0).to(input.dtype)
+def _alpha_dropped(input: Tensor, p: float, inplace: bool, mask: Tensor) -> Tensor:
+    """Return `input` with the elements replaced whose `mask`, a dropout of ones, is 0."""
+    kept = (mask > 0).to(input.dtype)
     # Scale and shift, so that the mean stays 0 and the variance 1.
     scale = 1 / math.sqrt((1 - p) * (1 + p * _LEAST**2)) if p < 1 else 0.0
     shift = (1 - kept) * (scale * _LEAST) - scale * _LEAST * p
     return input.mul_(kept * scale).add_(shift) if inplace else input * (kept * scale) + shift
 
 
+@_dropout_sections
 @example("len(set(nn.functional.alpha_dropout(tensor.zeros((50,)), 0.5, True).tolist()))", 2)
 def alpha_dropout(
     input: Tensor,
@@ -218,15 +191,18 @@ def alpha_dropout(
 ) -> Tensor:
     """Return `input` with elements replaced with probability `p`, preserving mean 0 and variance 1.
 
-    Replaced elements get the lower bound of SELU. Then all elements are scaled and shifted. `input` is
-    floating, of any shape. The other arguments are those of ``dropout``, but `training` is false by default,
-    as in PyTorch.
+    Replaced elements get the lower bound of SELU. Then all elements are scaled and shifted. `training` is
+    false by default, as in PyTorch.
     """
     check_probability("alpha_dropout", p)
     shape = floating_array_of("alpha_dropout", "input", input).shape
-    return _alpha_dropped(input, p, training, inplace, shape, generator)
+    if not training or p == 0:
+        return input
+    mask = dropout(tn.ones(shape, dtype=input.dtype), p, generator=generator)
+    return _alpha_dropped(input, p, inplace, mask)
 
 
+@_dropout_sections
 def feature_alpha_dropout(
     input: Tensor,
     p: float = 0.5,
@@ -235,7 +211,12 @@ def feature_alpha_dropout(
     *,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Return `input`, ``(batch, channels, *)``, with whole channels replaced: see ``alpha_dropout``.
+    """Return `input` with whole channels replaced: see ``alpha_dropout``.
+
+    Parameters
+    ----------
+    input
+        Shape ``(batch, channels, *)``, floating.
 
     Examples
     --------
@@ -250,5 +231,8 @@ def feature_alpha_dropout(
         raise InvalidArgumentError(
             f"feature_alpha_dropout: input has shape (batch, channels, *), not {whole}"
         )
+    if not training or p == 0:
+        return input
     shape = (*whole[:2], *(1 for _ in whole[2:]))
-    return _alpha_dropped(input, p, training, inplace, shape, generator)
+    mask = dropout(tn.ones(shape, dtype=input.dtype), p, generator=generator)
+    return _alpha_dropped(input, p, inplace, mask)

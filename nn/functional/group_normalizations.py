@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nn.functional.checks import array_of, floating_array_of
-from nn.functional.normalizations import batch_norm
+from nn.functional.normalizations import batch_norm, norm_sections
+from nn.module.docstrings import example
 from tensor.kernels import (
     as_one_dtype,
     inverses_of,
@@ -123,6 +124,11 @@ _RULE = define(
 # --- Public functions ---------------------------------------------------------------------------------------
 
 
+@norm_sections
+@example(
+    "[round(x, 3) for x in nn.functional.group_norm(tensor.tensor([[1.0, 3.0, 5.0, 5.0]]), 2)[0].tolist()]",
+    [-1.0, 1.0, 0.0, 0.0],
+)
 def group_norm(
     input: Tensor,
     num_groups: int,
@@ -138,22 +144,6 @@ def group_norm(
         Shape ``(batch, channels, *)``.
     num_groups
         The number of groups, which must divide the number of channels.
-    weight, bias
-        Shape ``(channels,)``.
-    eps
-        Added to the variance.
-
-    Raises
-    ------
-    ValueError
-        If a shape does not fit.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> y = nn.functional.group_norm(tensor.tensor([[1.0, 3.0, 5.0, 5.0]]), 2)
-    >>> [round(v, 3) for v in y[0].tolist()]
-    [-1.0, 1.0, 0.0, 0.0]
     """
     x = floating_array_of("group_norm", "input", input)
     if x.ndim < 2 or type(num_groups) is not int or num_groups < 1 or x.shape[1] % num_groups:
@@ -185,6 +175,7 @@ def group_norm(
     return wrap_recorded(out, record(_RULE, inputs, out, parameters))
 
 
+@norm_sections
 def instance_norm(
     input: Tensor,
     running_mean: Tensor | None = None,
@@ -204,14 +195,8 @@ def instance_norm(
     running_mean, running_var
         Shape ``(channels,)``. If `use_input_stats` is true, they are updated with the mean over the batch of
         the samples' means and unbiased variances. Otherwise `input` is normalised with them.
-    weight, bias
-        Shape ``(channels,)``.
     use_input_stats
         Normalise with each sample's own mean and variance.
-    momentum
-        The weight of the batch's statistics in the running statistics.
-    eps
-        Added to the variance.
 
     Raises
     ------

@@ -8,7 +8,7 @@ import numpy as np
 
 from nn.functional.checks import array_of
 from nn.functional.derivatives import RULES
-from nn.module.docstrings import example
+from nn.module.docstrings import example, sections
 from tensor.kernels import run_kernel, widen
 from tensor.lowlevel import (
     InvalidArgumentError,
@@ -51,6 +51,25 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return apply_affine(_LINEAR, input, weight, bias)
 
 
+# Adds to the docstring of a lookup what both lookups have in common.
+lookup_sections = sections(
+    {
+        "weight": "Shape ``(num_embeddings, embedding_dim)``.",
+        **dict.fromkeys(
+            ("max_norm", "norm_type"),
+            "First scale the used rows of `weight` down to `max_norm`, in place, if their norm of degree\n"
+            "    `norm_type` is larger.",
+        ),
+        "scale_grad_by_freq": "Divide the gradient of each row by the number of its uses.",
+        "sparse": "Accepted for compatibility with PyTorch. Gradients are dense.",
+    }
+)
+
+
+@lookup_sections
+@example(
+    "nn.functional.embedding(tensor.tensor([1, 1]), tensor.tensor([[2.0], [3.0]])).tolist()", [[3.0], [3.0]]
+)
 def embedding(
     input: Tensor,
     weight: Tensor,
@@ -66,17 +85,8 @@ def embedding(
     ----------
     input
         Integers of any shape ``(*)``, from 0 to the number of rows less 1.
-    weight
-        Shape ``(num_embeddings, embedding_dim)``.
     padding_idx
         The index of a row without a gradient. A negative index counts from the end.
-    max_norm, norm_type
-        First scale the used rows of `weight` down to `max_norm`, in place, if their norm of degree
-        `norm_type` is larger.
-    scale_grad_by_freq
-        Divide the gradient of each row by the number of its uses.
-    sparse
-        Accepted for compatibility with PyTorch. Gradients are dense.
 
     Returns
     -------
@@ -86,13 +96,6 @@ def embedding(
     ------
     IndexError
         If an index is out of range.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> rows = tensor.tensor([[0.0, 1.0], [2.0, 3.0]])
-    >>> nn.functional.embedding(tensor.tensor([1, 0, 1]), rows).tolist()
-    [[2.0, 3.0], [0.0, 1.0], [2.0, 3.0]]
     """
     del sparse
     indices = array_of("embedding", "input", input)

@@ -9,10 +9,8 @@ import numpy as np
 from nn.functional.checks import (
     array_of,
     check_delta,
-    check_reduction,
-    check_same_shape,
-    floating_array_of,
     loss_sections,
+    pair_of,
     reduced,
 )
 from nn.functional.derivatives import RULES
@@ -25,14 +23,6 @@ if TYPE_CHECKING:
 
     from tensor import Tensor
     from tensor.lowlevel import Array
-
-
-def _pair(name: str, input: Tensor, target: Tensor, reduction: str) -> tuple[Array, Array]:
-    check_reduction(name, reduction)
-    x = floating_array_of(name, "input", input)
-    y = array_of(name, "target", target)
-    check_same_shape(name, x, y)
-    return x, y
 
 
 def _finish(
@@ -59,7 +49,7 @@ def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     input, target
         Any shape.
     """
-    x, y = _pair("mse_loss", input, target, reduction)
+    x, y = pair_of("mse_loss", input, target, reduction)
 
     def values() -> Array:
         difference = np.asarray(x - y)
@@ -73,7 +63,7 @@ def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
 @example("nn.functional.l1_loss(tensor.tensor([1.0, 2.0]), tensor.tensor([1.0, 4.0])).item()", 1.0)
 def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """Return the absolute difference of `input` and `target`; arguments as in ``mse_loss``."""
-    x, y = _pair("l1_loss", input, target, reduction)
+    x, y = pair_of("l1_loss", input, target, reduction)
 
     def values() -> Array:
         difference = np.asarray(x - y)
@@ -90,7 +80,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     check_delta("huber_loss", delta)
     if delta <= 0:
         raise InvalidArgumentError(f"huber_loss: delta must be above 0, not {shown(delta)}")
-    x, y = _pair("huber_loss", input, target, reduction)
+    x, y = pair_of("huber_loss", input, target, reduction)
 
     def values() -> Array:
         distance = np.abs(x - y)
@@ -108,7 +98,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
         raise InvalidArgumentError(f"smooth_l1_loss: beta must be at least 0, not {shown(beta)}")
     if beta == 0:
         return l1_loss(input, target, reduction)
-    x, y = _pair("smooth_l1_loss", input, target, reduction)
+    x, y = pair_of("smooth_l1_loss", input, target, reduction)
 
     def values() -> Array:
         distance = np.abs(x - y)
@@ -120,6 +110,9 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
 
 @loss_sections
 @widening
+@example(
+    "round(nn.functional.binary_cross_entropy(tensor.tensor([0.5]), tensor.tensor([1.0])).item(), 4)", 0.6931
+)
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -138,16 +131,9 @@ def binary_cross_entropy(
     ------
     ValueError
         If the shapes differ, or a probability is below 0 or above 1.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> p, yes = tensor.tensor([0.5]), tensor.tensor([1.0])
-    >>> round(nn.functional.binary_cross_entropy(p, yes).item(), 4)
-    0.6931
     """
     name = "bce_loss"
-    x, y = _pair(name, input, target, reduction)
+    x, y = pair_of(name, input, target, reduction)
     if x.size and not (x.min() >= 0 and x.max() <= 1):
         raise InvalidArgumentError(
             "binary_cross_entropy: input holds probabilities, from 0 to 1. For logits use "
@@ -164,6 +150,9 @@ def binary_cross_entropy(
 
 @loss_sections
 @widening
+@example(
+    "nn.functional.binary_cross_entropy_with_logits(tensor.tensor([-9e9]), tensor.tensor([0.0])).item()", 0.0
+)
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -183,16 +172,9 @@ def binary_cross_entropy_with_logits(
         The weight of each element. It broadcasts to the input's shape, and may require a gradient.
     pos_weight
         The weight of positive examples. It broadcasts to the input's shape, and may require a gradient.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> logit, yes = tensor.tensor([0.0]), tensor.tensor([1.0])
-    >>> round(nn.functional.binary_cross_entropy_with_logits(logit, yes).item(), 4)
-    0.6931
     """
     name = "bce_with_logits_loss"
-    x, y = _pair(name, input, target, reduction)
+    x, y = pair_of(name, input, target, reduction)
     yes_counts = _broadcast(name, "pos_weight", pos_weight, x)
     counts = _broadcast(name, "weight", weight, x)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, Protocol, cast, overload
 
-from nn.functional.dimensions import Family
+from nn.functional.dimensions import Family, Template
 from nn.functional.plane_gather import largest
 from nn.functional.windows import (
     OutputSizes,
@@ -16,6 +16,7 @@ from nn.functional.windows import (
     window_sections,
     windows_of,
 )
+from nn.module.docstrings import example
 
 if TYPE_CHECKING:
     from tensor import Tensor
@@ -62,6 +63,10 @@ class MaxPool(Protocol):
 
 @Family
 @window_sections
+@example(
+    "nn.functional.max_pool{dims}d(tensor.ones((8, 3, {sizes[7,5,6]})), 3, stride=2, padding=1).shape",
+    Template("(8, 3, {sizes[4,3,3]})"),
+)
 def _max_pool(
     input: Tensor,
     kernel_size: Sizes,
@@ -88,12 +93,6 @@ def _max_pool(
     Returns
     -------
     Shape ``(batch, channels, {space})``; with `return_indices` a tuple of two tensors of this shape.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.functional.max_pool{dims}d(tensor.ones((8, 3, {sizes[7,5,6]})), 3, stride=2, padding=1).shape
-    (8, 3, {sizes[4,3,3]})
     """
     name = f"max_pool{_dims}d"
     x = pooled_array(name, _dims, input)
@@ -126,6 +125,10 @@ class AdaptiveMaxPool(Protocol):
 
 @Family
 @window_sections
+@example(
+    "nn.functional.adaptive_max_pool{dims}d(tensor.ones((1, 3, {sizes[7,5,4]})), 2).shape",
+    Template("(1, 3, {sizes[2]})"),
+)
 def _adaptive_max_pool(
     input: Tensor, output_size: OutputSizes, return_indices: bool = False, *, _dims: int = 1
 ) -> Tensor | tuple[Tensor, Tensor]:
@@ -135,12 +138,6 @@ def _adaptive_max_pool(
     ----------
     return_indices
         Also return the index of each, as ``max_pool{dims}d`` does.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> nn.functional.adaptive_max_pool{dims}d(tensor.ones((1, 3, {sizes[7,5,4]})), 2).shape
-    (1, 3, {sizes[2]})
     """
     name = f"adaptive_max_pool{_dims}d"
     x = pooled_array(name, _dims, input)

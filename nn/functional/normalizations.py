@@ -11,7 +11,7 @@ import tensor as tn
 from nn.functional.axis_matrices import AxisMatrix, multiply_along
 from nn.functional.checks import array_of, floating_array_of
 from nn.functional.derivatives import RULES
-from nn.module.docstrings import example
+from nn.module.docstrings import example, sections
 from tensor.kernels import (
     as_one_dtype,
     blend,
@@ -110,6 +110,21 @@ def _narrowed(out: Array, dtype: Dtype) -> Array:
     return out.astype(dtype) if dtype.itemsize == 2 and out.dtype.itemsize == 4 else out
 
 
+# Adds to the docstring of a norm what the norms have in common.
+norm_sections = sections(
+    {
+        "input": "Shape ``(*, *normalized_shape)``.",
+        "normalized_shape": "The sizes of the dimensions to normalise over.",
+        "weight": "Shape ``(channels,)``.",
+        "bias": "Shape ``(channels,)``.",
+        "momentum": "The weight of the batch's statistics in the running statistics.",
+        "eps": "Added to the variance.",
+    },
+    "ValueError\n    If a shape does not fit.",
+)
+
+
+@norm_sections
 def layer_norm(
     input: Tensor,
     normalized_shape: int | Sequence[int],
@@ -121,19 +136,8 @@ def layer_norm(
 
     Parameters
     ----------
-    input
-        Shape ``(*, *normalized_shape)``.
-    normalized_shape
-        The sizes of the dimensions to normalise over.
     weight, bias
         Shape ``normalized_shape``.
-    eps
-        Added to the variance.
-
-    Raises
-    ------
-    ValueError
-        If a shape does not fit.
 
     Examples
     --------
@@ -148,6 +152,7 @@ def layer_norm(
     return _rows("layer_norm", input, x, sizes, w, b, affine, eps)
 
 
+@norm_sections
 @example("nn.functional.rms_norm(tensor.tensor([3.0, 3.0]), 2).tolist()", [1.0, 1.0])
 def rms_norm(
     input: Tensor,
@@ -159,10 +164,6 @@ def rms_norm(
 
     Parameters
     ----------
-    input
-        Shape ``(*, *normalized_shape)``.
-    normalized_shape
-        The sizes of the dimensions to normalise over.
     weight
         Shape ``normalized_shape``.
     eps
@@ -175,6 +176,7 @@ def rms_norm(
     return _rows("rms_norm", input, x, sizes, w, None, affine[:1], small)
 
 
+@norm_sections
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -194,14 +196,8 @@ def batch_norm(
     running_mean, running_var
         Shape ``(channels,)``. If `training` is true, they are updated with the batch's mean and unbiased
         variance. Otherwise `input` is normalised with them.
-    weight, bias
-        Shape ``(channels,)``.
     training
         Normalise with the batch's mean and variance. An empty batch does not change the running statistics.
-    momentum
-        The weight of the batch's statistics in the running statistics.
-    eps
-        Added to the variance.
 
     Raises
     ------

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from nn.functional.checks import floating_array_of
 from nn.functional.convolutions import sizes_of
-from nn.module.docstrings import complete
+from nn.module.docstrings import sections
 from tensor.lowlevel import InvalidArgumentError, shown
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from tensor import Tensor
     from tensor.lowlevel import Array
-
-Function = TypeVar("Function")
 
 # One integer, or one for each spatial dimension.
 Sizes = int | tuple[int, ...] | list[int]
@@ -39,9 +37,8 @@ _TEXTS = {
 }
 
 
-def window_sections(function: Function) -> Function:
-    """Add the descriptions and errors that all pools share to the docstring of `function`."""
-    return complete(function, _TEXTS, "ValueError\n    If shapes or options do not fit.")
+# Adds the descriptions and errors that all pools share to a docstring.
+window_sections = sections(_TEXTS, "ValueError\n    If shapes or options do not fit.")
 
 
 class Windows(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from nn import functional as F
 from nn import init
@@ -33,6 +33,8 @@ class InPlaceActivation(Unary):
     """Base class of activations with the only option `inplace`."""
 
     inplace: bool = False
+
+    _texts: ClassVar = {"inplace": "Write the output over the input."}
 
     def _set_options(self, given: dict[str, Any]) -> None:
         if isinstance(given["inplace"], TensorCore):
@@ -84,183 +86,129 @@ class Shrinkage(Unary):
 
 
 @example("nn.ReLU()(tensor.tensor([-1.0, 2.0])).tolist()", [0.0, 2.0])
-class ReLU(InPlaceActivation):
-    """Rectified linear unit: max(x, 0).
-
-    Parameters
-    ----------
-    inplace
-        Write the output over the input.
-    """
-
-    _function = F.relu
+class ReLU(InPlaceActivation, function=F.relu):
+    """Rectified linear unit: max(x, 0)."""
 
 
 @example("nn.SiLU()(tensor.tensor([0.0])).tolist()", [0.0])
-class SiLU(InPlaceActivation):
-    """Sigmoid linear unit (swish): x * sigmoid(x).
-
-    Parameters
-    ----------
-    inplace
-        Write the output over the input.
-    """
-
-    _function = F.silu
+class SiLU(InPlaceActivation, function=F.silu):
+    """Sigmoid linear unit (swish): x * sigmoid(x)."""
 
 
 @options
 @example("nn.LeakyReLU(0.5)(tensor.tensor([-2.0, 2.0])).tolist()", [-1.0, 2.0])
-class LeakyReLU(Unary):
+class LeakyReLU(Unary, function=F.leaky_relu):
     """Leaky ReLU: x for positive x, else ``negative_slope * x``."""
 
     negative_slope: float = 0.01
     inplace: bool = False
 
-    _function = F.leaky_relu
-
 
 @example("nn.ELU()(tensor.tensor([0.0, 2.0])).tolist()", [0.0, 2.0])
-class ELU(AlphaActivation):
+class ELU(AlphaActivation, function=F.elu):
     """Exponential linear unit: x for positive x, else ``alpha * (exp(x) - 1)``."""
-
-    _function = F.elu
 
 
 @example("nn.CELU()(tensor.tensor([0.0])).tolist()", [0.0])
-class CELU(AlphaActivation):
+class CELU(AlphaActivation, function=F.celu):
     """Smooth ELU: x for positive x, else ``alpha * (exp(x / alpha) - 1)`` (Barron, 2017)."""
-
-    _function = F.celu
 
 
 @example("nn.SELU()(tensor.tensor([0.0])).tolist()", [0.0])
-class SELU(InPlaceActivation):
+class SELU(InPlaceActivation, function=F.selu):
     """Scaled ELU of self-normalizing networks (Klambauer et al., 2017)."""
-
-    _function = F.selu
 
 
 @options
 @example("nn.GELU()(tensor.tensor([0.0])).tolist()", [0.0])
-class GELU(Unary):
+class GELU(Unary, function=F.gelu):
     """Gaussian error linear unit: x times the standard normal distribution function of x."""
 
     approximate: str = "none"
 
-    _function = F.gelu
-
 
 @example("nn.Mish()(tensor.tensor([0.0])).tolist()", [0.0])
-class Mish(InPlaceActivation):
+class Mish(InPlaceActivation, function=F.mish):
     """Mish: ``x * tanh(softplus(x))`` (Misra, 2019)."""
-
-    _function = F.mish
 
 
 @example("nn.Sigmoid()(tensor.tensor([0.0])).tolist()", [0.5])
-class Sigmoid(PlainActivation):
+class Sigmoid(PlainActivation, function=F.sigmoid):
     """Sigmoid: 1 / (1 + exp(-x))."""
-
-    _function = F.sigmoid
 
 
 @example("nn.LogSigmoid()(tensor.tensor([-1000.0])).tolist()", [-1000.0])
-class LogSigmoid(PlainActivation):
+class LogSigmoid(PlainActivation, function=F.logsigmoid):
     """Logarithm of the sigmoid, without overflow."""
-
-    _function = F.logsigmoid
 
 
 @example("nn.Tanh()(tensor.tensor([0.0])).tolist()", [0.0])
-class Tanh(PlainActivation):
+class Tanh(PlainActivation, function=F.tanh):
     """Hyperbolic tangent."""
-
-    _function = F.tanh
 
 
 @example("nn.Tanhshrink()(tensor.tensor([0.0])).tolist()", [0.0])
-class Tanhshrink(PlainActivation):
+class Tanhshrink(PlainActivation, function=F.tanhshrink):
     """Tanh shrinkage: x - tanh(x)."""
-
-    _function = F.tanhshrink
 
 
 @example("nn.Softsign()(tensor.tensor([-1.0])).tolist()", [-0.5])
-class Softsign(PlainActivation):
+class Softsign(PlainActivation, function=F.softsign):
     """Softsign: x / (1 + abs(x))."""
-
-    _function = F.softsign
 
 
 @options
 @example("nn.Softplus()(tensor.tensor([30.0])).tolist()", [30.0])
-class Softplus(Unary):
+class Softplus(Unary, function=F.softplus):
     """Softplus: log(1 + exp(beta * x)) / beta, and x if ``beta * x`` is above `threshold`."""
 
     beta: float = 1.0
     threshold: float = 20.0
 
-    _function = F.softplus
-
 
 @options
 @example("nn.Hardtanh()(tensor.tensor([-2.0, 0.5])).tolist()", [-1.0, 0.5])
-class Hardtanh(Unary):
+class Hardtanh(Unary, function=F.hardtanh):
     """Hard tanh: x clamped to the range from `min_val` to `max_val`."""
 
     min_val: float = -1.0
     max_val: float = 1.0
     inplace: bool = False
 
-    _function = F.hardtanh
-
 
 @example("nn.ReLU6()(tensor.tensor([-2.0, 7.0])).tolist()", [0.0, 6.0])
-class ReLU6(InPlaceActivation):
+class ReLU6(InPlaceActivation, function=F.relu6):
     """ReLU with an upper limit: min(max(x, 0), 6)."""
-
-    _function = F.relu6
 
 
 @example("nn.Hardsigmoid()(tensor.tensor([-3.0, 0.0])).tolist()", [0.0, 0.5])
-class Hardsigmoid(SilentActivation):
+class Hardsigmoid(SilentActivation, function=F.hardsigmoid):
     """Hard sigmoid: x / 6 + 1 / 2 clamped to the range from 0 to 1."""
-
-    _function = F.hardsigmoid
 
 
 @example("nn.Hardswish()(tensor.tensor([0.0, 4.0])).tolist()", [0.0, 4.0])
-class Hardswish(SilentActivation):
+class Hardswish(SilentActivation, function=F.hardswish):
     """Hard swish: ``x * hardsigmoid(x)`` (Howard et al., 2019)."""
-
-    _function = F.hardswish
 
 
 @example("nn.Hardshrink()(tensor.tensor([-2.0, 0.3])).tolist()", [-2.0, 0.0])
-class Hardshrink(Shrinkage):
+class Hardshrink(Shrinkage, function=F.hardshrink):
     """Hard shrinkage: x if its magnitude is above `lambd`, else 0."""
-
-    _function = F.hardshrink
 
 
 @example("nn.Softshrink()(tensor.tensor([-2.0, 0.3])).tolist()", [-1.5, 0.0])
-class Softshrink(Shrinkage):
+class Softshrink(Shrinkage, function=F.softshrink):
     """Soft shrinkage: x moved towards 0 by `lambd`, and 0 if its magnitude is at most `lambd`."""
-
-    _function = F.softshrink
 
 
 @options
 @example("nn.Threshold(1.0, -7.0)(tensor.tensor([0.5, 2.0])).tolist()", [-7.0, 2.0])
-class Threshold(Unary):
+class Threshold(Unary, function=F.threshold):
     """Threshold: x if it is above `threshold`, else `value`."""
 
     threshold: float
     value: float
     inplace: bool = False
-
-    _function = F.threshold
 
 
 @options
@@ -321,33 +269,25 @@ class PReLU(Weighted):
 
 @options
 @example("nn.GLU()(tensor.tensor([3.0, 0.0])).tolist()", [1.5])
-class GLU(Unary):
+class GLU(Unary, function=F.glu):
     """Gated linear unit: the first half along `dim` times the sigmoid of the other (Dauphin et al., 2016)."""
 
     dim: int = -1
 
-    _function = F.glu
-
 
 @example("nn.Softmax(dim=1)(tensor.zeros((1, 2))).tolist()", [[0.5, 0.5]])
-class Softmax(AlongDimension):
+class Softmax(AlongDimension, function=F.softmax):
     """Softmax: exp(x) normalized to sum 1 along `dim`."""
-
-    _function = F.softmax
 
 
 @example("nn.LogSoftmax(dim=1)(tensor.zeros((1, 1))).tolist()", [[0.0]])
-class LogSoftmax(AlongDimension):
+class LogSoftmax(AlongDimension, function=F.log_softmax):
     """Logarithm of the softmax along `dim`, with better precision than ``log(softmax(x))``."""
-
-    _function = F.log_softmax
 
 
 @example("nn.Softmin(dim=0)(tensor.tensor([0.0, 0.0])).tolist()", [0.5, 0.5])
-class Softmin(AlongDimension):
+class Softmin(AlongDimension, function=F.softmin):
     """Softmin: ``softmax(-x)`` along `dim`."""
-
-    _function = F.softmin
 
 
 @example("nn.Softmax2d()(tensor.ones((2, 1, 1))).flatten().tolist()", [0.5, 0.5])

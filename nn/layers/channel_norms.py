@@ -2,76 +2,64 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, InitVar
 from typing import TYPE_CHECKING, ClassVar
 
 import tensor as tn
 from nn import functional as F
 from nn import init
 from nn.layers.dimensions import Dimensional
-from nn.layers.weighted import Scaling, require_size
+from nn.layers.weighted import Affine
+from nn.module.options import option, options
 from tensor import Tensor
 from tensor.lowlevel import InvalidArgumentError, is_recomputing, writing
 
 if TYPE_CHECKING:
+    from nn.layers.weighted import Shape
     from tensor.lowlevel import DtypeLike
 
 
-# The parameters of all classes.
-_OPTIONS = """
-        Parameters
-        ----------
-        num_features
-            The number of channels.
-        eps
-            Added to the variance.
-        momentum
-            The weight of a batch in the running mean and variance{none}.
-        affine
-            Whether a weight (initially 1) and a bias (initially 0) scale and shift the result.
-        track_running_stats
-            Whether to keep a running mean and variance{untracked}.
-        dtype
-            The dtype of parameters and buffers; float32 for None.
-        bias
-            Whether the affine part has a bias.
-"""
-
-
-class ChannelNorm(Scaling, Dimensional):
+@options
+class ChannelNorm(Affine, Dimensional):
     """Base class of batch and instance norms: parameters, running statistics, options."""
 
     # The possible shapes of inputs, by their number of dimensions.
-    _shapes: ClassVar[dict[int, str]]
+    _input_shapes: ClassVar[dict[int, str]]
 
-    running_mean: Tensor | None
-    running_var: Tensor | None
-    num_batches_tracked: Tensor | None
+    num_features: int
+    eps: float = 1e-5
+    momentum: float | None = 0.1
+    affine: bool = True
+    track_running_stats: bool = True
+    device: InitVar[str | None] = None
+    dtype: InitVar[DtypeLike | None] = None
+    _: KW_ONLY
+    _bias: InitVar[bool] = option(default=True, alias="bias")
 
-    def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        device: str | None = None,
-        dtype: DtypeLike | None = None,
-        *,
-        bias: bool = True,
-    ) -> None:
-        super().__init__(device)
-        require_size(type(self).__name__, "num_features", num_features)
-        self.num_features = num_features
-        self.eps = eps
-        self.momentum = momentum
-        self.affine = affine
-        self.track_running_stats = track_running_stats
-        sizes, tracks = (num_features,), track_running_stats
-        self._add_parameters(sizes if affine else None, sizes if affine and bias else None, dtype)
+    running_mean: Tensor | None = option(init=False)
+    running_var: Tensor | None = option(init=False)
+    num_batches_tracked: Tensor | None = option(init=False)
+
+    _sizes = ("num_features",)
+    _texts: ClassVar = {
+        "num_features": "The number of channels.",
+        "eps": "Added to the variance.",
+        "momentum": "The weight of a batch in the running mean and variance.",
+        "affine": "Whether a weight (initially 1) and a bias (initially 0) scale and shift the result.",
+        "dtype": "The dtype of parameters and buffers; float32 for None.",
+        "bias": "Whether the affine part has a bias.",
+    }
+
+    def _add_parameters(self, shapes: dict[str, Shape | None], dtype: DtypeLike | None) -> None:
+        super()._add_parameters(shapes, dtype)
+        sizes, tracks = (self.num_features,), self.track_running_stats
         self.register_buffer("running_mean", tn.zeros(sizes, dtype=dtype) if tracks else None)
         self.register_buffer("running_var", tn.ones(sizes, dtype=dtype) if tracks else None)
         self.register_buffer("num_batches_tracked", tn.zeros((), dtype="int64") if tracks else None)
-        self.reset_parameters()
+
+    def _shapes(self, has_bias: bool) -> dict[str, Shape | None]:
+        shape = (self.num_features,) if self.affine else None
+        return {"weight": shape, "bias": shape if has_bias else None}
 
     def reset_running_stats(self) -> None:
         """Set the running mean to 0 and the running variance to 1."""
@@ -87,8 +75,10 @@ class ChannelNorm(Scaling, Dimensional):
     def _require_channels(self, input: Tensor, dim: int) -> None:
         """Raise an error unless `input` has one of this layer's shapes, with the channels at `dim`."""
         shape = input.shape
-        if len(shape) not in self._shapes or shape[dim] != self.num_features:
-            shapes = [text.replace("channels", str(self.num_features)) for text in self._shapes.values()]
+        if len(shape) not in self._input_shapes or shape[dim] != self.num_features:
+            shapes = [
+                text.replace("channels", str(self.num_features)) for text in self._input_shapes.values()
+            ]
             raise InvalidArgumentError(
                 f"{type(self).__name__}: input has shape {' or '.join(shapes)}, not {shape}"
             )
@@ -102,15 +92,10 @@ class ChannelNorm(Scaling, Dimensional):
 
 
 class _BatchNorm(ChannelNorm):
-    _sections = (
-        """
+    _sections = """
         In training it uses the mean and variance of the batch, and updates the running statistics. In
         evaluation it uses the running statistics.
-"""
-        + _OPTIONS.replace("{none}", "; None for the cumulative average").replace(
-            "{untracked}", ". If not, evaluation uses the statistics of the batch"
-        )
-        + """
+
         Examples
         --------
         >>> import nn, tensor
@@ -119,8 +104,17 @@ class _BatchNorm(ChannelNorm):
         (2, 3, {sizes[4,5,6]})
         >>> layer.num_batches_tracked.item()
         1
-"""
-    )
+    """
+    _texts: ClassVar = {
+        **ChannelNorm._texts,
+        "momentum": (
+            "The weight of a batch in the running mean and variance; None for the cumulative average."
+        ),
+        "track_running_stats": (
+            "Whether to keep a running mean and variance. If not, evaluation uses the statistics of the\n"
+            "    batch."
+        ),
+    }
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalize, scale and shift; in training, update the running mean and variance."""
@@ -138,37 +132,26 @@ class _BatchNorm(ChannelNorm):
         return out
 
 
+@options
 class _InstanceNorm(ChannelNorm):
-    _sections = (
-        _OPTIONS.replace("{none}", "").replace(
-            "{untracked}", " for evaluation. If not, evaluation uses the statistics of each sample"
-        )
-        + """
-        Examples
-        --------
-        >>> import nn, tensor
-        >>> nn.InstanceNorm{dims}d(3)(tensor.ones((2, 3, {sizes[4,5,6]}))).shape
-        (2, 3, {sizes[4,5,6]})
-"""
-    )
+    affine: bool = False
+    track_running_stats: bool = False
 
-    def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = False,
-        track_running_stats: bool = False,
-        device: str | None = None,
-        dtype: DtypeLike | None = None,
-        *,
-        bias: bool = True,
-    ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+    _example = (
+        "nn.{name}(3)(tensor.ones((2, 3, {sizes[4,5,6]}))).shape",
+        "(2, 3, {sizes[4,5,6]})",
+    )
+    _texts: ClassVar = {
+        **ChannelNorm._texts,
+        "track_running_stats": (
+            "Whether to keep a running mean and variance for evaluation. If not, evaluation uses the\n"
+            "    statistics of each sample."
+        ),
+    }
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalize, scale and shift; in training, update the running mean and variance, if any."""
-        is_batched = len(input.shape) == max(self._shapes)
+        is_batched = len(input.shape) == max(self._input_shapes)
         self._require_channels(input, 1 if is_batched else 0)
         out = F.instance_norm(
             input if is_batched else input.unsqueeze(0),
@@ -190,19 +173,19 @@ class BatchNorm1d(_BatchNorm, dims=1):
     By Ioffe and Szegedy, 2015.
     """
 
-    _shapes: ClassVar = {2: "(batch, channels)", 3: "(batch, channels, length)"}
+    _input_shapes: ClassVar = {2: "(batch, channels)", 3: "(batch, channels, length)"}
 
 
 class BatchNorm2d(_BatchNorm, dims=2):
     """Normalizes each channel of ``(batch, num_features, height, width)`` over the batch and space."""
 
-    _shapes: ClassVar = {4: "(batch, channels, height, width)"}
+    _input_shapes: ClassVar = {4: "(batch, channels, height, width)"}
 
 
 class BatchNorm3d(_BatchNorm, dims=3):
     """Normalizes each channel of ``(batch, num_features, depth, height, width)`` over the batch and space."""
 
-    _shapes: ClassVar = {5: "(batch, channels, depth, height, width)"}
+    _input_shapes: ClassVar = {5: "(batch, channels, depth, height, width)"}
 
 
 class InstanceNorm1d(_InstanceNorm, dims=1):
@@ -211,16 +194,19 @@ class InstanceNorm1d(_InstanceNorm, dims=1):
     By Ulyanov et al., 2016.
     """
 
-    _shapes: ClassVar = {3: "(batch, channels, length)", 2: "(channels, length)"}
+    _input_shapes: ClassVar = {3: "(batch, channels, length)", 2: "(channels, length)"}
 
 
 class InstanceNorm2d(_InstanceNorm, dims=2):
     """Normalizes each channel of each sample of ``(batch, num_features, height, width)``."""
 
-    _shapes: ClassVar = {4: "(batch, channels, height, width)", 3: "(channels, height, width)"}
+    _input_shapes: ClassVar = {4: "(batch, channels, height, width)", 3: "(channels, height, width)"}
 
 
 class InstanceNorm3d(_InstanceNorm, dims=3):
     """Normalizes each channel of each sample of ``(batch, num_features, depth, height, width)``."""
 
-    _shapes: ClassVar = {5: "(batch, channels, depth, height, width)", 4: "(channels, depth, height, width)"}
+    _input_shapes: ClassVar = {
+        5: "(batch, channels, depth, height, width)",
+        4: "(channels, depth, height, width)",
+    }

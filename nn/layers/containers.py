@@ -295,15 +295,9 @@ class ModuleDict(Module):
     def __contains__(self, name: object) -> bool:
         return any(name == held for held in self.keys())
 
+    @example('list(nn.ModuleDict({"a": nn.ReLU()}).keys())', ["a"])
     def keys(self) -> Iterator[str]:
-        """Yield the names.
-
-        Examples
-        --------
-        >>> import nn
-        >>> list(nn.ModuleDict({"a": nn.ReLU()}).keys())
-        ['a']
-        """
+        """Yield the names."""
         return iter([name for name, kind, _ in self._registered() if kind == "module"])
 
     def values(self) -> Iterator[Module]:

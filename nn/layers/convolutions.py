@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import InitVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from nn.functional.convolutions import geometry_of, sizes_of
 from nn.functional.padding import pad
 from nn.layers.dimensions import Dimensional
-from nn.layers.weighted import Uniform, require_size
+from nn.layers.weighted import Uniform
+from nn.module.options import option, options
 from tensor.lowlevel import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from nn.layers.weighted import Shape
     from tensor import Tensor
     from tensor.lowlevel import DtypeLike
 
@@ -21,53 +24,54 @@ class Convolution(Uniform, Dimensional):
     """Base class of all convolution layers: options, parameters, initial values."""
 
     _is_transposed: ClassVar[bool] = False
+    # The possible values of `padding_mode`.
+    _modes: ClassVar[tuple[str, ...]]
+    _sizes = ("in_channels", "out_channels")
+    _sections = "Input ``(batch, in_channels, {space})``, or without the batch; output with ``out_channels``."
+    _texts: ClassVar = {
+        **Uniform._texts,
+        **dict.fromkeys(_sizes, "The numbers of channels of input and output."),
+        "kernel_size": "The sizes of the kernel: one integer, or one for each spatial dimension.",
+        "groups": "The number of groups of channels. It must divide both numbers of channels.",
+        "bias": "Whether to add a bias for each output channel.",
+    }
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: int | Sequence[int],
-        stride: int | Sequence[int],
-        padding: str | int | Sequence[int],
-        dilation: int | Sequence[int],
-        groups: int,
-        bias: bool,
-        output_padding: int | Sequence[int],
-        padding_mode: str,
-        device: str | None,
-        dtype: DtypeLike | None,
-    ) -> None:
-        super().__init__(device)
-        name, space = type(self).__name__, self._dims
-        require_size(name, "in_channels", in_channels)
-        require_size(name, "out_channels", out_channels)
-        if type(groups) is not int or groups < 1 or in_channels % groups or out_channels % groups:
-            raise ValueError(
-                f"{name}: groups must divide in_channels, {in_channels}, and out_channels, {out_channels}, "
-                f"and {shown(groups)} does not"
-            )
-        self.in_channels: int = in_channels
-        self.out_channels: int = out_channels
-        self.groups: int = groups
-        self.kernel_size: tuple[int, ...] = sizes_of(name, "kernel_size", kernel_size, space, 1)
-        self.stride: tuple[int, ...] = sizes_of(name, "stride", stride, space, 1)
-        self.padding: str | tuple[int, ...] = (
-            padding if isinstance(padding, str) else sizes_of(name, "padding", padding, space, 0)
-        )
+    in_channels: int
+    out_channels: int
+    kernel_size: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: str | tuple[int, ...]
+    dilation: tuple[int, ...]
+    output_padding: tuple[int, ...]
+    groups: int
+    padding_mode: str
+
+    def _set_options(self, given: dict[str, Any]) -> None:
+        name = type(self).__name__
+        given.setdefault("output_padding", 0)
+        padding, mode = given["padding"], given["padding_mode"]
+        leasts = {"kernel_size": 1, "stride": 1, "padding": 0, "dilation": 1, "output_padding": 0}
+        for what, least in leasts.items():
+            if what != "padding" or not isinstance(padding, str):
+                given[what] = sizes_of(name, what, given[what], self._dims, least)
         if isinstance(padding, str) and (padding not in ("valid", "same") or self._is_transposed):
             raise ValueError(f"{name}: padding is 'valid', 'same' or sizes, not {shown(padding)}")
-        if padding == "same" and set(self.stride) != {1}:
-            raise ValueError(f"{name}: padding='same' needs a stride of 1, not {self.stride}")
-        self.dilation: tuple[int, ...] = sizes_of(name, "dilation", dilation, space, 1)
-        self.output_padding: tuple[int, ...] = sizes_of(name, "output_padding", output_padding, space, 0)
-        modes = ("zeros",) if self._is_transposed else ("zeros", "reflect", "replicate", "circular")
-        if padding_mode not in modes:
-            raise ValueError(f"{name}: padding_mode is one of {modes}, not {shown(padding_mode)}")
-        self.padding_mode = padding_mode
-        outer, inner = (in_channels, out_channels) if self._is_transposed else (out_channels, in_channels)
-        shape = (outer, inner // groups, *self.kernel_size)
-        self._add_parameters(shape, (out_channels,) if bias else None, dtype)
-        self.reset_parameters()
+        if padding == "same" and set(given["stride"]) != {1}:
+            raise ValueError(f"{name}: padding='same' needs a stride of 1, not {given['stride']}")
+        if mode not in self._modes:
+            raise ValueError(f"{name}: padding_mode is one of {self._modes}, not {shown(mode)}")
+        super()._set_options(given)
+
+    def _shapes(self, has_bias: bool) -> dict[str, Shape | None]:
+        ins, outs, groups = self.in_channels, self.out_channels, self.groups
+        if type(groups) is not int or groups < 1 or ins % groups or outs % groups:
+            raise ValueError(
+                f"{type(self).__name__}: groups must divide in_channels, {ins}, and out_channels, {outs}, "
+                f"and {shown(groups)} does not"
+            )
+        outer, inner = (ins, outs) if self._is_transposed else (outs, ins)
+        weight = (outer, inner // groups, *self.kernel_size)
+        return {"weight": weight, "bias": (outs,) if has_bias else None}
 
     def extra_repr(self) -> str:
         """Return the sizes, and the options that are not defaults."""
@@ -89,52 +93,36 @@ class Convolution(Uniform, Dimensional):
         return ", ".join(parts)
 
 
-class _Conv(Convolution):
+@options
+class _Options(Convolution):
+    """Base class with the first options of all convolution layers."""
+
+    in_channels: int
+    out_channels: int
+    _kernel_size: InitVar[int | Sequence[int]] = option(alias="kernel_size")
+    _stride: InitVar[int | Sequence[int]] = option(default=1, alias="stride")
+
+
+@options
+class _Conv(_Options):
+    _padding: InitVar[str | int | Sequence[int]] = option(default=0, alias="padding")
+    _dilation: InitVar[int | Sequence[int]] = option(default=1, alias="dilation")
+    groups: int = 1
+    _bias: InitVar[bool] = option(default=True, alias="bias")
+    padding_mode: str = "zeros"
+    device: InitVar[str | None] = None
+    dtype: InitVar[DtypeLike | None] = None
+
     _family = "conv"
-    _sections = """
-        Input ``(batch, in_channels, {space})``, or without the batch; output with ``out_channels``.
-
-        Parameters
-        ----------
-        in_channels, out_channels
-            The numbers of channels of input and output.
-        kernel_size, stride, padding, dilation
-            One integer, or one for each spatial dimension; see ``nn.functional.conv{dims}d``.
-        groups
-            The number of groups of channels. It must divide both numbers of channels.
-        bias
-            Whether to add a bias for each output channel.
-        padding_mode
-            The values of the padding: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``; see
-            ``nn.functional.pad``.
-        dtype
-            The dtype of the parameters; float32 for None.
-
-        Examples
-        --------
-        >>> import nn, tensor
-        >>> nn.Conv{dims}d(2, 4, 3)(tensor.ones((8, 2, {sizes[10,8,6]}))).shape
-        (8, 4, {sizes[8,6,4]})
-    """
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: int | Sequence[int],
-        stride: int | Sequence[int] = 1,
-        padding: str | int | Sequence[int] = 0,
-        dilation: int | Sequence[int] = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: str = "zeros",
-        device: str | None = None,
-        dtype: DtypeLike | None = None,
-    ) -> None:
-        super().__init__(
-            *(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias),
-            *(0, padding_mode, device, dtype),
-        )
+    _modes = ("zeros", "reflect", "replicate", "circular")
+    _texts: ClassVar = {
+        **Convolution._texts,
+        "padding_mode": (
+            'The values of the padding: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``; see\n'
+            "    ``nn.functional.pad``."
+        ),
+    }
+    _example = ("nn.{name}(2, 4, 3)(tensor.ones((8, 2, {sizes[10,8,6]}))).shape", "(8, 4, {sizes[8,6,4]})")
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the convolution."""
@@ -153,55 +141,25 @@ class _Conv(Convolution):
         return [n for pair in reversed(geometry.padding) for n in pair]
 
 
-class _ConvTranspose(Convolution):
+@options
+class _ConvTranspose(_Options):
+    _padding: InitVar[int | Sequence[int]] = option(default=0, alias="padding")
+    _output_padding: InitVar[int | Sequence[int]] = option(default=0, alias="output_padding")
+    groups: int = 1
+    _bias: InitVar[bool] = option(default=True, alias="bias")
+    _dilation: InitVar[int | Sequence[int]] = option(default=1, alias="dilation")
+    padding_mode: str = "zeros"
+    device: InitVar[str | None] = None
+    dtype: InitVar[DtypeLike | None] = None
+
     _family = "conv_transpose"
     _is_transposed = True
-    _sections = """
-        Input ``(batch, in_channels, {space})``, or without the batch; output with ``out_channels``.
-
-        Parameters
-        ----------
-        in_channels, out_channels
-            The numbers of channels of input and output.
-        kernel_size, stride, padding, dilation
-            One integer, or one for each spatial dimension; see ``nn.functional.conv_transpose{dims}d``.
-        output_padding
-            The number of elements to add at the end of the output.
-        groups
-            The number of groups of channels. It must divide both numbers of channels.
-        bias
-            Whether to add a bias for each output channel.
-        padding_mode
-            ``"zeros"``.
-        dtype
-            The dtype of the parameters; float32 for None.
-
-        Examples
-        --------
-        >>> import nn, tensor
-        >>> nn.ConvTranspose{dims}d(2, 4, 3, stride=2)(tensor.ones((8, 2, {sizes[10,5,2]}))).shape
-        (8, 4, {sizes[21,11,5]})
-    """
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: int | Sequence[int],
-        stride: int | Sequence[int] = 1,
-        padding: int | Sequence[int] = 0,
-        output_padding: int | Sequence[int] = 0,
-        groups: int = 1,
-        bias: bool = True,
-        dilation: int | Sequence[int] = 1,
-        padding_mode: str = "zeros",
-        device: str | None = None,
-        dtype: DtypeLike | None = None,
-    ) -> None:
-        super().__init__(
-            *(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias),
-            *(output_padding, padding_mode, device, dtype),
-        )
+    _modes = ("zeros",)
+    _texts: ClassVar = {**Convolution._texts, "padding_mode": '``"zeros"``.'}
+    _example = (
+        "nn.{name}(2, 4, 3, stride=2)(tensor.ones((8, 2, {sizes[10,5,2]}))).shape",
+        "(8, 4, {sizes[21,11,5]})",
+    )
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         """Return the transposed convolution. `output_size` selects one of the possible sizes."""

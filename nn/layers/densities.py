@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING
 
 from nn import functional as F
-from nn.layers.losses import Loss, PlainLoss
+from nn.layers.losses import Loss, PlainLoss, ReducedLoss
 from nn.module.docstrings import example
 from nn.module.options import options
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @options
-class KLDivLoss(PlainLoss):
+class KLDivLoss(ReducedLoss, function=F.kl_div):
     """Kullback-Leibler divergence, from log-probabilities; see ``functional.kl_div``.
 
     Examples
@@ -28,16 +28,14 @@ class KLDivLoss(PlainLoss):
     0.6931
     """
 
-    reduction: str = "mean"
     log_target: bool = False
 
-    _function = F.kl_div
     _more_reductions = ("batchmean",)
 
 
 @options
 @example("nn.PoissonNLLLoss()(tensor.tensor([0.0]), tensor.tensor([3.0])).item()", 1.0)
-class PoissonNLLLoss(PlainLoss):
+class PoissonNLLLoss(PlainLoss, function=F.poisson_nll_loss):
     """Poisson negative log-likelihood of counts; see ``functional.poisson_nll_loss``."""
 
     log_input: bool = True
@@ -45,27 +43,16 @@ class PoissonNLLLoss(PlainLoss):
     eps: float = 1e-8
     reduction: str = "mean"
 
-    _function = F.poisson_nll_loss
-
 
 @options
-class GaussianNLLLoss(Loss):
-    """Gaussian negative log-likelihood with the input as mean; see ``functional.gaussian_nll_loss``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> x, y = tensor.tensor([0.0]), tensor.tensor([2.0])
-    >>> nn.GaussianNLLLoss()(x, y, tensor.tensor([1.0])).item()
-    2.0
-    """
+@example("nn.GaussianNLLLoss()(tensor.tensor([0.0]), tensor.tensor([2.0]), 1.0).item()", 2.0)
+class GaussianNLLLoss(Loss, function=F.gaussian_nll_loss):
+    """Gaussian negative log-likelihood with the input as mean; see ``functional.gaussian_nll_loss``."""
 
     _: KW_ONLY
     full: bool = False
     eps: float = 1e-6
     reduction: str = "mean"
-
-    _function = F.gaussian_nll_loss
 
     def forward(self, input: Tensor, target: Tensor, var: Tensor | float) -> Tensor:
         """Return the loss."""
@@ -73,7 +60,7 @@ class GaussianNLLLoss(Loss):
 
 
 @options
-class CTCLoss(Loss):
+class CTCLoss(Loss, function=F.ctc_loss):
     """Connectionist temporal classification loss of label sequences; see ``functional.ctc_loss``.
 
     Examples
@@ -87,8 +74,6 @@ class CTCLoss(Loss):
     blank: int = 0
     reduction: str = "mean"
     zero_infinity: bool = False
-
-    _function = F.ctc_loss
 
     def forward(
         self,

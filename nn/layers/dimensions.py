@@ -7,29 +7,28 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from nn import functional as F
 from nn.functional.dimensions import filled
+from nn.layers.described import Described
+from nn.module.docstrings import EXAMPLE
 from nn.module.lazy import LazyModuleMixin
-from nn.module.module import Module
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tensor import Tensor
+    from nn.module.module import Module
 
 
-class Dimensional(Module):
+class Dimensional(Described):
     """Base class of a family of layers that differ only in the number of dimensions.
 
-    The family is a subclass that contains all of the code. Its `_start` and `_sections` are a template for
+    The family is a subclass that contains all of the code. Its `_sections` and `_example` are templates for
     the members' docstrings, after the first line. A member has two lines: ``class Conv2d(_Conv, dims=2):``
     and a docstring of one line.
     """
 
     _dims: ClassVar[int]
-    _start: ClassVar[str] = ""
-    _sections: ClassVar[str]
-    # The prefix of the function names in ``nn.functional``, and the function of a member.
+    _sections: ClassVar[str] = ""
+    # The code of an example, and the repr of its result.
+    _example: ClassVar[tuple[str, str] | None] = None
+    # The prefix of the function names in ``nn.functional``.
     _family: ClassVar[str] = ""
-    _function: ClassVar[Callable[..., Tensor]]
     # The attributes that the repr shows.
     _shown: ClassVar[tuple[str, ...]] = ()
 
@@ -40,9 +39,10 @@ class Dimensional(Module):
             if cls._family:
                 cls._function = getattr(F, f"{cls._family}{dims}d")
             if cls.__doc__:  # `python -OO` removes docstrings
-                template = f"{cls._start}\n\n{cleandoc(cls._sections)}".lstrip()
-                sections = filled(template, cls.__name__, dims)
-                cls.__doc__ = f"{cleandoc(cls.__doc__)}\n\n{sections}\n"
+                example = EXAMPLE.format(*cls._example) if cls._example else ""
+                template = f"{cleandoc(cls._sections)}\n\n{example}"
+                cls.__doc__ = f"{cleandoc(cls.__doc__)}\n\n{filled(template, cls.__name__, dims)}"
+            cls._complete_docstring()
 
     def extra_repr(self) -> str:
         """Return the options."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from nn import functional as F
 from nn.layers.function_layers import FunctionLayer
+from nn.module.docstrings import example
 from nn.module.options import options
 
 if TYPE_CHECKING:
@@ -23,53 +24,19 @@ class _Distance(FunctionLayer):
 
 
 @options
-class CosineSimilarity(_Distance):
-    """Cosine similarity of vectors; see ``functional.cosine_similarity``.
-
-    Parameters
-    ----------
-    dim
-        The dimension of the vectors.
-    eps
-        The smallest norm to divide by.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> x, y = tensor.tensor([[1.0, 0.0]]), tensor.tensor([[0.0, 1.0]])
-    >>> nn.CosineSimilarity()(x, y).tolist()
-    [0.0]
-    """
+@example("nn.CosineSimilarity()(tensor.tensor([[1.0, 0.0]]), tensor.tensor([[0.0, 1.0]])).tolist()", [0.0])
+class CosineSimilarity(_Distance, function=F.cosine_similarity):
+    """Cosine similarity of vectors; see ``functional.cosine_similarity``."""
 
     dim: int = 1
     eps: float = 1e-8
 
-    _function = F.cosine_similarity
-
 
 @options
-class PairwiseDistance(_Distance):
-    """Norm of the difference of two vectors; see ``functional.pairwise_distance``.
-
-    Parameters
-    ----------
-    p
-        The degree of the norm.
-    eps
-        Added to each difference.
-    keepdim
-        Whether the result keeps the dimension of the vectors, with size 1.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> x, y = tensor.tensor([[1.0, 2.0]]), tensor.tensor([[4.0, 6.0]])
-    >>> round(nn.PairwiseDistance()(x, y).item(), 4)
-    5.0
-    """
+@example("round(nn.PairwiseDistance()(tensor.ones((2,)), tensor.tensor([4.0, 5.0])).item(), 4)", 5.0)
+class PairwiseDistance(_Distance, function=F.pairwise_distance):
+    """Norm of the difference of two vectors; see ``functional.pairwise_distance``."""
 
     p: float = 2.0
     eps: float = 1e-6
     keepdim: bool = False
-
-    _function = F.pairwise_distance

@@ -7,28 +7,24 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from nn import functional as F
 from nn.functional.checks import check_probability
 from nn.layers.dimensions import Dimensional
-from nn.module.docstrings import complete, example
-from nn.module.module import Module
+from nn.layers.function_layers import FunctionLayer
+from nn.module.docstrings import example
+from nn.module.options import options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tensor import Tensor
 
 
-class _Dropout(Module):
-    _function: ClassVar[Callable[..., Tensor]]
+@options
+class _Dropout(FunctionLayer):
+    p: float = 0.5
+    inplace: bool = False
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if cls.__module__ == __name__:
-            complete(cls, {"p": "From 0 to 1.", "inplace": "Write over the input."})
+    _texts: ClassVar = {"p": "From 0 to 1.", "inplace": "Write over the input."}
 
-    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
-        super().__init__()
-        check_probability(type(self).__name__, p)
-        self.p = p
-        self.inplace = inplace
+    def _set_options(self, given: dict[str, Any]) -> None:
+        super()._set_options(given)
+        check_probability(type(self).__name__, self.p)
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply a random mask; in evaluation, return the input itself."""
@@ -39,11 +35,10 @@ class _Dropout(Module):
         return f"p={self.p}, inplace={self.inplace}"
 
 
+@options
 @example("nn.Dropout(0.9).eval()(tensor.ones((3,))).tolist()", [1.0, 1.0, 1.0])
-class Dropout(_Dropout):
+class Dropout(_Dropout, function=F.dropout):
     """Dropout: sets each element to 0 with probability `p` in training, and scales others by 1 / (1 - p)."""
-
-    _function = F.dropout
 
 
 class _ChannelDropout(_Dropout, Dimensional):
@@ -51,13 +46,8 @@ class _ChannelDropout(_Dropout, Dimensional):
     _sections = """
         The other channels are scaled by 1 / (1 - p). Input ``(batch, channels, {space})``, or without the
         batch; see ``nn.functional.dropout{dims}d``.
-
-        Examples
-        --------
-        >>> import nn, tensor
-        >>> nn.Dropout{dims}d(1.0)(tensor.ones((1, 3, {sizes[2]}))).sum().item()
-        0.0
     """
+    _example = ("nn.{name}(1.0)(tensor.ones((1, 3, {sizes[2]}))).sum().item()", "0.0")
 
 
 class Dropout1d(_ChannelDropout, dims=1):
@@ -72,21 +62,19 @@ class Dropout3d(_ChannelDropout, dims=3):
     """Channel dropout: sets whole channels of volumes to 0 with probability `p` in training."""
 
 
+@options
 @example("nn.AlphaDropout(0.9).eval()(tensor.ones((3,))).tolist()", [1.0, 1.0, 1.0])
-class AlphaDropout(_Dropout):
+class AlphaDropout(_Dropout, function=F.alpha_dropout):
     """Alpha dropout: replaces elements with probability `p` in training, and keeps mean 0 and variance 1.
 
     For networks with SELU (Klambauer et al., 2017). Inputs may have any shape.
     """
 
-    _function = F.alpha_dropout
 
-
+@options
 @example("nn.FeatureAlphaDropout(0.9).eval()(tensor.ones((1, 3))).tolist()", [[1.0, 1.0, 1.0]])
-class FeatureAlphaDropout(_Dropout):
+class FeatureAlphaDropout(_Dropout, function=F.feature_alpha_dropout):
     """Alpha dropout of whole channels with probability `p` in training.
 
     Input ``(batch, channels, *)``.
     """
-
-    _function = F.feature_alpha_dropout

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import InitVar
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import tensor as tn
 from nn import functional as F
 from nn import init
 from nn.functional.linear_maps import row_of
 from nn.layers.weighted import Weighted, new_parameter, require_size
+from nn.module.docstrings import example
 from nn.module.options import options
 from nn.module.parameter import Parameter
 from tensor.lowlevel import InvalidArgumentError
@@ -27,6 +28,19 @@ class _Table(Weighted):
     max_norm: float | None
     norm_type: float
     scale_grad_by_freq: bool
+
+    _texts: ClassVar = {
+        "num_embeddings": "The number of embedding vectors, the rows of the weight.",
+        "embedding_dim": "The size of each embedding vector.",
+        **dict.fromkeys(
+            ("max_norm", "norm_type"),
+            "Scale rows with a norm above `max_norm` down to it, in place, when they are looked up.\n"
+            "    `norm_type` is the degree of the norm.",
+        ),
+        "scale_grad_by_freq": "Divide the gradient of each row by the frequency of its index in the batch.",
+        "sparse": "No effect, for compatibility with PyTorch; gradients are dense.",
+        "dtype": "The dtype of the weight; float32 for None.",
+    }
 
     def _set_options(self, given: dict[str, Any]) -> None:
         super().__init__(given.pop("device"))
@@ -80,21 +94,8 @@ class Embedding(_Table):
 
     Parameters
     ----------
-    num_embeddings
-        The number of embedding vectors, the rows of the weight.
-    embedding_dim
-        The size of each embedding vector.
     padding_idx
         The index of a row that is initially 0 and gets no gradient. Negative indices count from the end.
-    max_norm, norm_type
-        Scale rows with a norm above `max_norm` down to it, in place, when they are looked up. `norm_type` is
-        the degree of the norm.
-    scale_grad_by_freq
-        Divide the gradient of each row by the frequency of its index in the batch.
-    sparse
-        No effect, for compatibility with PyTorch; gradients are dense.
-    dtype
-        The dtype of the weight; float32 for None.
 
     Examples
     --------
@@ -117,6 +118,7 @@ class Embedding(_Table):
     dtype: InitVar[DtypeLike | None] = None
 
     @classmethod
+    @example("str(nn.Embedding.from_pretrained(tensor.ones((4, 2))))", "Embedding(4, 2)")
     def from_pretrained(
         cls,
         embeddings: Tensor,
@@ -127,14 +129,7 @@ class Embedding(_Table):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Self:
-        """Return a layer with the weight `embeddings`, without a copy. With `freeze` it is not trained.
-
-        Examples
-        --------
-        >>> import nn, tensor
-        >>> nn.Embedding.from_pretrained(tensor.ones((4, 2)))
-        Embedding(4, 2)
-        """
+        """Return a layer with the weight `embeddings`, without a copy. With `freeze` it is not trained."""
         rows, size = _rows_of(embeddings)
         lookup = (padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
         return cls(rows, size, *lookup, _weight=embeddings, _freeze=freeze)
@@ -168,25 +163,12 @@ class EmbeddingBag(_Table):
 
     Parameters
     ----------
-    num_embeddings
-        The number of embedding vectors, the rows of the weight.
-    embedding_dim
-        The size of each embedding vector.
-    max_norm, norm_type
-        Scale rows with a norm above `max_norm` down to it, in place, when they are looked up. `norm_type` is
-        the degree of the norm.
-    scale_grad_by_freq
-        Divide the gradient of each row by the frequency of its index in the batch.
     mode
         ``"sum"``, ``"mean"`` or ``"max"``.
-    sparse
-        No effect, for compatibility with PyTorch; gradients are dense.
     include_last_offset
         Whether the last offset is the end of the last bag.
     padding_idx
         The index of a row that the reduction ignores. It is initially 0.
-    dtype
-        The dtype of the weight; float32 for None.
 
     Examples
     --------
@@ -210,6 +192,10 @@ class EmbeddingBag(_Table):
     dtype: InitVar[DtypeLike | None] = None
 
     @classmethod
+    @example(
+        "str(nn.EmbeddingBag.from_pretrained(tensor.ones((4, 2)), mode='sum'))",
+        "EmbeddingBag(4, 2, mode='sum')",
+    )
     def from_pretrained(
         cls,
         embeddings: Tensor,
@@ -222,14 +208,7 @@ class EmbeddingBag(_Table):
         include_last_offset: bool = False,
         padding_idx: int | None = None,
     ) -> Self:
-        """Return a layer with the weight `embeddings`, without a copy. With `freeze` it is not trained.
-
-        Examples
-        --------
-        >>> import nn, tensor
-        >>> nn.EmbeddingBag.from_pretrained(tensor.ones((4, 2)))
-        EmbeddingBag(4, 2, mode='mean')
-        """
+        """Return a layer with the weight `embeddings`, without a copy. With `freeze` it is not trained."""
         rows, size = _rows_of(embeddings)
         lookup = (max_norm, norm_type, scale_grad_by_freq, mode, sparse)
         table = cls(rows, size, *lookup, embeddings, include_last_offset, padding_idx)

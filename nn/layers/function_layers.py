@@ -4,35 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from nn.module.docstrings import complete, texts_of
-from nn.module.module import Module
+from nn.layers.described import Described
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from tensor import Tensor
 
 
-class FunctionLayer(Module):
-    """Base class of layers without parameters, whose annotated attributes are the options of `_function`.
+class FunctionLayer(Described):
+    """Base class of layers without parameters, whose annotated attributes are the options of `_function`."""
 
-    The docstring of a layer takes the descriptions of options from the docstring of the function.
-    """
-
-    _function: ClassVar[Callable[..., Tensor]]
     _option_names: ClassVar[tuple[str, ...]] = ()
-    # Descriptions of options that replace those of the function.
-    _texts: ClassVar[Mapping[str, str]] = {}
 
     def _set_options(self, given: dict[str, Any]) -> None:
         super().__init__()
         for name, value in given.items():
             setattr(self, name, value)
-
-    @classmethod
-    def _complete_docstring(cls) -> None:
-        if hasattr(cls, "_function"):
-            complete(cls, {**texts_of(cls._function), **cls._texts})
 
     def extra_repr(self) -> str:
         """Return the options."""

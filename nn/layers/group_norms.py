@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import KW_ONLY, InitVar
+from typing import TYPE_CHECKING, ClassVar
 
 from nn import functional as F
-from nn.layers.weighted import Scaling, require_size
+from nn.layers.weighted import Affine
 from nn.module.docstrings import example
+from nn.module.options import option, options
 from tensor.lowlevel import InvalidArgumentError, shown
 
 if TYPE_CHECKING:
+    from nn.layers.weighted import Shape
     from tensor import Tensor
     from tensor.lowlevel import DtypeLike
 
 
+@options
 @example("nn.GroupNorm(2, 6)(tensor.ones((4, 6, 5))).shape", (4, 6, 5))
-class GroupNorm(Scaling):
+class GroupNorm(Affine):
     """Group normalization: normalizes each sample over groups of channels (Wu and He, 2018).
 
     Input and output ``(batch, num_channels, *)``.
@@ -30,37 +34,28 @@ class GroupNorm(Scaling):
         Added to the variance.
     affine
         Whether a weight (initially 1) and a bias (initially 0) scale and shift each channel.
-    dtype
-        The dtype of the parameters; float32 for None.
-    bias
-        Whether the affine part has a bias.
     """
 
-    def __init__(
-        self,
-        num_groups: int,
-        num_channels: int,
-        eps: float = 1e-5,
-        affine: bool = True,
-        device: str | None = None,
-        dtype: DtypeLike | None = None,
-        *,
-        bias: bool = True,
-    ) -> None:
-        super().__init__(device)
-        require_size("GroupNorm", "num_channels", num_channels)
-        if type(num_groups) is not int or num_groups < 1 or num_channels % num_groups:
+    num_groups: int
+    num_channels: int
+    eps: float = 1e-5
+    affine: bool = True
+    device: InitVar[str | None] = None
+    dtype: InitVar[DtypeLike | None] = None
+    _: KW_ONLY
+    _bias: InitVar[bool] = option(default=True, alias="bias")
+
+    _sizes = ("num_channels",)
+    _texts: ClassVar = {**Affine._texts, "bias": "Whether the affine part has a bias."}
+
+    def _shapes(self, has_bias: bool) -> dict[str, Shape | None]:
+        groups, channels = self.num_groups, self.num_channels
+        if type(groups) is not int or groups < 1 or channels % groups:
             raise InvalidArgumentError(
-                f"GroupNorm: num_groups must divide num_channels, {num_channels}, but {shown(num_groups)} "
-                f"does not"
+                f"GroupNorm: num_groups must divide num_channels, {channels}, but {shown(groups)} does not"
             )
-        self.num_groups: int = num_groups
-        self.num_channels: int = num_channels
-        self.eps: float = eps
-        self.affine: bool = affine
-        sizes = (num_channels,) if affine else None
-        self._add_parameters(sizes, sizes if bias else None, dtype)
-        self.reset_parameters()
+        shape = (channels,) if self.affine else None
+        return {"weight": shape, "bias": shape if has_bias else None}
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalize, scale and shift."""

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import InitVar
 from typing import TYPE_CHECKING
 
 from nn import functional as F
-from nn.layers.weighted import Uniform, require_size
+from nn.layers.weighted import Uniform
 from nn.module.docstrings import example
 from nn.module.module import Module
+from nn.module.options import option, options
 from tensor import Tensor
 
 if TYPE_CHECKING:
+    from nn.layers.weighted import Shape
     from tensor.lowlevel import DtypeLike
 
 
+@options
+@example("nn.Linear(3, 2)(tensor.ones((4, 3))).shape", (4, 2))
 class Linear(Uniform):
     """Linear layer: ``x @ weight.T + bias``.
 
@@ -24,34 +29,19 @@ class Linear(Uniform):
     ----------
     in_features, out_features
         The sizes of the last dimension of inputs and output.
-    bias
-        Whether to add a bias.
-    dtype
-        The dtype of the parameters; float32 for None.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> layer = nn.Linear(3, 2)
-    >>> layer(tensor.ones((4, 3))).shape
-    (4, 2)
     """
 
-    def __init__(
-        self,
-        in_features: int,
-        out_features: int,
-        bias: bool = True,
-        device: str | None = None,
-        dtype: DtypeLike | None = None,
-    ) -> None:
-        super().__init__(device)
-        require_size("Linear", "in_features", in_features)
-        require_size("Linear", "out_features", out_features)
-        self.in_features = in_features
-        self.out_features = out_features
-        self._add_parameters((out_features, in_features), (out_features,) if bias else None, dtype)
-        self.reset_parameters()
+    in_features: int
+    out_features: int
+    _bias: InitVar[bool] = option(default=True, alias="bias")
+    device: InitVar[str | None] = None
+    dtype: InitVar[DtypeLike | None] = None
+
+    _sizes = ("in_features", "out_features")
+
+    def _shapes(self, has_bias: bool) -> dict[str, Shape | None]:
+        shape = (self.out_features, self.in_features)
+        return {"weight": shape, "bias": shape[:1] if has_bias else None}
 
     def forward(self, input: Tensor) -> Tensor:
         """Return ``input @ weight.T + bias``."""
@@ -64,6 +54,7 @@ class Linear(Uniform):
         )
 
 
+@options
 @example("nn.Bilinear(3, 4, 2)(tensor.ones((5, 3)), tensor.ones((5, 4))).shape", (5, 2))
 class Bilinear(Uniform):
     """Bilinear layer: ``x1 @ weight[i] @ x2 + bias[i]`` for each output feature.
@@ -75,31 +66,20 @@ class Bilinear(Uniform):
     ----------
     in1_features, in2_features, out_features
         The sizes of the last dimension of inputs and output.
-    bias
-        Whether to add a bias.
-    dtype
-        The dtype of the parameters; float32 for None.
     """
 
-    def __init__(
-        self,
-        in1_features: int,
-        in2_features: int,
-        out_features: int,
-        bias: bool = True,
-        device: str | None = None,
-        dtype: DtypeLike | None = None,
-    ) -> None:
-        super().__init__(device)
-        sizes = {"in1_features": in1_features, "in2_features": in2_features, "out_features": out_features}
-        for argument, size in sizes.items():
-            require_size("Bilinear", argument, size)
-        self.in1_features: int = in1_features
-        self.in2_features: int = in2_features
-        self.out_features: int = out_features
-        shape = (out_features, in1_features, in2_features)
-        self._add_parameters(shape, (out_features,) if bias else None, dtype)
-        self.reset_parameters()
+    in1_features: int
+    in2_features: int
+    out_features: int
+    _bias: InitVar[bool] = option(default=True, alias="bias")
+    device: InitVar[str | None] = None
+    dtype: InitVar[DtypeLike | None] = None
+
+    _sizes = ("in1_features", "in2_features", "out_features")
+
+    def _shapes(self, has_bias: bool) -> dict[str, Shape | None]:
+        shape = (self.out_features, self.in1_features, self.in2_features)
+        return {"weight": shape, "bias": shape[:1] if has_bias else None}
 
     def _fan_in(self) -> int:
         return self.in1_features

@@ -63,17 +63,29 @@ class PlainLoss(Loss):
 
 
 @options
-@example("round(nn.CrossEntropyLoss()(tensor.zeros((1, 2)), tensor.tensor([1])).item(), 4)", 0.6931)
-class CrossEntropyLoss(PlainLoss):
-    """Cross entropy between logits and class indices or probabilities; see ``functional.cross_entropy``."""
+class ReducedLoss(PlainLoss):
+    """Base class of losses whose first option is `reduction`."""
+
+    reduction: str = "mean"
+
+
+@options
+class ClassLoss(PlainLoss):
+    """Base class of losses with class indices as targets."""
 
     weight: Tensor | None = None
     ignore_index: int = -100
     reduction: str = "mean"
-    label_smoothing: float = 0.0
 
-    _function = F.cross_entropy
     _texts = CLASS_WEIGHT
+
+
+@options
+@example("round(nn.CrossEntropyLoss()(tensor.zeros((1, 2)), tensor.tensor([1])).item(), 4)", 0.6931)
+class CrossEntropyLoss(ClassLoss, function=F.cross_entropy):
+    """Cross entropy between logits and class indices or probabilities; see ``functional.cross_entropy``."""
+
+    label_smoothing: float = 0.0
 
 
 class LinearCrossEntropyLoss(Loss):
@@ -150,57 +162,36 @@ complete(LinearCrossEntropyLoss, texts_of(F.linear_cross_entropy))
 
 @options
 @example("nn.NLLLoss()(tensor.tensor([[-1.0, -2.0]]), tensor.tensor([1])).item()", 2.0)
-class NLLLoss(PlainLoss):
+class NLLLoss(ClassLoss, function=F.nll_loss):
     """Negative log-likelihood of classes, from log-probabilities; see ``functional.nll_loss``."""
-
-    weight: Tensor | None = None
-    ignore_index: int = -100
-    reduction: str = "mean"
-
-    _function = F.nll_loss
-    _texts = CLASS_WEIGHT
 
 
 @options
 @example("nn.MSELoss()(tensor.tensor([1.0, 2.0]), tensor.tensor([1.0, 4.0])).item()", 2.0)
-class MSELoss(PlainLoss):
+class MSELoss(ReducedLoss, function=F.mse_loss):
     """Mean squared error; see ``functional.mse_loss``."""
-
-    reduction: str = "mean"
-
-    _function = F.mse_loss
 
 
 @options
 @example('nn.L1Loss(reduction="sum")(tensor.tensor([1.0, 2.0]), tensor.tensor([1.0, 4.0])).item()', 2.0)
-class L1Loss(PlainLoss):
+class L1Loss(ReducedLoss, function=F.l1_loss):
     """Mean absolute error; see ``functional.l1_loss``."""
-
-    reduction: str = "mean"
-
-    _function = F.l1_loss
 
 
 @options
 @example("nn.SmoothL1Loss()(tensor.tensor([0.0, 0.0]), tensor.tensor([1.0, 3.0])).item()", 1.5)
-class SmoothL1Loss(PlainLoss):
+class SmoothL1Loss(ReducedLoss, function=F.smooth_l1_loss):
     """Smooth L1 loss: squared error below `beta`, absolute error above; see ``functional.smooth_l1_loss``."""
 
-    reduction: str = "mean"
     beta: float = 1.0
-
-    _function = F.smooth_l1_loss
 
 
 @options
 @example("nn.HuberLoss()(tensor.tensor([0.0, 0.0]), tensor.tensor([1.0, 3.0])).item()", 1.5)
-class HuberLoss(PlainLoss):
+class HuberLoss(ReducedLoss, function=F.huber_loss):
     """Huber loss: squared error below `delta`, absolute error above; see ``functional.huber_loss``."""
 
-    reduction: str = "mean"
     delta: float = 1.0
-
-    _function = F.huber_loss
 
     def _set_options(self, given: dict[str, Any]) -> None:
         super()._set_options(given)
@@ -209,19 +200,18 @@ class HuberLoss(PlainLoss):
 
 @options
 @example("round(nn.BCELoss()(tensor.tensor([0.5]), tensor.tensor([1.0])).item(), 4)", 0.6931)
-class BCELoss(PlainLoss):
+class BCELoss(PlainLoss, function=F.binary_cross_entropy):
     """Binary cross entropy of probabilities; see ``functional.binary_cross_entropy``."""
 
     weight: Tensor | None = None
     reduction: str = "mean"
 
-    _function = F.binary_cross_entropy
     _texts = ELEMENT_WEIGHT
 
 
 @options
 @example("round(nn.BCEWithLogitsLoss()(tensor.tensor([0.0]), tensor.tensor([1.0])).item(), 4)", 0.6931)
-class BCEWithLogitsLoss(PlainLoss):
+class BCEWithLogitsLoss(PlainLoss, function=F.binary_cross_entropy_with_logits):
     """Binary cross entropy of logits; see ``functional.binary_cross_entropy_with_logits``.
 
     Parameters
@@ -234,5 +224,4 @@ class BCEWithLogitsLoss(PlainLoss):
     reduction: str = "mean"
     pos_weight: Tensor | None = None
 
-    _function = F.binary_cross_entropy_with_logits
     _texts = ELEMENT_WEIGHT

@@ -2,44 +2,58 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import InitVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from nn import functional as F
-from nn import init
 from nn.layers.function_layers import Unary
-from nn.layers.weighted import Scaling, Weighted, new_parameter
+from nn.layers.weighted import Affine, Scaling
 from nn.module.docstrings import example
-from nn.module.options import options
+from nn.module.options import option, options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nn.module.parameter import Parameter
+    from nn.layers.weighted import Shape
     from tensor import Tensor
     from tensor.lowlevel import DtypeLike
 
 
-def _as_sizes(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
-    return (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+class _LastDimensions(Scaling):
+    """Base class of norms over the last dimensions."""
+
+    normalized_shape: tuple[int, ...]
+    eps: float | None
+    elementwise_affine: bool
+
+    _texts: ClassVar = {
+        **Scaling._texts,
+        "normalized_shape": "The sizes of the last dimensions, over which to normalize.",
+        "elementwise_affine": "Whether a weight, initially 1, scales the result.",
+    }
+
+    def _set_options(self, given: dict[str, Any]) -> None:
+        sizes = given["normalized_shape"]
+        given["normalized_shape"] = (sizes,) if isinstance(sizes, int) else tuple(sizes)
+        super()._set_options(given)
+
+    def extra_repr(self) -> str:
+        """Return the sizes and eps."""
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
 
 
-class LayerNorm(Scaling):
+@options
+class LayerNorm(_LastDimensions, Affine):
     """Layer normalization: normalizes each sample over its last dimensions (Ba et al., 2016).
 
     Input and output ``(*, *normalized_shape)``.
 
     Parameters
     ----------
-    normalized_shape
-        The sizes of the last dimensions, over which to normalize.
     eps
         Added to the variance.
-    elementwise_affine
-        Whether a weight, initially 1, scales the result.
     bias
         Whether a bias, initially 0, is added too.
-    dtype
-        The dtype of the parameters; float32 for None.
 
     Examples
     --------
@@ -49,22 +63,16 @@ class LayerNorm(Scaling):
     [-1.0, 1.0]
     """
 
-    def __init__(
-        self,
-        normalized_shape: int | Sequence[int],
-        eps: float = 1e-5,
-        elementwise_affine: bool = True,
-        bias: bool = True,
-        device: str | None = None,
-        dtype: DtypeLike | None = None,
-    ) -> None:
-        super().__init__(device)
-        self.normalized_shape: tuple[int, ...] = _as_sizes(normalized_shape)
-        self.eps = eps
-        self.elementwise_affine = elementwise_affine
-        sizes = self.normalized_shape if elementwise_affine else None
-        self._add_parameters(sizes, sizes if bias else None, dtype)
-        self.reset_parameters()
+    _normalized_shape: InitVar[int | Sequence[int]] = option(alias="normalized_shape")
+    eps: float = 1e-5
+    elementwise_affine: bool = True
+    _bias: InitVar[bool] = option(default=True, alias="bias")
+    device: InitVar[str | None] = None
+    dtype: InitVar[DtypeLike | None] = None
+
+    def _shapes(self, has_bias: bool) -> dict[str, Shape | None]:
+        shape = self.normalized_shape if self.elementwise_affine else None
+        return {"weight": shape, "bias": shape if has_bias else None}
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalize, scale and shift."""
@@ -72,62 +80,39 @@ class LayerNorm(Scaling):
 
     def extra_repr(self) -> str:
         """Return the sizes and eps."""
-        affine = f"elementwise_affine={self.elementwise_affine}"
-        return f"{self.normalized_shape}, eps={self.eps}, {affine}, bias={self.bias is not None}"
+        return f"{super().extra_repr()}, bias={self.bias is not None}"
 
 
+@options
 @example("nn.RMSNorm(2)(tensor.tensor([3.0, 3.0])).tolist()", [1.0, 1.0])
-class RMSNorm(Weighted):
+class RMSNorm(_LastDimensions):
     """RMS normalization: divides by the root mean square (Zhang and Sennrich, 2019).
 
     Parameters
     ----------
-    normalized_shape
-        The sizes of the last dimensions, over which to normalize.
     eps
         Added to the mean square; the dtype's machine epsilon for None.
-    elementwise_affine
-        Whether a weight, initially 1, scales the result.
     dtype
         The dtype of the weight; float32 for None.
     """
 
-    weight: Parameter | None
+    _normalized_shape: InitVar[int | Sequence[int]] = option(alias="normalized_shape")
+    eps: float | None = None
+    elementwise_affine: bool = True
+    device: InitVar[str | None] = None
+    dtype: InitVar[DtypeLike | None] = None
 
-    def __init__(
-        self,
-        normalized_shape: int | Sequence[int],
-        eps: float | None = None,
-        elementwise_affine: bool = True,
-        device: str | None = None,
-        dtype: DtypeLike | None = None,
-    ) -> None:
-        super().__init__(device)
-        self.normalized_shape: tuple[int, ...] = _as_sizes(normalized_shape)
-        self.eps = eps
-        self.elementwise_affine = elementwise_affine
-        sizes = self.normalized_shape
-        self.register_parameter("weight", new_parameter(sizes, dtype) if elementwise_affine else None)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Set the weight to 1."""
-        if self.weight is not None:
-            init.ones_(self.weight)
+    def _shapes(self, has_bias: bool) -> dict[str, Shape | None]:  # noqa: ARG002
+        return {"weight": self.normalized_shape if self.elementwise_affine else None}
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalize and scale."""
         return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
-    def extra_repr(self) -> str:
-        """Return the sizes and eps."""
-        affine = f"elementwise_affine={self.elementwise_affine}"
-        return f"{self.normalized_shape}, eps={self.eps}, {affine}"
-
 
 @options
 @example("nn.LocalResponseNorm(2)(tensor.ones((4, 3, 5))).shape", (4, 3, 5))
-class LocalResponseNorm(Unary):
+class LocalResponseNorm(Unary, function=F.local_response_norm):
     """Local response normalization over neighbouring channels (Krizhevsky et al., 2012).
 
     See ``nn.functional.local_response_norm``.
@@ -137,8 +122,6 @@ class LocalResponseNorm(Unary):
     alpha: float = 1e-4
     beta: float = 0.75
     k: float = 1.0
-
-    _function = F.local_response_norm
 
     def extra_repr(self) -> str:
         """Return the options."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from nn import functional as F
 from nn.layers.dimensions import Dimensional
@@ -14,28 +14,22 @@ if TYPE_CHECKING:
     from tensor import Tensor
 
 
-# The parameter of all classes.
-_PADDING = """
+class _Pad(Dimensional):
+    _mode: ClassVar[str]
+    _sections = """
         Parameters
         ----------
         padding
             The numbers of elements: one integer, or pairs of before and after for each dimension, from the
             last dimension to the first. Negative numbers remove elements.
-"""
-
-
-class _Pad(Dimensional):
-    _mode: ClassVar[str]
-    _sections = (
-        _PADDING
-        + """
-        Examples
-        --------
-        >>> import nn, tensor
-        >>> nn.{name}(1)(tensor.ones((1, 2, {sizes[3]}))).shape
-        (1, 2, {sizes[5]})
     """
-    )
+    _texts: ClassVar = {"value": "The value of the added elements."}
+    _example = ("nn.{name}(1)(tensor.ones((1, 2, {sizes[3]}))).shape", "(1, 2, {sizes[5]})")
+
+    def __init_subclass__(cls, mode: str | None = None, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if mode is not None:
+            cls._mode = mode
 
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__()
@@ -57,20 +51,8 @@ class _Pad(Dimensional):
         return f"{self.padding}"
 
 
-class _ConstantPad(_Pad):
-    _mode = "constant"
-    _sections = (
-        _PADDING
-        + """        value
-            The value of the added elements.
-
-        Examples
-        --------
-        >>> import nn, tensor
-        >>> nn.{name}(1, 0.5)(tensor.ones((1, 2, {sizes[3]}))).shape
-        (1, 2, {sizes[5]})
-    """
-    )
+class _ConstantPad(_Pad, mode="constant"):
+    _example = ("nn.{name}(1, 0.5)(tensor.ones((1, 2, {sizes[3]}))).shape", "(1, 2, {sizes[5]})")
 
     def __init__(self, padding: int | Sequence[int], value: float) -> None:
         super().__init__(padding)
@@ -85,22 +67,6 @@ class _ConstantPad(_Pad):
         return f"padding={self.padding}, value={self.value}"
 
 
-class _ZeroPad(_Pad):
-    _mode = "constant"
-
-
-class _ReflectionPad(_Pad):
-    _mode = "reflect"
-
-
-class _ReplicationPad(_Pad):
-    _mode = "replicate"
-
-
-class _CircularPad(_Pad):
-    _mode = "circular"
-
-
 class ConstantPad1d(_ConstantPad, dims=1):
     """Pads the last dimension with a constant value."""
 
@@ -113,49 +79,49 @@ class ConstantPad3d(_ConstantPad, dims=3):
     """Pads the last three dimensions with a constant value."""
 
 
-class ZeroPad1d(_ZeroPad, dims=1):
+class ZeroPad1d(_Pad, dims=1, mode="constant"):
     """Pads the last dimension with zeros."""
 
 
-class ZeroPad2d(_ZeroPad, dims=2):
+class ZeroPad2d(_Pad, dims=2, mode="constant"):
     """Pads the last two dimensions with zeros."""
 
 
-class ZeroPad3d(_ZeroPad, dims=3):
+class ZeroPad3d(_Pad, dims=3, mode="constant"):
     """Pads the last three dimensions with zeros."""
 
 
-class ReflectionPad1d(_ReflectionPad, dims=1):
+class ReflectionPad1d(_Pad, dims=1, mode="reflect"):
     """Pads the last dimension with a reflection of the input, without repeating the edge."""
 
 
-class ReflectionPad2d(_ReflectionPad, dims=2):
+class ReflectionPad2d(_Pad, dims=2, mode="reflect"):
     """Pads the last two dimensions with a reflection of the input, without repeating the edge."""
 
 
-class ReflectionPad3d(_ReflectionPad, dims=3):
+class ReflectionPad3d(_Pad, dims=3, mode="reflect"):
     """Pads the last three dimensions with a reflection of the input, without repeating the edge."""
 
 
-class ReplicationPad1d(_ReplicationPad, dims=1):
+class ReplicationPad1d(_Pad, dims=1, mode="replicate"):
     """Pads the last dimension with copies of the edge elements."""
 
 
-class ReplicationPad2d(_ReplicationPad, dims=2):
+class ReplicationPad2d(_Pad, dims=2, mode="replicate"):
     """Pads the last two dimensions with copies of the edge elements."""
 
 
-class ReplicationPad3d(_ReplicationPad, dims=3):
+class ReplicationPad3d(_Pad, dims=3, mode="replicate"):
     """Pads the last three dimensions with copies of the edge elements."""
 
 
-class CircularPad1d(_CircularPad, dims=1):
+class CircularPad1d(_Pad, dims=1, mode="circular"):
     """Pads the last dimension with elements from the opposite edge (circular padding)."""
 
 
-class CircularPad2d(_CircularPad, dims=2):
+class CircularPad2d(_Pad, dims=2, mode="circular"):
     """Pads the last two dimensions with elements from the opposite edge (circular padding)."""
 
 
-class CircularPad3d(_CircularPad, dims=3):
+class CircularPad3d(_Pad, dims=3, mode="circular"):
     """Pads the last three dimensions with elements from the opposite edge (circular padding)."""

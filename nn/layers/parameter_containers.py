@@ -145,15 +145,9 @@ class ParameterDict(_ParameterContainer):
         for name, value in list(pairs):
             self[name] = value
 
+    @example('nn.ParameterDict({"gain": tensor.ones((2,))}).pop("gain").shape', (2,))
     def pop(self, name: str) -> Parameter:
-        """Remove a parameter without disposing it, and return it.
-
-        Examples
-        --------
-        >>> import nn, tensor
-        >>> nn.ParameterDict({"gain": tensor.ones((2,))}).pop("gain").shape
-        (2,)
-        """
+        """Remove a parameter without disposing it, and return it."""
         parameter = self[name]
         del self[name]
         return parameter

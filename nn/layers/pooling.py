@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from nn.functional.convolutions import sizes_of
 from nn.functional.windows import pool_of, sizes_given
 from nn.layers.dimensions import Dimensional
+from nn.layers.function_layers import Unary
+from nn.module.options import options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,71 +17,44 @@ if TYPE_CHECKING:
     from tensor import Tensor
 
 
-_INPUT = "Input ``(batch, channels, {space})``, or without the batch."
+class _Pool(Dimensional, Unary):
+    """Base class of pools."""
+
+    _sections = "Input ``(batch, channels, {space})``, or without the batch."
+
+    def _set_options(self, given: dict[str, Any]) -> None:
+        super()._set_options({name: sizes_given(value) for name, value in given.items()})
 
 
-class _Pool(Dimensional):
-    """Base class of pools. Its `forward` passes the options in `_passed` to the function."""
+class _WindowPool(_Pool):
+    """Base class of pools of windows of one size. ``stride=None`` is the size of a window."""
 
-    _start = _INPUT
-    _passed: ClassVar[tuple[str, ...]]
+    _example = ("nn.{name}(2)(tensor.ones((2, 3, {sizes[8,6,4]}))).shape", "(2, 3, {sizes[4,3,2]})")
 
-    kernel_size: Any
-    stride: Any
-    padding: Any
-    dilation: Any
-    ceil_mode: bool
-
-    def _set_window(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None,
-        ceil_mode: bool,
-        padding: Sizes = 0,
-        dilation: Sizes = 1,
-    ) -> None:
-        """Check the options of the windows, and store those that the layer has."""
-        super().__init__()
-        pool_of(type(self).__name__, self._dims, kernel_size, stride, padding, dilation, ceil_mode)
-        sizes = {"kernel_size": kernel_size, "stride": stride, "padding": padding, "dilation": dilation}
-        for name, given in sizes.items():
-            if name in self._passed:
-                setattr(self, name, sizes_given(given))
-        self.ceil_mode = ceil_mode
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Return a number for each window."""
-        return type(self)._function(input, **{name: getattr(self, name) for name in self._passed})
+    def _set_options(self, given: dict[str, Any]) -> None:
+        if given["stride"] is None:
+            given["stride"] = given["kernel_size"]
+        check_windows(type(self).__name__, self._dims, given)
+        super()._set_options(given)
 
 
-class _MaxPool(_Pool):
+def check_windows(name: str, dims: int, given: dict[str, Any]) -> None:
+    """Raise an error if the options of the windows are wrong."""
+    padding, dilation = given.get("padding", 0), given.get("dilation", 1)
+    pool_of(name, dims, given["kernel_size"], given["stride"], padding, dilation, given["ceil_mode"])
+
+
+@options
+class _MaxPool(_WindowPool):
+    kernel_size: Sizes
+    stride: Sizes | None = None
+    padding: Sizes = 0
+    dilation: Sizes = 1
+    return_indices: bool = False
+    ceil_mode: bool = False
+
     _family = "max_pool"
     _shown = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
-    _passed = (*_shown, "return_indices")
-    _sections = """
-        Parameters
-        ----------
-        kernel_size, stride, padding, dilation, ceil_mode, return_indices
-            See ``nn.functional.max_pool{dims}d``.
-
-        Examples
-        --------
-        >>> import nn, tensor
-        >>> nn.MaxPool{dims}d(2)(tensor.ones((2, 3, {sizes[8,6,4]}))).shape
-        (2, 3, {sizes[4,3,2]})
-    """
-
-    def __init__(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Sizes = 0,
-        dilation: Sizes = 1,
-        return_indices: bool = False,
-        ceil_mode: bool = False,
-    ) -> None:
-        self._set_window(kernel_size, kernel_size if stride is None else stride, ceil_mode, padding, dilation)
-        self.return_indices: bool = return_indices
 
     # With `return_indices` the result is a tuple of two tensors. Type checkers unpack it as they unpack a
     # tensor.
@@ -88,15 +63,72 @@ class _MaxPool(_Pool):
         return super().forward(input)
 
 
+@options
+class _AvgPool(_WindowPool):
+    kernel_size: Sizes
+    stride: Sizes | None = None
+    padding: Sizes = 0
+    ceil_mode: bool = False
+    count_include_pad: bool = True
+
+    _family = "avg_pool"
+    _shown = ("kernel_size", "stride", "padding")
+
+
+@options
+class _DividedAvgPool(_AvgPool):
+    divisor_override: int | None = None
+
+
+@options
+class _LPPool(_Pool):
+    norm_type: float
+    kernel_size: Sizes
+    stride: Sizes | None = None
+    ceil_mode: bool = False
+
+    _family = "lp_pool"
+    _shown = ("norm_type", "kernel_size", "stride", "ceil_mode")
+    _texts: ClassVar = {"norm_type": "The degree of the norm; infinity for the largest magnitude."}
+    _example = ("nn.{name}(2, 2)(tensor.ones((2, 3, {sizes[8,6,4]}))).shape", "(2, 3, {sizes[4,3,2]})")
+
+    def _set_options(self, given: dict[str, Any]) -> None:
+        check_windows(type(self).__name__, self._dims, given)
+        super()._set_options(given)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the roots of the sums of powers."""
+        return type(self)._function(
+            input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
+        )
+
+
+@options
+class _AdaptiveAvgPool(_Pool):
+    output_size: OutputSizes
+
+    _family = "adaptive_avg_pool"
+    _shown = ("output_size",)
+    _example = ("nn.{name}(3)(tensor.ones((2, 3, {sizes[8,6,4]}))).shape", "(2, 3, {sizes[3]})")
+
+
+@options
+class _AdaptiveMaxPool(_AdaptiveAvgPool):
+    return_indices: bool = False
+
+    _family = "adaptive_max_pool"
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the maximum of each window; with `return_indices`, a tuple with their indices."""
+        return super().forward(input)
+
+
 class _MaxUnpool(Dimensional):
     _family = "max_unpool"
-    _start = _INPUT
     _shown = ("kernel_size", "stride", "padding")
+    _texts: ClassVar = dict.fromkeys(_shown, "The options of the pooling layer.")
     _sections = """
-        Parameters
-        ----------
-        kernel_size, stride, padding
-            The options of the pooling layer.
+        Input ``(batch, channels, {space})``, or without the batch.
 
         Examples
         --------
@@ -116,116 +148,6 @@ class _MaxUnpool(Dimensional):
     def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         """Return zeros with the elements of `input` at `indices`."""
         return type(self)._function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
-
-
-class _AvgPool(_Pool):
-    _family = "avg_pool"
-    _shown = ("kernel_size", "stride", "padding")
-    _passed: ClassVar[tuple[str, ...]] = (*_shown, "ceil_mode", "count_include_pad", "divisor_override")
-    _sections = """
-        Parameters
-        ----------
-        kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
-            See ``nn.functional.avg_pool{dims}d``.
-
-        Examples
-        --------
-        >>> import nn, tensor
-        >>> nn.AvgPool{dims}d(2)(tensor.ones((2, 3, {sizes[8,6,4]}))).shape
-        (2, 3, {sizes[4,3,2]})
-    """
-
-    def __init__(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Sizes = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-        divisor_override: int | None = None,
-    ) -> None:
-        self._set_window(kernel_size, kernel_size if stride is None else stride, ceil_mode, padding)
-        self.count_include_pad: bool = count_include_pad
-        self.divisor_override = divisor_override
-
-
-class _LPPool(_Pool):
-    _family = "lp_pool"
-    _shown = ("norm_type", "kernel_size", "stride", "ceil_mode")
-    _passed = _shown
-    _sections = """
-        Parameters
-        ----------
-        norm_type, kernel_size, stride, ceil_mode
-            See ``nn.functional.lp_pool{dims}d``.
-
-        Examples
-        --------
-        >>> import nn, tensor
-        >>> nn.LPPool{dims}d(2, 2)(tensor.ones((2, 3, {sizes[8,6,4]}))).shape
-        (2, 3, {sizes[4,3,2]})
-    """
-
-    def __init__(
-        self, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
-    ) -> None:
-        self._set_window(kernel_size, stride, ceil_mode)
-        self.norm_type: float = norm_type
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the roots of the sums of powers."""
-        return type(self)._function(
-            input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
-        )
-
-
-class _AdaptiveAvgPool(_Pool):
-    _family = "adaptive_avg_pool"
-    _shown = ("output_size",)
-    _passed: ClassVar[tuple[str, ...]] = _shown
-    _sections = """
-        Parameters
-        ----------
-        output_size
-            One integer, or one for each spatial dimension; None keeps the size of the input.
-
-        Examples
-        --------
-        >>> import nn, tensor
-        >>> nn.AdaptiveAvgPool{dims}d(3)(tensor.ones((2, 3, {sizes[8,6,4]}))).shape
-        (2, 3, {sizes[3]})
-    """
-
-    def __init__(self, output_size: OutputSizes) -> None:
-        super().__init__()
-        self.output_size: Any = sizes_given(output_size)
-
-
-class _AdaptiveMaxPool(_AdaptiveAvgPool):
-    _family = "adaptive_max_pool"
-    _passed = ("output_size", "return_indices")
-    _sections = """
-        Parameters
-        ----------
-        output_size
-            One integer, or one for each spatial dimension; None keeps the size of the input.
-        return_indices
-            Also return the indices of the maxima, as ``MaxPool{dims}d`` does.
-
-        Examples
-        --------
-        >>> import nn, tensor
-        >>> nn.AdaptiveMaxPool{dims}d(3)(tensor.ones((2, 3, {sizes[8,6,4]}))).shape
-        (2, 3, {sizes[3]})
-    """
-
-    def __init__(self, output_size: OutputSizes, return_indices: bool = False) -> None:
-        super().__init__(output_size)
-        self.return_indices = return_indices
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the maximum of each window; with `return_indices`, a tuple with their indices."""
-        return super().forward(input)
 
 
 class MaxPool1d(_MaxPool, dims=1):
@@ -255,29 +177,18 @@ class MaxUnpool3d(_MaxUnpool, dims=3):
 class AvgPool1d(_AvgPool, dims=1):
     """Average pooling over one dimension."""
 
-    _passed = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad")
-
-    def __init__(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Sizes = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-    ) -> None:
-        super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad)
+    def _set_options(self, given: dict[str, Any]) -> None:
+        super()._set_options(given)
         # PyTorch shows these options as tuples in this layer only.
-        self.kernel_size, self.stride, self.padding = (
-            sizes_of("AvgPool1d", what, getattr(self, what), 1, 0)
-            for what in ("kernel_size", "stride", "padding")
-        )
+        for name in self._shown:
+            setattr(self, name, sizes_of("AvgPool1d", name, given[name], 1, 0))
 
 
-class AvgPool2d(_AvgPool, dims=2):
+class AvgPool2d(_DividedAvgPool, dims=2):
     """Average pooling over two dimensions."""
 
 
-class AvgPool3d(_AvgPool, dims=3):
+class AvgPool3d(_DividedAvgPool, dims=3):
     """Average pooling over three dimensions."""
 
 

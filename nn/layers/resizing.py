@@ -8,54 +8,33 @@ from nn import functional as F
 from nn.functional.windows import sizes_given
 from nn.layers.function_layers import Unary
 from nn.module.docstrings import example
-from nn.module.module import Module
 from nn.module.options import options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nn.functional.windows import Sizes
-    from tensor import Tensor
 
 
+@options
 @example('nn.Upsample(scale_factor=2, mode="bilinear")(tensor.ones((1, 3, 4, 5))).shape', (1, 3, 8, 10))
-class Upsample(Module):
+class Upsample(Unary, function=F.interpolate):
     """Resizes signals, images or volumes by interpolation.
 
-    Input ``(batch, channels, *sizes)`` with one to three sizes.
-
-    Parameters
-    ----------
-    size, scale_factor, mode, align_corners, recompute_scale_factor
-        See ``nn.functional.interpolate``.
+    Input ``(batch, channels, *sizes)`` with one to three sizes. See ``nn.functional.interpolate``.
     """
 
-    def __init__(
-        self,
-        size: int | Sequence[int] | None = None,
-        scale_factor: float | Sequence[float] | None = None,
-        mode: str = "nearest",
-        align_corners: bool | None = None,
-        recompute_scale_factor: bool | None = None,
-    ) -> None:
-        super().__init__()
-        self.size: Any = sizes_given(size)
-        self.scale_factor: Any = (
-            tuple([float(n) for n in scale_factor])
-            if isinstance(scale_factor, (tuple, list))
-            else float(scale_factor)  # type: ignore[arg-type]
-            if scale_factor
-            else None
-        )
-        self.mode = mode
-        self.align_corners = align_corners
-        self.recompute_scale_factor = recompute_scale_factor
+    size: int | Sequence[int] | None = None
+    scale_factor: float | Sequence[float] | None = None
+    mode: str = "nearest"
+    align_corners: bool | None = None
+    recompute_scale_factor: bool | None = None
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Interpolate."""
-        return F.interpolate(
-            input, self.size, self.scale_factor, self.mode, self.align_corners, self.recompute_scale_factor
-        )
+    def _set_options(self, given: dict[str, Any]) -> None:
+        factors = given["scale_factor"]
+        is_each = isinstance(factors, (tuple, list))
+        given["scale_factor"] = tuple(map(float, factors)) if is_each else float(factors) if factors else None
+        super()._set_options({**given, "size": sizes_given(given["size"])})
 
     def extra_repr(self) -> str:
         """Return the size or scale factor, and the mode."""
@@ -85,32 +64,26 @@ class UpsamplingBilinear2d(Upsample):
 
 @options
 @example("nn.PixelShuffle(3)(tensor.ones((1, 9, 4, 4))).shape", (1, 1, 12, 12))
-class PixelShuffle(Unary):
+class PixelShuffle(Unary, function=F.pixel_shuffle):
     """Pixel shuffle: moves channels to pixels of a `upscale_factor` times larger image (Shi et al., 2016)."""
 
     upscale_factor: int
 
-    _function = F.pixel_shuffle
-
 
 @options
 @example("nn.PixelUnshuffle(3)(tensor.ones((1, 1, 12, 12))).shape", (1, 9, 4, 4))
-class PixelUnshuffle(Unary):
+class PixelUnshuffle(Unary, function=F.pixel_unshuffle):
     """Inverse of ``PixelShuffle``."""
 
     downscale_factor: int
 
-    _function = F.pixel_unshuffle
-
 
 @options
 @example("nn.ChannelShuffle(2)(tensor.arange(4).reshape((1, 4, 1))).flatten().tolist()", [0, 2, 1, 3])
-class ChannelShuffle(Unary):
+class ChannelShuffle(Unary, function=F.channel_shuffle):
     """Channel shuffle: interleaves the channels of `groups` groups (Zhang et al., 2017)."""
 
     groups: int
-
-    _function = F.channel_shuffle
 
 
 class _Patches(Unary):
@@ -120,7 +93,7 @@ class _Patches(Unary):
 
 @options
 @example("nn.Unfold(2)(tensor.ones((1, 3, 4, 5))).shape", (1, 12, 12))
-class Unfold(_Patches):
+class Unfold(_Patches, function=F.unfold):
     """Extracts patches as columns (im2col): ``(batch, channels * elements of a kernel, patches)``.
 
     See ``nn.functional.unfold``.
@@ -131,12 +104,10 @@ class Unfold(_Patches):
     padding: Sizes = 0
     stride: Sizes = 1
 
-    _function = F.unfold
-
 
 @options
 @example("nn.Fold((4, 5), 2)(tensor.ones((1, 12, 12))).shape", (1, 3, 4, 5))
-class Fold(_Patches):
+class Fold(_Patches, function=F.fold):
     """Sums columns as overlapping patches (col2im): ``(batch, channels, height, width)``.
 
     See ``nn.functional.fold``.
@@ -147,5 +118,3 @@ class Fold(_Patches):
     dilation: Sizes = 1
     padding: Sizes = 0
     stride: Sizes = 1
-
-    _function = F.fold

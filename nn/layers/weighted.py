@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import tensor as tn
 from nn import init
-from nn.module.module import Module
+from nn.layers.described import Described
 from nn.module.parameter import Parameter
 from tensor.lowlevel import InvalidArgumentError, require_cpu, shown
 
@@ -30,17 +30,38 @@ def require_size(layer: str, argument: str, size: int) -> None:
         )
 
 
-class Weighted(Module):
+class Weighted(Described):
     """Base class of layers with parameters. Most have a weight and a bias."""
+
+    # The options that are numbers of elements.
+    _sizes: ClassVar[tuple[str, ...]] = ()
+    _texts: ClassVar = {
+        "bias": "Whether to add a bias.",
+        "dtype": "The dtype of the parameters; float32 for None.",
+    }
 
     def __init__(self, device: str | None) -> None:
         super().__init__()
         require_cpu(device)
 
-    def _add_parameters(self, weight: Shape | None, bias: Shape | None, dtype: DtypeLike | None) -> None:
-        """Register a weight and a bias of these shapes, with None for no parameter."""
-        for name, shape in (("weight", weight), ("bias", bias)):
+    def _set_options(self, given: dict[str, Any]) -> None:
+        Weighted.__init__(self, given.pop("device"))
+        dtype, has_bias = given.pop("dtype"), given.pop("bias", False)
+        for name in self._sizes:
+            require_size(type(self).__name__, name, given[name])
+        for name, value in given.items():
+            setattr(self, name, value)
+        self._add_parameters(self._shapes(has_bias), dtype)
+        self.reset_parameters()
+
+    def _add_parameters(self, shapes: dict[str, Shape | None], dtype: DtypeLike | None) -> None:
+        """Register parameters of these shapes. None registers no parameter."""
+        for name, shape in shapes.items():
             self.register_parameter(name, None if shape is None else new_parameter(shape, dtype))
+
+    def _shapes(self, has_bias: bool) -> dict[str, Shape | None]:
+        """Return the shape of each parameter, or None for no parameter."""
+        raise NotImplementedError
 
     def reset_parameters(self) -> None:
         """Initialize the parameters."""
@@ -66,14 +87,17 @@ class Uniform(Weighted):
 
 
 class Scaling(Weighted):
-    """Base class of layers that scale by a weight, initially 1, and shift by a bias, initially 0."""
+    """Base class of layers that scale by a weight, initially 1."""
 
     weight: Parameter | None
-    bias: Parameter | None
 
     def reset_parameters(self) -> None:
         """Set the weight to 1 and the bias to 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        for name, parameter in self.named_parameters(recurse=False):
+            init.constant_(parameter, 1.0 if name == "weight" else 0.0)
+
+
+class Affine(Scaling):
+    """Base class of layers that scale by a weight, initially 1, and shift by a bias, initially 0."""
+
+    bias: Parameter | None

@@ -34,26 +34,25 @@ class _Pass:
         return grad_input
 
 
-class _Inputs(Function):
-    """Identity on the inputs. Its backward runs after the module's backward."""
+class _Identity(Function):
+    """Identity on tensors, which belong to a forward pass."""
 
     @staticmethod
-    def forward(ctx: Any, passed: _Pass, *inputs: Tensor) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, passed: _Pass, *xs: Tensor) -> tuple[Tensor, ...]:
         ctx.passed = passed
-        return inputs
+        return xs
+
+
+class _Inputs(_Identity):
+    """Identity on the inputs. Its backward runs after the module's backward."""
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
         return (None, *ctx.passed.finish(grads))
 
 
-class _Outputs(Function):
+class _Outputs(_Identity):
     """Identity on the outputs. Its backward runs before the module's backward."""
-
-    @staticmethod
-    def forward(ctx: Any, passed: _Pass, *outputs: Tensor) -> tuple[Tensor, ...]:
-        ctx.passed = passed
-        return outputs
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:

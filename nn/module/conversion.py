@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 class Conversion(Traversal):
     """Methods that change all tensors of a module in place."""
 
+    @example('str(nn.Linear(2, 2).to("float64").weight.dtype)', "float64")
     def to(
         self,
         target: DtypeLike | Tensor | None = None,
@@ -55,16 +56,8 @@ class Conversion(Traversal):
 
         Raises
         ------
-        TypeError
-            If the dtype is not floating or complex.
-        InvalidArgumentError
-            If the device is not the CPU.
-
-        Examples
-        --------
-        >>> import nn
-        >>> nn.Linear(2, 2).to("float64").weight.dtype
-        dtype('float64')
+        TypeError, InvalidArgumentError
+            If the dtype is not floating or complex, or the device is not the CPU.
         """
         del non_blocking
         asked = dtype_asked(target, dtype, device)
@@ -109,26 +102,14 @@ class Conversion(Traversal):
         """Convert all floating parameters and buffers to float32, and return this module."""
         return self.to(float32)
 
+    @example("str(nn.Linear(2, 2).double().bias.dtype)", "float64")
     def double(self) -> Self:
-        """Convert all floating parameters and buffers to float64, and return this module.
-
-        Examples
-        --------
-        >>> import nn
-        >>> nn.Linear(2, 2).double().bias.dtype
-        dtype('float64')
-        """
+        """Convert all floating parameters and buffers to float64, and return this module."""
         return self.to(float64)
 
+    @example("str(nn.Linear(2, 2).bfloat16().weight.dtype)", "bfloat16")
     def bfloat16(self) -> Self:
-        """Convert all floating parameters and buffers to bfloat16, and return this module. Needs ml_dtypes.
-
-        Examples
-        --------
-        >>> import nn
-        >>> nn.Linear(2, 2).bfloat16().weight.dtype
-        dtype(bfloat16)
-        """
+        """Convert all floating parameters and buffers to bfloat16, and return the module. Needs ml_dtypes."""
         return self.to("bfloat16")
 
     def type(self, dst_type: DtypeLike) -> Self:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from functools import partial
 from inspect import cleandoc
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,6 +18,9 @@ Described = TypeVar("Described")
 
 _HEADER = re.compile(r"^(\w+)\n-+$\n?", re.MULTILINE)
 _ENTRY = re.compile(r"^(\S.*)\n((?:    .*\n?|\n)+)", re.MULTILINE)
+
+# The section of an example: the code after the prompt, and the repr of its result.
+EXAMPLE = "Examples\n--------\n>>> import nn, tensor\n>>> {}\n{}\n"
 
 
 def complete(described: Described, texts: Mapping[str, str], raises: str = "") -> Described:
@@ -62,6 +66,20 @@ def complete(described: Described, texts: Mapping[str, str], raises: str = "") -
     parts = [f"{header}\n{'-' * len(header)}\n{text.strip()}\n" for header, text in sections.items()]
     described.__doc__ = "\n".join([f"{start.strip()}\n", *parts])
     return described
+
+
+def sections(texts: Mapping[str, str], raises: str = "") -> Callable[[Described], Described]:
+    """Return a decorator that adds shared sections, as `complete` does.
+
+    Examples
+    --------
+    >>> @sections({"x": "A number."})
+    ... def half(x):
+    ...     "Return half of `x`."
+    >>> texts_of(half)
+    {'x': 'A number.'}
+    """
+    return partial(complete, texts=texts, raises=raises)
 
 
 def example(call: str, result: object) -> Callable[[Described], Described]:

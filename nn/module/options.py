@@ -17,14 +17,48 @@ class _Option(NamedTuple):
     is_keyword_only: bool
 
 
-@dataclass_transform(eq_default=False, field_specifiers=(field,))
+class _Described(NamedTuple):
+    """The arguments of `option`."""
+
+    default: Any
+    init: bool
+    alias: str | None
+
+
+def option(*, default: Any = MISSING, init: bool = True, alias: str | None = None) -> Any:
+    """Describe an option, as the value of its annotated attribute.
+
+    Parameters
+    ----------
+    default
+        The default.
+    init
+        False for an attribute that the constructor does not take, also if it is an option of a base class.
+    alias
+        The name of the parameter, if an attribute with this name has another type.
+
+    Examples
+    --------
+    >>> class Scaling:
+    ...     _factor: "float" = option(default=2.0, alias="factor")
+    ...
+    ...     def _set_options(self, given):
+    ...         self.factor = -given["factor"]
+    >>> options(Scaling)(factor=3.0).factor
+    -3.0
+    """
+    return _Described(default, init, alias)
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(field, option))
 def options(cls: Class) -> Class:
     """Add a constructor with the options of a class and of its bases, as ``dataclasses.dataclass`` does.
 
-    Each annotation in the class is an option, except for ``ClassVar``. The constructor passes the values to
-    the method ``_set_options``, as a dict. If the class has a method ``_complete_docstring``, it is called
-    once, with the constructor in place. Type checkers treat the class as a dataclass, but a user's
-    subclass without this decorator is not one. The class must use ``from __future__ import annotations``.
+    Each annotation in the class is an option, except for ``ClassVar`` and ``option(init=False)``. The
+    constructor passes the values to the method ``_set_options``, as a dict. If the class has a method
+    ``_complete_docstring``, it is called once, with the constructor in place. Type checkers treat the class
+    as a dataclass, but a user's subclass without this decorator is not one. The class must use
+    ``from __future__ import annotations``.
 
     Examples
     --------
@@ -36,7 +70,7 @@ def options(cls: Class) -> Class:
     >>> options(Scaling)(factor=3.0).factor
     3.0
     """
-    own: dict[str, _Option] = {}
+    own: dict[str, _Option | None] = {}
     is_keyword_only = False
     for name, annotation in inspect.get_annotations(cls).items():
         if annotation == "KW_ONLY":
@@ -49,12 +83,15 @@ def options(cls: Class) -> Class:
                 delattr(cls, name)
             if isinstance(default, Field):
                 own[name] = _Option(annotation, default.default, default.kw_only is True)
+            elif isinstance(default, _Described):
+                described = _Option(annotation, default.default, is_keyword_only)
+                own[default.alias or name] = described if default.init else None
             else:
                 own[name] = _Option(annotation, default, is_keyword_only)
-    found: dict[str, _Option] = {}
+    every: dict[str, _Option | None] = {}
     for base in reversed(cls.__mro__[1:]):
-        found |= vars(base).get("_own_options", {})
-    found |= own
+        every |= vars(base).get("_own_options", {})
+    found = {name: given for name, given in (every | own).items() if given is not None}
     cls._own_options = own  # type: ignore[attr-defined]
     cls._option_names = tuple(found)  # type: ignore[attr-defined]
 

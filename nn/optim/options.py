@@ -37,11 +37,18 @@ Examples
 >>> import nn, tensor
 >>> x = nn.Parameter(tensor.tensor([1.0]))
 >>> optimizer = nn.optim.{name}([x], {arguments})
->>> (x * 5).sum().backward()
->>> optimizer.step()
+{step}
 >>> round(x.item(), 4)
 {result}
 """
+ONE_STEP = """\
+>>> (x * 5).sum().backward()
+>>> optimizer.step()"""
+TWO_STEPS = """\
+>>> for _ in range(2):
+...     optimizer.zero_grad()
+...     (x * 5).sum().backward()
+...     optimizer.step()"""
 OUT_OF_RANGE = "ValueError\n    If an option is out of its range."
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from nn.module.docstrings import complete
 from nn.module.options import options
 from nn.optim.optimizer import Group, Optimizer
-from nn.optim.options import EXAMPLE, IGNORED, OUT_OF_RANGE, TEXTS
+from nn.optim.options import EXAMPLE, IGNORED, ONE_STEP, OUT_OF_RANGE, TEXTS
 
 if TYPE_CHECKING:
     from tensor import Tensor
@@ -24,6 +24,7 @@ class Options(Optimizer):
 
     # The arguments and the result in the common example of the docstring.
     _example: ClassVar[tuple[str, float] | None] = None
+    _step: ClassVar[str] = ONE_STEP
 
     def _set_options(self, given: dict[str, Any]) -> None:
         params = given.pop("params")
@@ -34,8 +35,9 @@ class Options(Optimizer):
         complete(cls, TEXTS, OUT_OF_RANGE)
         if cls._example and cls.__doc__:
             arguments, result = cls._example
-            example = EXAMPLE.format(name=cls.__name__, arguments=arguments, result=result)
-            cls.__doc__ = f"{cls.__doc__}\n{example}"
+            cls.__doc__ += "\n" + EXAMPLE.format(
+                name=cls.__name__, arguments=arguments, step=cls._step, result=result
+            )
 
 
 @options

@@ -6,7 +6,7 @@ from dataclasses import InitVar
 from typing import TYPE_CHECKING
 
 from nn.module.options import options
-from nn.optim.options import bounds
+from nn.optim.options import TWO_STEPS, bounds
 from nn.optim.rule import Rule
 
 if TYPE_CHECKING:
@@ -26,18 +26,6 @@ class SGD(Rule):
         The fraction of the gradient that is left out of the momentum.
     nesterov
         Use Nesterov momentum, which needs `momentum` and no `dampening`.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> x = nn.Parameter(tensor.tensor([1.0]))
-    >>> optimizer = nn.optim.SGD([x], lr=0.1, momentum=0.9)
-    >>> for _ in range(2):
-    ...     optimizer.zero_grad()
-    ...     (x * 1).sum().backward()
-    ...     optimizer.step()
-    >>> round(x.item(), 4)
-    0.71
     """
 
     lr: InitVar[float] = 1e-3
@@ -46,6 +34,8 @@ class SGD(Rule):
     weight_decay: InitVar[float] = 0
     nesterov: InitVar[bool] = False
 
+    _example = ("lr=0.1, momentum=0.9", -0.45)
+    _step = TWO_STEPS
     _bounds = bounds("lr", "momentum", "weight_decay")
     _rule = "sgd"
 

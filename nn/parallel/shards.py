@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import KW_ONLY, InitVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from nn.data import BatchSampler, DataLoader, RandomSampler, Sampler, SequentialSampler
+from nn.module.options import option, options
 from nn.parallel.group import current
 from tensor.lowlevel import InvalidArgumentError, default_generator, shown
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 LoaderT = TypeVar("LoaderT", bound=DataLoader[Any, Any])
 
 
+@options
 class ShardSampler(Sampler[int]):
     """Sampler of one worker's part of the samples, in a reproducible order for each epoch.
 
@@ -51,21 +54,21 @@ class ShardSampler(Sampler[int]):
     [[0, 1, 4, 5], [2, 3, 6, 7]]
     """
 
-    def __init__(
-        self,
-        data_source: Sized,
-        batch_size: int = 1,
-        *,
-        shuffle: bool = False,
-        drop_last: bool = False,
-        even_batches: bool = True,
-        seed: int = 0,
-        rank: int | None = None,
-        count: int | None = None,
-    ) -> None:
-        place = current().place
-        self.rank = place.rank if rank is None else rank
-        self.count = place.world_size if count is None else count
+    data_source: Sized
+    batch_size: int = 1
+    _: KW_ONLY
+    shuffle: bool = False
+    drop_last: bool = False
+    even_batches: bool = True
+    seed: int = 0
+    _rank: InitVar[int | None] = option(default=None, alias="rank")
+    _count: InitVar[int | None] = option(default=None, alias="count")
+
+    def _set_options(self, given: dict[str, Any]) -> None:
+        place, batch_size = current().place, given["batch_size"]
+        rank, count = given.pop("rank"), given.pop("count")
+        self.rank: int = place.rank if rank is None else rank
+        self.count: int = place.world_size if count is None else count
         if not 0 <= self.rank < self.count:
             raise InvalidArgumentError(
                 f"ShardSampler: rank is at least 0 and below count, not {self.rank} of {self.count}"
@@ -74,12 +77,7 @@ class ShardSampler(Sampler[int]):
             raise InvalidArgumentError(
                 f"batch_size is a number of samples, at least 1, not {shown(batch_size)}"
             )
-        self.data_source = data_source
-        self.batch_size = batch_size
-        self.shuffle = shuffle
-        self.drop_last = drop_last
-        self.even_batches = even_batches
-        self.seed = seed
+        super()._set_options(given)
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import tensor as tn
+from nn.module.docstrings import example, sections
 from nn.module.parameter import Parameter
 from nn.module.states import copy_values
 from nn.utils.computed import computations_of, set_computations
@@ -89,6 +90,10 @@ class SpectralNorm:
         return u, v
 
 
+_norm_sections = sections({"module": "The module to change and return.", "name": "The name of a parameter."})
+
+
+@_norm_sections
 def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
     """Apply weight normalization to a parameter of a module (Salimans and Kingma, 2016).
 
@@ -98,10 +103,6 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
 
     Parameters
     ----------
-    module
-        The module to change and return.
-    name
-        The name of a parameter.
     dim
         The dimension whose slices have separate sizes; None for a single size.
 
@@ -126,28 +127,25 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
     delattr(module, name)
     module.register_parameter(f"{name}_g", size)
     module.register_parameter(f"{name}_v", weight)
-    set_computations(module, (*computations_of(module), computation))
-    return module
+    return _computing(module, computation)
 
 
+_removal_sections = sections(
+    {}, "ValueError\n    If this normalization does not compute the parameter `name`."
+)
+
+
+@_removal_sections
+@example(
+    "list(nn.utils.remove_weight_norm(nn.utils.weight_norm(nn.Linear(3, 2))).state_dict())",
+    ["bias", "weight"],
+)
 def remove_weight_norm(module: M, name: str = "weight") -> M:
-    """Remove weight normalization: the parameter keeps the computed values.
-
-    Raises
-    ------
-    ValueError
-        If `name` is not computed by ``weight_norm``.
-
-    Examples
-    --------
-    >>> import nn
-    >>> layer = nn.utils.remove_weight_norm(nn.utils.weight_norm(nn.Linear(3, 2)))
-    >>> list(layer.state_dict())
-    ['bias', 'weight']
-    """
+    """Remove weight normalization: the parameter keeps the computed values."""
     return _removed("weight_norm", WeightNorm, module, name, f"{name}_v", (f"{name}_g",))
 
 
+@_norm_sections
 def spectral_norm(
     module: M, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> M:
@@ -159,10 +157,6 @@ def spectral_norm(
 
     Parameters
     ----------
-    module
-        The module to change and return.
-    name
-        The name of a parameter.
     n_power_iterations
         The number of power iterations for each read, at least 1.
     eps
@@ -195,31 +189,27 @@ def spectral_norm(
     module.register_parameter(f"{name}_orig", weight)
     module.register_buffer(f"{name}_u", u)
     module.register_buffer(f"{name}_v", v)
-    set_computations(module, (*computations_of(module), computation))
-    return module
+    return _computing(module, computation)
 
 
+@_removal_sections
+@example(
+    "list(nn.utils.remove_spectral_norm(nn.utils.spectral_norm(nn.Linear(3, 2))).state_dict())",
+    ["bias", "weight"],
+)
 def remove_spectral_norm(module: M, name: str = "weight") -> M:
-    """Remove spectral normalization: the parameter keeps the computed values.
-
-    Raises
-    ------
-    ValueError
-        If `name` is not computed by ``spectral_norm``.
-
-    Examples
-    --------
-    >>> import nn
-    >>> layer = nn.utils.remove_spectral_norm(nn.utils.spectral_norm(nn.Linear(3, 2)))
-    >>> list(layer.state_dict())
-    ['bias', 'weight']
-    """
+    """Remove spectral normalization: the parameter keeps the computed values."""
     return _removed("spectral_norm", SpectralNorm, module, name, f"{name}_orig", (f"{name}_u", f"{name}_v"))
 
 
 def output_dim(module: Module) -> int:
     """Return the dimension of the outputs in a module's weight."""
     return int(any(base.__name__.startswith("ConvTranspose") for base in type(module).__mro__))
+
+
+def _computing(module: M, computation: WeightNorm | SpectralNorm) -> M:
+    set_computations(module, (*computations_of(module), computation))
+    return module
 
 
 def _parameter(function: str, module: Module, name: str, dim: int | None) -> Parameter:

@@ -10,7 +10,7 @@ import pytest
 
 import nn
 from nn.module.docstrings import example
-from nn.module.options import options
+from nn.module.options import option, options
 
 
 class Holder:
@@ -55,6 +55,33 @@ def test_a_default_is_no_attribute_of_the_class():
     assert not hasattr(First, "b")
     assert not hasattr(nn.optim.Adam, "lr")
     assert First.not_an_option == 5
+
+
+@options
+class Third(Second):
+    b: InitVar[float] = option(init=False)
+    _size: InitVar[int] = option(default=7, alias="size")
+    found: str = option(init=False)
+
+
+def test_an_alias_names_the_parameter_and_a_subclass_removes_an_option():
+    assert vars(Third(1, "x", 8)) == {"a": 1, "last": False, "c": "x", "size": 8, "d": 4}
+    assert list(inspect.signature(Third).parameters) == ["a", "c", "size", "last", "d"]
+    assert not hasattr(Third, "_size")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'b'"):
+        Third(1, b=2.0)  # type: ignore[call-arg]
+
+
+def test_a_lazy_layer_takes_the_options_of_its_layer_but_the_inferred_one():
+    for lazy, layer, inferred in (
+        (nn.LazyLinear, nn.Linear, "in_features"),
+        (nn.LazyConv2d, nn.Conv2d, "in_channels"),
+        (nn.LazyConvTranspose3d, nn.ConvTranspose3d, "in_channels"),
+        (nn.LazyBatchNorm1d, nn.BatchNorm1d, "num_features"),
+    ):
+        expected = dict(inspect.signature(layer).parameters)
+        assert expected.pop(inferred)
+        assert dict(inspect.signature(lazy).parameters) == expected
 
 
 def test_annotations_of_a_subclass_without_the_decorator_are_not_options():

@@ -10,9 +10,10 @@ import numpy as np
 
 from nn.functional.checks import array_of
 from nn.functional.convolutions import sizes_of
-from nn.functional.dimensions import Family
+from nn.functional.dimensions import Family, Template
 from nn.functional.plane_gather import recorded_largest
 from nn.functional.windows import Sizes, pooled_array, window_sections
+from nn.module.docstrings import example
 from tensor.lowlevel import InvalidArgumentError, default_generator, numbers_of, run_kernel, shown
 
 if TYPE_CHECKING:
@@ -110,6 +111,10 @@ class FractionalMaxPool(Protocol):
 
 @Family
 @window_sections
+@example(
+    "nn.functional.fractional_max_pool{dims}d(tensor.ones((3, {sizes[9,7,5]})), 2, output_ratio=0.7).shape",
+    Template("(3, {sizes[6,4,3]})"),
+)
 def _fractional_max_pool(
     input: Tensor,
     kernel_size: Sizes,
@@ -133,13 +138,6 @@ def _fractional_max_pool(
     _random_samples
         Random numbers from 0 to 1, of shape ``(batch, channels, {dims})``; from the default generator for
         None.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> x = tensor.ones((1, 3, {sizes[9, 7, 5]}))
-    >>> nn.functional.fractional_max_pool{dims}d(x, 2, output_ratio=0.7).shape
-    (1, 3, {sizes[6,4,3]})
     """
     name = f"fractional_max_pool{_dims}d"
     x = pooled_array(name, _dims, input)

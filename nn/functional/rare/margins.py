@@ -14,6 +14,7 @@ from nn.functional.checks import (
     floating_array_of,
     floating_target,
     loss_sections,
+    pair_of,
     reduce_losses,
 )
 from nn.functional.distances import pairwise_distance
@@ -83,9 +84,7 @@ def hinge_embedding_loss(
     >>> nn.functional.hinge_embedding_loss(x, y, reduction="none").tolist()
     [0.25, 0.75, 0.0]
     """
-    name = "hinge_embedding_loss"
-    check_reduction(name, reduction)
-    check_same_shape(name, floating_array_of(name, "input", input), array_of(name, "target", target))
+    pair_of("hinge_embedding_loss", input, target, reduction)
     dissimilar = tn.where(target != 1, (margin - input).clamp(min=0), 0.0)
     return reduce_losses(dissimilar + tn.where(target != -1, input, 0.0), reduction)
 
@@ -105,9 +104,7 @@ def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> 
     target
         In the same shape, 1 or -1.
     """
-    name = "soft_margin_loss"
-    check_reduction(name, reduction)
-    check_same_shape(name, floating_array_of(name, "input", input), array_of(name, "target", target))
+    pair_of("soft_margin_loss", input, target, reduction)
     return reduce_losses(tn.softplus(-floating_target(input, target) * input), reduction)
 
 
@@ -382,11 +379,9 @@ def multilabel_soft_margin_loss(
     0.6931
     """
     name = "multilabel_soft_margin_loss"
-    check_reduction(name, reduction)
-    x = floating_array_of(name, "input", input)
+    x, _ = pair_of(name, input, target, reduction)
     if x.ndim == 0:
         raise ValueError(f"{name}: input has shape (*, classes), not ()")
-    check_same_shape(name, x, array_of(name, "target", target))
     target = floating_target(input, target)
     losses = -(target * tn.logsigmoid(input) + (1 - target) * tn.logsigmoid(-input))
     if weight is not None:

@@ -12,19 +12,21 @@ from nn.layers.convolutions import (
     ConvTranspose1d,
     ConvTranspose2d,
     ConvTranspose3d,
+    _Conv,
+    _ConvTranspose,
 )
 from nn.layers.dimensions import LazyDimensional
 from nn.layers.rare.lazy_weighted import LazyWeighted
+from nn.module.options import option, options
 from tensor.lowlevel import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tensor import Tensor
-    from tensor.lowlevel import DtypeLike
 
 
 class _LazyConvolution(LazyWeighted, LazyDimensional, Convolution):
+    _inferred = "in_channels"
+
     def initialize_parameters(self, input: Tensor, *_: Any) -> None:
         """Set `in_channels` from `input`, unless a state dict has set the shapes."""
         space = self._dims
@@ -33,7 +35,7 @@ class _LazyConvolution(LazyWeighted, LazyDimensional, Convolution):
                 f"{type(self).__name__}: input has shape (batch, channels, *sizes), or no batch, with "
                 f"{space} sizes, not {input.shape}"
             )
-        self.in_channels: int = input.shape[-space - 1]
+        self.in_channels = input.shape[-space - 1]
         if self.has_uninitialized_params() and self.in_channels % self.groups:
             raise InvalidArgumentError(
                 f"{type(self).__name__}: groups must divide the channels of the input, {self.in_channels}, "
@@ -46,78 +48,20 @@ class _LazyConvolution(LazyWeighted, LazyDimensional, Convolution):
         self._set_shapes(weight=weight, bias=(self.out_channels,))
 
 
-class _LazyConv(_LazyConvolution):
-    _sections = """
-        Parameters
-        ----------
-        out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, dtype
-            As in ``Conv{dims}d``.
+@options
+class _LazyConv(_LazyConvolution, _Conv):
+    in_channels: int = option(init=False)
 
-        Examples
-        --------
-        >>> import nn, tensor
-        >>> nn.LazyConv{dims}d(2, 2)(tensor.ones((1, 3, {sizes[4]}))).shape
-        (1, 2, {sizes[3]})
-    """
-
-    def __init__(
-        self,
-        out_channels: int,
-        kernel_size: int | Sequence[int],
-        stride: int | Sequence[int] = 1,
-        padding: str | int | Sequence[int] = 0,
-        dilation: int | Sequence[int] = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: str = "zeros",
-        device: str | None = None,
-        dtype: DtypeLike | None = None,
-    ) -> None:
-        super().__init__(
-            *(0, out_channels, kernel_size, stride, padding, dilation, groups, bias),  # type: ignore[call-arg]
-            padding_mode=padding_mode,
-            device=device,
-            dtype=dtype,
-        )
-        self._forget_shapes(dtype)
+    _sections = ""
+    _example = ("nn.{name}(2, 2)(tensor.ones((1, 3, {sizes[4]}))).shape", "(1, 2, {sizes[3]})")
 
 
-class _LazyConvTranspose(_LazyConvolution):
-    _sections = """
-        Parameters
-        ----------
-        out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation, padding_mode,
-        dtype
-            As in ``ConvTranspose{dims}d``.
+@options
+class _LazyConvTranspose(_LazyConvolution, _ConvTranspose):
+    in_channels: int = option(init=False)
 
-        Examples
-        --------
-        >>> import nn, tensor
-        >>> nn.LazyConvTranspose{dims}d(2, 2)(tensor.ones((1, 3, {sizes[4]}))).shape
-        (1, 2, {sizes[5]})
-    """
-
-    def __init__(
-        self,
-        out_channels: int,
-        kernel_size: int | Sequence[int],
-        stride: int | Sequence[int] = 1,
-        padding: int | Sequence[int] = 0,
-        output_padding: int | Sequence[int] = 0,
-        groups: int = 1,
-        bias: bool = True,
-        dilation: int | Sequence[int] = 1,
-        padding_mode: str = "zeros",
-        device: str | None = None,
-        dtype: DtypeLike | None = None,
-    ) -> None:
-        super().__init__(
-            *(0, out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation),
-            padding_mode=padding_mode,
-            device=device,
-            dtype=dtype,
-        )
-        self._forget_shapes(dtype)
+    _sections = ""
+    _example = ("nn.{name}(2, 2)(tensor.ones((1, 3, {sizes[4]}))).shape", "(1, 2, {sizes[5]})")
 
 
 class LazyConv1d(_LazyConv, Conv1d, dims=1):

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from nn.layers.linear import Linear
 from nn.layers.rare.lazy_weighted import LazyWeighted
 from nn.module.module import Module
+from nn.module.options import option, options
 
 if TYPE_CHECKING:
     from tensor import Tensor
-    from tensor.lowlevel import DtypeLike
 
 
+@options
 class LazyLinear(LazyWeighted, Linear):
     """``Linear`` that infers ``in_features`` from the last dimension of its first input.
 
@@ -20,10 +21,6 @@ class LazyLinear(LazyWeighted, Linear):
     ----------
     out_features
         The size of an output.
-    bias
-        Whether to add a bias.
-    dtype
-        The dtype of the parameters; float32 for None.
 
     Examples
     --------
@@ -35,15 +32,12 @@ class LazyLinear(LazyWeighted, Linear):
     Linear(in_features=3, out_features=2, bias=True)
     """
 
-    cls_to_become: ClassVar[type[Module] | None] = Linear
+    in_features: int = option(init=False)
 
-    def __init__(
-        self, out_features: int, bias: bool = True, device: str | None = None, dtype: DtypeLike | None = None
-    ) -> None:
-        super().__init__(0, out_features, bias, device, dtype)
-        self._forget_shapes(dtype)
+    cls_to_become: ClassVar[type[Module] | None] = Linear
+    _inferred = "in_features"
 
     def initialize_parameters(self, input: Tensor, *_: Any) -> None:
         """Set `in_features` from `input`, unless a state dict has set the shapes."""
-        self.in_features: int = input.shape[-1]
+        self.in_features = input.shape[-1]
         self._set_shapes(weight=(self.out_features, self.in_features), bias=(self.out_features,))

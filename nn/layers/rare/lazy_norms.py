@@ -15,20 +15,20 @@ from nn.layers.channel_norms import (
 )
 from nn.layers.dimensions import LazyDimensional
 from nn.layers.rare.lazy_weighted import LazyWeighted
+from nn.module.options import option, options
 from tensor.lowlevel import InvalidArgumentError
 
 if TYPE_CHECKING:
     from tensor import Tensor
-    from tensor.lowlevel import DtypeLike
 
 
+@options
 class _LazyNorm(LazyWeighted, LazyDimensional, ChannelNorm):
-    _sections = """
-        Parameters
-        ----------
-        eps, momentum, affine, track_running_stats, dtype, bias
-            As in that layer.
+    num_features: int = option(init=False)
 
+    _inferred = "num_features"
+    _inferred_buffers = ("running_mean", "running_var")
+    _sections = """
         Examples
         --------
         >>> import nn, tensor
@@ -38,31 +38,17 @@ class _LazyNorm(LazyWeighted, LazyDimensional, ChannelNorm):
         (3, False)
     """
 
-    def __init__(
-        self,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        device: str | None = None,
-        dtype: DtypeLike | None = None,
-        *,
-        bias: bool = True,
-    ) -> None:
-        super().__init__(0, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
-        self._forget_shapes(dtype, "running_mean", "running_var")
-
     def _channel_dim(self, input: Tensor) -> int:
-        if input.ndim not in self._shapes:
+        if input.ndim not in self._input_shapes:
             raise InvalidArgumentError(
-                f"{type(self).__name__}: input has shape {' or '.join(self._shapes.values())}, "
+                f"{type(self).__name__}: input has shape {' or '.join(self._input_shapes.values())}, "
                 f"not {input.shape}"
             )
-        return 1 if self._shapes[input.ndim].startswith("(batch") else 0
+        return 1 if self._input_shapes[input.ndim].startswith("(batch") else 0
 
     def initialize_parameters(self, input: Tensor, *_: Any) -> None:
         """Set `num_features` from `input`, unless a state dict has set the shapes."""
-        self.num_features: int = input.shape[self._channel_dim(input)]
+        self.num_features = input.shape[self._channel_dim(input)]
         sizes = (self.num_features,)
         self._set_shapes(weight=sizes, bias=sizes, running_mean=sizes, running_var=sizes)
 

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, ClassVar
 
 from nn.layers.weighted import Weighted
 from nn.module.lazy import LazyModuleMixin
 from nn.module.uninitialized import UninitializedBuffer, UninitializedParameter
 
-if TYPE_CHECKING:
-    from tensor.lowlevel import DtypeLike
-
 
 class LazyWeighted(LazyModuleMixin, Weighted):
     """Base class of layers that infer the shapes of their parameters from the first input."""
 
-    def _forget_shapes(self, dtype: DtypeLike | None, *buffers: str) -> None:
-        """Replace the weight, the bias and `buffers` by ones without shapes."""
+    # The option that the first input sets.
+    _inferred: ClassVar[str]
+    # The buffers without shapes.
+    _inferred_buffers: ClassVar[tuple[str, ...]] = ()
+
+    def _set_options(self, given: dict[str, Any]) -> None:
+        super()._set_options({self._inferred: 0, **given})
         for name in ("weight", "bias"):
             if getattr(self, name) is not None:
-                self.register_parameter(name, UninitializedParameter(dtype=dtype))
-        for name in buffers:
+                self.register_parameter(name, UninitializedParameter(dtype=given["dtype"]))
+        for name in self._inferred_buffers:
             if getattr(self, name) is not None:
-                self.register_buffer(name, UninitializedBuffer(dtype=dtype))
+                self.register_buffer(name, UninitializedBuffer(dtype=given["dtype"]))
 
     def _set_shapes(self, **shapes: tuple[int, ...]) -> None:
         """Set the shapes of parameters and buffers, unless a state dict has set them."""

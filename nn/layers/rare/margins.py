@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from nn import functional as F
 from nn.layers.distances import PairwiseDistance
-from nn.layers.losses import CLASS_WEIGHT, Loss, PlainLoss
+from nn.layers.losses import CLASS_WEIGHT, Loss, PlainLoss, ReducedLoss
 from nn.module.docstrings import example
 from nn.module.options import options
 
@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from tensor import Tensor
 
 
+@options
 class _PairLoss(Loss):
+    margin: float = 0.0
+    reduction: str = "mean"
+
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
         return self._computed(input1, input2, target)
@@ -30,71 +34,34 @@ class _TripletLoss(Loss):
 
 
 @options
-class MarginRankingLoss(_PairLoss):
-    """Margin ranking loss of two scores; see ``functional.margin_ranking_loss``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> a, b = tensor.tensor([1.0, 1.0]), tensor.tensor([3.0, 0.0])
-    >>> nn.MarginRankingLoss()(a, b, tensor.tensor([1, 1])).item()
-    1.0
-    """
-
-    margin: float = 0.0
-    reduction: str = "mean"
-
-    _function = F.margin_ranking_loss
+@example("nn.MarginRankingLoss()(tensor.tensor([1.0]), tensor.tensor([3.0]), tensor.tensor([1])).item()", 2.0)
+class MarginRankingLoss(_PairLoss, function=F.margin_ranking_loss):
+    """Margin ranking loss of two scores; see ``functional.margin_ranking_loss``."""
 
 
 @options
-class HingeEmbeddingLoss(PlainLoss):
-    """Hinge loss of distances of similar and dissimilar pairs; see ``functional.hinge_embedding_loss``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> x, y = tensor.tensor([0.25, 0.25]), tensor.tensor([1, -1])
-    >>> nn.HingeEmbeddingLoss()(x, y).item()
-    0.5
-    """
+@example("nn.HingeEmbeddingLoss()(tensor.tensor([0.25, 0.25]), tensor.tensor([1, -1])).item()", 0.5)
+class HingeEmbeddingLoss(PlainLoss, function=F.hinge_embedding_loss):
+    """Hinge loss of distances of similar and dissimilar pairs; see ``functional.hinge_embedding_loss``."""
 
     margin: float = 1.0
     reduction: str = "mean"
 
-    _function = F.hinge_embedding_loss
-
 
 @options
 @example("round(nn.SoftMarginLoss()(tensor.tensor([0.0]), tensor.tensor([1.0])).item(), 4)", 0.6931)
-class SoftMarginLoss(PlainLoss):
+class SoftMarginLoss(ReducedLoss, function=F.soft_margin_loss):
     """Logistic loss with targets 1 and -1; see ``functional.soft_margin_loss``."""
 
-    reduction: str = "mean"
 
-    _function = F.soft_margin_loss
+@options
+@example("nn.CosineEmbeddingLoss()(tensor.ones(2), tensor.ones(2), tensor.tensor(-1)).item()", 1.0)
+class CosineEmbeddingLoss(_PairLoss, function=F.cosine_embedding_loss):
+    """Cosine loss of similar and dissimilar pairs; see ``functional.cosine_embedding_loss``."""
 
 
 @options
-class CosineEmbeddingLoss(_PairLoss):
-    """Cosine loss of similar and dissimilar pairs; see ``functional.cosine_embedding_loss``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> x, y = tensor.tensor([[1.0, 0.0]]), tensor.tensor([[0.0, 1.0]])
-    >>> nn.CosineEmbeddingLoss()(x, y, tensor.tensor([1])).item()
-    1.0
-    """
-
-    margin: float = 0.0
-    reduction: str = "mean"
-
-    _function = F.cosine_embedding_loss
-
-
-@options
-class TripletMarginLoss(_TripletLoss):
+class TripletMarginLoss(_TripletLoss, function=F.triplet_margin_loss):
     """Triplet loss of anchor, positive and negative; see ``functional.triplet_margin_loss``.
 
     Examples
@@ -111,11 +78,9 @@ class TripletMarginLoss(_TripletLoss):
     swap: bool = False
     reduction: str = "mean"
 
-    _function = F.triplet_margin_loss
-
 
 @options
-class TripletMarginWithDistanceLoss(_TripletLoss):
+class TripletMarginWithDistanceLoss(_TripletLoss, function=F.triplet_margin_with_distance_loss):
     """Triplet loss with your own distance function; see ``functional.triplet_margin_with_distance_loss``.
 
     Parameters
@@ -145,14 +110,12 @@ class TripletMarginWithDistanceLoss(_TripletLoss):
     swap: bool = False
     reduction: str = "mean"
 
-    _function = F.triplet_margin_with_distance_loss
-
     def _set_options(self, given: dict[str, Any]) -> None:
         super()._set_options({**given, "distance_function": given["distance_function"] or PairwiseDistance()})
 
 
 @options
-class MultiMarginLoss(PlainLoss):
+class MultiMarginLoss(PlainLoss, function=F.multi_margin_loss):
     """Multi-class margin loss; see ``functional.multi_margin_loss``.
 
     Examples
@@ -168,29 +131,17 @@ class MultiMarginLoss(PlainLoss):
     weight: Tensor | None = None
     reduction: str = "mean"
 
-    _function = F.multi_margin_loss
     _texts = CLASS_WEIGHT
 
 
 @options
-class MultiLabelMarginLoss(PlainLoss):
-    """Margin loss for several target classes; see ``functional.multilabel_margin_loss``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> loss = nn.MultiLabelMarginLoss(reduction="sum")
-    >>> round(loss(tensor.tensor([0.0, 2.0, 1.5]), tensor.tensor([1, -1, 0])).item() * 3, 4)
-    0.5
-    """
-
-    reduction: str = "mean"
-
-    _function = F.multilabel_margin_loss
+@example("nn.MultiLabelMarginLoss()(tensor.tensor([2.0, 1.5]), tensor.tensor([0, -1])).item()", 0.25)
+class MultiLabelMarginLoss(ReducedLoss, function=F.multilabel_margin_loss):
+    """Margin loss for several target classes; see ``functional.multilabel_margin_loss``."""
 
 
 @options
-class MultiLabelSoftMarginLoss(PlainLoss):
+class MultiLabelSoftMarginLoss(PlainLoss, function=F.multilabel_soft_margin_loss):
     """Binary cross entropy, averaged over classes; see ``functional.multilabel_soft_margin_loss``.
 
     Examples
@@ -204,5 +155,4 @@ class MultiLabelSoftMarginLoss(PlainLoss):
     weight: Tensor | None = None
     reduction: str = "mean"
 
-    _function = F.multilabel_soft_margin_loss
     _texts = CLASS_WEIGHT

@@ -14,8 +14,42 @@ if TYPE_CHECKING:
     from nn.optim.optimizer import Optimizer
 
 
+_EXAMPLE = """\
+Examples
+--------
+>>> import nn
+>>> schedules = nn.optim.{module}
+>>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+>>> warm_up = schedules.ConstantLR(optimizer, factor=0.5, total_iters=2)
+>>> decay = schedules.ExponentialLR(optimizer, gamma=0.5)
+>>> schedule = schedules.{name}({arguments})
+>>> rates = []
+>>> for _ in range(4):
+...     rates += schedule.get_last_lr()
+...     schedule.step()
+>>> rates
+{rates}
+"""
+
+
 class _Combined(LRScheduler):
+    _example_template = _EXAMPLE
     _schedulers: Sequence[LRScheduler]
+
+    def step(self, epoch: float | None = None) -> None:
+        """Advance to the next epoch, and set the learning rates.
+
+        Raises
+        ------
+        TypeError
+            If `epoch` is passed: each scheduler counts its own epochs.
+        """
+        if epoch is not None:
+            raise TypeError(f"{type(self).__name__}.step() always advances by one epoch: pass no epoch")
+        self._advance()
+
+    def _advance(self) -> None:
+        raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the scheduler and its parts, without the optimizer and functions."""
@@ -63,22 +97,9 @@ class SequentialLR(_Combined):
     ------
     ValueError
         If the numbers of schedulers and milestones do not fit, or a scheduler has another optimizer.
-
-    Examples
-    --------
-    >>> import nn
-    >>> schedules = nn.optim.lr_scheduler
-    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
-    >>> warm_up = schedules.ConstantLR(optimizer, factor=0.5, total_iters=2)
-    >>> decay = schedules.ExponentialLR(optimizer, gamma=0.5)
-    >>> schedule = schedules.SequentialLR(optimizer, [warm_up, decay], milestones=[2])
-    >>> rates = []
-    >>> for _ in range(4):
-    ...     rates += schedule.get_last_lr()
-    ...     schedule.step()
-    >>> rates
-    [0.5, 0.5, 1.0, 0.5]
     """
+
+    _example = ("optimizer, [warm_up, decay], milestones=[2]", [0.5, 0.5, 1.0, 0.5])
 
     def __init__(
         self,
@@ -120,15 +141,7 @@ class SequentialLR(_Combined):
         self._schedulers[0]._update_lr(epoch)
         self._last_lr = self._schedulers[0].get_last_lr()
 
-    def step(self, epoch: float | None = None) -> None:
-        """Advance to the next epoch, and set the learning rates.
-
-        Raises
-        ------
-        TypeError
-            If `epoch` is passed: a sequence only supports consecutive epochs.
-        """
-        _require_no_epoch(self, epoch)
+    def _advance(self) -> None:
         self.last_epoch += 1
         number = bisect_right(self._milestones, self.last_epoch)
         part = self._schedulers[number]
@@ -139,6 +152,7 @@ class SequentialLR(_Combined):
         self._last_lr = part.get_last_lr()
 
 
+@documented
 class ChainedScheduler(_Combined):
     """Chains schedulers: each changes the learning rates that the previous one has set.
 
@@ -153,22 +167,9 @@ class ChainedScheduler(_Combined):
     ------
     ValueError
         If the list is empty, or a scheduler has another optimizer.
-
-    Examples
-    --------
-    >>> import nn
-    >>> schedules = nn.optim.lr_scheduler
-    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
-    >>> warm_up = schedules.ConstantLR(optimizer, factor=0.5, total_iters=2)
-    >>> decay = schedules.ExponentialLR(optimizer, gamma=0.5)
-    >>> schedule = schedules.ChainedScheduler([warm_up, decay])
-    >>> rates = []
-    >>> for _ in range(4):
-    ...     rates += schedule.get_last_lr()
-    ...     schedule.step()
-    >>> rates
-    [0.5, 0.25, 0.25, 0.125]
     """
+
+    _example = ("[warm_up, decay]", [0.5, 0.25, 0.25, 0.125])
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         self.optimizer: Optimizer = _require_parts("ChainedScheduler", schedulers, optimizer)
@@ -180,20 +181,7 @@ class ChainedScheduler(_Combined):
             part._update_lr(epoch)
         self._last_lr = self._current()
 
-    def step(self, epoch: float | None = None) -> None:
-        """Advance to the next epoch, and set the learning rates.
-
-        Raises
-        ------
-        TypeError
-            If `epoch` is passed: each scheduler counts its own epochs.
-        """
-        _require_no_epoch(self, epoch)
+    def _advance(self) -> None:
         for part in self._schedulers:
             part.step()
         self._last_lr = self._current()
-
-
-def _require_no_epoch(scheduler: LRScheduler, epoch: float | None) -> None:
-    if epoch is not None:
-        raise TypeError(f"{type(scheduler).__name__}.step() always advances by one epoch: pass no epoch")

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from nn.module.options import options
-from nn.optim.lr_scheduler.scheduler import Schedule, require_epochs
+from nn.optim.lr_scheduler.scheduler import Schedule
 from tensor.lowlevel import shown
 
 
@@ -22,9 +22,7 @@ class CosineAnnealingLR(Schedule):
     last_epoch: int = -1
 
     _example = ("T_max=2", [1.0, 0.5, 0.0, 0.5])
-
-    def _check(self) -> None:
-        require_epochs("CosineAnnealingLR", "T_max", self.T_max)
+    _epochs = ("T_max",)
 
     def get_lr(self) -> list[float]:
         if self._is_initial:
@@ -68,6 +66,7 @@ class CosineAnnealingWarmRestarts(Schedule):
     last_epoch: int = -1
 
     _example = ("T_0=2", [1.0, 0.5, 1.0, 0.5])
+    _epochs = ("T_0",)
 
     def _set_options(self, given: dict[str, Any]) -> None:
         self.T_i: int = given["T_0"]
@@ -75,7 +74,7 @@ class CosineAnnealingWarmRestarts(Schedule):
         super()._set_options(given)
 
     def _check(self) -> None:
-        require_epochs("CosineAnnealingWarmRestarts", "T_0", self.T_0)
+        super()._check()
         if self.T_mult < 1 or self.T_mult % 1:
             raise ValueError(
                 f"CosineAnnealingWarmRestarts: T_mult is an integer of at least 1, not {shown(self.T_mult)}"

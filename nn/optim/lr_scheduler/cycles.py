@@ -86,19 +86,9 @@ class CyclicLR(_Cycles):
     ------
     ValueError
         If the optimizer has no momentum to cycle, or the mode is unknown.
-
-    Examples
-    --------
-    >>> import nn
-    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=0.1, momentum=0.9)
-    >>> schedule = nn.optim.lr_scheduler.CyclicLR(optimizer, base_lr=0.0, max_lr=1.0, step_size_up=2)
-    >>> rates = []
-    >>> for _ in range(5):
-    ...     rates += schedule.get_last_lr()
-    ...     schedule.step()
-    >>> rates
-    [0.0, 0.5, 1.0, 0.5, 0.0]
     """
+
+    _example = ("base_lr=0.0, max_lr=1.0, step_size_up=2, cycle_momentum=False", [0.0, 0.5, 1.0, 0.5])
 
     def __init__(
         self,
@@ -217,19 +207,9 @@ class OneCycleLR(_Cycles):
     ValueError
         If the number of steps is not given, or an option is out of its range. ``step`` raises it after the
         last step.
-
-    Examples
-    --------
-    >>> import nn
-    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=0.1, momentum=0.9)
-    >>> schedule = nn.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, total_steps=5, pct_start=0.6)
-    >>> rates = []
-    >>> for _ in range(4):
-    ...     rates += schedule.get_last_lr()
-    ...     schedule.step()
-    >>> [round(rate, 2) for rate in rates]
-    [0.04, 0.52, 1.0, 0.5]
     """
+
+    _example = ("max_lr=1.0, total_steps=5, pct_start=0.6, cycle_momentum=False", [0.04, 0.52, 1.0, 0.5])
 
     def __init__(
         self,

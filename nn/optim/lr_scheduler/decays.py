@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from nn.module.options import options
-from nn.optim.lr_scheduler.scheduler import LRScheduler, Schedule, documented, require_epochs
+from nn.optim.lr_scheduler.scheduler import LRScheduler, Schedule, documented
 from tensor.lowlevel import shown
 
 if TYPE_CHECKING:
@@ -25,9 +25,7 @@ class StepLR(Schedule):
     last_epoch: int = -1
 
     _example = ("step_size=2, gamma=0.5", [1.0, 1.0, 0.5, 0.5])
-
-    def _check(self) -> None:
-        require_epochs("StepLR", "step_size", self.step_size)
+    _epochs = ("step_size",)
 
     def get_lr(self) -> list[float]:
         falls = self.last_epoch > 0 and self.last_epoch % self.step_size == 0
@@ -140,9 +138,7 @@ class PolynomialLR(Schedule):
     last_epoch: int = -1
 
     _example = ("total_iters=2, power=2.0", [1.0, 0.25, 0.0, 0.0])
-
-    def _check(self) -> None:
-        require_epochs("PolynomialLR", "total_iters", self.total_iters)
+    _epochs = ("total_iters",)
 
     def get_lr(self) -> list[float]:
         if self._is_initial or self.last_epoch > self.total_iters:

@@ -24,7 +24,7 @@ Examples
 --------
 >>> import nn
 >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
->>> schedule = nn.optim.lr_scheduler.{name}(optimizer, {arguments})
+>>> schedule = nn.optim.{module}.{name}(optimizer, {arguments})
 >>> rates = []
 >>> for _ in range(4):
 ...     rates += schedule.get_last_lr()
@@ -77,6 +77,8 @@ class LRScheduler:
 
     # The arguments of the common example in the docstring, and its learning rates.
     _example: ClassVar[tuple[str, list[float]] | None] = None
+    _example_template: ClassVar[str] = _EXAMPLE
+    _public_module: ClassVar[str] = "lr_scheduler"
     # Whether __init__ runs, which sets the learning rates of epoch 0.
     _is_initial = False
     _step_count = 0
@@ -88,7 +90,9 @@ class LRScheduler:
         cls.get_lr.__doc__ = cls.get_lr.__doc__ or LRScheduler.get_lr.__doc__
         if cls._example and cls.__doc__:
             arguments, rates = cls._example
-            cls.__doc__ += "\n" + _EXAMPLE.format(name=cls.__name__, arguments=arguments, rates=rates)
+            cls.__doc__ += "\n" + cls._example_template.format(
+                module=cls._public_module, name=cls.__name__, arguments=arguments, rates=rates
+            )
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         require_optimizer(type(self).__name__, optimizer)
@@ -177,6 +181,9 @@ class Schedule(LRScheduler):
 
     optimizer: Optimizer
 
+    # The options that are numbers of epochs.
+    _epochs: ClassVar[tuple[str, ...]] = ()
+
     def _set_options(self, given: dict[str, Any]) -> None:
         optimizer, last_epoch = given.pop("optimizer"), given.pop("last_epoch", -1)
         vars(self).update(given)
@@ -185,6 +192,8 @@ class Schedule(LRScheduler):
 
     def _check(self) -> None:
         """Raise ``ValueError`` if an option is out of its range."""
+        for name in self._epochs:
+            require_epochs(type(self).__name__, name, getattr(self, name))
 
 
 def require_optimizer(name: str, optimizer: object) -> None:

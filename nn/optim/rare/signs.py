@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nn.module.options import options
-from nn.optim.options import DECAY_RATE, bounds
+from nn.optim.options import DECAY_RATE, TWO_STEPS, bounds
 from nn.optim.rule import Rule
 from tensor.lowlevel import shown
 
@@ -68,24 +68,14 @@ class Rprop(Rule):
         The factors of a step size when the sign changes (below 1), and when it stays the same (above 1).
     step_sizes
         The smallest and the largest step size.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> x = nn.Parameter(tensor.tensor([1.0]))
-    >>> optimizer = nn.optim.Rprop([x], lr=0.1)
-    >>> for _ in range(2):
-    ...     optimizer.zero_grad()
-    ...     (x * 5).sum().backward()
-    ...     optimizer.step()
-    >>> round(x.item(), 4)
-    0.78
     """
 
     lr: InitVar[float] = 1e-2
     etas: InitVar[tuple[float, float]] = (0.5, 1.2)
     step_sizes: InitVar[tuple[float, float]] = (1e-6, 50)
 
+    _example = ("lr=0.1", 0.78)
+    _step = TWO_STEPS
     _bounds = bounds("lr")
     _counter = "step"
     _state_names = ("prev", "step_size")

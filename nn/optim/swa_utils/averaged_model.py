@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import InitVar
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import tensor as tn
 from nn.layers.channel_norms import BatchNorm1d, BatchNorm2d, BatchNorm3d
 from nn.module.module import Module
+from nn.module.options import option, options
 from nn.optim.swa_utils.averages import get_swa_multi_avg_fn
 from tensor import Tensor, no_grad
 from tensor.lowlevel import require_cpu
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from nn.optim.swa_utils.averages import AvgFn, MultiAvgFn
 
 
+@options
 class AveragedModel(Module):
     """A copy of a model, whose parameters are averages over its updates (Izmailov et al., 2018).
 
@@ -65,27 +68,26 @@ class AveragedModel(Module):
     (3.0, 3)
     """
 
-    n_averaged: Tensor
+    model: InitVar[Module]
+    device: InitVar[str | None] = None
+    avg_fn: AvgFn | None = None
+    multi_avg_fn: MultiAvgFn | None = None
+    use_buffers: bool = False
 
-    def __init__(
-        self,
-        model: Module,
-        device: str | None = None,
-        avg_fn: AvgFn | None = None,
-        multi_avg_fn: MultiAvgFn | None = None,
-        use_buffers: bool = False,
-    ) -> None:
+    n_averaged: Tensor = option(init=False)
+
+    def _set_options(self, given: dict[str, Any]) -> None:
         super().__init__()
-        require_cpu(device)
+        require_cpu(given.pop("device"))
+        model = given.pop("model")
         if not isinstance(model, Module):
             raise TypeError(f"AveragedModel averages a module, not {type(model).__name__}")
-        if avg_fn is not None and multi_avg_fn is not None:
+        if given["avg_fn"] is not None and given["multi_avg_fn"] is not None:
             raise ValueError("AveragedModel takes one of avg_fn and multi_avg_fn: leave the other out")
-        self.module = copy.deepcopy(model)
+        self.module: Module = copy.deepcopy(model)
         self.register_buffer("n_averaged", tn.zeros((), dtype="int64"))
-        self.avg_fn = avg_fn
-        self.multi_avg_fn = multi_avg_fn
-        self.use_buffers = use_buffers
+        for name, value in given.items():
+            setattr(self, name, value)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Call the averaged model."""
