@@ -1,6 +1,7 @@
 """Flags in shared memory: integers that one process sets and others wait for."""
 
 cimport cython
+from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int64_t
 
 cdef extern from "nn/parallel/flags.h" namespace "disposescope":
@@ -13,6 +14,7 @@ cdef extern from "nn/parallel/flags.h" namespace "disposescope":
 
 @cython.final
 @cython.auto_pickle(False)
+@cython.no_gc_clear  # it would forget the buffer without releasing it
 cdef class Flags:
     """Integers of 8 bytes in `memory`. A process that reads a new value also sees all writes before ``set``.
 
@@ -23,43 +25,46 @@ cdef class Flags:
         are freed.
     """
 
-    # Holds the buffer of the flags.
-    cdef int64_t[::1] memory
+    # Holds the memory of the flags. A typed memoryview would take 20,000 lines of C++.
+    cdef Py_buffer buffer
+    cdef Py_ssize_t count
 
-    def __init__(self, memory):
-        self.memory = memoryview(memory).cast("B").cast("q")
+    def __cinit__(self, memory):
+        PyObject_GetBuffer(memory, &self.buffer, PyBUF_WRITABLE)
+        self.count = self.buffer.len // <Py_ssize_t>sizeof(int64_t)
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self.buffer)
 
     def __len__(self):
-        return self.memory.shape[0]
+        return self.count
 
     cdef int _check(self, Py_ssize_t first, Py_ssize_t count) except -1:
-        if first < 0 or count < 1 or first + count > self.memory.shape[0]:
-            raise IndexError(f"{count} flags from {first} on, but there are {self.memory.shape[0]}")
+        if first < 0 or count < 1 or first + count > self.count:
+            raise IndexError(f"{count} flags from {first} on, but there are {self.count}")
         return 0
 
     def set(self, Py_ssize_t place, int64_t value) -> None:
         """Set the flag at `place` to `value`. All earlier writes of this thread become visible with it."""
         self._check(place, 1)
-        set_flag(&self.memory[0], place, value)
+        set_flag(self.buffer.buf, place, value)
 
     def get(self, Py_ssize_t place) -> int:
         """Return the flag at `place`."""
         self._check(place, 1)
-        return get_flag(&self.memory[0], place)
+        return get_flag(self.buffer.buf, place)
 
     def wait(self, Py_ssize_t first, Py_ssize_t count, int64_t value, double seconds) -> int:
         """Wait until `count` flags from `first` on are at least `value`. Return a late flag's place, or -1.
 
         Wait at most `seconds`; 0 only checks. Other threads run meanwhile.
         """
-        cdef void* memory
         cdef int64_t late
         self._check(first, count)
-        memory = &self.memory[0]
-        late = wait_for_flags(memory, first, count, value, 0)
+        late = wait_for_flags(self.buffer.buf, first, count, value, 0)
         if late < 0 or seconds <= 0:
             return late
         # No Python object is used here. The caller holds `self`, which holds the memory.
         with nogil:
-            late = wait_for_flags(memory, first, count, value, seconds)
+            late = wait_for_flags(self.buffer.buf, first, count, value, seconds)
         return late
