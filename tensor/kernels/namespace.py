@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from tensor.kernels import arithmetic, exponentials, gaussian, powers, special
 from tensor.kernels.affine import matrix_product
-from tensor.kernels.bessel import bessel_i
-from tensor.kernels.gamma import polygamma
 from tensor.kernels.scatter_add import scatter_add
 from tensor.kernels.selecting import keep_where, overwrite_where_nonzero, where, where_nonzero
-from tensor.kernels.softmax import cross_entropy_backward, log_softmax_backward, softmax_backward
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +31,15 @@ _SLOPES: dict[str, SlopeKernel] = {
     "tanh": exponentials.tanh_slope,
 }
 
+# Loaded on first use.
+_ON_DEMAND = {
+    "bessel_i": "tensor.kernels.bessel",
+    "cross_entropy_backward": "tensor.kernels.softmax",
+    "log_softmax_backward": "tensor.kernels.softmax",
+    "polygamma": "tensor.kernels.gamma",
+    "softmax_backward": "tensor.kernels.softmax",
+}
+
 
 class Namespace:
     """NumPy's functions, and some functions of this library.
@@ -44,7 +51,7 @@ class Namespace:
     is_recorded = False
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(np, name)
+        found = getattr(import_module(_ON_DEMAND[name]) if name in _ON_DEMAND else np, name)
         setattr(self, name, found)
         return found
 
@@ -56,16 +63,11 @@ class Namespace:
     matmul: Final = staticmethod(matrix_product)
     multiply: Any = arithmetic.multiply
     negative: Final = arithmetic.negative
-    bessel_i: Final = staticmethod(bessel_i)
-    polygamma: Final = staticmethod(polygamma)
     sigmoid: Final = staticmethod(special.sigmoid)
     sqrt: Final = arithmetic.sqrt
     square: Final = arithmetic.square
     subtract: Final = arithmetic.subtract
     tanh: Final = exponentials.tanh
-    cross_entropy_backward: Final = staticmethod(cross_entropy_backward)
-    log_softmax_backward: Final = staticmethod(log_softmax_backward)
-    softmax_backward: Final = staticmethod(softmax_backward)
     scatter_add: Final = staticmethod(scatter_add)
     keep_where: Final = staticmethod(keep_where)
     pow: Final = powers.power

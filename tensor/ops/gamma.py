@@ -5,17 +5,21 @@ from __future__ import annotations
 from operator import index
 from typing import TYPE_CHECKING
 
+from scopes.lowlevel import ModuleOnDemand
 from tensor._errors import InvalidArgumentError
 from tensor._examples import example
 from tensor.core.donation import composite
 from tensor.core.tensor import TensorCore
-from tensor.kernels import bessel, gamma
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import apply
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
+    from tensor.kernels import bessel, gamma
+else:
+    bessel = ModuleOnDemand("tensor.kernels.bessel")
+    gamma = ModuleOnDemand("tensor.kernels.gamma")
 
 
 def polygamma(n: int, x: Tensor) -> Tensor:
