@@ -168,7 +168,9 @@ dist: $(VENV)/.made $(COMPILER)
 	PATH=/nowhere .venv-dist/bin/python -m pip --disable-pip-version-check install --only-binary :all: dist/*.whl
 	.venv-dist/bin/python examples/scopes_tour.py
 	.venv-dist/bin/python -P -c "import disposescope, nn"
-	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --mc-type library \
+	version=$$(.venv-dist/bin/python -P -c "import disposescope; print(disposescope.__version__)") && \
+		sed "s/^dynamic = .*/version = \"$$version\"/" pyproject.toml > .venv-dist/pyproject.toml
+	$(BIN)/cyclonedx-py environment --pyproject .venv-dist/pyproject.toml --mc-type library \
 		--output-file dist/disposescope.cdx.json .venv-dist
 	$(if $(filter Linux,$(shell uname -s)),$(BIN)/auditwheel show dist/*.whl)
 
