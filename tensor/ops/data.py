@@ -22,6 +22,7 @@ from tensor._dtypes import (
     int64,
     is_bfloat16,
     require_supported,
+    uint64,
 )
 from tensor._errors import InvalidArgumentError, shown
 from tensor.core.bfloat16 import narrow, widen
@@ -83,6 +84,9 @@ def as_data(data: object, dtype: DtypeLike | None) -> Array:
         if not np.count_nonzero(fitted != array):
             return fitted
     _require_fit(array, wanted)
+    if wanted == uint64 and found == float64 and array.size and array.max() >= 2**63:
+        # NumPy reads a list of integers below and above 2**63 as float64, which rounds them.
+        return _in_silence().run(np.array, _plain_lists(data), wanted)
     return cast(array, wanted)
 
 

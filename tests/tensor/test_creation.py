@@ -88,6 +88,16 @@ def test_numbers_that_do_not_fit_a_dtype_are_named(data, dtype, error, message):
         tensor.tensor(data, dtype=dtype)
 
 
+@pytest.mark.parametrize("small", [1, 1.5, True])
+@pytest.mark.parametrize("large", [2**63 + 1, 2**64 - 1])
+def test_a_list_of_large_and_small_integers_is_exact_in_uint64(small, large):
+    # NumPy reads such a list as float64, which rounds the large one.
+    assert tensor.tensor([small, large], dtype="uint64").tolist() == [1, large]
+    assert tensor.asarray([[large], [small]], dtype="uint64").tolist() == [[large], [1]]
+    mixed = [tensor.tensor(small), tensor.tensor(large, dtype="uint64")]
+    assert tensor.tensor(mixed, dtype="uint64").tolist() == [1, large]
+
+
 def test_only_inexact_tensors_require_grad():
     assert tensor.zeros((1,), requires_grad=True).requires_grad
     with pytest.raises(TypeError, match="int64 can't require gradients"):
