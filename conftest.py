@@ -1,4 +1,4 @@
-"""What all tests share: Hypothesis profiles, figures since a moment, and a look for scopes left open."""
+"""What all tests and examples in docstrings share: Hypothesis profiles, figures since a moment, open scopes, collected garbage."""
 
 import gc
 import os
@@ -29,7 +29,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Modules by other libraries' names, for programs that run beside PyTorch: pytest would import them here.
-collect_ignore = ["programs/stand_ins"]
+collect_ignore = ["tests/programs/stand_ins"]
 
 
 @pytest.fixture(scope="module", autouse=True)
