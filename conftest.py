@@ -1,4 +1,4 @@
-"""What all tests and examples in docstrings share: Hypothesis profiles, figures since a moment, open scopes, collected garbage."""
+"""Fixtures of all tests and of the examples in docstrings; profiles of Hypothesis."""
 
 import gc
 import os

@@ -21,8 +21,13 @@ cdef class Flags:
     Parameters
     ----------
     memory
-        A writable buffer, aligned to 8 bytes. The flags hold it, so a mapping can't be closed before they
-        are freed.
+        A writable buffer, aligned to 8 bytes, whose length is a multiple of 8. The flags hold it, so a
+        mapping can't be closed before they are freed.
+
+    Raises
+    ------
+    ValueError
+        `memory` is not aligned, or its length is no multiple of 8.
     """
 
     # Holds the memory of the flags. A typed memoryview would take 20,000 lines of C++.
@@ -31,6 +36,11 @@ cdef class Flags:
 
     def __cinit__(self, memory):
         PyObject_GetBuffer(memory, &self.buffer, PyBUF_WRITABLE)
+        if <size_t>self.buffer.buf % sizeof(int64_t) or <size_t>self.buffer.len % sizeof(int64_t):
+            raise ValueError(
+                "flags need memory that is aligned to 8 bytes and has a multiple of 8 bytes, "
+                f"not {self.buffer.len} bytes at {<size_t>self.buffer.buf:#x}"
+            )
         self.count = self.buffer.len // <Py_ssize_t>sizeof(int64_t)
 
     def __dealloc__(self):

@@ -381,6 +381,15 @@ def test_flags_are_waited_for_and_checked() -> None:
             call()
 
 
+def test_flags_refuse_memory_that_they_cannot_use() -> None:
+    memory = bytearray(64)
+    with pytest.raises(ValueError, match="not 12 bytes at 0x"):
+        Flags(memoryview(memory)[:12])
+    with pytest.raises(ValueError, match="aligned to 8 bytes"):
+        Flags(memoryview(memory)[1:17])
+    memory.clear()  # no flags hold it
+
+
 LOOP_THAT_KEEPS = """
 import pathlib, sys
 import pytest
