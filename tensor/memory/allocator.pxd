@@ -32,7 +32,7 @@ cpdef bint is_counted(cnp.ndarray owner) noexcept
 
 # Count a new buffer as live. Return False, and count nothing, if it would exceed the limit even after
 # trimming the pool and collecting garbage; then raise `tensor.memory.limits.out_of_memory()`. Runs Python
-# code (the garbage collector) only if a limit is set.
+# code (budgets and the garbage collector) only if a limit is set.
 cpdef bint count_small(Py_ssize_t nbytes) noexcept
 
 # Count a buffer as freed; `is_pinned` is its state after the last `pin` or `unpin`. Safe in __dealloc__.

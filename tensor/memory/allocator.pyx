@@ -165,7 +165,7 @@ pool().collect_garbage = _collect_garbage
 
 # The function of budgets that frees memory; its argument is the number of missing bytes.
 cdef object _relief = None
-# A function of an exception that makes the thread's next refused allocation raise it, not OutOfMemoryError.
+# Called with an exception. This thread's next refused allocation raises it instead of OutOfMemoryError.
 cdef object _note = None
 
 
@@ -226,7 +226,7 @@ def set_relief(function, note) -> None:
 
 @atexit.register
 def _stop_collecting():
-    # Later, finalizers may use modules that are partly torn down.
+    # Afterwards, finalizers could use modules that are partly torn down.
     pool().collect_garbage = NULL
     pool().relieve.store(NULL)
 

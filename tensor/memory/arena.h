@@ -1,6 +1,6 @@
-// Memory reserved in one piece, for a plan, which assigns a place to each array, or for the pool.
+// Memory reserved in one piece: for the pool, or for a plan, which assigns a place to each array.
 //
-// The pool's `arena_mutex` guards all of it. No Python code runs while the mutex is held.
+// The pool's `arena_mutex` guards all objects here. No Python code runs while it is held.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ struct Arena {
     void* memory = nullptr;
     std::size_t mapped = 0;
     bool is_mapped = false;
-    // The address of offset 0, such that data after a header begins at a multiple of `slot`.
+    // The address of offset 0. Data, which follows `head` bytes, begins at a multiple of `slot`.
     char* base = nullptr;
     std::size_t size = 0;
     std::vector<Planned> plan;
@@ -47,6 +47,7 @@ struct Arena {
     static constexpr std::size_t slot = 512;
     // The bytes before the data of each array: a pointer to the arena, and the block's header.
     static constexpr std::size_t head = 128;
+    // The number of plan entries to search. After 2 * `far` unexpected sizes in a row, all are searched.
     static constexpr std::size_t far = 16;
 
     bool is_free(std::size_t begin, std::size_t end) const noexcept {

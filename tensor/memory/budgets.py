@@ -1,4 +1,4 @@
-"""Budgets: training that would need more memory goes on within a limit."""
+"""Budgets: limits of memory within which training continues, because saved values are evicted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Tape(Protocol):
     """The interface of the tape for a budget."""
 
     def evict(self, nbytes: int, more: int) -> int:
-        """Evict at least `nbytes`, and `more` where that is cheap. Return the number of evicted bytes."""
+        """Evict at least `nbytes`, and `more` if that is cheap. Return the number of evicted bytes."""
 
 
 # The tape is in a package above this one, and most programs never need it.
@@ -35,7 +35,7 @@ _changing = Guard()
 
 @dataclass(frozen=True, slots=True)
 class BudgetStatistics:
-    """What a budget has done so far.
+    """Counts of a budget.
 
     Attributes
     ----------
@@ -44,16 +44,16 @@ class BudgetStatistics:
     recomputed_count, recomputed_bytes : int
         How many values were computed again for backward, and their bytes.
     forgotten_bytes : int
-        The bytes that left memory to be computed again.
+        The bytes of evicted values that were not written to the file.
     spilled_bytes : int
-        The bytes that were written to the file.
+        The bytes written to the file.
     read_bytes : int
-        The bytes that were read back from it.
+        The bytes read from the file.
     peak_bytes : int
         The most bytes that were live at once.
     peak_reserved_bytes : int
-        The most bytes that arrays took from the system at once, with what the pool keeps for the next ones.
-        The resident size of the process rises by this. The pool gives back what no longer fits in the budget.
+        The most bytes that arrays and free blocks of the pool took from the system at once. The resident size
+        of the process rises by as much. The pool releases blocks that no longer fit in the budget.
     """
 
     pressure_count: int
@@ -78,8 +78,8 @@ class budget:  # noqa: N801  # it is called like a function
     """Keep the memory of the process within a limit in a ``with`` block, so that training can continue.
 
     If an op needs more memory than is left, the budget evicts values that the tape has saved for backward.
-    When backward needs a value, it is computed again or read from a file, whichever is cheaper. Losses and
-    gradients are bit-identical, and random ops use the same random numbers.
+    When backward needs a value, it is computed again or read from a file, whichever is cheaper. Losses,
+    gradients and random numbers are bit-identical to those without a budget.
 
     The limit applies to the whole process, like ``memory.limit``. Values that are recorded by other threads,
     or by tasks that do not inherit this block, stay in memory.

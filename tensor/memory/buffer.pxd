@@ -31,8 +31,8 @@ cdef class Buffer:
     # Whether this object counts the bytes, because NumPy allocated them. The allocator counts its own blocks.
     cdef bint is_counted_here
     cdef bint is_pinned
-    # A member of one storage on this buffer, to find its tensors; a borrowed pointer. A tensor that leaves
-    # sets another one. NULL if none is known.
+    # A tensor of one storage on this buffer, to find the storage's tensors; a borrowed pointer. A tensor that
+    # leaves the storage sets another one. NULL if none is known.
     cdef PyObject* member
     # The neighbours in the list of large and external buffers, for reports. Borrowed pointers: `__dealloc__`
     # removes the buffer from the list.

@@ -92,7 +92,7 @@ cdef class Buffer:
         self.sharers += 1
 
     cdef void release(self) noexcept:
-        """Remove a sharer. After the last one, the block is not live; if exported, it is pinned."""
+        """Remove a sharer. After the last one, an exported block is pinned, no longer live."""
         self.sharers -= 1
         if self.sharers == 0 and self.exports > 0 and not self.is_external and not self.is_pinned:
             self.is_pinned = True
@@ -245,7 +245,7 @@ cdef class _Export:
 cdef cnp.ndarray exported(Buffer buffer, cnp.ndarray array, bint is_writable):
     cdef _Export export
     cdef cnp.ndarray out
-    # Count it before anything can run that moves the values of the tensor elsewhere.
+    # Count the export first, because the allocation may run code that moves the tensor's values.
     buffer.exports += 1
     buffer.epoch += 1
     try:

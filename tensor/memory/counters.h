@@ -52,7 +52,7 @@ struct Counters {
     // Requested bytes of arrays. Memory that only exported arrays use counts in `pinned` instead.
     std::atomic<Bytes> live{0};
     std::atomic<Bytes> pinned{0};
-    // Bytes of free blocks in the pool, as the memory that they really take.
+    // Bytes that the free blocks of the pool take from the system.
     std::atomic<Bytes> cached{0};
     // Bytes of live blocks beyond the requested size: headers, and the rest of the last page.
     std::atomic<Bytes> slack{0};
@@ -69,7 +69,7 @@ struct Counters {
 
     void add_live(Bytes n) noexcept {
         const Bytes now = live.fetch_add(n) + n;
-        // Nearly always false: reaching a former peak again does not raise it.
+        // Rarely true: reaching an earlier peak again does not raise it.
         if (now > lowest_peak.load()) raise_peaks(now);
     }
 
@@ -121,8 +121,8 @@ struct Counters {
         return now;
     }
 
-    // Return the bytes that arrays take from the system, with free blocks of the pool. `idle` is reserved
-    // memory.
+    // Return the bytes that arrays and the pool take from the system. `idle`: the reserved bytes that hold no
+    // array.
     Bytes reserved(Bytes idle) const noexcept {
         return live.load() + pinned.load() + cached.load() + slack.load() + idle;
     }

@@ -28,8 +28,8 @@ cdef PyObject* _newest = NULL
 cdef class Exported:
     """All bytes of an exporter's buffer. The exporter can't resize or close it until this object is freed.
 
-    Unlike a memoryview of a memoryview, it also holds the memoryview, so that its ``release`` fails.
-    Raises ``TypeError`` if the object does not support the buffer protocol.
+    If the exporter is a memoryview, its ``release`` fails too, unlike with a memoryview of it. Raises
+    ``TypeError`` if the object does not support the buffer protocol.
     """
 
     def __cinit__(self, exporter):
@@ -54,8 +54,8 @@ cdef class Exported:
 cdef class External:
     """External memory: the base object of an array over it. Freeing the last such array ends the export.
 
-    Then, in this order: the reference to the source is dropped, the bytes are no longer counted as external,
-    and `on_release` is called, which may for example close a file.
+    Then, in this order: the source and the owner are released, the bytes are no longer counted as external,
+    and `on_release` is called, for example to close a file.
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from scopes.lowlevel import format_bytes
 from tensor.memory import allocator
 
-# Without `from __future__ import annotations`, which would make annotations of named tuples slow to compile.
+# No `from __future__ import annotations` here: named tuples would compile each annotation, which is slow.
 
 
 class Held(NamedTuple):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class OutOfMemoryError(MemoryError):
     """An allocation would exceed the limit, or the system refused it. Nothing has changed.
 
-    Before raising it, the pool was trimmed and the garbage collector ran.
+    Before it is raised, the pool is trimmed and the garbage collector runs.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ def out_of_memory(asked: int = 0) -> BaseException:
 
     If a budget failed to free memory, for example because the disk is full, return that error.
 
-    Call it after a kernel raised ``MemoryError``, or after ``count_small`` returned False, with ``from
+    Call it after a kernel raised ``MemoryError``, or ``count_small`` returned False. Raise the result ``from
     None``, because NumPy's message does not help the user.
     """
     refusal = allocator.take_refusal()

@@ -71,12 +71,12 @@ class Plan:
 
     @property
     def served_count(self) -> int:
-        """The number of allocations that ended blocks of ``reserved()`` served."""
+        """The number of arrays that got their planned place, in ``reserved()`` blocks that have ended."""
         return self._served
 
     @property
     def missed_count(self) -> int:
-        """The number of allocations in these blocks from the pool: not planned, or with a place in use."""
+        """The number of other arrays in these blocks: not planned, or with a place that was in use."""
         return self._missed
 
     @contextmanager
@@ -172,14 +172,13 @@ def plan(function: Callable[..., object], /, *arguments: Any, **options: Any) ->
     """Run ``function(*arguments, **options)`` once, and return the plan of its allocations.
 
     A plan has the large arrays that this thread allocates from the pool (``min_pooled_bytes``). Run a
-    training step once before, because the first step creates the optimizer's state and gradients, which later
-    steps use again.
+    training step once before. The first step creates the optimizer's state and gradients, and later steps use
+    them again.
 
     Raises
     ------
     RuntimeError
         If another plan is being recorded.
-        When another plan is being recorded.
 
     Examples
     --------
@@ -278,8 +277,8 @@ def _lives_in(events: Sequence[tuple[int, int, bool, int]]) -> list[Life]:
     count = len(events)
     begins: list[tuple[int, int]] = []
     ends: dict[int, int] = {}
-    # The events that freed a block from before the start, by size: in a loop, blocks of the previous
-    # iteration.
+    # The events that free a block allocated before the recording, by size. In a loop, such blocks are those
+    # of the previous iteration.
     freed: dict[int, list[int]] = defaultdict(list)
     for at, (number, nbytes, is_free, _) in enumerate(events):
         if not is_free:

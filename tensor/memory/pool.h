@@ -1,9 +1,8 @@
 // The pool: freed blocks of large arrays, cached for new arrays of the same size.
 //
-// Blocks are sorted into bins by capacity, 16 for each doubling, so a program that repeats itself takes
-// nothing from the system after its first iteration. Within a bin, the block freed last is reused first,
-// because it is most likely in the processor's cache. The block freed first, of all bins, is returned to the
-// system first.
+// Blocks are sorted into bins by capacity, 16 for each doubling. So a loop allocates from the system only in
+// its first iteration. Within a bin, the block freed last is reused first, because it is most likely in the
+// processor's cache. The block freed first, of all bins, is returned to the system first.
 //
 // All functions may be called on any thread, with or without the GIL, and after the interpreter has ended. No
 // Python code runs while the mutex is held, so a signal handler can't leave it locked. fork() waits for the
@@ -43,7 +42,7 @@ struct Block {
     // The highest number of bytes used in this block, with the rest of its last huge page. Only this part
     // takes memory.
     std::size_t used;
-    // Free blocks: neighbours in the order of release over all bins, and neighbours in the bin.
+    // The neighbours of a free block: in the order in which blocks were freed, and in its bin.
     Block* newer;
     Block* older;
     Block* above;
@@ -65,7 +64,7 @@ struct Block {
         return round_up(offset + (used > capacity ? used : capacity), page_size());
     }
 
-    // The memory that the block really takes.
+    // The bytes that the block takes from the system.
     Bytes footprint() const noexcept {
         const bool is_mapped = origin == Origin::mapped;
         return static_cast<Bytes>(is_mapped ? round_up(offset + used, page_size()) : offset + capacity);
@@ -112,9 +111,8 @@ class Pool {
     // without the mutex, before the garbage collector.
     std::atomic<bool (*)(Bytes)> relieve{nullptr};
     std::atomic<Bytes> limit{no_limit};
-    // NumPy allocates smaller arrays. From 6 KB on, results that are kept for a while are slower with the C
-    // library, because it returns the end of its heap to the system on each free. The pool takes the same
-    // time as the C library does for small blocks.
+    // Smaller blocks come from the C library, which is as fast for them. From 6 KB on, it is slower for
+    // results that are kept for a while: it returns the end of its heap to the system on each free.
     std::atomic<std::size_t> min_pooled{4096};
     std::atomic<Bytes> max_cached{Bytes{1} << 30};
     // The byte to fill uninitialised memory with; -1 for none.
@@ -130,8 +128,8 @@ class Pool {
     }
 
     // Return memory for an array of `n` bytes, or null if the limit or the system refuses. Large blocks are
-    // counted as live. Small ones are not: most are freed before the kernel returns. The holder of a small
-    // one counts it (`count`).
+    // counted as live. Small ones are not, because most are freed before the kernel returns. The object that
+    // keeps a small one counts it (`count`).
     void* allocate(std::size_t n, bool is_zeroed) noexcept {
         if (n > max_bytes) return refuse(static_cast<Bytes>(max_bytes), no_limit);
         if (fails_now()) return refuse(static_cast<Bytes>(n), no_limit);
@@ -197,7 +195,8 @@ class Pool {
         return moved;
     }
 
-    // Count a buffer that the pool did not allocate, for example NumPy's. Return false if the limit refuses.
+    // Count a buffer that `allocate` does not count: a small block, or NumPy's. Return false if the limit
+    // refuses.
     bool count(Bytes n) noexcept {
         if (fails_now()) {
             refuse(n, no_limit);
@@ -262,8 +261,8 @@ class Pool {
         find_limit();
     }
 
-    // Reserve `n` bytes for `plan`, or for the pool if it is empty. Return null if the limit or the system
-    // refuses.
+    // Reserve `n` bytes for `plan`, or for the pool if `plan` is empty. Return null if the limit or the
+    // system refuses.
     Arena* reserve(std::size_t n, std::vector<Planned> plan) {
         Reservation held(granted);
         if (n > max_bytes || !grant(static_cast<Bytes>(n), held)) return nullptr;
@@ -311,7 +310,7 @@ class Pool {
         unlink(active, arena);
     }
 
-    // Release the memory, now or with the last block in it.
+    // Release the memory: now, or when the last block in it is freed.
     void close(Arena* arena) noexcept {
         {
             const std::lock_guard<std::mutex> guard(arena_mutex);
@@ -383,7 +382,7 @@ class Pool {
     std::atomic<Bytes> granted{0};
     // Guards arenas and the recorder. If both mutexes are needed, `mutex` is locked first.
     std::mutex arena_mutex;
-    // Entered arenas, the last one first; and arenas that the pool takes new blocks from.
+    // The entered arenas, the last one first; and the arenas from which the pool takes new blocks.
     std::atomic<Arena*> active{nullptr};
     std::atomic<Arena*> slabs{nullptr};
     // The part of `idle` that belongs to plans.
@@ -622,7 +621,7 @@ class Pool {
         if (slabs.load(std::memory_order_relaxed) != nullptr) {
             Block* const block = take_reserved(n, capacity);
             if (block != nullptr) return block;
-            // Beyond the reserved memory, allocate at most what the limit allows.
+            // Allocate more only if the limit allows it in addition to all unused reserved bytes.
             const Bytes ahead = idle.load() - planned_idle.load();
             if (limit.load() != no_limit && left_beside(0) < ahead) return nullptr;
         }
@@ -705,7 +704,7 @@ class Pool {
         limit.store(found);
     }
 
-    // The functions up to the next such comment require the mutex.
+    // Functions that require `mutex`:
 
     void put(Block* block) noexcept {
         block->newer = nullptr;
@@ -746,7 +745,7 @@ class Pool {
         return taken;
     }
 
-    // The functions from here on do not require the mutex.
+    // Functions that do not require `mutex`:
 
     Bytes give_back_all(Block* block) noexcept {
         Bytes total = 0;

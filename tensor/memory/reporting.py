@@ -29,7 +29,7 @@ class MemoryStatistics(NamedTuple):
     bytes_allocated: int
     #: The total of all bytes that are no longer live or pinned.
     bytes_freed: int
-    #: The memory of free blocks of the pool, including what rounding their sizes adds.
+    #: The memory of free blocks of the pool (with rounded sizes), and unused reserved memory.
     bytes_cached: int
     #: External memory, for example a mapped file.
     bytes_external: int
@@ -41,9 +41,9 @@ class MemoryStatistics(NamedTuple):
     reuse_count: int
     #: The number of allocations from the pool that needed new memory.
     reuse_miss_count: int
-    #: The number of ops that wrote their result to the memory of a donated tensor.
+    #: The number of donated tensors whose memory a result uses.
     donation_reuse_count: int
-    #: The number of donations that no op could use.
+    #: The number of donated tensors whose memory no result uses.
     donation_miss_count: int
     #: Memory of the objects themselves (tensors, buffers, nodes of the graph), and of the pool's blocks
     #: beyond the requested size.

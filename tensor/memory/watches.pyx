@@ -94,7 +94,7 @@ cdef class ReservedWatch:
 
 @cython.final
 cdef class Bound:
-    """A limit for live, pinned and cached bytes from ``set()`` until ``lift()``, or until this is freed."""
+    """A limit for live, pinned and cached bytes from ``set()`` until ``lift()`` or its deallocation."""
 
     cdef CLimit _limit
     cdef bint _is_set
