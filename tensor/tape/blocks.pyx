@@ -63,14 +63,14 @@ def set_modes(tuple answers not None) -> tuple:
 
 
 cdef class Block:
-    """A mode for a ``with`` block. Any task may enter it again, also inside itself."""
+    """A mode for a ``with`` block. It can be entered several times, by any task, and inside itself."""
 
     def _inside(self):
         """Return the values of `grad_enabled` and `when_enabled` inside."""
         raise NotImplementedError
 
     def _undo_switch(self):
-        """Undo the switch that the creation of the block made, before the block is entered."""
+        """Undo the change of modes that the constructor made. Called before the block is entered."""
 
     def __enter__(self):
         self._undo_switch()
@@ -93,7 +93,7 @@ cdef class Block:
                 _set_modes(before)
                 _set(_opened, opened)
                 return
-        # The block was entered in another context, for example in a generator that a finalizer closes.
+        # Not found: another context entered the block, for example in a generator that a finalizer closes.
 
 
 cdef class GradMode(Block):
@@ -110,9 +110,9 @@ cdef class GradMode(Block):
 
 
 cdef class Steps:
-    """A mode inside a decorated generator or coroutine: on while it runs, off while its callers run.
+    """The mode of a decorated generator or async generator, while its body runs.
 
-    Each step of it is a ``with`` block.
+    Each step of the generator is a ``with`` block. While its callers run, their own modes apply.
     """
 
     cdef Block block

@@ -1,9 +1,9 @@
 """The warning about growing graphs: forward passes that accumulate without a backward.
 
-Recorded ops are counted in `ticks`. After every 250 ops or so, ``check_growth`` runs. It walks through the
-graph only if enough nodes are alive for the graph to be too large. A growing graph, unlike a deep one, has
-used one parameter several times, and holds memory that nothing else holds. Each line of the user's code has
-its own number of live nodes at which its graph is walked through again. Each line warns once.
+`ticks` counts down recorded ops. After about 250 ops, ``check_growth`` runs. It searches the graph only if
+enough nodes are alive for the graph to be too large. A growing graph, unlike a deep one, uses one parameter
+many times, and holds memory that nothing else holds. Each line of the user's code has its own threshold: the
+number of live nodes at which its graph is searched again. Each line warns once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ else:
     statistics = ModuleOnDemand("tensor.tape.statistics")
 
 _STEPS = 200
-# A recurrent network may use its weights as often without an error, but few of them hold as many bytes.
+# Recurrent networks use weights 200 times without an error too, but few of their graphs hold this much.
 _HELD_BYTES = 16 * 2**20
 # The number of ops between two checks.
 _PERIOD = 251
@@ -99,16 +99,17 @@ class _Watch:
         self.held_bytes = held_bytes
         # For each place, the number of live nodes in the process at which to search its graph again.
         self.thresholds: dict[_Place, int] = {}
-        # For the largest graph at any place: this number, and the number of nodes of one pass.
+        # For the largest graph of all places: its threshold, and the number of nodes of one pass.
         self.due: tuple[int, int] | None = None
         # The last node whose graph was searched, and the threshold of its place.
         self.before: tuple[ref[Node], int] | None = None
-        # The lines that no longer warn, each with a token of the first watcher that reported it.
+        # The lines that no longer warn, each with a token of the thread that reported it first, or None.
         self.warned: dict[_Line, object] = {}
-        # The oldest node of each graph that was warned of.
+        # The oldest node of each graph with a warning.
         self.known: list[ref[Node]] = []
-        # The number of the next ops to check one by one, in a thread whose lines no longer warn.
+        # How many of the next ops to check one by one.
         self.one_by_one = 0
+        # The thread whose lines do not warn in these checks.
         self.silent_thread = 0
         # The number of live nodes when all lines of a loop were last checked, because the graph of one line
         # may contain the graphs of the others.
@@ -237,9 +238,9 @@ def _examine(
     figures = statistics.statistics_of(nodes) if used >= steps else None
     held = figures.bytes_held_alone if figures is not None else 0
     if figures is None or held < max(watch.held_bytes, used):
-        # Search again after the number of nodes that is missing for a warning, but at most when the graph has
-        # doubled, because later passes may hold more memory. Wait for enough nodes that all walks together
-        # take little time.
+        # Search again after the number of nodes that is missing for a warning. If only bytes are missing,
+        # search again at the latest when the graph has doubled, because later passes may hold more memory.
+        # Wait for a quarter of the graph, and 1/32 of all nodes, so that all searches take little time.
         wanting = size * steps // used - size if used else size
         if figures is not None:
             wanting = min(size * watch.held_bytes // held - size, size) if held >= used else size
@@ -248,7 +249,7 @@ def _examine(
         if used > 1 and size >= alive // 2:
             watch.due = threshold, size // used
         elif size < alive // 2 and not watch.searched // 4 < alive < watch.searched * 5 // 4:
-            # Other code holds some of the nodes: the graph may be a sum over all of them, on another line.
+            # Most nodes are not in this graph. Another line may have a graph with all of them, such as a sum.
             watch.searched = alive
             watch.check_each_op(alive // steps)
         return None
@@ -261,8 +262,8 @@ def _examine(
     # The other lines of this loop do not warn, neither now nor when it runs again.
     watch.silent_thread = get_ident()
     watch.check_each_op(size // used)
-    # Format the dtype only if it is needed. NumPy caches the string in a small block, which would keep the
-    # memory around it in the process.
+    # Format the dtype only for a warning. NumPy caches the string in a small block, and the C library can't
+    # return the heap around it to the system.
     parameter = "" if leaf is None else f"{leaf.dtype}{list(leaf.shape)}"
     return used, figures, parameter
 
@@ -274,8 +275,8 @@ def _inner(node: Node) -> set[Node]:
 
 def _most_used(nodes: list[Node]) -> tuple[list[Node], Leaf | None]:
     """Return the leaf that most of `nodes` use, and the nodes that use it."""
-    # Count by op too, because recorded derivatives use the parameters of the forward pass again. Nodes whose
-    # values backward has freed do not count.
+    # Count by op too, because recorded derivatives use the parameters of the forward pass again. Nodes
+    # without saved values do not count, because backward may have freed them.
     users: dict[tuple[Leaf, str], list[Node]] = {}
     for node in nodes:
         if node.saved:

@@ -175,8 +175,8 @@ class Hooks(TensorCore):
     def retain_grad(self) -> None:
         """Keep the gradient of this computed tensor in ``grad`` after backward, as leaves do.
 
-        It is the gradient of the last backward, after all hooks, with respect to the tensor's final values if
-        it was written to. On a leaf it does nothing.
+        It is the gradient of the last backward, after all hooks. For a tensor that was written to, it is the
+        gradient of the final values. On a leaf, ``retain_grad`` does nothing.
 
         Raises
         ------
@@ -206,7 +206,7 @@ class Hooks(TensorCore):
 
 
 def continue_with(x: TensorCore, node: Node) -> None:
-    """Set the history of `x` to `node`, a write to `x`. A retained gradient stays retained."""
+    """Set the history of `x` to `node`, which recorded a write. A retained gradient stays retained."""
     hooks = None if x._node is None else x._node.hooks
     x._node = node
     if hooks is not None and hooks.keeper is not None and hooks.keeper() is x:

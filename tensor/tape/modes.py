@@ -1,7 +1,7 @@
 """Modes of recording: whether ops are recorded, and what else happens to recorded ops.
 
 Each thread and each asyncio task has its own mode: False, True, or a `Recorder`, which counts as True and
-receives each new node, for anomaly detection and checkpoints.
+receives each new node: for anomaly detection, checkpoints and budgets.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Block(blocks.Block):
                     step, given = body.send, None
                     try:
                         given = yield item
-                    except BaseException as error:  # noqa: BLE001  # whatever is thrown in belongs to the body
+                    except BaseException as error:  # noqa: BLE001  # the body handles it
                         step, given = body.throw, error
             finally:
                 given = None
@@ -144,7 +144,7 @@ class Recorder:
             self.outer.show(node)
 
 
-# The depth of nested checkpoints whose functions run for the second time.
+# The number of nested checkpoints whose functions run again.
 recomputing: ContextVar[int] = ContextVar("recomputing", default=0)
 
 
@@ -172,8 +172,7 @@ class SetGradEnabled(GradMode):
 
     def __init__(self, enabled: bool) -> None:
         super().__init__(enabled)
-        # The former modes, to restore at the end of a first block. A block that is entered again restores its
-        # own.
+        # The former modes. The first block restores them when it is entered, so that it also ends with them.
         self._before: Answers | None = set_modes(self._inside())
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:

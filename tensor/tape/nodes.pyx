@@ -87,7 +87,7 @@ def _arguments(function):
 
 
 def _add_derived_names(Rule rule, tuple wanted, dict needed):
-    """Add to `needed` the names that the derivatives of `needed` themselves require."""
+    """Add the values that derivatives of the parameters in `needed` require (``Rule.derived``)."""
     waiting = []
     for name in needed:
         if name in rule.derived:
@@ -183,7 +183,7 @@ cdef class Rule:
 
 
 def _no_gradient(_xp, _g):
-    """The derivative of an input that has none."""
+    """Return None, for an input without a derivative."""
 
 
 @cython.trashcan(True)  # a graph can be a very long chain of nodes
@@ -234,7 +234,7 @@ cdef class Node:
         return 0
 
     def moved_to(self, x: StorageReference) -> None:
-        """Update the node after the tensor with this history moved everything to `x`."""
+        """Update the node after the tensor with this history moved its values and history to `x`."""
 
     def name(self) -> str:
         """Return the op's name, as in ``MultiplyBackward``."""

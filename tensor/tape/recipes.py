@@ -1,8 +1,8 @@
 """Recipes: how a budget computes the outputs of recorded ops again.
 
 Each node that a budget records has a `Recipe` for its output: the kernel, and the recipes of its operands. A
-recipe does not keep operands with a history in memory, so a chain of recipes needs values in memory or in the
-file where it ends. Before a value is evicted, `Recipe.secure` makes sure of these.
+recipe does not keep operands with a history in memory. So the first recipes of a chain need values in memory
+or in the file. Before a value is evicted, `Recipe.secure` makes sure that these stay.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # Keep operands of fewer bytes, because computing them again costs more than it saves.
 _SMALL = 4096
-# The number of operations that take as long as reading or writing one byte, in kernels with many per byte.
+# The number of floating-point operations that take as long as reading or writing one byte.
 _FLOPS_IN_PRODUCT = 16.0
 _FLOPS_IN_CONVOLUTION = 8.0
 _PRODUCTS = frozenset({"linear", "matmul", "vecdot", "einsum", "tensordot"})
@@ -80,7 +80,7 @@ class Recipe:
     )
 
     def __init__(self, claims: list[ref[Recipe]]) -> None:
-        # Recipes that keep memory themselves are recorded here, so that it can be evicted.
+        # All recipes of the budget with a share, so that their memory can be evicted.
         self.claims: list[ref[Recipe]] = claims
         # A function of the operands' arrays that returns the value's array. A `Layout` returns a view.
         self.kernel: Callable[..., Any] | Layout | None = None
@@ -96,7 +96,7 @@ class Recipe:
         self.keeps: tuple[Share, ...] = ()
         # The cost of the kernel, in units of the time to read or write one byte.
         self.work: float = 0.0
-        # Whether the value can be computed again, whatever else is evicted.
+        # Whether the value can be restored after any other value is evicted.
         self.is_secured: bool = False
 
     # --- Recording ------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ class Recipe:
                 operands.append(found)
             elif isinstance(x, np.ndarray):
                 if x.nbytes > _SMALL:
-                    return  # a tensor of the user, who may write to it
+                    return  # the user may write to this array
                 arrays.append(x)
                 operands.append(x.copy())
             else:
@@ -196,7 +196,7 @@ class Recipe:
     def secure(self, leaving: object) -> bool:
         """Make sure that the value can be restored after `leaving` and other buffers are evicted.
 
-        Keep the values on the way that no kernel computes. Return False if one of them was evicted.
+        Keep the operands that no kernel computes. Return False if one of them is evicted or in `leaving`.
         """
         waiting, passed = [self], [self]
         kept: list[tuple[Recipe, Share]] = []
@@ -261,7 +261,7 @@ def _kept_parameters(node: Node, parameters: Mapping[str, object]) -> list[Share
 
 
 def _work(node: Node, arrays: Sequence[Array]) -> float:
-    """Estimate the cost of a kernel from shapes, which is the same in each run, unlike a measured time."""
+    """Estimate the cost of a kernel from shapes, so that it is the same in each run."""
     name = node.rule.name
     elements = prod(node.shape)
     nbytes = float(elements * node.dtype.itemsize)

@@ -105,7 +105,7 @@ def graph_statistics(t: Tensor | None = None) -> GraphStatistics:
 
 
 def nodes_from(root: Node | None) -> list[Node]:
-    """Return the nodes of all ops that can be reached from `root`, each once."""
+    """Return all nodes that can be reached from `root`, each once, without leaves."""
     if root is None or isinstance(root, Leaf):
         return []
     seen: set[Node] = {root}
@@ -124,7 +124,7 @@ def _all_nodes() -> list[Node]:
 
 
 def statistics_of(nodes: Iterable[Node]) -> GraphStatistics:
-    """Return the figures of `nodes`, which has no duplicates."""
+    """Return the statistics of `nodes`, which has no duplicates."""
     counts: dict[str, int] = {}
     saved_by: dict[str, set[Buffer]] = {}
     shares: set[Share] = set()

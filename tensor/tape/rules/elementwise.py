@@ -8,7 +8,7 @@ from typing import Any
 
 from tensor.tape.rules.table import conj, define
 
-# Masks select (keep_where) instead of multiplying, because an infinite gradient times 0 would be nan.
+# Apply masks with `keep_where`, not by multiplication: an infinite gradient times 0 would be nan.
 
 
 def _cube(xp: Any, g: Any, a: Any) -> Any:
@@ -30,7 +30,7 @@ def _power_by_base(xp: Any, g: Any, a: Any, b: Any) -> Any:
 
 
 def _power_by_exponent(xp: Any, g: Any, a: Any, out: Any) -> Any:
-    """Return g * out * log(a), and 0 where a is 0 and `out` finite: a**b does not change with b >= 0."""
+    """Return g * out * log(a), and 0 where a is 0 and `out` is finite (b >= 0), as in PyTorch."""
     if not hasattr(a, "dtype"):
         if a == 0:
             return xp.keep_where(g * conj(xp, out * -math.inf), ~(xp.abs(out) < math.inf))
@@ -257,7 +257,7 @@ define("sign", x=_sign)
 # Activations and special functions
 
 # These use the output, which the next layer usually saves too.
-define("relu", x=lambda xp, g, out: xp.where_nonzero(g, out))  # nan stays visible
+define("relu", x=lambda xp, g, out: xp.where_nonzero(g, out))  # keeps `g` at nan
 # The output has the sign of the input, unless the slope below 0 is negative.
 define("leaky_relu", x=lambda xp, g, out, slope: _by_sign(xp, g, out, slope))
 define("leaky_relu_by_input", x=lambda xp, g, x, slope: _by_sign(xp, g, x, slope))

@@ -80,7 +80,7 @@ def _eig_values(xp: Any, g: Any, vectors: Any) -> Any:
 def _eig_vectors(xp: Any, g: Any, values: Any, vectors: Any) -> Any:
     dual = adjoint(xp, vectors)
     product = xp.matmul(dual, g)
-    # Remove the part along each vector, because vectors keep their length.
+    # Remove the part along each vector, because eigenvectors have length 1.
     along = xp.sum(xp.real(product) * _identity(xp, product), axis=-2)
     turned = product - xp.matmul(dual, vectors * along[..., None, :])
     turned = _without_diagonal(xp, turned) / conj(xp, _differences(xp, values))

@@ -1,7 +1,7 @@
 """Derivatives of discrete Fourier transforms: their adjoints, because the transforms are linear.
 
-The matrix of a transform is symmetric. So its adjoint is the transform in the other direction, with the scale
-of this one. This is the inverse transform with ``norm="backward"`` and ``"forward"`` exchanged.
+The matrix of a transform is symmetric. So its adjoint is the transform in the other direction, with the same
+scale: the inverse transform with ``norm="backward"`` and ``"forward"`` exchanged.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _rfftn(xp: Any, g: Any, s: Any, axes: Any, norm: str, to_shape: Any) -> Any:
 
 def _irfftn(xp: Any, g: Any, s: Any, axes: Any, norm: str, to_shape: Any) -> Any:
     found = xp.fft.rfftn(g, s=s, axes=axes, norm=_DUAL[norm])
-    # Count all frequencies twice, except for 0 and the middle one, because their mirror images are omitted.
+    # Count each frequency twice, because its mirror image is omitted. 0 and the middle one have none.
     size = s[-1]
     weights = np.full(size // 2 + 1, 2, g.dtype)
     weights[0] = 1

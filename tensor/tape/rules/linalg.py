@@ -16,7 +16,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 def is_reordered(arrays: list[Any]) -> bool:
     """Return whether einsum of `arrays` should search for the best order and use matrix products.
 
-    If an array is empty, it should not: NumPy would iterate over 2**40 matrices without elements.
+    With an empty array it should not: NumPy could iterate over 2**40 empty matrices.
     """
     return len(arrays) > 1 and all(0 not in x.shape for x in arrays)
 

@@ -77,7 +77,7 @@ def _deviation(xp: Any, g: Any, x: Any, out: Any, axis: Any, keepdims: bool, cor
 
 
 def _extreme(xp: Any, g: Any, x: Any, out: Any, axis: Any, keepdims: bool) -> Any:
-    """Equal elements share the gradient equally (PyTorch's amax and amin)."""
+    """Divide the gradient equally among equal extremes, as PyTorch's amax and amin do."""
     g = with_kept_dims(xp, g, x.shape, axis, keepdims)
     out = with_kept_dims(xp, out, x.shape, axis, keepdims)
     winners = x == out
@@ -145,8 +145,7 @@ def _logsumexp(xp: Any, g: Any, x: Any, out: Any, axis: Any, keepdims: bool) -> 
 def _logcumsumexp(xp: Any, g: Any, x: Any, out: Any, axis: int) -> Any:
     """Return exp(x) times the cumulative sums of g * exp(-out) from the end.
 
-    It sums the positive and negative parts of `g` separately, as logarithms, because exp(-out) may be
-    infinite.
+    Sum the positive and negative parts of `g` separately, as logarithms, because exp(-out) may be infinite.
     """
     if xp.is_recorded:
         highest = xp.max(x, axis=axis, keepdims=True)

@@ -35,7 +35,7 @@ def _sum_of_tiles(xp: Any, g: Any, sizes: tuple[int, ...], times: tuple[int, ...
 
 
 def _add_at(xp: Any, g: Any, indices: Any, shape: tuple[int, ...]) -> Any:
-    """Add `g` at `indices` of the elements of a contiguous array of `shape`."""
+    """Return zeros of `shape`, with `g` added at `indices` of the flattened array."""
     return xp.reshape(xp.scatter_add(g, (indices,), (math.prod(shape),)), shape)
 
 
