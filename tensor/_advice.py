@@ -89,7 +89,7 @@ def _known(word: str, parameters: Mapping[str, Parameter]) -> str | None:
 
 
 def _first(name: str, args: tuple[Any, ...]) -> list[str]:
-    """Return the positional arguments to show in advice; a method has its tensor before the name."""
+    """Return the positional arguments to show in advice: none for a method, written after its tensor."""
     if not args or name.startswith("x."):
         return []
     return ["[x, y]" if isinstance(args[0], (list, tuple)) else "x"]

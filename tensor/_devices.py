@@ -34,7 +34,7 @@ class Device(str):
 
     @property
     def type(self) -> str:
-        """The type of device: ``"cpu"``."""
+        """The type of device, such as ``"cpu"``."""
         return str(self).partition(":")[0]
 
     @property

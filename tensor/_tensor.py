@@ -47,7 +47,7 @@ from tensor.ops.sorting import Sorting
 from tensor.ops.writing import Writing
 
 clear_frames_of("tensor")
-clear_frames_of("numpy")  # its functions in Python, which we call
+clear_frames_of("numpy")  # ops call NumPy's Python functions
 advise_calls_of("tensor", call_advice)
 
 

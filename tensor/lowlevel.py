@@ -1,8 +1,8 @@
 """The interface for libraries that build on tensors. ``nn`` itself uses it.
 
-It has access to arrays of tensors (``snapshot``, ``writing``, ``wrap``, ``wrap_unowned``), custom ops
-(``apply``, ``overwrite``, ``record``, with derivatives registered by ``define``), and their checks. Read the
-array of ``snapshot``. Write to the array of ``with writing(x) as array:``, and do not keep it after the
+It gives access to arrays of tensors (``snapshot``, ``writing``, ``wrap``, ``wrap_unowned``), custom ops
+(``apply``, ``overwrite``, ``record``, with derivatives registered by ``define``), and their checks. Only read
+the array of ``snapshot``. Write to the array of ``with writing(x) as array:``, and do not keep it after the
 block.
 """
 

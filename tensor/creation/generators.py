@@ -32,9 +32,9 @@ class Generator:
     __slots__ = ("__weakref__", "_streams")
 
     def __init__(self) -> None:
-        # The seed and NumPy's generator, under one key. This needs no lock: an assignment replaces both, and
-        # setdefault() lets one of several threads be the first. Created at the first draw, because NumPy
-        # loads its random module only then.
+        # The seed and NumPy's generator, under one key. No lock is needed: an assignment replaces both, and
+        # setdefault() stores those of the first thread. Both are created at the first draw, so that importing
+        # `tensor` does not load NumPy's random module.
         self._streams: dict[str, tuple[int, np.random.Generator]] = {}
         _generators.add(self)
 
@@ -102,7 +102,7 @@ class Generator:
 
 
 def _stream_from(seed: int) -> tuple[int, np.random.Generator]:
-    # A negative seed is its two's complement, as in PyTorch.
+    # A negative seed counts as its two's complement, as in PyTorch.
     return seed, np.random.Generator(np.random.PCG64(seed % 2**64))
 
 

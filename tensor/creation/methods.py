@@ -1,4 +1,4 @@
-"""Methods that create tensors like this one, and that fill it with random numbers."""
+"""Methods that create tensors with the dtype of a tensor, or fill a tensor with random numbers."""
 
 from __future__ import annotations
 
@@ -156,7 +156,8 @@ class Creating(TensorCore):
     def random_(self, from_: int = 0, to: int | None = None, *, generator: Generator | None = None) -> Self:
         """Fill with uniform random integers below `from_`, or from `from_` to `to` (excluded).
 
-        The default range is from 0 to the largest integer up to which the dtype is exact.
+        The default range is from 0 to the largest integer up to which a floating dtype is exact. For integer
+        dtypes, it ends before their largest integer.
         """
         dtype = as_tensor(self).dtype
         if to is None:
@@ -196,7 +197,7 @@ def _dtype_of(x: TensorCore, dtype: DtypeLike | None) -> DtypeLike:
 
 
 def _first_not_exact(dtype: np.dtype[Any]) -> int:
-    """Return the upper bound (excluded) of the integers that `dtype` represents exactly."""
+    """Return the default upper bound of ``random_`` for `dtype` (excluded)."""
     if is_floating(dtype):
         return int(2 / _limits.finfo(dtype).eps) + 1
     return 2 if dtype.kind == "b" else int(np.iinfo(dtype).max)

@@ -94,7 +94,7 @@ def eye(
 
 
 def _as(make: Callable[..., Array], arguments: tuple[Any, ...], dtype: DtypeLike | None) -> Array:
-    """Return the result of `make`, computed in double precision, as `dtype` or in the default dtype."""
+    """Return the result of `make`, cast to `dtype`. None: cast double precision to single precision."""
     array = make(*arguments)
     if dtype is not None:
         return cast(array, as_dtype(dtype))

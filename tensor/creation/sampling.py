@@ -1,4 +1,4 @@
-"""Random integers, permutations, normal numbers and choices, with the generators of `random.py`."""
+"""Random integers, permutations, normal numbers and choices, from NumPy's generators."""
 
 from __future__ import annotations
 

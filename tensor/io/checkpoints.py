@@ -162,8 +162,8 @@ def _loaded(file: BinaryIO, memory: mmap.mmap | bytes, size: int, label: str, re
         start = memory[:9]
         if start.startswith(SIGNATURE):
             return read_torch_file(np.frombuffer(memory, np.uint8), file, reading)
-        # The length of a header may begin with this byte too. Then its upper half is zero, and a brace
-        # follows.
+        # A safetensors file may begin with this byte too, in the length of its header. Then the upper half of
+        # the length is zero, and a brace follows.
         if start.startswith(b"\x80") and start[4:] != b"\0\0\0\0{":
             _fail(
                 "is a plain pickle, which may run code when it is loaded. If torch.save before PyTorch 1.6 "

@@ -154,7 +154,8 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
     x
         An object with ``__dlpack__`` and ``__dlpack_device__``.
     device
-        None: the device of `x`, which must be in CPU memory. ``"cpu"``: ask the producer to move it there.
+        None: the device of `x`; the CPU must have access to its memory. ``"cpu"``: ask the producer to move
+        `x` to the CPU.
     copy
         None: copy only if necessary. True: always copy. False: if a copy is necessary, raise the producer's
         error.

@@ -85,7 +85,7 @@ def map_file(file: BinaryIO) -> mmap.mmap:
 
 
 def tensor_over(memory: mmap.mmap | bytes, entry: Entry) -> Tensor:
-    """Return the tensor at `entry` in `memory`, without a copy unless BF16 becomes float32."""
+    """Return the tensor at `entry` in `memory`, without a copy unless its values must be converted."""
     if entry.is_widened:
         halves = np.frombuffer(memory, "<u2", (entry.end - entry.begin) // 2, entry.begin)
         return wrap((halves.astype(np.uint32) << 16).view(np.float32).reshape(entry.shape))
@@ -132,7 +132,6 @@ def save_file(
     TensorDisposedError
         If one of the tensors is empty.
     OSError
-        If the file can't be written.
         If the file can't be written.
 
     Examples
@@ -228,7 +227,7 @@ def _arrays(tensors: object) -> dict[str, Array]:
 
 
 def array_to_write(function: str, name: str, x: object) -> Array:
-    """Return the array of `x`. Raise an error of the user's `function` if the format does not support it."""
+    """Return the array of `x`. Raise an error that names `function` if the format does not support it."""
     if isinstance(x, TensorCore):
         array = values_of(x)
     elif isinstance(x, np.ndarray):
@@ -249,7 +248,7 @@ def array_to_write(function: str, name: str, x: object) -> Array:
 
 
 def values_of(x: TensorCore) -> Array:
-    """Return an array of the current values, which writes to `x` on other threads do not change."""
+    """Return the current values of `x`. Later writes change them only if other code shares the memory."""
     array = x._array
     if array is None:
         x._raise_disposed()

@@ -93,7 +93,7 @@ def save_npz(tensors: Mapping[str, Tensor | Array], path: PathLike, *, compresse
     Parameters
     ----------
     compressed
-        Compress the file, which takes longer.
+        Whether to compress the file, which takes longer.
 
     Raises
     ------

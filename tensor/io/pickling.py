@@ -37,7 +37,7 @@ class Pickling(TensorCore):
     __slots__ = ()
 
     def __copy__(self) -> Self:
-        """Return another tensor on the same storage: an `alias`, or a leaf if this one requires grad."""
+        """Return another tensor on the same storage: an `alias`, or a leaf if this leaf requires grad."""
         self._raise_if_disposed()
         if isinstance(self._node, Leaf):
             return self.detach().requires_grad_()  # type: ignore[attr-defined,no-any-return]  # every instance is a Tensor

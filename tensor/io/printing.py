@@ -57,7 +57,7 @@ def set_printoptions(
     precision
         The number of digits after the decimal point (4).
     threshold
-        The number of elements from which on a tensor is summarised (1000).
+        The number of elements above which a tensor is summarised (1000).
     edgeitems
         The number of items that a summary shows at each end of each dimension (3).
     linewidth
@@ -65,7 +65,7 @@ def set_printoptions(
     profile
         The defaults for the other options: ``"default"``, ``"short"`` or ``"full"``.
     sci_mode
-        Whether to use scientific notation. None, or a profile: choose by the values.
+        Whether to use scientific notation. None, also if it is not given: choose by the values.
 
     Examples
     --------

@@ -135,7 +135,7 @@ class Header(NamedTuple):
 
 
 def read_header(file: BinaryIO, size: int, label: str) -> Header:
-    """Return the header of a `file` of `size` bytes, without reading the data. Errors call it `label`."""
+    """Return the header of a `file` of `size` bytes, without reading the data. Errors name it `label`."""
     try:
         return _header_of(file, size)
     except SafetensorsError as error:

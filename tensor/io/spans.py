@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 def is_within(nbytes: int, itemsize: int, shape: Sequence[int], strides: Sequence[int], offset: int) -> bool:
     """Return whether all elements with `strides`, from byte `offset` on, are within `nbytes` bytes.
 
-    Computed in Python integers, which don't overflow. For empty shapes, the product of the other sizes must
-    fit too.
+    It uses Python integers, which don't overflow. For empty shapes, the product of the other sizes must fit
+    too.
     """
     if len(shape) != len(strides) or min(shape, default=0) < 0:
         return False

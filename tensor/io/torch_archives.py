@@ -32,7 +32,7 @@ _BROKEN_ARCHIVE = (NotImplementedError, ValueError, OSError, EOFError, struct.er
 _ALIGNMENT = 64
 # The header of PyTorch's padding, an extra field of the zip member: identifier and size.
 _PADDING = struct.Struct("<2sH")
-# The size of the field that Python adds before it for members whose size needs more than 32 bits.
+# The size of the field that Python adds before the padding for members of about 2 GiB or more.
 _ZIP64_FIELD, _ZIP64_FROM = 20, 1 << 31
 
 

@@ -46,7 +46,7 @@ class Reading(NamedTuple):
     parameter: Callable[[Any, bool], TensorCore] | None = None
 
 
-# Classes in the data of this library's modules that run no code from a file.
+# Classes in pickles of this library's modules. They run no code from a file.
 _HARMLESS: dict[str, object] = {"tensor.tape.hooks.HookTable": HookTable}
 
 
@@ -58,7 +58,7 @@ class _TorchNames:
         self._allowed = {**_HARMLESS, **reading.allowed}
         self._callable = {id(x) for x in self._allowed.values()}
         self._storages: dict[str, Storage] = {}
-        # The tensors created, and their storages by the tensors' ids. The list keeps the ids valid.
+        # The tensors created, and their storages by the tensors' ids. `_made` keeps the ids valid.
         self._made: list[TensorCore] = []
         self._storage_of: dict[int, Storage] = {}
         self._builders: dict[str, Builder] = {
@@ -140,7 +140,7 @@ class _TorchNames:
             return function.__new__(function, *arguments) if is_new else function(*arguments)
 
     def set_state(self, x: Any, state: Any) -> None:
-        # PyTorch stores the versions of modules in the state of the state dict.
+        # Ignore the versions of modules, which PyTorch stores in the state of the state dict.
         if isinstance(x, OrderedDict) and isinstance(state, dict):
             return
         if isinstance(x, np.dtype) and isinstance(state, tuple) and state[1:2] in (("<",), ("|",), ("=",)):

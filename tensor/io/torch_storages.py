@@ -131,7 +131,7 @@ class Storage:
 
     def __init__(self, kind: type[StorageKind], memory: Array, is_swapped: bool) -> None:
         self.kind, self._memory, self._is_swapped = kind, memory, is_swapped
-        # By dtype: the first tensor, and its memory.
+        # By dtype: the first tensor, and the memory with converted values.
         self._tensors: dict[Dtype, TensorCore] = {}
         self._converted: dict[Dtype, Array] = {}
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from tensor._dtypes import Array, Dtype
 
-# PyTorch's protocol. It has global names in a single opcode, which `_renamed` looks for.
+# PyTorch's protocol. It writes each global name with one opcode, which `_renamed` replaces.
 _PROTOCOL = 2
 _OWN = {"tensor", "nn", "scopes"}
 
@@ -94,7 +94,7 @@ class _Pickler(pickle.Pickler):
         self._parameter = parameter
         # The bytes of the storages; their indices are the keys.
         self.arrays: list[Array] = []
-        # The keys by id of the tensors. The list keeps the ids valid.
+        # The keys by the ids and dtypes of tensors. `_held` keeps the ids valid.
         self._keys: dict[tuple[int, Dtype], int] = {}
         self._held: list[TensorCore] = []
 
@@ -161,7 +161,7 @@ def _address(array: Array) -> int:
 
 
 def global_name(obj: Any) -> str:
-    """Return the name of a class or function in files: here, the shortest name that imports it."""
+    """Return the name of a class or function in files. Names of this library are as short as possible."""
     module, name = str(obj.__module__), str(obj.__qualname__)
     return f"{_public(module, name)}.{name}"
 
