@@ -1,1 +1,1 @@
-"""Methods that no known program uses: they complete PyTorch's names."""
+"""Methods of PyTorch that programs rarely use."""

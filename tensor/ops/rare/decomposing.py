@@ -1,4 +1,4 @@
-"""Methods of matrices for functions of `tensor.linalg`, and others of PyTorch's methods."""
+"""Methods for functions of `tensor.linalg`, and other methods of PyTorch for matrices."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Decomposing(TensorCore):
     @composite
     @example("[x.shape for x in tensor.ones((3, 2)).svd()]", [(3, 2), (2,), (2, 2)])
     def svd(self, some: bool = True, compute_uv: bool = True) -> tuple[Tensor, Tensor, Tensor]:
-        """Return U, S and V with ``x = U @ diag(S) @ V.mH``: V itself, as PyTorch's old name does."""
+        """Return U, S and V with ``x = U @ diag(S) @ V.mH``. `tensor.linalg.svd` returns V.mH."""
         x = as_tensor(self)
         if not compute_uv:
             rows, columns = x.shape[-2:]

@@ -93,7 +93,7 @@ class Factoring(TensorCore):
     def lu(self, pivot: bool = True, get_infos: bool = False) -> LUFactor | LUFactorEx:
         """Return the LU factors in one matrix, and the pivots.
 
-        With `get_infos`, also return the index of a zero pivot.
+        With `get_infos`, also return the number of the first zero pivot, counted from 1, or 0 for none.
         """
         found = factor_lu(as_tensor(self), pivot)
         return found if get_infos else results.LUFactor(*found[:2])

@@ -35,9 +35,9 @@ class Factors(NamedTuple):
 def factorize(x: Tensor) -> Factors:
     """Return the factors of matrices, shape (..., m, n): (..., m, k) and (..., k, n) with k = min(m, n).
 
-    The lower factor has ones on its diagonal. Pivots are LAPACK's: for each step, the row that it swaps with
-    its own, counted from 1. The gradient is that of de Hoog, Anderssen and Lukas (2011), and can be
-    differentiated again. It requires that the first k rows, in the order of the factors, have full rank.
+    The lower factor has ones on its diagonal. Pivots are LAPACK's: step i swaps row i and row
+    ``pivots[i]``, counted from 1. The gradient is that of de Hoog, Anderssen and Lukas (2011), and can be
+    differentiated again. It requires that the first k rows and columns of ``lower @ upper`` have full rank.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Methods that combine elements with the same index, and copies with one part replaced."""
+"""Methods that combine elements with the same index, or return copies with one part replaced."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _REDUCTIONS |= {"amax": "amax", "amin": "amin"}
 
 
 class Scattering(TensorCore):
-    """Methods that combine elements with the same index, and copies with one part replaced."""
+    """Methods that combine elements with the same index, or return copies with one part replaced."""
 
     __slots__ = ()
 
@@ -134,7 +134,7 @@ class Scattering(TensorCore):
         "tensor.zeros((2, 2)).select_scatter(tensor.ones((2,)), 0, 1).tolist()", [[0.0, 0.0], [1.0, 1.0]]
     )
     def select_scatter(self, src: Tensor, dim: int, index: int) -> Tensor:
-        """Return a copy with `src` as part `index` along `dim`."""
+        """Return a copy with `src` as slice `index` along `dim`."""
         out = as_tensor(self).clone()
         _replace("select_scatter", out.select(dim, index), src)
         return out

@@ -75,18 +75,18 @@ class Spectrograms(TensorCore):
         Parameters
         ----------
         n_fft
-            How many samples a frame has.
+            The number of samples of a frame.
         hop_length
-            How many samples a frame is behind the one before; a quarter of `n_fft` by default.
+            The number of samples between the starts of two frames; a quarter of `n_fft` by default.
         win_length, window
-            The factors of the samples of a frame, ones by default.
+            The number of factors of a frame's samples, and the factors: by default `n_fft` ones.
         center, pad_mode
             Whether the signal is padded so that frame t is centred at sample t * hop_length, and how:
             ``"reflect"``, ``"replicate"``, ``"circular"`` or ``"constant"``.
         normalized
             Whether the result is divided by sqrt(n_fft).
         onesided
-            Whether frequencies below 0 are left out; by default where signal and window are real.
+            Whether frequencies below 0 are left out; by default if signal and window are real.
         return_complex
             Whether the result is complex, or has real and imaginary parts in a last dimension of size 2.
         """
@@ -129,9 +129,10 @@ class Spectrograms(TensorCore):
         length: int | None = None,
         return_complex: bool = False,
     ) -> Tensor:
-        """Return the signal with these spectra: the inverse of ``stft``, by overlapping sums.
+        """Return the signal whose spectra are in the tensor: the inverse of ``stft``, by overlapping sums.
 
-        The arguments are those of ``stft``; `length` is that of the result.
+        `length` is that of the signal, and `return_complex` is whether it is complex. The other arguments are
+        those of ``stft``.
 
         Raises
         ------
