@@ -53,8 +53,7 @@ def silu(x: Any, /) -> Tensor:
 @example("tensor.softplus(tensor.tensor([100.0])).tolist()", [100.0])
 def softplus(x: Any, /, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """Return log(1 + exp(beta * x)) / beta; `x` itself if beta * x exceeds `threshold`."""
-    # If the threshold is so large that x equals log(1 + exp(x)) there, up to rounding, the derivative only
-    # needs the result.
+    # If x equals log(1 + exp(x)) from `threshold` on, up to rounding, the derivative only needs the result.
     is_smooth = threshold >= _linear_from(_real("softplus", _values("softplus", x)))
     if is_smooth:
         return apply(RULES["softplus"], lambda a: _softplus(a, beta, threshold), (x,), beta=beta)
@@ -103,7 +102,7 @@ def _elu(x: Array, alpha: float, out: Array | None) -> Any:
 
 
 def _unless_positive(x: Array, below: Any, out: Array | None) -> Any:
-    """Return `x` where it is positive, else `below`. Write it to `out` if that is `x`."""
+    """Return `x` where it is positive, else `below`; in `out` if that is `x` and `below` has its dtype."""
     if out is not x or below.dtype != x.dtype:
         return xp.where(x > 0, x, below)
     np.copyto(out, below, where=~(x > 0))
@@ -118,5 +117,5 @@ def _softplus(x: Any, beta: float, threshold: float) -> Any:
 
 
 def _linear_from(x: Array) -> float:
-    """Return the value from which on softplus(x) equals x, up to the precision of the dtype."""
+    """Return a number above which softplus(x) equals x in the precision of the dtype."""
     return -math.log(np.finfo(x.dtype).eps / 4)

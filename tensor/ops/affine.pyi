@@ -3,7 +3,7 @@ from typing import TYPE_CHECKING
 from tensor.core.tensor import TensorCore
 from tensor.tape.nodes import Rule
 
-if TYPE_CHECKING:  # Checkers then read the operations before the class that they make up.
+if TYPE_CHECKING:  # so that type checkers read the operations before the class that uses them
     from tensor._tensor import Tensor
 
 def apply_affine(rule: Rule, x: TensorCore, weight: TensorCore, bias: TensorCore | None) -> Tensor: ...

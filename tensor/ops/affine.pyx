@@ -22,7 +22,7 @@ from tensor.tape.rules import RULES
 cnp.import_array()
 
 cdef Rule _RELU = RULES["relu"]
-# The kernels of activations that a map can compute in the same pass, by the names of their rules.
+# The kernels of activations that an affine map can compute in the same pass, by the names of their rules.
 cdef dict _KERNELS = {
     "gelu": gaussian.gelu,
     "gelu_by_tanh": gaussian.gelu_by_tanh,
@@ -35,13 +35,13 @@ cdef dict _KERNELS = {
 def apply_affine(Rule rule not None, x, weight, bias) -> TensorCore:
     """Return ``x @ weight.T + bias`` of tensors, as an op with the derivatives of `rule`. `bias` may be None.
 
-    If `weight` has one dimension, there is one output, without the last dimension.
+    If `weight` has one dimension, the result does not have the last dimension.
     """
     return _run(rule, x, weight, bias, None)
 
 
 def apply_affine_then(Rule rule not None, str activation not None, x, weight, bias):
-    """Return `activation` of ``apply_affine``, computed in one pass, with the nodes of both ops.
+    """Return ``activation(x @ weight.T + bias)``, computed in one pass. Record both ops.
 
     `activation` is "relu", "gelu", "gelu_by_tanh", "sigmoid", "silu" or "tanh". Return None if one pass is
     not possible for these tensors.
@@ -94,14 +94,14 @@ cdef TensorCore _run(Rule rule, object x, object weight, object bias, str activa
 
 
 cdef TensorCore _run_narrow(Rule rule, object x, object weight, object bias, cnp.ndarray w):
-    """Return the map of tensors, of which some are bfloat16."""
+    """Return the affine map for tensors of which some are bfloat16."""
     if cnp.PyArray_NDIM(w) == 1:
         return _of_one_output(rule, x, weight, bias)
     return apply(rule, partial(_map_again, None), (x, weight) if bias is None else (x, weight, bias))
 
 
 def _map_again(str activation, cnp.ndarray a, cnp.ndarray w, b=None):
-    """Return the map again, by the same kernel as before, so that the bits are the same."""
+    """Compute the affine map again with the same kernel, so that the result has the same bits."""
     if activation is None or activation == "relu":
         return affine(a, w, b, False)
     return affine_then(a, w, b, _KERNELS[activation], True)[0]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tensor._dtypes import Dtype
     from tensor._tensor import Tensor
 
-# `Flag` because `bool` is a method of the class.
+# Another name for `bool`, which is a method of the class.
 Flag = bool
 
 # The types of devices in PyTorch. Only the first one is supported.
@@ -61,7 +61,7 @@ def astype(x: Tensor, dtype: DtypeLike, /, *, copy: bool = True, device: str | N
 def dtype_asked(
     target: DtypeLike | TensorCore | None, dtype: DtypeLike | None, device: str | None
 ) -> DtypeLike | None:
-    """Return the dtype in the arguments of ``to()``, or None. Raise an error for another device."""
+    """Return the dtype in the arguments of ``to()``, or None. Raise an error if the device is not the CPU."""
     if isinstance(target, str) and target.partition(":")[0] in _DEVICES:
         target, device = None, target
     require_cpu(device)

@@ -34,6 +34,5 @@ cdef class BinaryOp:
 
 
 # Return a tensor over `out`, which NumPy computed from `array`, the array of `x`: a view or a copy. `rule`
-# has its derivative, or is None to record nothing. `saved` are the arguments of the derivative, which are no
-# arrays.
+# has its derivative, or is None to record nothing. `saved` are the derivative's arguments, without arrays.
 cpdef TensorCore over(TensorCore x, cnp.ndarray array, cnp.ndarray out, Rule rule, tuple saved=*)

@@ -8,7 +8,7 @@ from tensor.core.tensor import TensorCore
 from tensor.kernels.elementwise import BinaryKernel, UnaryKernel
 from tensor.tape.nodes import Rule
 
-if TYPE_CHECKING:  # Checkers then read the operations before the class that they make up.
+if TYPE_CHECKING:  # so that type checkers read the operations before the class that uses them
     from tensor._tensor import Tensor
 
 function_of: dict[np.ufunc, Callable[..., Any]]

@@ -451,7 +451,7 @@ def apply_into(Rule rule not None, kernel, inputs, /, **parameters) -> TensorCor
         return apply_into(rule, kernel, [_as_wide(x) for x in inputs], **parameters)
     wide = wide_for(kernel, arrays)
     for x in inputs:
-        # A result that is computed in float32 can't be written to a bfloat16 array.
+        # A kernel that computes in float32 can't write its result to a bfloat16 array.
         if wide is kernel and _is_donated(x):
             donor = _donor(rule, inputs, arrays, None)
             break
@@ -500,7 +500,7 @@ cdef list _arrays_of(Rule rule, inputs):
 
 
 cdef cnp.ndarray _copied_if_shared(cnp.ndarray out, list arrays):
-    """Return `out`, or a copy if it shares memory with an operand, because the kernel had nothing to do."""
+    """Return `out`, or a copy if it shares memory with an operand, which a kernel may return unchanged."""
     for array in arrays:
         if isinstance(array, cnp.ndarray) and root_of(out) is root_of(<cnp.ndarray>array):
             return copy_array(out)
@@ -529,8 +529,8 @@ def view(Rule rule not None, make, TensorCore x not None, /, **parameters) -> Te
 cpdef TensorCore over(TensorCore x, cnp.ndarray array, cnp.ndarray out, Rule rule, tuple saved=()):
     """Return a tensor over `out`, which NumPy computed from `array`, the array of `x`: a view or a copy.
 
-    `rule` has its derivative, or is None to record nothing. `saved` are the arguments of the derivative.
-    None of them is an array.
+    `rule` has its derivative, or is None to record nothing. `saved` are the arguments of the derivative,
+    without arrays.
     """
     cdef Node node = None
     cdef TensorCore y
@@ -575,7 +575,7 @@ def overwrite(Rule rule not None, TensorCore x not None, write, inputs, /, **par
     if has_history and recorder():
         others = relatives(x)
         require_writable_history(rule.name, x, others)
-        # Take snapshots of the old values that the derivative needs. So the write copies the memory first.
+        # The node takes snapshots of the values that the derivative needs, so the write first copies them.
         node = record(rule, inputs, array_of(x), parameters)
     if node is not None and node.plan.saves_out:
         node.save_output(None, None)  # the node has saved the old value; the new one follows after the write

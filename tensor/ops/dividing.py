@@ -1,4 +1,4 @@
-"""Methods that cut a tensor into parts, beside ``split`` and ``chunk``."""
+"""Methods that split a tensor into parts, in addition to ``split`` and ``chunk``."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Dividing(TensorCore):
     @composite
     @example("tensor.tensor([1, 2, 3, 4]).unfold(0, 2, 1).tolist()", [[1, 2], [2, 3], [3, 4]])
     def unfold(self, dimension: int, size: int, step: int) -> Tensor:
-        """Return a copy of all windows of `size` elements along `dimension`, at a distance of `step`.
+        """Return a copy of all windows of `size` elements along `dimension`, `step` elements apart.
 
         `dimension` counts the windows, and a new last dimension has their elements.
         """

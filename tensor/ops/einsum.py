@@ -71,7 +71,7 @@ def einsum(equation: str, *operands: Operand) -> Tensor:
 
 def _einsum(equation: str, *arrays: Any) -> Any:
     out = np.einsum(equation, *promoted(arrays), optimize=is_reordered(list(arrays)))
-    # NumPy gives a view where it can, as of a diagonal.
+    # NumPy returns a view if possible, for example of a diagonal.
     return out if isinstance(out, np.ndarray) and out.base is None else np.array(out)
 
 

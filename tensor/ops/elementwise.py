@@ -1,8 +1,8 @@
 """The table of elementwise functions, with the names of the array API standard and a few of PyTorch's.
 
 An entry defines a function and its method. Many entries have a second line for the in-place method. To add a
-function, write the entry in the class ``Elementwise`` under the name of the method. Add the name of the
-function below the class; the namespace `tensor` exports it. The derivative is in
+function, write its entry in the class ``Elementwise`` under the name of the method, and assign the function
+to its name below the class. The namespace `tensor` exports that name. The derivative is in
 ``tensor/tape/rules/elementwise.py``. ``Final`` lets type checkers infer the types.
 """
 
@@ -255,7 +255,7 @@ class Elementwise(TensorCore):
     bitwise_right_shift_: Final = binary_in_place("bitwise_right_shift")
     bitwise_not: Final = unary("bitwise_invert", np.invert, "the bits flipped.", "[0, 1]", "[-1, -2]")
 
-    # PyTorch's other names for some
+    # Aliases, as in PyTorch
 
     mul: Final = multiply
     mul_: Final = multiply_
@@ -402,7 +402,7 @@ def clip(
 
 
 def _clip(x: Any, low: Any, high: Any, out: Array | None) -> Any:
-    # In this order the upper bound wins, as in np.clip, which takes three times as long for small arrays.
+    # Apply the upper bound last, as np.clip does. np.clip takes three times as long for small arrays.
     if low is None:
         return _bounded(np.minimum, x, high, out)
     raised = _bounded(np.maximum, x, low, out)

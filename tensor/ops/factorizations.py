@@ -41,7 +41,7 @@ def _wants_gradient(x: Tensor) -> bool:
 
 @example("tensor.linalg.cholesky(tensor.tensor([[4.0, 2.0], [2.0, 2.0]])).tolist()", [[2.0, 0.0], [1.0, 1.0]])
 def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
-    """Return the triangular L of positive definite matrices, shape (..., n, n), with L @ L^H = x.
+    """Return the lower triangular L of positive definite matrices, shape (..., n, n), with L @ L^H = x.
 
     With `upper`, return U = L^H. Only the lower triangle of `x` is read, or the upper one with `upper`. `x`
     is assumed to be symmetric, or Hermitian if it is complex.

@@ -97,7 +97,7 @@ def fft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "bac
         The transform that is divided by n: ``"backward"`` the inverse, ``"forward"`` this one. ``"ortho"``
         divides both by the root of n.
 
-    The gradient is the inverse transform with the norms exchanged, of every order.
+    The gradient is the inverse transform with the norms exchanged. It can be differentiated again.
     """
     return _transformed("fft", "fftn", x, (n,), (axis,), norm)
 
@@ -139,7 +139,7 @@ def ifftn(
 
 @example("tensor.fft.rfft(tensor.tensor([1.0, 0.0, 0.0])).tolist()", [(1 + 0j), (1 + 0j)])
 def rfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
-    """Return the transform of real numbers along `axis`: frequencies 0 to n // 2, which the others mirror."""
+    """Return the transform of real numbers along `axis`: frequencies 0 to n // 2. Others are conjugates."""
     return _transformed("rfft", "rfftn", x, (n,), (axis,), norm)
 
 

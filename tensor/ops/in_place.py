@@ -1,6 +1,7 @@
-"""In-place forms of methods that compute a new tensor: a table.
+"""The table of in-place methods that are derived from methods which return a new tensor or a view.
 
-Each entry computes the result and writes it to the tensor. The result must fit the tensor's shape and dtype.
+``in_place`` writes the result to the tensor, whose shape and dtype it must fit. ``view_in_place`` changes the
+shape of the tensor.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def view_in_place(owner: type[TensorCore], name: str) -> Callable[..., Tensor]:
 
 
 class InPlace(TensorCore):
-    """Methods in place that have an entry here."""
+    """The in-place methods of the table."""
 
     __slots__ = ()
 

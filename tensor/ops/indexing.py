@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _GETITEM = RULES["getitem"]
 _SETITEM = RULES["setitem"]
-# Types that go to NumPy unchanged: of the parts of an index, and of the bounds of a slice.
+# The types of index parts, and of slice bounds, that NumPy gets unchanged.
 _PLAIN = frozenset({int, EllipsisType, type(None)})
 _BOUNDS = frozenset({int, type(None)})
 

@@ -1,4 +1,4 @@
-"""Call LAPACK: check matrices, name errors, and record each output."""
+"""Call LAPACK: check matrices, explain errors, and record each output."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ def run_lapack(name: str, kernel: Callable[..., Any], *arrays: Array, **options:
         failure = LinAlgError(f"{name}: {_ADVICE.get(str(error), str(error))}")
     except (TypeError, ValueError) as error:
         failure = explain(name, error, arrays)
-    raise failure  # not as the context of the other: its traceback holds arrays
+    raise failure  # outside of `except`, so that its context keeps no traceback with arrays
 
 
 def record_outputs(name: str, x: Tensor, arrays: dict[str, Any]) -> list[Tensor]:
     """Return a tensor for each output of an op of `x`, each with its own derivative rule.
 
-    All of them are parameters of these rules.
+    Each rule has all outputs as parameters.
     """
     outputs = {key: wrap(np.asarray(array)) for key, array in arrays.items()}
     for key, y in outputs.items():

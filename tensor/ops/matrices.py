@@ -1,4 +1,4 @@
-"""Methods that add to products of matrices, and those that make and read diagonals."""
+"""Methods of matrices: sums with products, diagonals, flips, and conjugate transposes."""
 
 from __future__ import annotations
 

@@ -82,26 +82,26 @@ class ElementwiseMethods(Elementwise):
 
     @example("tensor.tensor([1.0, 5.0]).clamp(max=3.0).tolist()", [1.0, 3.0])
     def clamp(self, min: Operand | None = None, max: Operand | None = None) -> Tensor:
-        """Return the tensor with each element raised to `min` and lowered to `max`."""
+        """Return the tensor with each element clamped to the range from `min` to `max`."""
         return f.clip(self, min, max)
 
     clip = clamp
 
     @example("tensor.tensor([1.0, 5.0]).clamp_min(3.0).tolist()", [3.0, 5.0])
     def clamp_min(self, min: Operand) -> Tensor:
-        """Return the tensor with each element raised to `min`."""
+        """Return the tensor with elements below `min` replaced by `min`."""
         return f.clip(self, min)
 
     @example("tensor.tensor([1.0, 5.0]).clamp_max(3.0).tolist()", [1.0, 3.0])
     def clamp_max(self, max: Operand) -> Tensor:
-        """Return the tensor with each element lowered to `max`."""
+        """Return the tensor with elements above `max` replaced by `max`."""
         return f.clip(self, None, max)
 
     @example("tensor.tensor([tensor.nan, 1.0, tensor.inf]).nan_to_num(posinf=9.0).tolist()", [0.0, 1.0, 9.0])
     def nan_to_num(
         self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
     ) -> Tensor:
-        """Return the tensor with numbers instead of nan and infinities, by default its dtype's largest."""
+        """Return the tensor with nan replaced by `nan`, and infinities by default by the dtype's limits."""
         x = as_tensor(self)
         if not is_floating(x.dtype):
             return _cloned(x)
@@ -124,7 +124,7 @@ class ElementwiseMethods(Elementwise):
     def logit(self, eps: float | None = None) -> Tensor:
         """Return log(x / (1 - x)). With `eps`, first clamp the tensor to `[eps, 1 - eps]`."""
         x = as_tensor(self) if eps is None else self.clamp(eps, 1 - eps)
-        # Use 1.0 instead of 1, because small integers would wrap around.
+        # Use 1.0 instead of 1, because integers of a small dtype would wrap around.
         rest = f.subtract(1.0, x)
         return f.log(f.divide(last_use(x), rest))
 

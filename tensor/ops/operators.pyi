@@ -2,7 +2,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensor.core.tensor import TensorCore
 
-if TYPE_CHECKING:  # Checkers then read the operations before the class that they make up.
+if TYPE_CHECKING:  # so that type checkers read the operations before the class that uses them
     from tensor._tensor import Tensor
 
 class Operators(TensorCore):
@@ -32,7 +32,7 @@ class Operators(TensorCore):
     def __rrshift__(self, other: Any, /) -> Tensor: ...
     def __pow__(self, other: Any, modulus: None = None, /) -> Tensor: ...
     def __rpow__(self, other: Any, modulus: None = None, /) -> Tensor: ...
-    # By element, as in NumPy; Python's own tell a bool.
+    # Elementwise, as in NumPy. The methods of `object` return a bool.
     def __eq__(self, other: Any, /) -> Tensor: ...  # type: ignore[override]
     def __ne__(self, other: Any, /) -> Tensor: ...  # type: ignore[override]
     def __lt__(self, other: Any, /) -> Tensor: ...

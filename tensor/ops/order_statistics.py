@@ -164,7 +164,10 @@ _INTERPOLATIONS = ("linear", "lower", "higher", "nearest", "midpoint")
 
 
 def _ranks(ordered: Tensor, wanted: Tensor, *, skips_nan: bool) -> Tensor:
-    """Return the positions of the quantiles in each sorted row; the last position if the row has a nan."""
+    """Return the positions of the quantiles in each sorted row; the last position if the row has a nan.
+
+    With `skips_nan`, return their positions among the elements that are not nan.
+    """
     unknown = isnan(ordered)
     last = ordered.shape[-1] - 1
     # Compute in the precision of the tensor, as PyTorch does.

@@ -11,7 +11,7 @@ from tensor.core.tensor import TensorCore
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
 
-# `Flag` because `bool` is a method of another mixin.
+# Another name for `bool`, which is a method of another mixin.
 Flag = bool
 
 

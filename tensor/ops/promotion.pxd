@@ -6,7 +6,7 @@ cimport numpy as cnp
 cdef enum Promotion:
     # NumPy's own rules, for tests and bitwise ops.
     BY_NUMPY
-    # If the kinds differ, the dtype of the higher kind wins.
+    # If the kinds differ, the result has the dtype of the operand of the higher kind.
     BY_KIND
     # The same, and integers become floats.
     TO_FLOATS

@@ -1,8 +1,8 @@
 """Promotion: the common dtype to which an op casts its operands.
 
-In NumPy, float32 with int64, Python's 2.5 with integers, and roots of integers give float64. Here the dtype
-of the higher kind wins (`tensor._dtypes.result_dtype`), and integers become the default dtype if they must
-become floats. If this differs from NumPy's rules, operands are cast before NumPy gets them.
+In NumPy, float32 with int64, Python's 2.5 with integers, and roots of integers give float64. Here the result
+has the dtype of the operand of the higher kind (`tensor._dtypes.result_dtype`). Integers that must become
+floats become float32. If NumPy's rules give another dtype, operands are cast before NumPy gets them.
 """
 
 cimport numpy as cnp
@@ -17,7 +17,7 @@ cnp.import_array()
 
 cdef tuple _WITH_DTYPE = (np.ndarray, np.generic)
 cdef tuple _NUMBERS = (bool, int, float, complex)
-# NumPy's loop for integers returns 0 for all integers above 1.
+# NumPy's reciprocal of an integer above 1 is 0.
 cdef object _reciprocal = np.reciprocal
 
 

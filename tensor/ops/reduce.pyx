@@ -24,7 +24,7 @@ cdef dict _fast_kernels = {"sum": sum_over, "mean": mean_over, "max": max_over, 
 
 
 def axis_of(name, axis, ndim):
-    """Return `axis` as a non-negative number, or None for all. A 0-d tensor accepts 0 and -1."""
+    """Return `axis` as non-negative numbers, or None for all. A 0-d tensor accepts 0 and -1."""
     if axis is None or (ndim == 0 and axis in (0, -1)):
         return None
     if isinstance(axis, (tuple, list)):
@@ -99,7 +99,7 @@ cdef class _Recomputation:
 
 
 def along(str name, kernel, x, axis):
-    """Return ``kernel(array, axis)`` for the array of `x`, in its shape. A 0-d tensor counts as one element.
+    """Return ``kernel(array, axis)`` for the array of `x`, in its shape. A 0-d tensor counts as a vector.
 
     The third argument of `kernel` is `out`, for donated memory of the result's dtype, as in ``apply_into``.
     """

@@ -31,7 +31,7 @@ else:
     results = ModuleOnDemand("tensor.ops.results")
 
 
-# `Flag` because `bool` is a method of another mixin.
+# Another name for `bool`, which is a method of another mixin.
 Flag = bool
 
 
@@ -217,7 +217,7 @@ class Reductions(TensorCore):
 
 
 def _without_flag(dim: Axis | bool, unbiased: bool, correction: float | None) -> tuple[Axis, float]:
-    """Return the dimensions and the correction. PyTorch's ``x.std(False)`` has no dimensions."""
+    """Return the dimensions and the correction. In ``x.std(False)``, `dim` is `unbiased`."""
     axis: Axis
     if isinstance(dim, bool):
         axis, unbiased = None, dim

@@ -1,4 +1,4 @@
-"""Reductions, as the array API standard names them."""
+"""Reductions, with the names of the array API standard."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ multiply_reduce: Callable[..., Any] = np.multiply.reduce
 
 
 def count_along(shape: tuple[int, ...], axis: Axis) -> int:
-    """Return the number of elements that a reduction over `axis` combines to one."""
+    """Return the number of elements that a reduction over `axis` combines into one."""
     if axis is None:
         return product(shape)
     return shape[axis] if isinstance(axis, int) else product([shape[i] for i in axis])
@@ -55,8 +55,8 @@ def _mean_dtype(dtype: Dtype) -> Dtype | None:
     return float32 if dtype.kind in "biu" else float16 if dtype == float16 else None
 
 
-# The compiled kernels are tried first. They return None for arrays that only NumPy supports. ``reduce`` calls
-# those for sums, means and extremes before these functions.
+# These functions try the compiled kernels first, which return None for arrays that only NumPy supports.
+# ``reduce`` itself tries the kernels for sums, means and extremes.
 
 
 def _sum(a: Array, axis: Any, keepdims: bool, dtype: Dtype | None) -> Any:
@@ -155,8 +155,8 @@ def sum(
 ) -> Tensor:
     """Return the sum over `axis` (an int, several, or None for all), in `dtype`.
 
-    Bools and small integers are summed as int64, unsigned ones as uint64. The result has the dimensions that
-    are left, or size 1 instead of each summed one with `keepdims`.
+    Bools and small integers are summed as int64, unsigned ones as uint64. The result has the other
+    dimensions, and with `keepdims` also the summed ones, of size 1.
 
     With `out`, the result is written to that tensor of the result's shape, and no gradient is recorded.
 
@@ -189,7 +189,7 @@ def prod(
     keepdims: bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Return the product over `axis`, in `dtype`, else as wide as ``sum``.
+    """Return the product over `axis`, in `dtype`, by default in that of ``sum``.
 
     With `out`, the result is written to that tensor of the result's shape, and no gradient is recorded.
     """
@@ -199,13 +199,13 @@ def prod(
 
 @example("tensor.var(tensor.tensor([1.0, 3.0])).item()", 1.0)
 def var(x: Operand, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-    """Return the variance over `axis`: the sum of squared deviations, over the count less `correction`."""
+    """Return the variance over `axis`: the sum of squared deviations / (count - `correction`)."""
     return reduce("var", _var_of, x, axis, keepdims, correction=correction)
 
 
 @example("tensor.std(tensor.tensor([1.0, 3.0])).item()", 1.0)
 def std(x: Operand, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-    """Return the standard deviation over `axis`: the root of ``var``. Its gradient is 0 where it is 0."""
+    """Return the standard deviation over `axis`: the root of ``var``. The gradient at 0 is 0."""
     return reduce("std", _std_of, x, axis, keepdims, correction=correction)
 
 
@@ -286,13 +286,13 @@ def any(x: Operand, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 @example("tensor.argmax(tensor.tensor([1.0, 3.0])).item()", 1)
 def argmax(x: Operand, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """Return the place of the first largest element, of the flat tensor or along `axis`, as int64."""
+    """Return the index of the first largest element, flattened or along `axis`, as int64."""
     return reduce("argmax", _argmax, x, axis, keepdims)
 
 
 @example("tensor.argmin(tensor.tensor([1.0, 3.0])).item()", 0)
 def argmin(x: Operand, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """Return the place of the first smallest element, of the flat tensor or along `axis`, as int64."""
+    """Return the index of the first smallest element, flattened or along `axis`, as int64."""
     return reduce("argmin", _argmin, x, axis, keepdims)
 
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class ValuesAndIndices(NamedTuple):
-    """The result of ``max``, ``min`` and ``sort`` along a dimension: elements and their indices."""
+    """The result of ``max`` and ``min`` along a dimension: elements and their indices."""
 
     values: Tensor
     indices: Tensor

@@ -106,7 +106,7 @@ def _running(
     place = _axis_to_run_along(name, x, axis)
     wanted = None if dtype is None else as_dtype(dtype)
     if wanted is not None and (is_bfloat16(wanted) or is_bfloat16(as_tensor(x).dtype)):
-        x, wanted = as_tensor(x).to(wanted), None  # what is computed in float32 is rounded once
+        x, wanted = as_tensor(x).to(wanted), None  # round the sums in float32 once
     result = along(name, partial(_accumulate, kernel, wanted), x, place)
     if not include_initial:
         return result
@@ -118,7 +118,7 @@ def _running(
 def _accumulate(ufunc: np.ufunc, dtype: Dtype | None, a: Array, axis: int, out: Array | None = None) -> Array:
     if out is not None and (not is_inexact(out.dtype) or dtype not in (None, out.dtype)):
         out = None  # sums of small integers are wider
-    # With `out` NumPy takes its dtype.
+    # If `dtype` is None, NumPy computes in the dtype of `out`.
     found: Array = (np.cumsum if ufunc is np.add else np.cumprod)(a, axis, dtype, out)
     return found
 
@@ -157,7 +157,7 @@ def diff(
 
 
 def _floating(a: Array) -> Any:
-    """Return the dtype for exponentials of `a`: float32 for integers and float16."""
+    """Return `a`, cast to float32 if it has integers, bools or float16."""
     return a.astype(float32) if a.dtype.kind in "biu" or a.dtype == float16 else a
 
 
@@ -178,7 +178,7 @@ def softmax(x: Operand, /, *, axis: int = -1) -> Tensor:
 
 @example("tensor.log_softmax(tensor.tensor([1000.0])).tolist()", [0.0])
 def log_softmax(x: Operand, /, *, axis: int = -1) -> Tensor:
-    """Return the logarithm of ``softmax`` along `axis`, without the loss of small probabilities."""
+    """Return the logarithm of ``softmax`` along `axis`, precise for small probabilities."""
     return along("log_softmax", kernels.log_softmax, x, axis)
 
 

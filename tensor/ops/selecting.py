@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tensor._tensor import Tensor
 
-# Where PyTorch takes negative indices, which count from the end.
+# The smallest index that an op takes, if not 0. None allows negative indices, which count from the end.
 _LEAST = {"index_fill": None}
 _ADD_AT = RULES["add_at"]
 _TAKE = RULES["take"]
@@ -217,8 +217,8 @@ class Selecting(TensorCore):
         index
             As many dimensions as the tensor. Its sizes are at most the tensor's, except along `dim`.
         src
-            At least as large as `index`, or one number, also as `value`. If an index occurs several times,
-            the order of the writes is not defined.
+            A tensor at least as large as `index`, or a number, which `value` may have instead. If an index
+            occurs several times, the order of the writes is not defined.
         reduce
             ``"add"`` or ``"multiply"``: combine with the current elements instead of replacing them.
         """
@@ -305,7 +305,7 @@ class Selecting(TensorCore):
         x, where = parts_along("index_fill", self, dim, index)
         if isinstance(value, TensorCore) and as_tensor(value).ndim:
             raise InvalidArgumentError(f"index_fill takes one value, not shape {as_tensor(value).shape}")
-        # Each part once: an index that occurs twice writes one part, which gives the value one gradient.
+        # Write each slice once, even if its index occurs twice, so that `value` gets its gradient once.
         x[Key.of((*where[:-1], np.unique(where[-1])))] = value
         return self
 

@@ -1,4 +1,4 @@
-"""Inverses, solutions, determinants and powers of matrices; of batches of them too."""
+"""Inverses, solutions, determinants and powers of matrices and of batches of matrices."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     """Return y such that x1 @ y = x2, for square matrices `x1`, shape (..., n, n).
 
     `x2` is one vector, shape (n,), or matrices of columns, (..., n, k); the other dimensions broadcast. The
-    gradient of `x2` is solve(x1^H, g), and that of `x1` is this matrix times -y^H (Giles 2008). Both can be
+    gradient of `x2` is h = solve(x1^H, g), and the one of `x1` is -h y^H (Giles 2008). Both can be
     differentiated again.
 
     Raises

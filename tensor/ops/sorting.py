@@ -1,4 +1,4 @@
-"""Order: sorting, the largest, places in a sorted tensor."""
+"""Sort, select the largest elements, and search in sorted tensors."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def searchsorted(
     Parameters
     ----------
     x1
-        One dimension; or several, sorted along the last one. Then the other sizes are those of `x2`, and each
-        row of `x2` is searched in one row of `x1`.
+        A sorted vector, or sorted rows. For rows, the other sizes are those of `x2`, and each row of `x2` is
+        searched in one row of `x1`.
     side
         Insert before (``"left"``) or after (``"right"``) equal elements.
     sorter
@@ -176,9 +176,9 @@ class Sorting(TensorCore):
         Parameters
         ----------
         sorted
-            They are, always.
+            No effect, because the elements are always sorted.
         return_inverse, return_counts
-            Whether to return also each element's place among them, and how often each occurs.
+            Whether to also return the index of each element in the result, and the counts.
         dim
             The dimension whose slices are compared instead of elements.
         """
@@ -193,7 +193,7 @@ class Sorting(TensorCore):
 def _order(array: Array, place: int, descending: bool) -> Array:
     if not descending:
         return np.argsort(array, place, kind="stable")
-    # Sorted backward and read backward: the largest first, equal ones in their order.
+    # Sort the flipped array and flip the order: the largest first, and equal elements keep their order.
     order = np.argsort(np.flip(array, place), place, kind="stable")
     last = np.intp(array.shape[place] - 1)
     return np.asarray(last - np.flip(order, place))
@@ -211,7 +211,7 @@ def _search_rows(rows: Array, values: Array, side: Literal["left", "right"], ord
 
 
 def array_of(x: object) -> Array:
-    """Return the values of what a user gives."""
+    """Return the array of a tensor, or other data as an array."""
     if isinstance(x, TensorCore):
         array = x._array
         if array is None:

@@ -60,8 +60,8 @@ def unary(name: str, kernel: Callable[[Any], Any], result: str, x: str, y: str) 
     """Return the function `name` of one operand.
 
     `result` completes "Return ..." in the docstring, and `x` and `y` are the data and the result of its
-    example. A ufunc as `kernel` writes to `out` directly. If `tensor.kernels.ufuncs` has a compiled version
-    of the kernel, that is tried first.
+    example. A ufunc as `kernel` writes to `out` directly. A compiled version of the kernel in
+    `tensor.kernels.ufuncs` is tried first.
     """
     compiled = COMPILED.get(kernel)
     run = OPS[name] = UnaryOp(RULES[name], kernel, compiled if isinstance(compiled, UnaryKernel) else None)
@@ -216,7 +216,7 @@ def _write(name: str, kernel: Callable[[Array, Any], Any], x2: Any, array: Array
 
 
 def _misfit(name: str, error: Exception, array: Array, *others: Any) -> Exception:
-    """Return the error to raise when NumPy refused to write the result of `name` into `array`."""
+    """Return the error to raise if NumPy can't write the result of `name` to `array`."""
     if "non-broadcastable output" in str(error):
         return InvalidArgumentError(
             f"{name}_: the result has a larger shape than the tensor's {array.shape}: a write in place can't "

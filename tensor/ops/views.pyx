@@ -27,7 +27,10 @@ cdef Rule _RESHAPE = RULES["reshape"]
 
 
 def reshaped(TensorCore x not None, tuple shape not None, copy):
-    """Return `x` in the shape of ``f(2, 3)`` or ``f((2, 3))``."""
+    """Return `x` reshaped. `shape` has the arguments of a call such as ``f(2, 3)`` or ``f((2, 3))``.
+
+    If `copy` is False, raise an error instead of copying.
+    """
     cdef cnp.ndarray array = array_of(x), out
     if array is None:
         x._raise_disposed()
@@ -89,5 +92,5 @@ cdef bint _is_view(cnp.ndarray out, cnp.ndarray array) noexcept:
 
 
 def sizes_for(before, shape):
-    """Return the sizes of ``f(2, 3)`` or ``f((2, 3))``, with -1 replaced by the size that fits."""
+    """Return the sizes in the arguments `shape` of a call, with -1 replaced by the size that fits."""
     return infer_sizes("reshape", sizes_of("reshape", shape), prod(before), before)
