@@ -30,7 +30,7 @@ def from_blob(buffer, shape, dtype, *, strides=None, offset=0, on_release=None, 
 
     The tensor holds the buffer's export. The buffer can't be resized or closed (``BufferError``) until the
     last tensor, view, alias and exported array over it is freed. If the memory is read-only, the first write
-    makes a private copy. A clone never sees a write through the buffer.
+    makes a private copy. A write through the buffer never changes a clone.
 
     Parameters
     ----------

@@ -43,8 +43,8 @@ class Conversion(TensorCore):
     def numpy(self, *, force: bool = False) -> Array:
         """Return an array over the tensor's memory, without a copy. A write to one changes both.
 
-        The array stays valid after the tensor is disposed. A clone of the tensor never sees a write through
-        the array.
+        The array stays valid after the tensor is disposed. A write through the array never changes a clone of
+        the tensor.
 
         Parameters
         ----------

@@ -37,8 +37,8 @@ class Exchange(TensorCore):
     ) -> CapsuleType:
         """Return a DLPack capsule over the tensor's memory, for ``from_dlpack`` of another library.
 
-        A write to one changes both, and either may be freed first. A clone never sees a write through the
-        capsule.
+        A write to one changes both, and either may be freed first. A write through the capsule never changes
+        a clone.
 
         Read-only memory (a loaded file, ``bytes``) is marked as read-only. PyTorch 2.13 ignores the mark:
         writing to a mapped file there crashes the process. Ask for a copy: ``torch.from_dlpack(x,
@@ -94,8 +94,8 @@ class Exchange(TensorCore):
     def __buffer__(self, flags: int, /) -> memoryview:
         """Return a memoryview over the tensor's memory, for ``memoryview(x)`` in Python 3.12 and later.
 
-        In Python 3.11, write ``memoryview(numpy.asarray(x))``. The tensor and the memoryview see each other's
-        writes, and either may be freed first.
+        In Python 3.11, write ``memoryview(numpy.asarray(x))``. A write to one changes both, and either may be
+        freed first.
 
         A buffer keeps its exporter alive. So in Python 3.12 and later, ``memoryview(x)`` and
         ``numpy.asarray(x)``, which uses the buffer protocol too, keep a tensor without other references alive

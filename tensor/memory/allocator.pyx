@@ -152,7 +152,7 @@ cdef void _collect_garbage() noexcept with gil:
         return
     PyErr_Fetch(&kind, &value, &traceback)
     # PyGC_Collect() would do nothing while the collector is disabled. Run it in a new context, because a
-    # kernel's context is used again and would keep what finalizers set.
+    # kernel's context is used again, and would keep context variables that finalizers set.
     try:
         Context().run(_collect)
     except MemoryError:

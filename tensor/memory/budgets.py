@@ -95,7 +95,7 @@ class budget:  # noqa: N801  # it is called like a function
         Whether the budget may compute values again.
     on_pressure
         A function to call before anything is evicted, with the number of missing bytes, on the thread that
-        allocates. It may dispose tensors or empty caches. It does not see the caller's scope and settings.
+        allocates. It may dispose tensors or empty caches. It runs without the caller's scope and settings.
 
     Raises
     ------

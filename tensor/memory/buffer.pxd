@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t, uint64_t
 
 
 cdef class Buffer:
-    # The array that owns the block, or the outermost array over external memory. Every array over the block
+    # The array that owns the block, or the array whose base is external memory. Every array over the block
     # keeps this array alive.
     cdef readonly cnp.ndarray root
     # The address of the block's first byte, and its size.
@@ -60,7 +60,7 @@ cdef Buffer new_small_buffer(cnp.ndarray array)
 # it.
 cdef Buffer new_external(cnp.ndarray array, bint is_borrowed)
 cdef Share new_share(Buffer buffer, cnp.ndarray array)
-# Return the array that owns the memory of `array`, or the outermost array over external memory.
+# Return the array that owns the memory of `array`, or the array whose base is external memory.
 cdef cnp.ndarray root_of(cnp.ndarray array)
 # Return a new array with the layout of `like` at `data`. It holds a reference to `base`.
 cdef cnp.ndarray array_over(cnp.ndarray like, char* data, object base)

@@ -5,7 +5,7 @@ Two counts decide when to copy:
 - ``sharers``: the holders that rely on the *values*. Each storage (a tensor with its views and aliases) is
   one, and so is each `Share` (a saved value of the tape, a clone without writes). If there are several, a
   writer copies first.
-- ``exports``: the arrays outside the library that see the *memory*, and may write to it at any time. If there
+- ``exports``: the arrays outside the library that use the *memory*, and may write to it at any time. If there
   is one, a clone copies at once instead of sharing. The same holds during a write (``writers``).
 
 So ``sharers > 1`` and ``exports > 0 or writers > 0`` are never both true.
@@ -43,7 +43,7 @@ cpdef cnp.ndarray empty(tuple shape, object dtype, object like=None):
     try:
         return allocator.empty(shape, dtype, like)
     except MemoryError:
-        pass  # not the context of our error: its traceback would keep arrays alive
+        pass  # raise below: as a context, this error's traceback would keep arrays alive
     raise out_of_memory()
 
 
@@ -52,7 +52,7 @@ cpdef cnp.ndarray zeros(tuple shape, object dtype):
     try:
         return allocator.zeros(shape, dtype)
     except MemoryError:
-        pass  # not the context of our error: its traceback would keep arrays alive
+        pass  # raise below: as a context, this error's traceback would keep arrays alive
     raise out_of_memory()
 
 
@@ -61,7 +61,7 @@ cpdef cnp.ndarray copy(cnp.ndarray array):
     try:
         return allocator.copy(array)
     except MemoryError:
-        pass  # not the context of our error: its traceback would keep arrays alive
+        pass  # raise below: as a context, this error's traceback would keep arrays alive
     raise out_of_memory()
 
 
@@ -350,7 +350,7 @@ def view_at(cnp.ndarray base not None, Py_ssize_t offset, tuple shape not None, 
 
 
 def owner_of(array: cnp.ndarray) -> cnp.ndarray:
-    """Return the array that owns the memory of `array`, or the outermost array over external memory."""
+    """Return the array that owns the memory of `array`, or the array whose base is external memory."""
     return root_of(array)
 
 

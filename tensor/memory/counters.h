@@ -86,7 +86,7 @@ struct Counters {
 
     void remove(Bytes n, bool is_pinned) noexcept { (is_pinned ? pinned : live).fetch_sub(n); }
 
-    // `pinned` rises first and falls last, so that a reader never sees too small a sum of both.
+    // `pinned` rises first and falls last, so that the sum of both is never too small.
     void pin(Bytes n) noexcept {
         pinned.fetch_add(n);
         live.fetch_sub(n);

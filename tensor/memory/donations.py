@@ -30,9 +30,9 @@ def donating(*names: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
 
     When the function is called, these tensors become empty, and it gets new tensors with their memory,
     gradients and history. So it may write in place, dispose them early, or donate their memory to a single op
-    (``x.donate()``), and the caller does not see this. If a view, an alias or a NumPy array shares the
-    memory, the function gets a copy. Afterwards ``memory.statistics()`` counts for each donated tensor
-    whether an output uses its memory (``donation_reuse_count``) or not (``donation_miss_count``).
+    (``x.donate()``), without an effect on the caller. If a view, an alias or a NumPy array shares the memory,
+    the function gets a copy. Afterwards ``memory.statistics()`` counts for each donated tensor whether an
+    output uses its memory (``donation_reuse_count``) or not (``donation_miss_count``).
 
     JAX has the same feature as ``jit(donate_argnums=)``. Tensors may be in lists, tuples and dicts. The
     function gets copies of these containers.

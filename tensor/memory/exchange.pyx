@@ -41,7 +41,7 @@ cdef struct DLManagedTensorVersioned:
 cdef DLTensor* _tensor_in(object capsule) except NULL:
     if PyCapsule_IsValid(capsule, "dltensor_versioned"):
         return &(<DLManagedTensorVersioned*>PyCapsule_GetPointer(capsule, "dltensor_versioned")).dl_tensor
-    # A managed tensor from before version 1 begins with the tensor.
+    # Before version 1 of DLPack, the structure begins with the tensor.
     return <DLTensor*>PyCapsule_GetPointer(capsule, "dltensor")
 
 
@@ -58,7 +58,7 @@ def capsule_of(array, max_version, copy):
     """Return a capsule over the memory of `array`. The arguments are those of ``__dlpack__``."""
     if not is_bfloat16(array.dtype):
         return array.__dlpack__(max_version=max_version, copy=copy)
-    # NumPy exports the bits as integers.
+    # NumPy can't export bfloat16. Export the bits as integers.
     capsule = array.view(np.uint16).__dlpack__(max_version=max_version, copy=copy)
     _relabel(capsule, UNSIGNED, BFLOAT)
     return capsule
@@ -74,7 +74,7 @@ class _Relabelled:
             options["copy"] = copy
         try:
             self._capsule = producer.__dlpack__(max_version=(1, 0), **options)
-        except TypeError:  # the producer implements a version before 1
+        except TypeError:  # the producer implements DLPack before version 1
             self._capsule = producer.__dlpack__()
         self.is_bfloat16 = _relabel(self._capsule, BFLOAT, UNSIGNED)
 

@@ -162,8 +162,8 @@ class limit:  # noqa: N801  # it is called like a function
     The limit applies to live, pinned and cached bytes together. If an allocation would exceed it, the pool is
     trimmed, then the garbage collector runs. If that is not enough, the allocation raises
     ``OutOfMemoryError``. Of nested limits, including the one of ``configure``, the smallest applies. Memory
-    that is already live stays. Finalizers that the garbage collector runs do not see the caller's scope and
-    settings, as on a new thread.
+    that is already live stays. The garbage collector runs finalizers without the caller's scope and settings,
+    as on a new thread.
 
     Parameters
     ----------

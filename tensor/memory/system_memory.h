@@ -51,9 +51,9 @@ inline void free_aligned(void* memory) noexcept { _aligned_free(memory); }
 #else
 
 // Return how many of `used` bytes to put into huge pages, from the beginning. The rest after the last whole
-// huge page uses small pages, so that the block takes only the requested memory. But if one more huge page adds
-// at most a sixteenth, and less than the rest, add it. Otherwise 1,000,000 floats would have half of their
-// bytes in small pages, and an optimizer step over many such arrays takes 1.3 times as long.
+// huge page uses small pages, so that the block takes only the requested memory. Exception: use one more huge
+// page if it adds at most a sixteenth, and fewer bytes than the rest. Otherwise 1,000,000 floats would have
+// half of their bytes in small pages, and an optimizer step over many such arrays takes 1.3 times as long.
 inline std::size_t in_huge_pages(std::size_t used) noexcept {
 #if defined(MADV_HUGEPAGE)
     const std::size_t whole = used / huge_page * huge_page, rest = used - whole, more = huge_page - rest;
