@@ -28,7 +28,7 @@ cdef void _narrow(const uint32_t* x, uint16_t* out, Py_ssize_t count) noexcept n
     for i in range(count):
         bits = x[i]
         rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
-        # Rounding up would turn some nans into infinity or 0.
+        # Rounding would turn some nans into infinity or 0.
         out[i] = <uint16_t>(0x7FC0 if (bits & 0x7FFFFFFF) > 0x7F800000 else rounded)
 
 
@@ -110,7 +110,7 @@ def narrow(cnp.ndarray x not None, dtype):
 
 
 def write_wide(write, cnp.ndarray array not None, *others) -> None:
-    """Call ``write(array, *others)``. For a bfloat16 `array`, write to a float32 copy and round it back."""
+    """Call ``write(array, *others)``. If `array` is bfloat16, write to a float32 copy and round that back."""
     if not is_bfloat16(array):
         write(array, *others)
         return

@@ -62,12 +62,12 @@ cdef int _end_hold(list held, object result, bint has_failed) except -1:
 
 
 cdef int _count_narrow(object operands, bint* has_other) except -1:
-    """Return the number of bfloat16 tensors; set `has_other` if others are floating or complex."""
+    """Return the number of bfloat16 tensors. Set `has_other` if another tensor is floating or complex."""
     cdef int count = 0
     cdef cnp.ndarray array
     for x in operands:
         if is_tensor(x):
-            # None for inline values, which never are bfloat16.
+            # `stored` is None for inline values, which never are bfloat16.
             array = (<TensorCore>x).stored
             if (<TensorCore>x).inlined.nbytes == IN_FILE:
                 array = array_of(<TensorCore>x)
@@ -89,9 +89,9 @@ cdef inline bint _has_narrow(tuple operands, dict options, bint* has_other) exce
 
 
 cdef object _wide(object x, list pairs):
-    """Return `x` with each bfloat16 tensor, also in a list or tuple, cast to float32 with its history.
+    """Return `x` with each bfloat16 tensor, also in a list or tuple, cast to float32. The tape records it.
 
-    Append each pair of the tensor and its float32 copy to `pairs`.
+    Append each such tensor with its float32 copy to `pairs`.
     """
     cdef list parts
     if is_tensor(x):

@@ -6,8 +6,8 @@ cimport numpy as cnp
 cdef class FiledValues:
     cdef readonly tuple shape
     cdef readonly cnp.dtype dtype
-    # The array that owns the memory from which the values were written, as a weak reference; and the position
-    # and strides of the values in it, or None if they are that array.
+    # A weak reference to the array that owned the memory when the values were written to the file.
+    # `layout` has the offset and strides of the values in it, or is None if they are that array.
     cdef object root
     cdef tuple layout
 

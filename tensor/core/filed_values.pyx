@@ -10,10 +10,10 @@ cnp.import_array()
 
 
 cdef class FiledValues:
-    """Base class for the values of a tensor in a file. Subclasses know the file and read it.
+    """Base class for the values of a tensor in a file. Subclasses define the file and read it.
 
-    Other code may hold the array when the values move to the file: an op that runs, or an object that loads
-    several tensors from one block. While it does, the tensor gets this memory back, and no copy.
+    If other code still holds the array that moved to the file, the tensor gets that array back, not a copy.
+    Such code is a running op, or an object that loads several tensors from one block.
     """
 
     def __init__(self, tuple shape, cnp.dtype dtype):
@@ -21,7 +21,7 @@ cdef class FiledValues:
         self.dtype = dtype
 
     cdef int remember(self, cnp.ndarray array, cnp.ndarray root) except -1:
-        """Remember that `array`, in the memory of `root`, has the values."""
+        """Store where the values are in memory: in `array`, a view of `root` or `root` itself."""
         self.layout = None if array is root else (offset_in(array, root), (<object>array).strides)
         self.root = ref(root)
         return 0

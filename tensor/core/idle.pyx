@@ -2,8 +2,8 @@
 
 A buffer counts the code that may write to its memory (exports and running writes), and the code that relies
 on its values (sharers). Running ops, on this or another thread, are not counted, because they only read. They
-refer to the array, which stays alive until they end. If the tensor is used before, it gets the array back
-(`FiledValues`). Moving such a tensor frees no memory yet, so tensors that the running op may use come last.
+refer to the array, which stays alive until they end. If the tensor is used before they end, it gets the array
+back (`FiledValues`). Moving a tensor that an op still reads frees no memory yet, so such tensors come last.
 """
 
 cimport numpy as cnp
@@ -74,9 +74,9 @@ def idle_tensors(Py_ssize_t least) -> tuple[list[StorageReference], list[Storage
 def move_to_file(StorageReference x not None, write) -> int:
     """Move the values of `x` to a file. ``write(array)`` writes them and returns their `FiledValues`.
 
-    Return the number of bytes that are freed. It is 0 if `write` returns None, if the tensor is no longer
-    idle or was written to during `write`, and if a running op still reads the array. The next use of `x`
-    reads the values back.
+    Return the number of bytes that are freed. It is 0 if `write` returns None, if the tensor is not idle or
+    was written to during `write`, or if a running op still reads the array. The next use of `x` reads the
+    values back.
     """
     cdef cnp.ndarray array, root
     cdef FiledValues filed
@@ -110,9 +110,9 @@ cdef void _exchange(StorageReference x, FiledValues filed) noexcept:
 
 
 def companion_of(Buffer buffer not None) -> StorageReference | None:
-    """Return the tensor on `buffer`, if all its other sharers are saved values.
+    """Return the only tensor on `buffer` if all other sharers are saved values, else None.
 
-    `leave_together` moves it to a file with them.
+    `leave_together` moves the tensor to a file together with these values.
     """
     cdef StorageReference x
     if buffer.member == NULL:

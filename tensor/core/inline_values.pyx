@@ -100,7 +100,7 @@ cdef cnp.ndarray array_with(InlineValues* values):
     try:
         array = cnp.PyArray_SimpleNew(values.ndim, dims, values.type_number)
     except MemoryError:
-        pass  # not the context of our error: its traceback would keep arrays alive
+        pass  # raise the error below, without this one as context: its traceback would keep arrays alive
     if array is None:
         raise out_of_memory()
     memcpy(cnp.PyArray_DATA(array), &values.data, values.nbytes)
@@ -108,7 +108,7 @@ cdef cnp.ndarray array_with(InlineValues* values):
 
 
 cdef int64_t _less_overhead() noexcept nogil:
-    # Inline values lie in the tensor object, whose size counts as overhead; but they also count as live.
+    # Subtract inline values. They count as live, and are also part of the tensor object, which is overhead.
     return -_bytes_inline
 
 

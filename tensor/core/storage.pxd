@@ -31,8 +31,8 @@ cdef class StorageReference(Disposable):
     cdef long history_group
     # donate() was called: the next op may use the memory.
     cdef bint is_donated
-    # The number of running composite functions, nested in each other, to which it was donated. To them it is
-    # an ordinary operand.
+    # The number of running composite functions, nested in each other, to which it was donated. Inside them it
+    # is an ordinary operand.
     cdef int holds
     # The reason why it is empty, if not dispose() or the end of its scope.
     cdef str ending
@@ -54,7 +54,7 @@ cdef inline void attach_buffer(StorageReference x, cnp.ndarray array, Buffer buf
 cdef inline bint is_empty(StorageReference x) noexcept:
     return x.stored is None and x.inlined.nbytes == 0
 
-# The number of tensors made so far: the clock of `Buffer.used_at`.
+# The number of tensors created so far. `Buffer.used_at` stores it as the time of the last use.
 cdef uint64_t tensors_made
 
 # Return the array of `x`. Create it if the values are inline, read it if they are in a file. None if `x` is
@@ -71,21 +71,21 @@ cdef cnp.ndarray store(StorageReference x)
 # Move the storage, the gradient state and the count of `giver` to the new tensor `taker`. Errors about
 # `giver` give `ending` as the reason.
 cdef int move_storage(StorageReference giver, StorageReference taker, str ending) except -1
-# Describe `x` before it became empty, as "float32 tensor of shape (2, 3)".
+# Describe `x` before it became empty, for example as "float32 tensor of shape (2, 3)".
 cdef str described_kind(StorageReference x)
 # Insert `x` into the storage of `other`, after it.
 cdef void join_ring(StorageReference x, StorageReference other) noexcept
-# Return a Share of the current values of `x`; later writes do not change it. O(1), unless exported arrays
-# exist or a write runs.
+# Return a Share of the current values of `x`; later writes do not change it. O(1), but a copy if exported
+# arrays exist, a write runs or the memory is borrowed.
 cdef Share take_snapshot(StorageReference x)
-# The same for a new tensor: an expanded array is copied, so that each element has its own memory.
+# Like `take_snapshot`, but copy an expanded array, so that a new tensor has memory for each element.
 cdef Share take_snapshot_to_write(StorageReference x)
 # Make `x` the only sharer of its buffer, and mark the start of a write. The caller must call `end_write`.
 cdef Buffer begin_write(StorageReference x)
 cdef void end_write(Buffer buffer) noexcept
-# Whether only `x` uses its buffer, all of it.
+# Return whether no other code uses the buffer of `x`, and `x` covers all of it.
 cdef bint is_unshared(StorageReference x) noexcept
-# Whether several elements share one memory location.
+# Return whether several elements share one memory location.
 cdef bint is_expanded(cnp.ndarray array) noexcept
 # Count the new `array` as live until the returned Share is freed.
 cpdef Share share_of(cnp.ndarray array)

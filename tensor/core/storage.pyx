@@ -1,9 +1,9 @@
 """Storages: how tensors share, read, write and move buffers.
 
-A *storage* is a buffer as one tensor and its views and aliases see it; each sees the writes of the others.
-The tensors of a storage form a ring of raw pointers, and together count as one sharer of the buffer. Clones
-are other storages on the same buffer. The first write to one storage copies the block for its ring
-(`begin_write`), as `tensor.memory.buffer` explains.
+A *storage* is a tensor with its views and aliases on a buffer; each sees the writes of the others. They form
+a ring of raw pointers, and together count as one sharer of the buffer. Clones are other storages on the same
+buffer. The first write to one storage copies the block for its ring (`begin_write`), as
+`tensor.memory.buffer` explains.
 
 Each change of state is atomic: under the GIL no other thread runs between two lines that call no Python code.
 Copying memory lets other threads run, so code checks its assumptions again after a copy.
@@ -155,7 +155,7 @@ cdef class StorageReference(Disposable):
         return <Py_ssize_t>self.buffer, (<Buffer>self.buffer).nbytes
 
 
-# Marks in `dims[0]` (at most 16 for inline values) that the dtype and sizes are stored for errors.
+# The value of `dims[0]` if the dtype and first sizes are stored for errors. Inline values have at most 16.
 cdef enum:
     IS_REMEMBERED = 255
 
@@ -185,7 +185,7 @@ cdef void _remember_kind(StorageReference x) noexcept:
             inlined.data.sizes[i] = <unsigned int>min(cnp.PyArray_DIM(array, i), <cnp.npy_intp>0xFFFFFFFF)
     else:
         return
-    # Dtypes of other libraries, as bfloat16, have numbers from 256 on: the upper byte is in `dims[1]`.
+    # Dtypes of other libraries, such as bfloat16, have numbers from 256 on: the upper byte is in `dims[1]`.
     inlined.type_number = <unsigned char>(number & 0xFF)
     inlined.dims[1] = <unsigned char>(number >> 8)
     inlined.ndim = <unsigned char>ndim
@@ -193,7 +193,7 @@ cdef void _remember_kind(StorageReference x) noexcept:
 
 
 cdef str described_kind(StorageReference x):
-    """Describe the former dtype and shape of `x`, as "float32 tensor of shape (2, 3)"."""
+    """Describe the former dtype and shape of `x`, for example as "float32 tensor of shape (2, 3)"."""
     cdef InlineValues* inlined = &x.inlined
     if inlined.nbytes != 0 or inlined.dims[0] != IS_REMEMBERED:
         return "tensor"
@@ -204,7 +204,7 @@ cdef str described_kind(StorageReference x):
 
 
 cdef int move_storage(StorageReference giver, StorageReference taker, str ending) except -1:
-    """Move the memory and the count of `giver` to the new `taker`."""
+    """Move the memory, the gradient state and the count of `giver` to the new `taker`."""
     cdef object node = giver._node
     if giver.inlined.nbytes == IN_FILE:
         _read_back(giver)
@@ -367,7 +367,7 @@ def snapshot_share(StorageReference x not None) -> Share:
 def snapshot(StorageReference x not None) -> cnp.ndarray:
     """Return a read-only array with the current values of `x`, which later writes do not change.
 
-    O(1), unless exported arrays exist: then it is a copy.
+    O(1), but a copy if exported arrays exist, a write runs or the memory is borrowed.
     """
     return shared_array(take_snapshot(x))
 
@@ -375,7 +375,7 @@ def snapshot(StorageReference x not None) -> cnp.ndarray:
 def snapshot_block(StorageReference x not None) -> cnp.ndarray:
     """Return a snapshot, as ``snapshot`` does, of the whole block under `x` and its views.
 
-    The array has the layout of the block; a copy is an array of bytes.
+    The array has the layout of the block's root array. If it is a copy, it is an array of bytes.
     """
     cdef Buffer buffer
     cdef cnp.ndarray block
@@ -461,7 +461,7 @@ cdef int _separate(StorageReference x) except -1:
     new = new_buffer(block)
     if x.stored is not array or old.epoch != epoch or (x.next_in_storage == NULL) != is_alone:
         return 0
-    # First all steps that can fail, then the exchange.
+    # Do all steps that can fail before the exchange.
     arrays = [block] if is_alone else _moved_arrays(x, old, new)
     # Creating arrays can run the garbage collector, which may free tensors of the ring.
     if x.stored is not array or old.epoch != epoch or _count_ring(x) != len(arrays):
@@ -554,7 +554,7 @@ def members_of(Buffer buffer not None) -> list[StorageReference]:
 
 
 def relatives(StorageReference x not None) -> list[StorageReference]:
-    """Return the others on the storage of `x` that share its gradient history."""
+    """Return the other tensors and handles on the storage of `x` that share its gradient history."""
     found = []
     for each in on_same_storage(x):
         if each is not x and (<StorageReference>each).history_group == x.history_group:
@@ -563,7 +563,7 @@ def relatives(StorageReference x not None) -> list[StorageReference]:
 
 
 def history_group_of(StorageReference x not None) -> int:
-    """Return the history group of `x`: tensors of a group share memory and gradient history."""
+    """Return the history group of `x`: tensors of one group on one storage share gradient history."""
     return x.history_group
 
 

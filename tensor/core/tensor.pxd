@@ -23,7 +23,7 @@ cdef PyObject* tensor_type
 
 
 cdef inline bint is_tensor(object x):
-    """Return whether `x` is a tensor. Check the type first: isinstance has to search some 30 base classes."""
+    """Return whether `x` is a tensor. Check the type first: isinstance searches about 30 base classes."""
     return type_of(x) == tensor_type or isinstance(x, TensorCore)
 
 

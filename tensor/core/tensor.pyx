@@ -51,9 +51,9 @@ cdef class TensorCore(StorageReference):
     def move_handle(self) -> Handle:
         """Return the tensor's reference to its memory as a `Handle`, and leave the tensor empty.
 
-        The gradient and the history move too: a backward pass accumulates the gradient in the handle, and
-        calls no post-accumulate hook, which takes a tensor. No counter changes. The emptied tensor keeps its
-        place in its scope until something replaces it (``DisposeScope.replace_with``).
+        The gradient and the history move too. A backward pass accumulates the gradient in the handle, and
+        calls no post-accumulate hook, because a hook takes a tensor. No counter changes. The emptied tensor
+        keeps its place in its scope until another one replaces it (``DisposeScope.replace_with``).
 
         Examples
         --------
@@ -103,7 +103,7 @@ cdef class TensorCore(StorageReference):
             )
 
     def _transferred(self, str ending not None) -> TensorCore:
-        """Move everything, including the place in the scope, to a new tensor. Errors give `ending`.
+        """Move everything, including the place in the scope, to a new tensor. Later errors give `ending`.
 
         If views, aliases or exported arrays share the memory, return a clone, so that they do not see its
         writes.
@@ -139,7 +139,7 @@ cdef class TensorCore(StorageReference):
         self.stored = array
 
     def _share_values_of(self, TensorCore giver not None) -> None:
-        """Replace the memory with a share of that of `giver`, copied by the first write. Drop the history."""
+        """Share the values of `giver` until the first write, which copies them. Drop the history."""
         cdef Share share = take_snapshot_to_write(giver)
         if is_empty(self):
             self._raise_disposed()
@@ -284,7 +284,7 @@ cdef TensorCore _wrap_external(cnp.ndarray array, bint is_borrowed):
 
 
 def wrap_snapshot(TensorCore x not None) -> TensorCore:
-    """Return a new tensor with the values of `x`, without history. The first write to either one copies."""
+    """Return a new tensor with the values of `x`, without history. The first write to either copies them."""
     return wrap_share(take_snapshot_to_write(x))
 
 
@@ -303,7 +303,7 @@ cpdef TensorCore view_of(TensorCore x, cnp.ndarray array, cnp.ndarray out):
         if now is None:
             x._raise_disposed()
         if now is array:
-            continue  # it was in a file
+            continue  # the values were in a file, and `x` has its array back
         # A write on another thread moved `x` to new memory in the meantime.
         out = _found_again(now, array, out)
         array = now
@@ -322,7 +322,7 @@ cpdef TensorCore view_of(TensorCore x, cnp.ndarray array, cnp.ndarray out):
 
 
 cdef cnp.ndarray _found_again(cnp.ndarray array, cnp.ndarray before, cnp.ndarray out):
-    """Return in `array` the view that `out` is of `before`, from which a write moved the values."""
+    """Return the view of `array` that corresponds to `out`, a view of `before`. A write moved the values."""
     cdef cnp.ndarray root = root_of(array)
     cdef Py_ssize_t offset
     if root_of(out) is not root_of(before):

@@ -11,7 +11,7 @@ cnp.import_array()
 
 @cython.final
 cdef class writing:
-    """The array of a tensor for a write: ``with writing(x) as array: array[...] = 1``.
+    """Give a block the array of a tensor to write to: ``with writing(x) as array: array[...] = 1``.
 
     If other tensors share the values, the memory is copied first, so that they keep the old values. Clones
     taken during the write do not see its later changes.
@@ -34,7 +34,7 @@ cdef class writing:
             end_write(buffer)
 
     def __dealloc__(self):
-        # An interrupt may arrive between __enter__ and the block.
+        # End the write if an interrupt arrived between __enter__ and the block.
         if self.buffer is not None:
             end_write(self.buffer)
 
@@ -42,7 +42,7 @@ cdef class writing:
 @cython.final
 @cython.no_gc_clear  # if the garbage collector cleared `buffers`, the writes would never end
 cdef class writing_all:
-    """The arrays of several tensors for a write to all of them, as ``writing`` does for one.
+    """Give a block the arrays of several tensors to write to, as ``writing`` does for one.
 
     All copies are made before the block runs.
     """

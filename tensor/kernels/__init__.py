@@ -2,8 +2,8 @@
 
 Inside ``run_kernel(kernel, *arrays)``, NumPy allocates large results from the pool, and warnings for overflow
 and division by zero are off. ``empty``, ``zeros`` and ``copy`` use the pool everywhere. ``xp`` is the NumPy
-namespace for derivatives. The other names are kernels for `nn`. Most of these compiled functions do not check
-their arguments: unsupported shapes or dtypes may crash the process.
+namespace for derivatives. The other names are kernels for `nn`. Most compiled kernels do not check their
+arguments: unsupported shapes or dtypes may crash the process.
 """
 
 from scopes.lowlevel import names_of_face as _names_of_face
@@ -14,7 +14,7 @@ from tensor.kernels.context import in_kernels, run_kernel
 from tensor.kernels.namespace import xp
 from tensor.memory.buffer import copy, empty, zeros
 
-# Only `nn` needs these.
+# Loaded on first use, because only `nn` needs these.
 _ON_DEMAND = _origins_of(
     {
         "tensor.kernels.affine": "affine_by_bias affine_by_input affine_by_weight",

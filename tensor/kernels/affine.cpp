@@ -75,8 +75,8 @@ void few_inputs(void* context, std::ptrdiff_t start, std::ptrdiff_t end) {
     }
 }
 
-// Compute a tile of `rows` by `columns` results, starting at `row`, `column`. Products are summed in packs
-// over 4,096 elements, and these sums as doubles.
+// Compute a tile of `rows` by `columns` results, starting at `row`, `column`. Sum products in packs over
+// blocks of 4,096 elements, and the sums of the blocks as doubles.
 template <typename T, int rows, int columns>
 void few_outputs_tile(const ThinMap& own, std::ptrdiff_t row, std::ptrdiff_t column) {
     using P = Pack<T>;
@@ -112,7 +112,7 @@ void few_outputs_tile(const ThinMap& own, std::ptrdiff_t row, std::ptrdiff_t col
         }
 }
 
-// As many sums at a time as fit into registers.
+// The sides of a tile whose sums fit into registers.
 template <typename T>
 constexpr int tile = Pack<T>::parts == 1 ? 4 : 2;
 

@@ -26,9 +26,9 @@ struct ThinMap {
     bool is_rectified;
 };
 
-// The size of a unit of work: rows and columns of the result for few inputs, rows for few outputs. In both
-// cases, each of two threads gets half of the rows of a small batch. So the next layer reads data in its own
-// core's cache.
+// `few_inputs` supports up to `most_inputs`. The others are the size of a unit of work, in rows and columns
+// of the result. Of a small batch, each of two threads computes half of the rows, for both kernels. So the
+// next layer finds its input in the cache of the same core.
 constexpr std::ptrdiff_t most_inputs = 8, rows_of_few_inputs = 32, columns_of_few_inputs = 512;
 constexpr std::ptrdiff_t rows_of_few_outputs = 4;
 

@@ -1,4 +1,4 @@
-"""Affine maps: a matrix product, and in one pass over its result the bias and a ReLU.
+"""Affine maps: a matrix product, then the bias and a ReLU in one pass over its result.
 
 Call them inside a kernel context (`tensor.kernels.context`). Otherwise NumPy warns about floating-point flags
 that its BLAS has set. Some BLAS set them even if all results are finite (OpenBLAS 0.3.23, according to NumPy
@@ -55,10 +55,10 @@ cdef object _add = np.add
 cdef enum:
     MAX_DIMENSIONS = 32  # of an input whose leading dimensions are joined
 
-# For maps with few outputs: at most so many outputs, at least so many inputs, and at least so many products.
+# For `_thin`: the most outputs and the fewest inputs of a map with few outputs; the fewest products of any.
 cdef Py_ssize_t _MAX_OUTPUTS = 16, _LONG_ROW = 1024, _FEW_PRODUCTS = 4096
 
-# The elements that a thread takes at a time, for about 5 us.
+# The number of elements that a thread processes at a time: about 5 us.
 cdef Py_ssize_t _AT_ONCE = 1 << 15
 
 
@@ -148,7 +148,7 @@ cdef cnp.ndarray _new_result(cnp.ndarray x, cnp.ndarray weight):
 cdef cnp.ndarray _in_one_pass(
     cnp.ndarray x, cnp.ndarray weight, object bias, bint is_rectified, Loop function, cnp.ndarray mapped
 ):
-    """Return the result of `finished_product` for the map, or None if a BLAS is faster. `bias` fits."""
+    """Return the result of `finished_product`, or None if a BLAS is faster. The caller checks shapes."""
     cdef int ndim = cnp.PyArray_NDIM(x)
     cdef cnp.ndarray out
     if (
@@ -168,7 +168,7 @@ cdef cnp.ndarray _in_one_pass(
 
 
 cdef cnp.ndarray _thin(cnp.ndarray x, cnp.ndarray weight, object bias, bint is_rectified):
-    """Return the map if it has few inputs or few outputs; None if a BLAS is as fast."""
+    """Return the result if there are few inputs or few outputs; None for others and unsupported arrays."""
     cdef ThinMap map
     cdef int i, ndim = cnp.PyArray_NDIM(x)
     cdef Py_ssize_t units, grain

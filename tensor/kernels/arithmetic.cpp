@@ -35,7 +35,7 @@ DISPOSESCOPE_OF_ONE(Reciprocal, T(1) / a);
 DISPOSESCOPE_OF_ONE(ReciprocalRoot, T(1) / root_of(a));
 DISPOSESCOPE_OF_ONE(Relu, a > T(0) || a != a ? a : T(0));  // -0 becomes 0
 
-// x + 3, bounded to 0 and 6; nan stays nan
+// x + 3, clipped to [0, 6]; nan stays nan
 template <typename T>
 static DISPOSESCOPE_INLINE T shifted_and_bounded(T x) {
     const T y = x + T(3);

@@ -1,9 +1,8 @@
 // softmax(scale * Q K^T + mask) V and its gradients, block by block (Dao et al. 2022, FlashAttention).
 //
-// Forward computes the softmax of a block of queries over one block of keys after another, and scales the
-// sums so far down when a larger score appears. Only the logarithms of the sums are saved; backward
-// recomputes the softmax of each block from them. A block has about 64 x 64 values, which fit into the
-// first-level cache.
+// For a block of queries, forward processes one block of keys after another. When a larger score appears, it
+// rescales the sums of the earlier blocks. It saves only the logsumexp of each query, from which backward
+// recomputes the softmax of each block. A block has 64 x 64 values, which fit into the first-level cache.
 
 #include "tensor/kernels/attention.h"
 
@@ -31,7 +30,6 @@ DISPOSESCOPE_INLINE Pack<T> exp(Pack<T> a) {
 }
 
 // --- Products of matrices
-// -----------------------------------------------------------------------------------
 
 // A matrix with element (i, j) at i * row + j * column.
 template <typename T>
@@ -40,7 +38,7 @@ struct Strided {
     ptrdiff_t row, column;
 };
 
-// A matrix with rows of `columns` contiguous elements.
+// A matrix: the elements of a row are contiguous, and the rows are `apart` elements apart.
 template <typename T>
 struct Rows {
     T* data;
@@ -48,8 +46,8 @@ struct Rows {
     DISPOSESCOPE_INLINE T* operator[](ptrdiff_t i) const { return data + i * apart; }
 };
 
-// c += a b, or c = a b, for a tile of `rows` rows and `packs` packs. The last pack of a row has `last`
-// elements.
+// c += a b, or c = a b, for a tile of `rows` rows and `packs` packs. Unless `is_whole`, the last pack of a
+// row has `last` elements.
 template <bool adds, int rows, int packs, bool is_whole, typename T>
 inline void tile(Strided<T> a, Rows<const T> b, Rows<T> c, ptrdiff_t inner, ptrdiff_t last) {
     using P = Pack<T>;
@@ -115,7 +113,7 @@ void multiply(
     if (j < columns) strip<adds, 1, false>(a, from(j), to(j), rows, inner, columns - j);
 }
 
-// to[j][i] = from[i][j], for `rows` rows of `from`. Rows of `to` have the length of a block.
+// to[j][i] = from[i][j], for `rows` rows of `from`. Rows of `to` have `most_keys` elements.
 template <typename T>
 void transpose(Rows<const T> from, ptrdiff_t rows, ptrdiff_t columns, T* to) {
     constexpr ptrdiff_t side = 4;
@@ -127,13 +125,13 @@ void transpose(Rows<const T> from, ptrdiff_t rows, ptrdiff_t columns, T* to) {
                 for (ptrdiff_t k = i; k < i + side && k < rows; ++k)
                     for (ptrdiff_t l = j; l < j + side && l < columns; ++l) to[l * most_keys + k] = from[k][l];
             }
-    // Products read whole packs. The values after the last row are not used, but must not be signalling nans.
+    // Clear the values after the last row. Products read them in whole packs, so they must not be signalling
+    // nans.
     for (ptrdiff_t j = 0; j < columns; ++j)
         for (ptrdiff_t i = rows; i < most_keys; ++i) to[j * most_keys + i] = T(0);
 }
 
 // --- Dropout
-// ------------------------------------------------------------------------------------------------
 
 // SplitMix64 (Steele, Lea and Flood, 2014).
 DISPOSESCOPE_INLINE std::uint64_t mixed(std::uint64_t x) {
@@ -143,8 +141,8 @@ DISPOSESCOPE_INLINE std::uint64_t mixed(std::uint64_t x) {
     return x ^ (x >> 31);
 }
 
-// Uniform random numbers for the keys of one row: a function of the row's key and theirs only, by the hash
-// function "lowbias32" of C. Wellons.
+// Uniform random numbers for the columns of one row. Each depends only on the seed, the row and the column,
+// by the hash function "lowbias32" of C. Wellons.
 struct Chances {
     std::uint32_t low, high;
     DISPOSESCOPE_INLINE Chances(std::uint64_t seed, std::uint64_t row) {
@@ -172,7 +170,6 @@ void kept(void* context, ptrdiff_t start, ptrdiff_t end) {
 }
 
 // --- One head
-// -----------------------------------------------------------------------------------------------
 
 template <typename T>
 DISPOSESCOPE_INLINE Rows<const T> rows_of(const void* data, Steps steps, ptrdiff_t batch, ptrdiff_t head, ptrdiff_t row) {
@@ -193,7 +190,7 @@ struct Block {
     const AttentionWork& work;
     ptrdiff_t batch, head, first_query, queries, first_key, keys;
 
-    // The number of keys that query `i` of the block attends to, without the mask.
+    // The number of keys that query `i` of the block attends to if there is no mask.
     DISPOSESCOPE_INLINE ptrdiff_t seen(ptrdiff_t i) const {
         if (!work.is_causal) return keys;
         const ptrdiff_t left = first_query + i + 1 - first_key;
@@ -328,8 +325,8 @@ void forward(void* context, ptrdiff_t start, ptrdiff_t end) {
     }
 }
 
-// scores: recomputed softmax; slopes: from the gradient of the softmax to that of the scores; factors: of
-// dropout
+// Replace `chances`, the products of a query and the keys, by its softmax with dropout; and `slopes`, the
+// gradient of that softmax, by the gradient of the products. `factors` is temporary memory for dropout.
 template <typename T>
 inline void slopes_of_row(
     const Block<T>& block, ptrdiff_t i, T* chances, T* slopes, T* factors, T logsumexp, T mean

@@ -1,5 +1,5 @@
-// Attention in blocks of queries and keys, for each instruction set (simd.h): memory is linear in the
-// sequence.
+// Attention in blocks of queries and keys, for each instruction set (simd.h). The memory is linear in the
+// length of the sequence.
 
 #pragma once
 
@@ -19,7 +19,7 @@ struct Steps {
 };
 
 struct AttentionWork {
-    // Each head of keys and values serves `group` consecutive heads of queries.
+    // Each head of keys and values is used by `group` consecutive heads of queries.
     std::ptrdiff_t batch, key_heads, group, queries, keys, features, value_features;
     const void *query, *key, *value;
     Steps query_steps, key_steps, value_steps;
@@ -29,7 +29,7 @@ struct AttentionWork {
     const std::uint8_t* booleans;   // or null
     Steps mask_steps;               // 0 along broadcast dimensions
     bool is_causal;                 // query i attends to keys up to i
-    // Dropout of the softmax. Element (query, key) is kept as a function of these values, so no mask is
+    // Dropout of the softmax. The seed, the row and the key decide whether an element is kept, so no mask is
     // stored.
     bool drops;
     std::uint64_t seed;

@@ -1,9 +1,9 @@
 """Attention of plain arrays, and its gradients, block by block: see `attention.cpp`.
 
 Queries have shape ``(batch, heads, queries, features)``, keys ``(batch, key heads, keys, features)``, and
-values ``(batch, key heads, keys, value features)``. Each head of keys serves the same number of consecutive
-heads of queries. All have the same dtype, float32 or float64, and any strides. Call the functions inside a
-kernel context.
+values ``(batch, key heads, keys, value features)``. Each head of keys is used by the same number of
+consecutive heads of queries. All have the same dtype, float32 or float64, and any strides. Call the functions
+inside a kernel context.
 """
 
 cimport numpy as cnp
@@ -79,8 +79,8 @@ cdef extern from "tensor/kernels/attention.h" namespace "disposescope::kernels" 
 
 cdef const Attention* _kernels = attention_kernels_of(simd_level)
 
-# Pieces for each thread, to balance the load: in causal attention, a block of the first queries takes less
-# time than one of the last.
+# The number of pieces for each thread, to balance the load: in causal attention, a block of the first queries
+# takes less time than one of the last.
 cdef Py_ssize_t _PIECES = 4
 
 
@@ -163,7 +163,7 @@ cdef uint32_t _least_of(double p) noexcept:
 
 
 cdef cnp.ndarray _set_mask(AttentionWork* work, mask, cnp.ndarray query):
-    """Pass `mask`, which broadcasts to all scores, to the kernel. Return an array for the caller to hold."""
+    """Set `mask`, which broadcasts to all scores, in `work`. Return an array that the caller must hold."""
     cdef cnp.ndarray held
     work.numbers = NULL
     work.booleans = NULL

@@ -1,6 +1,6 @@
-// A kernel along an axis sees a C-contiguous array as `before` blocks of `length` rows of `behind` elements;
-// the axis counts the rows. Along the last axis `behind` is 1, and the elements of one sum are contiguous.
-// Along other axes, kernels process several columns at once.
+// A kernel along an axis treats a C-contiguous array as one of shape (before, length, behind), and works
+// along `length`. For the last axis `behind` is 1, and the elements of one sum are contiguous. For other
+// axes, kernels process several columns at once.
 
 #pragma once
 
@@ -14,12 +14,12 @@ struct Axis {
     std::ptrdiff_t before, length, behind;
 };
 
-// The bytes of a row that kernels process at once along columns, so that running values stay in the
+// The bytes of a row that kernels along columns process at once, so that their sums and maxima stay in the
 // first-level cache.
 constexpr std::ptrdiff_t chunk_bytes = 512;
 
 // The division of work for threads: `units` (rows, or chunks of columns), `grain` of them in a piece. It only
-// depends on the sizes. `elements` is the least number of elements in a piece.
+// depends on the sizes. A piece has up to `elements` elements, or one unit if that has more.
 struct Cut {
     std::ptrdiff_t units, grain;
 };

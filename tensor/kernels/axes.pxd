@@ -1,4 +1,4 @@
-"""How kernels along axes see arrays, and create their results. For `cimport`."""
+"""Functions for kernels along axes: shapes as an `Axis`, new arrays, and runs on threads. For `cimport`."""
 
 cimport numpy as cnp
 
@@ -14,10 +14,10 @@ ctypedef void (*Kernel)(void* work, Py_ssize_t start, Py_ssize_t end) noexcept n
 # aligned and in native byte order; else -1.
 cdef int kind_of(cnp.ndarray a) noexcept
 
-# See `a` along `axis`, counted from the front.
+# Return the shape of `a` along `axis`, counted from the front (axes.h).
 cdef Axis one_axis(cnp.ndarray a, int axis) noexcept
 
-# See `a` along an int, a tuple of ints, or None for all; `length` is -1 if the axes are not adjacent.
+# The same for an int, a tuple of ints, or None for all axes. `length` is -1 if they are none or not adjacent.
 cdef Axis some_axes(cnp.ndarray a, object axis) except *
 
 # Create arrays; large ones come from the pool. Raise MemoryError if the allocator refuses.
@@ -27,11 +27,11 @@ cdef cnp.ndarray new_like(cnp.ndarray a)
 cdef cnp.ndarray new_reduced(cnp.ndarray a, object axis, bint keepdims, int typenum)
 
 # Run `kernel` for the units from 0 to `units`, in pieces of `grain`, on several threads if there are several
-# pieces. `nbytes` is the size of the array, which the caller holds. Without units, the kernel is not called.
+# pieces. `nbytes` is the size of the array, which the caller keeps alive. Do nothing if there are no units.
 cdef int run_units(
     Kernel kernel, void* work, Py_ssize_t units, Py_ssize_t grain, Py_ssize_t nbytes
 ) except -1
 
-# Run `kernel` for the units of `axis` (axes.h), on several threads if there are several pieces of at least
+# Run `kernel` for the units of `axis` (axes.h), on several threads if there are several pieces of about
 # `elements` elements. `itemsize` is that of the array.
 cdef int run(Kernel kernel, void* work, Axis axis, Py_ssize_t itemsize, Py_ssize_t elements) except -1

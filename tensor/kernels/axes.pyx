@@ -1,4 +1,4 @@
-"""How kernels along axes see arrays, and create their results."""
+"""Functions for kernels along axes: shapes as an `Axis`, new arrays, and runs on threads."""
 
 cimport numpy as cnp
 

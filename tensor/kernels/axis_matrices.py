@@ -1,7 +1,7 @@
 """Sparse matrices along an axis: each element of the output is a weighted sum of a few elements of the input.
 
 Average pools, resampling and bags of embeddings multiply by one such matrix for each axis. The derivative is
-a multiplication by the transpose. So derivatives of all orders are such products too.
+a multiplication by the transpose, so derivatives of all orders are such products too.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def multiply_axes(x: Array, maps: Sequence[tuple[int, AxisMatrix]]) -> Array:
     """Return `x` multiplied along several axes. Compute float16 in float32."""
     dtype = np.result_type(x.dtype, np.float32)
     found = x.astype(dtype, order="C", copy=False)
-    # First the matrices that make the array smaller. Those that make it larger come last, from the last axis
-    # on.
+    # Apply matrices that make the array smaller first, and those that make it larger last, from the last axis
+    # to the first.
     for axis, along in sorted(maps, key=_growth):
         found = along(found, axis)
     return found.astype(x.dtype, copy=found is x)

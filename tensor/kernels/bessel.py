@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
     from tensor._dtypes import Array
 
-# Use a polynomial in x up to here, and one in 1 / x beyond.
+# Up to this x, use a polynomial in x; beyond, one in 1 / x.
 _BEND = 8.0
-# The number of points of the integral. It converges faster than any power of this number.
+# The number of points of the integral. Its error falls faster than any power of this number.
 _POINTS = 512
 
 
@@ -45,10 +45,10 @@ class _Polynomial:
 
 @cache
 def _polynomials(order: int) -> tuple[_Polynomial, _Polynomial]:
-    """Return polynomials: exp(-x) I(x) / x**order up to _BEND, sqrt(x) exp(-x) I(x) in 1 / x beyond."""
+    """Return polynomials: exp(-x) I(x) / x**order up to _BEND, and sqrt(x) exp(-x) I(x) in 1 / x beyond."""
 
     def beyond(inverse: Array) -> Any:
-        # For very large x the integral would need more points. There the result is close to 1 / sqrt(2 pi).
+        # Use Hankel's expansion for very large x, where the integral would need more points.
         x = 1 / np.maximum(inverse, 2e-4)
         return np.where(inverse < 2e-4, _far(inverse, order), np.sqrt(x) * _by_integral(x, order))
 

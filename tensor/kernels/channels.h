@@ -1,8 +1,8 @@
-// Reductions see a C-contiguous array as (outer, count, inner), with one result for each of `count` channels,
-// over the elements along `outer` and `inner`. Rows are channels of (1, rows, columns), columns are channels
-// of (rows, columns, 1).
+// Reductions treat a C-contiguous array as one of shape (outer, count, inner). There is one result for each
+// of `count` channels, over the elements along `outer` and `inner`. Rows are channels of (1, rows, columns),
+// columns are channels of (rows, columns, 1).
 //
-// A channel is divided into parts, for several threads. Each part leaves a state (for example a sum), and the
+// A channel is divided into parts, for several threads. Each part has a state (for example a sum), and the
 // states are joined in order. The division only depends on the shape, so results do not depend on the number
 // of threads.
 
@@ -25,8 +25,8 @@ struct Parts {
     std::ptrdiff_t units, grain;
 };
 
-// The elements summed in one run, the elements of a piece of work, the columns of a unit, and the parts of
-// columns.
+// In this order: the most elements summed in one run, the elements of a piece of work, the columns of a unit,
+// and the most parts if channels are columns.
 constexpr std::ptrdiff_t run_length = 1 << 15, piece_length = 1 << 15, chunk_columns = 256, most_parts = 16;
 
 DISPOSESCOPE_INLINE bool are_columns(Channels shape) { return shape.inner == 1 && shape.count > 1; }

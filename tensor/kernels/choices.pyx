@@ -54,8 +54,8 @@ def choose(cnp.ndarray condition not None, cnp.ndarray a not None, cnp.ndarray b
     """Return `a` where `condition` is true and `b` elsewhere, or None for unsupported arrays.
 
     `condition` is an array of bools. `a` and `b` have the same numeric dtype, and the same shape or no
-    dimensions. All are C-contiguous. `condition` has the same shape, or the shape of the last dimensions,
-    like a mask for a whole batch.
+    dimensions. All are C-contiguous. `condition` has the same shape, or that of the last dimensions, such as
+    one mask for all samples of a batch.
 
     >>> import numpy as np
     >>> choose(np.array([True, False]), np.array([1.0, 2.0]), np.array(0.5)).tolist()

@@ -1,4 +1,4 @@
-"""Kernel contexts: contexts (`contextvars`) in which NumPy's warnings are off and the allocator is on.
+"""Kernel contexts: contexts (`contextvars`) in which NumPy does not warn, and allocates from the pool.
 
 Both settings belong to the context: NumPy's error state since 2.0, and its allocation hook (NEP 49). Entering
 an existing context takes 30 ns, while changing the settings and restoring them takes 500. Code in a kernel
@@ -19,9 +19,9 @@ cdef extern from "Python.h":
     int PyContext_Enter(object context) except -1
     int PyContext_Exit(object context) except -1
 
-# The unused contexts of each kind. A context can be entered once at a time, so there are as many as threads
-# use at once; beyond MOST they are freed. These are fixed arrays, because changing the size of a list takes
-# 100 ns for each op.
+# The unused contexts without and with the pool. A context can be entered only once at a time, so kernels that
+# run at the same time need several. Unused ones beyond MOST are freed. These are fixed arrays, because
+# changing the size of a list takes 100 ns for each op.
 cdef enum:
     MOST = 64
 
@@ -47,7 +47,7 @@ cdef object enter(bint pooled):
         _count[pooled] -= 1
         found = _free[pooled][_count[pooled]]
         context = <object>found
-        Py_DECREF(context)  # the stack's reference
+        Py_DECREF(context)  # the reference of `_free`
     else:
         context = _new_context(pooled)
     PyContext_Enter(context)
@@ -77,7 +77,7 @@ def run_kernel(kernel, /, *arguments, **options):
     except OutOfMemoryError:
         raise
     except MemoryError:
-        pass  # not the context of our error: its traceback would keep arrays alive
+        pass  # raise the error below, without this one as context: its traceback would keep arrays alive
     finally:
         leave(context, True)
     raise out_of_memory()

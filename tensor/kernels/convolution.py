@@ -1,7 +1,7 @@
 """Convolutions, transposed convolutions and their gradients, and patches as columns of a matrix.
 
 Convolutions are direct (``direct_convolution.h``): they copy a piece of the input with its padding, and sum
-products over the copy. So memory is bounded for any batch size. The three functions are derivatives of each
+products over the copy. So memory is bounded for any batch size. These three functions are derivatives of each
 other, so they are sufficient for derivatives of all orders:
 
 - ``convolve(x, weight)`` returns y.
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
     from tensor._dtypes import Array
 
-# The bytes of a piece, so that it stays in the cache. A "place" is one position of the kernel, for one
-# element of the output. A piece has at least this number of places: with fewer, most time goes to the weight.
+# A "place" is one position of the kernel, for one element of the output. A piece of places takes about
+# _PIECE_BYTES, so that it stays in the cache, but at least _LEAST_PLACES: with fewer, reading the weight
+# takes most of the time.
 _PIECE_BYTES = 1 << 21
 _LEAST_PLACES = 256
 # Half of the largest signed 64-bit integer.
@@ -43,11 +44,11 @@ class Geometry(NamedTuple):
     kernel
         The sizes of a patch, in elements of the kernel.
     stride
-        The distance of adjacent patches.
+        The distance between adjacent patches.
     padding
         The number of implicit zeros before and after the input.
     dilation
-        The distance of adjacent elements of a patch.
+        The distance between adjacent elements of a patch.
     groups
         The number of groups of channels. Each group is a separate convolution.
     """
@@ -170,12 +171,12 @@ def _samples_last(
 ) -> Array:
     """Apply `function` to tiny samples by interleaving many of them into one sample.
 
-    This is a convolution too: along the last dimension, adjacent elements of a sample have a distance equal
-    to the number of samples.
+    The result is a convolution too. Along the last dimension, its padding and dilation are multiplied by the
+    number of samples.
     """
     out = empty((len(x), channels, *outs), x.dtype)
     before, behind = geometry.padding[-1]
-    # Four chunks at a time, because each call packs the weight again.
+    # Interleave the samples of four pieces, because each call packs the weight again.
     at_once = max(4 * _PIECE_BYTES * len(x) // max(x.nbytes, 1), 16)
     for start in range(0, len(x), at_once):
         some = x[start : start + at_once]
@@ -253,7 +254,7 @@ def convolve_transposed(
 def _transposed(
     y: Array, weight: Array, geometry: Geometry, sizes: tuple[int, ...], bias: Array | None
 ) -> Array:
-    # With a stride, or if most of a padded `y` would be padding, most products would be with zeros.
+    # With a stride, or if more than a third of a padded `y` is zeros, many products would be with zeros.
     if set(geometry.stride) != {1} or prod(sizes) * 2 > prod(y.shape[2:]) * 3:
         return _scattered(y, weight, geometry, sizes, bias)
     # A convolution with the flipped weight.

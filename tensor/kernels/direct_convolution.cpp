@@ -8,7 +8,7 @@
 namespace disposescope::kernels::DISPOSESCOPE_SIMD {
 namespace {
 
-// As many sums as fit into registers: some rows by some packs of places.
+// The largest tile whose sums fit into registers: `most_rows` rows by `tile_packs` packs of places.
 template <typename T>
 constexpr int tile_packs = Pack<T>::parts == 1 ? 2 : 1;
 template <typename T>
@@ -30,7 +30,7 @@ struct Constant {
     static constexpr int value = n;
 };
 
-// Call `f` with the constant `rows`, which is at most `most`.
+// Call `f` with `rows`, which is at most `most`, as a constant.
 template <int most, typename F>
 DISPOSESCOPE_INLINE void with_rows(ptrdiff_t rows, F f) {
     if constexpr (most > 0) {
@@ -42,7 +42,6 @@ DISPOSESCOPE_INLINE void with_rows(ptrdiff_t rows, F f) {
 }
 
 // --- The copy
-// -----------------------------------------------------------------------------------------------
 
 template <typename T>
 inline void copy_row(T* to, const T* from, ptrdiff_t count) {
@@ -109,7 +108,6 @@ void copy(void* given, ptrdiff_t start, ptrdiff_t end) {
 }
 
 // --- Sums of products with the weight
-// -----------------------------------------------------------------------
 
 template <typename T>
 void pack_weights(void* given, ptrdiff_t start, ptrdiff_t end) {
@@ -126,7 +124,7 @@ void pack_weights(void* given, ptrdiff_t start, ptrdiff_t end) {
     }
 }
 
-// Compute the sums of some rows at the places from `x` on, and write them to `to`, with rows a width apart.
+// Compute the sums of some rows at the places from `x` on, and write them to `to`, with rows `width` apart.
 template <typename T, int rows, int packs>
 inline void tile(const T* x, const ptrdiff_t* offsets, ptrdiff_t count, const T* weights, const T* bias, T* to) {
     using P = Pack<T>;
@@ -175,7 +173,7 @@ inline ptrdiff_t segments_of(const SumWork& work, ptrdiff_t start, ptrdiff_t cou
     return segments;
 }
 
-// Copy some sums from a buffer. Reading after the last sum stays inside the buffer.
+// Copy `count` sums from a buffer to the result. A read after the last sum stays inside the buffer.
 template <typename T>
 DISPOSESCOPE_INLINE void keep(const T* from, T* to, ptrdiff_t count) {
     using P = Pack<T>;
@@ -234,13 +232,12 @@ void add_up(void* given, ptrdiff_t start, ptrdiff_t end) {
 }
 
 // --- Sums of products with the gradient of the result
-// -------------------------------------------------------
 
 template <typename T>
 void lay_out(void* given, ptrdiff_t start, ptrdiff_t end) {
     const PanelWork& own = *static_cast<const PanelWork*>(given);
-    // Cache lines whose distance is a power of 2, as those of channels often are, evict each other. So read
-    // some elements of each channel before the next one; the output stays in the first-level cache meanwhile.
+    // Read `at_once` elements of a channel before the next channel, while the output stays in the first-level
+    // cache. Channels are often a power of 2 apart, and such cache lines evict each other.
     constexpr ptrdiff_t wide = panel_width<T>, at_once = 64;
     const ptrdiff_t panels = ceil_of(own.rows, wide), step = own.places_of_plane;
     for (ptrdiff_t unit = start; unit < end; ++unit) {
@@ -262,7 +259,7 @@ void lay_out(void* given, ptrdiff_t start, ptrdiff_t end) {
     }
 }
 
-// Sum over this many places before adding to the sums of other places, for precision.
+// The places to sum before their sum is added to that of other places, for precision.
 constexpr ptrdiff_t places_at_once = 512;
 
 // Iterates over all rows of places.
@@ -285,7 +282,7 @@ struct Walk {
     }
 };
 
-// Add to some rows of `out`, one for each offset, the sums over all places, for several adjacent channels.
+// Add the sums over all places to some rows of `out`, one for each offset, for several adjacent channels.
 template <typename T, int rows, int packs>
 void weight_tile(const PaddedCopy& own, const T* x, const ptrdiff_t* offsets, const T* panel, T* out,
                  ptrdiff_t out_row) {
@@ -351,7 +348,7 @@ void add_weights(void* given, ptrdiff_t start, ptrdiff_t end) {
     }
 }
 
-// The same for one channel, with contiguous places.
+// Like `weight_tile`, for one channel with contiguous places.
 template <typename T, int rows>
 void channel_tile(const WeightSumWork& work, const T* x, const ptrdiff_t* offsets, const T* y, T* out,
                   ptrdiff_t out_row) {

@@ -3,10 +3,10 @@
 // A "place" is one position of the kernel on the input, for one element of the output.
 //
 // The copy has three spatial dimensions. Along each dimension it is split into phases: entry i of phase p is
-// element i * stride + p of a padded row. So neighbouring places are adjacent in the copy, for any stride. The
-// element that a place reads for one element of the kernel and one channel has the same offset for all places.
-// All places of a plane are processed as one contiguous range of the copy, including the gaps between rows. The
-// sums in the gaps are dropped, but the other sums need no special case.
+// element i * stride + p of a padded row. So neighbouring places are adjacent in the copy, for any stride.
+// The element that a place reads for one element of the kernel and one channel has the same offset for all
+// places. The places of a row, a plane or all planes (`plan`) are processed as one contiguous range of the
+// copy. The sums in the gaps between rows are dropped, and the other sums need no special case.
 
 #pragma once
 
@@ -16,17 +16,16 @@
 
 namespace disposescope::kernels {
 
-// One spatial dimension: entry i of phase p is element i * stride + p - before of the input, which has
-// `size` elements and zeros around them. The copy has the first `phases` of these `stride` phases, because the
+// One spatial dimension: entry i of phase p is element i * stride + p - before of the input, which has `size`
+// elements and zeros around them. The copy has the first `phases` of these `stride` phases, because the
 // kernel does not read the others. Each has `length` entries. There are `count` places.
 struct CopiedAxis {
     std::ptrdiff_t size, stride, phases, before, length, count;
 };
 
-// `copy` has shape (channels, phases along each axis, samples, length along each axis). The zeros at the end
-// of a row may be shared with the beginning of the next one: rows are `pitch` elements apart, planes `plane`,
-// samples `volume`, phases `block`, which is samples * volume + `behind`, the zeros at the end of the last
-// row.
+// `copy` has shape (channels, phases along each axis, samples, length along each axis). Rows are `pitch`
+// elements apart, planes `plane`, samples `volume` and phases `block`. The next row may begin in the zeros at
+// the end of a row. So `behind` zeros follow the last row, and `block` is samples * volume + behind.
 struct PaddedCopy {
     CopiedAxis axes[3];
     std::ptrdiff_t pitch, plane, volume, block, behind;
@@ -49,7 +48,7 @@ struct WeightWork {
 
 struct SumWork {
     PaddedCopy padded;
-    std::ptrdiff_t groups, rows, count, group_step;  // the distance of groups in the copy
+    std::ptrdiff_t groups, rows, count, group_step;  // the distance between groups in the copy
     const std::ptrdiff_t* offsets;                   // `count` of them
     const void* packed;
     const void* bias;  // groups * rows, or null
@@ -59,7 +58,7 @@ struct SumWork {
     std::ptrdiff_t runs, rows_of_run, run_length, blocks;  // filled in by `plan`
 };
 
-// The number of places that a thread takes at a time.
+// The number of places that a thread processes at a time.
 constexpr std::ptrdiff_t places_of_block = 256;
 
 // Choose the contiguous range to process: a row if rows fill the registers well, else a plane, or all planes
@@ -98,11 +97,12 @@ struct WeightSumWork {
     PaddedCopy padded;
     std::ptrdiff_t groups, rows, count, group_step;
     const std::ptrdiff_t* offsets;
-    // The gradient of the output as panels. For few rows: the gradient itself, (samples, groups * rows, places),
-    // with the strides `by_sample` and `by_channel`.
+    // The gradient of the output as panels. For few rows: the gradient itself, (samples, groups * rows,
+    // places), with the strides `by_sample` and `by_channel`.
     const void* by;
     std::ptrdiff_t by_sample, by_channel;
-    // The sums are added to it: (groups, count, rows), with rows rounded up to whole panels if there are panels.
+    // The sums are added to it: (groups, count, rows), with rows rounded up to whole panels if there are
+    // panels.
     void* out;
 };
 
