@@ -1,7 +1,7 @@
 """Entry points of the distribution: notebook extension, command and pytest plugin.
 
-The library is in ``scopes``, ``tensor`` and ``nn``. They are loaded at their first use, because a project may
-have modules with these names, and pytest and the command must start there too.
+The library is in ``scopes``, ``tensor`` and ``nn``. Each is loaded at its first use: pytest and the command
+must also start in a project that has modules with these names.
 """
 
 from __future__ import annotations

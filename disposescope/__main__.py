@@ -3,6 +3,6 @@
 from disposescope.command import main
 
 if __name__ == "__main__":
-    # The user's program is `__main__` from now on. The lines of this file do not belong to the user.
+    # The user's program becomes `__main__`. Restore this module's name, by which reports skip its lines.
     __name__ = "disposescope.__main__"
     main()

@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def _report_shadowing(arguments: list[str]) -> None:
-    """Report modules next to the program that have our names. Exit if the program can't run."""
+    """Report modules next to the program that shadow our packages. Exit if the program can't run."""
     if arguments[:1] != ["run"]:
         return
     beside = modules_in(_folder_of_program(arguments[1:]))

@@ -11,10 +11,7 @@ _OURS = Path(__file__).resolve().parents[1]
 
 
 def shadows(names: tuple[str, ...] = PACKAGES) -> dict[str, Path]:
-    """Return the `names` that Python finds outside of this installation, with their paths.
-
-    Nothing is imported.
-    """
+    """Return the `names` that Python finds outside of this installation, with their paths. Import nothing."""
     found = {}
     for name in names:
         module = sys.modules.get(name)
@@ -46,5 +43,5 @@ def _is_in(path: Path, folder: Path) -> bool:
 
 
 def shadowing_message(name: str, path: Path) -> str:
-    """Return the message about a module that shadows ours."""
+    """Return the message about a module that shadows one of our packages."""
     return f"{path} has the name of the package `{name}` of disposescope, and Python finds it instead"

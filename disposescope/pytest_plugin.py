@@ -6,8 +6,8 @@ It is installed with the package, and does nothing until it is used. A test uses
 ``--tensor-growth``, or the settings ``tensor_leaks = true`` and ``tensor_growth = true``, apply the first two
 markers to all tests. ``-p no:disposescope`` turns the plugin off.
 
-The library is loaded only when a test uses it, because a project may have its own module ``scopes``. Then
-only the tests that use the plugin fail, with a message that names the module.
+The library is loaded only when a test uses it. So in a project with its own module ``scopes``, only the tests
+that use the plugin fail, with a message that names the module.
 """
 
 from __future__ import annotations
@@ -147,12 +147,12 @@ class _Refusal:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
-    """Count a known leak only at its teardown."""
+    """Do not count the call of a test with a known leak, because its teardown decides the result."""
     return ("", "", "") if AWAITED in vars(report) else None
 
 
 def pytest_report_header() -> str | None:
-    """Report modules of the project that have our names."""
+    """Report modules of the project that shadow our packages."""
     found = shadows()
     if not found:
         return None

@@ -1,4 +1,4 @@
-"""Deterministic lifetimes: scopes that own what is created in them, and exact statistics."""
+"""Deterministic lifetimes: scopes that own the objects created in them, and exact statistics."""
 
 import sys as _sys
 from importlib import import_module as _import_module
@@ -16,7 +16,7 @@ except ModuleNotFoundError as _error:
         name=_error.name,
     ) from None
 
-# In a free-threaded Python, `lowlevel` loaded modules that turn the lock on, unless the user forbids it.
+# In free-threaded Python, the import of `lowlevel` turns the global lock on, unless the user forbids it.
 if not getattr(_sys, "_is_gil_enabled", lambda: True)():
     raise ImportError(
         "disposescope can't be imported while Python runs without its global lock, because threads could "

@@ -1,8 +1,8 @@
 """Reports of multiprocessing children of a program under ``disposescope run``.
 
-A forked child continues the tracking of its parent. A child in a new process starts its own tracking when it
-imports ``scopes``, if an environment variable is set. When a child ends or is terminated, it writes a report
-to a file, and the parent prints it. Children of ``os.fork`` or ``subprocess`` are not tracked: the report
+A forked child continues the tracking of its parent. A spawned child starts its own tracking when it imports
+``scopes``, because an environment variable is set. When a child ends or is terminated, it writes a report to
+a file, and the parent prints it. Children of ``os.fork`` or ``subprocess`` are not tracked: the report only
 counts them. A killed child writes no report.
 """
 
@@ -28,13 +28,13 @@ from scopes.tracking.sizes import format_bytes
 if TYPE_CHECKING:
     from types import FrameType
 
-# The report only counts children that held less.
+# The report only counts children that held fewer bytes than this.
 _LEAST = 64 * 1024
 _MOST = 5
 
 
 class _Followed:
-    """The object that multiprocessing calls after a fork, as long as the program runs."""
+    """Key of the after-fork function: multiprocessing keeps the function as long as this object lives."""
 
 
 _followed = _Followed()
@@ -80,7 +80,7 @@ def _is_called_by(module: str) -> bool:
 
 def follow() -> None:
     """Make this process report if it is a child, and its future children too."""
-    if "--multiprocessing-fork" in sys.orig_argv:  # a new process runs no after-fork functions
+    if "--multiprocessing-fork" in sys.orig_argv:  # a spawned process runs no after-fork functions
         _begin()
     else:
         multiprocessing.util.register_after_fork(_followed, _begin_after_fork)
@@ -95,7 +95,7 @@ def _begin() -> None:
     global _history
     depth = int(os.environ[tracking.CHILDREN].partition(":")[0])
     tracker = tracking.begin(depth)
-    tracker.listeners = ()  # the listeners of the parent
+    tracker.listeners = ()  # drop the listeners of the parent
     _history = History(since=snapshot())
     _history.begin()
     multiprocessing.util.Finalize(None, _report_child, exitpriority=100)

@@ -12,20 +12,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, MutableMapping
 
 _CompiledFunction = type(clearing)
-# Left as they are: the interpreter calls them when it creates a class or an object or reads an attribute. Or
-# a module calls them, and its own call clears frames.
+# Methods that are not wrapped. The interpreter calls them to create classes and objects and to read
+# attributes. The `__call__` of a module calls `forward`, and clears frames itself.
 _AS_THEY_ARE = {"__new__", "__init_subclass__", "__class_getitem__", "__getattr__", "forward"}
 
 
 def clear_errors_of(namespace: MutableMapping[str, Any], names: Iterable[str]) -> None:
-    """Wrap a public module's functions and methods so that their stored errors hold no tensor memory.
+    """Wrap a public module's functions and methods so that their stored errors keep no tensor alive.
 
     An error keeps the frames of its traceback alive, and a frame keeps its locals alive: operands and partial
     results. This replaces the named functions, and the methods of the named classes and of their bases in the
-    same package. A replacement clears the library's frames when an error leaves it. Users' frames keep their
-    locals. Calls inside the library use the original functions. Compiled functions have no frames and stay,
-    unless they wrap a Python function. A replacement has the ``__module__`` of the public module, so that
-    ``pickle`` finds it.
+    same package. A replacement clears the library's frames when it raises an error. Users' frames keep their
+    locals. Calls inside the library use the original functions. Compiled functions have no frames and are not
+    replaced, unless they wrap a Python function. A replacement has the ``__module__`` of the public module,
+    so that ``pickle`` finds it.
 
     Parameters
     ----------

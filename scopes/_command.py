@@ -167,7 +167,7 @@ def _run(options: argparse.Namespace) -> NoReturn:
     # If the program failed, `error` keeps its frames alive, and their locals.
     leaking = ending.report()
     if isinstance(error, KeyboardInterrupt):
-        # The error is shown already. Python, which now exits by the signal, must not show it again.
+        # Python now exits by the signal, and must not show the error a second time.
         sys.excepthook = lambda *_: None
         raise error
     sys.exit(status or leaking)
@@ -220,7 +220,7 @@ def _show(error: BaseException | None) -> int:
 
 
 class _FinalReport:
-    """Writer of the report when the program has ended; it runs once."""
+    """Writes the report once, when the program has ended."""
 
     def __init__(
         self,
@@ -295,7 +295,7 @@ class _FinalReport:
 
 
 def _parts(outcome: Outcome) -> list[tuple[str, Report]]:
-    """Return the titled parts of the report, largest first."""
+    """Return the titled parts of the report: those of the outcome, then the tree of scopes."""
     parts: list[tuple[str, Report]] = [*outcome.parts]
     tree = scope_tree()
     if tree.root.inner:

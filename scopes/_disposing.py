@@ -78,8 +78,8 @@ def _wrap(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 # A wrapper is of the same kind as its function (coroutine function, generator function, ...), so that
-# `inspect`, pytest and frameworks treat both alike. Each wrapper clears its arguments, because a traceback
-# keeps its frame alive.
+# `inspect`, pytest and frameworks treat both alike. Each wrapper clears its variables, because a traceback
+# keeps the wrapper's frame alive.
 
 
 def _wrap_function(function: Callable[..., Any], name: str) -> Callable[..., Any]:

@@ -60,7 +60,7 @@ def names_on_demand(
 
 
 def origins_of(modules: Mapping[str, str]) -> dict[str, str]:
-    """Return the module of each name, from a text with the names of each module.
+    """Return a dict from names to modules, from a dict from modules to names separated by spaces.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def origins_of(modules: Mapping[str, str]) -> dict[str, str]:
 
 
 def names_of_face(namespace: Mapping[str, Any], origins: Iterable[str] = ()) -> list[str]:
-    """Return ``__all__`` for a module that hands names on: its public names without modules, and `origins`.
+    """Return ``__all__`` for a module that re-exports names: its public names except modules, and `origins`.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class CannotRunError(Exception):
-    """The program was not found. `status` is the exit status that ``python`` returns in this case."""
+    """The program was not found. `status` is the exit status of ``python`` in this case."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-# Values are aligned to this, so that the system reads and writes whole pages.
+# Values are aligned to this many bytes, so that the system reads and writes whole pages.
 _PAGE = 4096
 # Bytes for each read or write. A block stays in the cache for its checksum, and Ctrl-C waits for at most one
 # block.
 _BLOCK = 1 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) if hasattr(errno, "EDQUOT") else (errno.ENOSPC, errno.EFBIG)
-# The errors of file systems that can't reserve space. Writes then reserve none.
+# The errors of file systems that can't reserve space. Then writes only extend the file.
 _CANT_RESERVE = (errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS)
 
 
@@ -75,8 +75,8 @@ class SpillStatistics:
 class _Extent(weakref.ref["Spilled"]):
     """An extent: a range of bytes in the file.
 
-    When its `Spilled` is garbage, one call in C appends this to the list of freed extents. An interrupt of a
-    ``__del__`` would lose the space.
+    When its `Spilled` is freed, the callback of this weak reference, one call in C, appends it to the list of
+    freed extents. With a ``__del__`` instead, an interrupt could lose the space.
     """
 
     __slots__ = ("offset", "serial", "size")
@@ -140,8 +140,8 @@ class SpillFile:
     Parameters
     ----------
     folder
-        A folder on a disk with free space. A folder in memory saves no memory: ``/dev/shm``, and on some
-        systems ``/tmp``.
+        A folder on a disk with free space. A folder in memory saves no memory, such as ``/dev/shm``, and on
+        some systems ``/tmp``.
 
     Raises
     ------
@@ -173,7 +173,7 @@ class SpillFile:
         # Finalizers may run at any point, so they append here without the lock.
         self._freed: deque[_Extent] = deque()
         self._serials = count(1)
-        # The index where the search for a gap begins.
+        # The offset where the search for a gap begins: the end of the extent that was assigned last.
         self._cursor = 0
         self._size = 0
         self._written = self._read_bytes = 0
@@ -300,7 +300,7 @@ class SpillFile:
         return self._guard.run(self._assign, spilled, extent)
 
     def _assign(self, spilled: Spilled, extent: _Extent) -> int:
-        """Use a gap after the last written extent, an earlier gap, or the end of the file."""
+        """Use a gap after the cursor, an earlier gap, or the end of the file, and return its offset."""
         self._collect_freed()
         extents, size = self._extents, extent.size
         next_index = bisect_left(extents, (self._cursor,))
@@ -318,9 +318,9 @@ class SpillFile:
         return offset
 
     def _gap(self, first: int, last: int, size: int) -> int | None:
-        """Return the first gap of `size` bytes before one of the entries from `first` to `last`, or None.
+        """Return the offset of the first gap of `size` bytes before entries `first` to ``last - 1``, or None.
 
-        The end of the file counts as the last entry.
+        If `last` is the number of entries, the gap before the end of the file counts too.
         """
         extents = self._extents
         for i in range(first, last + (last == len(extents))):
@@ -348,7 +348,7 @@ class SpillFile:
         self._size = size
 
     def _collect_freed(self) -> None:
-        """Remove freed entries from the list. Call it under the guard."""
+        """Remove the freed extents from the list of extents. Call it under the guard."""
         while self._freed:
             extent = self._freed[0]
             i = bisect_left(self._extents, (extent.offset, extent.serial))

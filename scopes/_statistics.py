@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from scopes import _figures
     from scopes._figures import DisposeStatistics
 else:
-    # Imported only when needed: `dataclasses` takes two milliseconds to load and to compile the class.
+    # Imported at first use: loading `dataclasses` and creating the class take two milliseconds.
     _figures = ModuleOnDemand("scopes._figures")
 
 
@@ -62,17 +62,17 @@ class StatisticsView:
 
     @property
     def attached_to_scope_count(self) -> int:
-        """How often ``attach`` gave an object to a scope."""
+        """How often an object was attached to a scope."""
         return self.snapshot().attached_to_scope_count
 
     @property
     def detached_from_scope_count(self) -> int:
-        """How often an object lost its owner by ``detach`` or a move."""
+        """How often an object was removed from its scope and got no new owner."""
         return self.snapshot().detached_from_scope_count
 
     @property
     def finalized_count(self) -> int:
-        """The number of disposed objects that ended with their last reference."""
+        """The number of objects that were disposed because their last reference was deleted."""
         return self.snapshot().finalized_count
 
     def __str__(self) -> str:

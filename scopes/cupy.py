@@ -1,7 +1,7 @@
 """CuPy's arrays in scopes. Not tested on a device.
 
-Importing it lets scopes own CuPy's arrays: ``scope.attach(x)``. Inside ``owning()`` scopes own new
-ones without a call.
+After ``import scopes.cupy``, ``scope.attach(x)`` takes CuPy's arrays. Inside ``owning()``, scopes own new
+arrays without a call.
 """
 
 from scopes._clearing import clear_errors_of as _clear_errors_of

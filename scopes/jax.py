@@ -1,7 +1,7 @@
 """JAX's arrays in scopes.
 
-Importing it lets scopes own JAX's arrays: ``scope.attach(x)``. Inside ``owning()`` scopes own new
-ones without a call.
+After ``import scopes.jax``, ``scope.attach(x)`` takes JAX's arrays. Inside ``owning()``, scopes own new
+arrays without a call.
 """
 
 from scopes._clearing import clear_errors_of as _clear_errors_of

@@ -1,7 +1,7 @@
 """Functions for libraries with their own disposables; ``tensor`` uses them too.
 
-A class whose objects scopes own weakly and statistics count derives from
-``scopes.Disposable``, in C from ``scopes.core.disposable``.
+Derive a class from ``scopes.Disposable``, or in Cython from the class in ``scopes.core.disposable``. Then
+scopes own its objects without keeping them alive, and statistics count them.
 """
 
 from scopes._clearing import clear_errors_of

@@ -1,7 +1,7 @@
 """PyTorch's tensors in scopes.
 
-Importing it lets scopes own PyTorch's tensors: ``scope.attach(x)``. Inside ``owning()`` scopes own new
-ones without a call.
+After ``import scopes.torch``, ``scope.attach(x)`` takes PyTorch's tensors. Inside ``owning()``, scopes own
+new tensors without a call.
 """
 
 from scopes._clearing import clear_errors_of as _clear_errors_of

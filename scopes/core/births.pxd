@@ -7,7 +7,7 @@ from scopes.core.disposable cimport MemberList
 
 
 cdef class Births:
-    # The address of an instance -> the address of its scope, plus 1 in a strict block.
+    # Maps the address of an instance to the address of its scope, plus 1 in a strict block.
     cdef unordered_map[size_t, size_t] notes
     # The scopes, by address.
     cdef dict scopes
@@ -23,6 +23,6 @@ cdef Births take_one(PyObject* x)
 # Forget the birth of `x`, if it is noted.
 cdef void forget(PyObject* x) noexcept
 cdef void release_by(void (*release)(PyObject*) noexcept) noexcept
-# Of this thread.
+# Whether this thread has paused recording, and whether it is in a strict block.
 cdef bint is_paused() noexcept
 cdef bint is_strict() noexcept

@@ -2,13 +2,13 @@
 """Record new instances of another library's classes when they are allocated.
 
 A class allocates its instances with the slot ``tp_alloc`` of its type object. While births are recorded, this
-slot also stores a note: the address of the new instance, and the thread's current scope. A note takes some 20
-ns, and most instances are freed before the notes are read. Notes are read together with the garbage
+slot also stores a note: the address of the new instance, and the thread's current scope. A note takes about
+20 ns, and most instances are freed before the notes are read. Notes are read together with the garbage
 collector's list of young objects, which only contains living objects. So the note of a freed instance is
 never used: its address is free, or belongs to a later instance with its own note.
 
-If C++ code creates an instance for its own object, such as a gradient that an attribute returns, this is not
-a birth. `pass_over` registers such attributes.
+An instance that C++ code creates to wrap an object of its own is not a birth. An example is the gradient that
+an attribute returns. `pass_over` registers such attributes.
 """
 
 cimport cython
@@ -27,7 +27,7 @@ from scopes.core.disposable import current as _current_scope
 
 cdef extern from *:
     """
-    // The numbers of this thread's open blocks that record births, of pauses, and of open strict blocks.
+    // This thread's numbers of open blocks that record births, of pauses, and of open strict blocks.
     typedef struct {
         int blocks, pauses, strict_blocks;
     } scopes_recording;
@@ -100,7 +100,7 @@ cdef extern from *:
     PyObject* PyType_GenericAlloc(PyTypeObject* kind, Py_ssize_t count)
 
 cdef object _current = _current_scope
-# The address of an instance -> the address of its scope, plus 1 in a strict block of ``scopes.torch.owning``.
+# Maps the address of an instance to that of its scope, plus 1 in a strict block of ``scopes.torch.owning``.
 cdef unordered_map[size_t, size_t] _notes
 # The scopes that notes refer to, by address. This keeps them alive.
 cdef dict _scopes = {}
@@ -185,7 +185,7 @@ def end():
 def pass_over(descriptor):
     """Exclude values of a C attribute from births, and return whether that is possible.
 
-    A value that is assigned to the attribute belongs to the object from then on.
+    A value that is assigned to the attribute leaves its scope, because it belongs to the object then.
     """
     if descriptor not in _passed_over:
         if scopes_pass_over(<PyObject*>descriptor) is NULL:
@@ -228,7 +228,7 @@ cdef class Births:
     """The births recorded between two calls of `fill`."""
 
     cdef MemberList scope_of(self, PyObject* x):
-        """Return the scope of the birth of `x`; None if there is no note or no open scope."""
+        """Return the scope where `x` was created, or the nearest open scope around it, or None."""
         cdef MemberList scope
         found = self.notes.find(<size_t>x)
         if found == self.notes.end():

@@ -1,8 +1,8 @@
 # cython: language_level=3, auto_pickle=False
 """Calls with their own scope, scopes of generators, and calls whose errors hold no memory.
 
-This module is compiled. So no interrupt comes between the beginning of a scope and the block that ends it,
-and tracebacks have no frame of the call itself.
+This module is compiled. So no interrupt can arrive between the beginning of a scope and the block that ends
+it, and tracebacks have no frame of the call itself.
 """
 
 from functools import WRAPPER_ASSIGNMENTS as _COPIED
@@ -21,7 +21,7 @@ def call_in_scope(name, function, tuple args, dict kwargs):
 
 
 cdef object _named_as(function, wrapper):
-    """Return `wrapper` after what ``functools.update_wrapper`` does: `import tensor` does this 700 times."""
+    """Do the same as ``functools.update_wrapper``, but faster: `import tensor` calls it 700 times."""
     for name in _COPIED:
         try:
             value = getattr(function, name)
@@ -56,7 +56,7 @@ def clearing(function):
 cdef class SuspendableScope(DisposeScope):
     """Scope of a generator, which is current only while the generator runs, not while its consumer runs."""
 
-    # The scope that was current inside at the last yield. None: this scope itself.
+    # The current scope of the generator at the last yield; None if it was this scope.
     cdef MemberList innermost
 
     def suspend(self, item):

@@ -4,8 +4,8 @@
 cpdef bint is_disposable(x)
 cpdef bint is_closable(x)
 cpdef list find(objects, wanted, bint inside)
-# The same for the arguments of the method `call` of a scope. Each object in which nothing is found gives a
-# warning. Without one if `call` is None.
+# The same for the arguments of the scope's method `call`. An argument in which nothing is found gives a
+# warning, unless `call` is None.
 cdef list find_in(tuple objects, wanted, bint inside, call)
 # The items of a container, or the values of a mapping, as a new list. No code of subclasses runs.
 cdef list items_of(x)

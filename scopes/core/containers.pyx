@@ -17,7 +17,7 @@ cdef frozenset _PLAIN = frozenset({int, float, complex, bool, str, bytes, bytear
 
 cdef frozenset _CONTAINERS = frozenset({dict, set, frozenset, deque})
 
-# Classes of other libraries whose instances hold disposables, and the functions that return these.
+# Maps classes of other libraries to functions that return the objects in an instance; see `add_holder`.
 cdef dict _holders = {}
 
 
@@ -60,7 +60,7 @@ class _Slotted:
 
 
 cdef object _slot = type(_Slotted.x)
-# How to read containers without running code of their subclasses.
+# Classes whose `__iter__` reads the items of a container without running code of its subclass.
 cdef tuple _iterables = (list, tuple, set, frozenset, deque)
 
 
@@ -132,7 +132,7 @@ cdef list find_in(tuple objects, wanted, bint inside, call):
 
 
 cdef bint _is_opaque(x):
-    """Return whether a user may expect tensors in `x`, although its class does not show that it holds any."""
+    """Return whether an empty search of `x` gives a warning: not for plain containers, classes and arrays."""
     kind = type(x)
     return not (
         kind.__module__ in ("builtins", "collections")

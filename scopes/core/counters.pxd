@@ -1,11 +1,11 @@
-"""What is counted, for each type and creating thread: the interface for ``cimport``."""
+"""The counts of each type and creating thread: the interface for ``cimport``."""
 
 from libc.stdint cimport int64_t
 from libcpp.atomic cimport atomic
 
 
 cdef class Counters:
-    """The figures of one type and one creating thread. An object counts here wherever it goes."""
+    """The figures of one type and one creating thread, including objects that other threads dispose."""
 
     cdef atomic[int64_t] created_in
     cdef atomic[int64_t] created_outside
@@ -15,7 +15,7 @@ cdef class Counters:
     cdef atomic[int64_t] detached
     cdef atomic[int64_t] finalized
     cdef type kind
-    # A share in the creating thread's entry; NULL in a block of threads that have ended.
+    # A counted reference to the creating thread's entry; NULL in a block that sums ended threads.
     cdef void* thread
 
     cdef int64_t live(self) noexcept

@@ -5,7 +5,7 @@ class Counters:
     """The figures of one type and one creating thread."""
 
 class CountingThread:
-    """Stands for the thread that made it; while it exists, that thread's figures are kept apart."""
+    """Handle of the thread that created it. While it exists, the counts of the thread are not merged."""
 
     def __reduce__(self) -> NoReturn: ...
 

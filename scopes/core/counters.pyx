@@ -23,7 +23,7 @@ cdef extern from *:
     // the thread, a block or a view refers to it.
     struct thread_entry {
         std::atomic<std::int64_t> shares{1};
-        // The number of existing views. While there are any, the thread's blocks are not merged.
+        // The number of `CountingThread` objects. While there are any, the thread's blocks are not merged.
         std::atomic<std::int64_t> views{0};
         std::atomic<bool> has_ended{false};
     };
@@ -34,7 +34,7 @@ cdef extern from *:
         }
     }
 
-    // Incremented by reset(). Blocks of another generation are old.
+    // Incremented by reset(). Blocks of earlier generations get no new objects.
     std::atomic<std::uint64_t> generation{1};
 
     // The block that this thread used last. Each creation reads it. It is not part of `thread_blocks`,
@@ -165,7 +165,7 @@ cdef Counters _find(type kind):
 
 
 cdef int _retire() except -1:
-    """Merge the blocks of ended threads without living objects: these blocks no longer change."""
+    """Merge the blocks of ended threads that have no living objects: these blocks no longer change."""
     global _retire_at
     cdef Py_ssize_t i = 0
     cdef Counters block, total
@@ -248,7 +248,7 @@ def total(kind, CountingThread thread):
 
 
 def block_count():
-    """Return the number of blocks; those of ended threads count as one."""
+    """Return the number of blocks, including those of ended threads that are not merged yet."""
     return len(_blocks)
 
 

@@ -1,4 +1,4 @@
-"""What a scope may own, the list where it owns it, and the current scope: the interface for ``cimport``."""
+"""Scope members, the list of a scope's members, and the current scope: the interface for ``cimport``."""
 
 from cpython.object cimport PyObject
 
@@ -11,9 +11,10 @@ cdef struct Link:
     Link* newer
     # NULL if it is in no list.
     Members* owner
-    # False until its object is registered. A subclass may forget to do so.
+    # False until its object is registered, which a subclass may forget.
     bint is_registered
-    # Outside of lists: it counts as disposed in a scope, as part of what was there, or in its deallocation.
+    # Whether an object outside of lists counts as disposed in a scope: it was a member, it is a part of a
+    # compound that was one, or its deallocation had begun when its scope ended.
     bint was_in
 
 
@@ -22,7 +23,7 @@ cdef struct Members:
     # The link of the list itself. Its older neighbour is the newest member.
     Link ring
     Py_ssize_t count
-    # From the scope's creation to its end.
+    # True from the scope's creation to its end.
     bint is_open
     # The scope that owns the members, as a borrowed reference.
     PyObject* scope
@@ -32,21 +33,22 @@ cdef class MemberList:
     """The part of a scope that its members refer to."""
 
     cdef Members members
-    # For reports and errors.
+    # The scope's name, for reports and errors.
     cdef public object name
     # The scope around it, which may have ended.
     cdef MemberList outer
-    # Objects that it keeps alive for members that are resources of the user; None if there are none yet.
+    # The `Held` objects of the user's resources, which it keeps alive; None if there are none yet.
     cdef set held
-    # The place where it was opened; see `Foreign.release`.
+    # The ident of the thread that opened it; see `Foreign.release`.
     cdef unsigned long thread
     # Its limits and those of the scopes around it, or None.
     cdef tuple limits
-    # How many keepers of other libraries' objects were known when it was opened; see `move_out_kept`.
+    # The number of keepers of other libraries' objects when it was opened; see `move_out_kept`.
     cdef Py_ssize_t keepers
 
-    # Hand what this owns among `xs` to `target`, or outward; None detaches. Ended: nothing, or an error.
-    # Objects in which nothing is found: a warning that names the method `call`, unless that is None.
+    # Move the members among `xs` to `target`, or to the outer scope if `outward`; None detaches them. If this
+    # scope has ended, do nothing if `may_have_ended`, else raise an error. An object in which nothing is
+    # found gives a warning that names the method `call`, unless `call` is None.
     cdef int move(
         self, tuple xs, MemberList target, bint outward, bint may_have_ended, call=*
     ) except -1
@@ -56,16 +58,17 @@ cdef class MemberList:
 
 cdef class Disposable:
     cdef Link link
-    # The scope that owns this; after its end, for errors, the scope whose end disposed this; or None.
+    # The scope that owns this, or the ended scope that disposed this (for errors), or None.
     cdef MemberList scope
-    # Where this counts as alive. None: not created yet, disposed, or its count went on with another object.
+    # The block in which this counts as alive; None if it is not registered, disposed, or has given its count
+    # to another object.
     cdef Counters counters
     cdef object __weakref__
 
-    # Give back what is held: the method that a subclass in C overrides. Called once, when the object has left
-    # its scope and is counted as disposed. It may raise. The default calls the Python method `_release`.
+    # Release the memory. Subclasses in Cython override this. Called once, after the object has left its scope
+    # and counts as disposed. It may raise. The default calls the Python method `_release`.
     cdef int release(self) except -1
-    # What users know this as: itself, or what it stands for; None if that has gone.
+    # Return the object that users have: this, or the object that it represents; None if that was freed.
     cdef object subject(self)
     # Leave the scope and count as finalized, unless that has happened. Runs no Python code. It must be the
     # first line of each `__dealloc__` that may run Python code: no scope may still list the object then.
@@ -80,19 +83,20 @@ cdef int register_unowned(Disposable x) except -1
 cdef int register_as(Disposable x, type kind, bint is_owned) except -1
 # The same for an object that was created earlier and is found now. No limit refuses it.
 cdef int register_late(Disposable x, type kind, bint is_owned) except -1
-# The same, into `scope` or its next outer one that is open. Observers do not see it.
+# The same, but in `scope` or the nearest open scope around it, and without a call of the observer.
 cdef int register_in(Disposable x, type kind, MemberList scope) except -1
-# Let `taker`, which was never registered, count on for `giver`. No counter moves; `giver` keeps its place.
+# Give the count of `giver` to `taker`, which was never registered. No counter changes. `giver` stays in its
+# list.
 cdef void hand_over_count(Disposable giver, Disposable taker) noexcept
-# Put `taker`, which is alive, where `giver` is in its open scope, and tell whether there was such a scope. No
-# counter moves.
+# Replace `giver` in its open scope by `taker`, which is alive, and return whether there was such a scope. No
+# counter changes.
 cdef bint hand_over_place(Disposable giver, Disposable taker) noexcept
 # Does the same as `x.dispose()`.
 cdef int dispose_one(Disposable x) except -1
 
 # The innermost scope of this context that has not ended, or None.
 cdef MemberList current_scope()
-# The scope that the context names, which may have ended, or None. Runs no Python code.
+# The value of the context variable: a scope, which may have ended, or None. Runs no Python code.
 cdef MemberList current_scope_or_ended()
 # The open scope that owns `x`, or None.
 cdef MemberList owner_of(Disposable x)
@@ -107,11 +111,11 @@ cdef void link_newest(Disposable x, MemberList scope) noexcept
 cdef void unlink(Link* link) noexcept nogil
 cdef bint is_current(MemberList scope) except -1
 cdef bint is_observed() noexcept
-# Count the scopes with limits that are open.
+# Add to the number of open scopes with limits.
 cdef void count_limited(Py_ssize_t change) noexcept
-# Call the functions that follow whether births are observed.
+# Call the functions in `told_of_watching`.
 cdef int tell_watching() except -1
 cdef int tell_opened(MemberList scope) except -1
-# `x` was changed in place by an operation of its library.
+# Notify the observer that an operation of its library changed `x` in place.
 cdef int tell_written(x) except -1
 cdef int tell_closed(MemberList scope) except -1

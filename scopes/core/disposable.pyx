@@ -4,15 +4,15 @@
 A scope never keeps a member alive. Its list is an intrusive ring of raw pointers, so entering, leaving and
 moving take constant time and no memory. Two rules keep the pointers valid:
 
-- A member leaves the list in ``__dealloc__``, before its memory goes.
-- A pointer from the list becomes a reference through ``promoted()`` alone, which leaves those alone whose
-  deallocation has begun: before ``__dealloc__`` of the base runs, finalizers of a subclass's slots and of
-  other objects in a chain of deallocations may run any code, and find the list as it was.
+- A member leaves the list in ``__dealloc__``, before its memory is freed.
+- Only ``promoted()`` turns a pointer from the list into a reference. It returns None for a member whose
+  deallocation has begun, because such a member may still be in the list: finalizers of its attributes run
+  before ``__dealloc__`` of this base class, and may run any code.
 
 Every change of state (entering, leaving, moving, counting) is C code that runs no Python code between the
 last check and the change. So it is one step under the GIL. On a free-threaded interpreter, which these
-modules do not declare support for, the lock `step_lock` makes it one step. There is one lock for all objects,
-because a move changes two lists and a member.
+modules do not support, the lock `step_lock` makes it one step. There is one lock for all objects, because a
+move changes two lists and a member.
 """
 
 cimport cython
@@ -67,7 +67,7 @@ def is_watched():
     return _is_watched
 
 
-told_of_watching = []  # called whenever the answer of `is_watched` may have changed
+told_of_watching = []  # functions to call when the result of `is_watched` may have changed
 
 
 cdef int tell_watching() except -1:
@@ -162,7 +162,7 @@ cdef PyObject* member_at(Link* link) noexcept nogil:
 
 cdef Disposable promoted(PyObject* x):
     """Return the member `x`, or None if its deallocation has begun."""
-    # What weak references do: under the GIL, a count of 0 says that it has begun.
+    # As weak references do: under the GIL, a reference count of 0 shows that it has begun.
     return <Disposable>x if Py_REFCNT(x) > 0 else None
 
 
@@ -202,14 +202,14 @@ cdef MemberList current_scope_or_ended():
 cdef MemberList current_scope():
     cdef MemberList scope = current_scope_or_ended()
     while scope is not None and not scope.members.is_open:
-        # It ended in another context. Check again, because this may have run Python code.
+        # It ended in another context. Read the scope again, because `outer_of` may run Python code.
         make_current(outer_of(scope))
         scope = current_scope_or_ended()
     return scope
 
 
 def current_dispose_scope():
-    """Return the scope where new tensors register: the innermost of this context that has not ended.
+    """Return the scope that owns new tensors: the innermost open scope of this thread or task, or None.
 
     Examples
     --------
@@ -278,7 +278,7 @@ cdef int _register_watched(Disposable x, type kind, bint is_owned, bint is_limit
         scope.make_room(x)
         if scope.members.is_open:
             break
-        scope = current_scope()  # the first one ended, on another thread or in a finalizer
+        scope = current_scope()  # the scope ended in the meantime, on another thread or in a finalizer
     _enter(x, counters, scope)
     if _observer is not None:
         _tell_created(x)
@@ -377,7 +377,7 @@ cdef int dispose_one(Disposable x) except -1:
         x.counters = None
         _count_disposed(counters, was_in)
     try:
-        # Before the release: afterwards another thread may get memory at the same address.
+        # Notify the observer before the release: after it, another thread may get the same address.
         if _observer is not None:
             _tell_ended(x, scope if by_its_end else None)
     finally:
@@ -385,8 +385,8 @@ cdef int dispose_one(Disposable x) except -1:
     return 0
 
 
-# The collector must not clear `scope` while this is in its list. That would break no cycle, because a scope
-# does not refer to its members, and could free the list before `__dealloc__` leaves it.
+# The collector must not clear `scope` while this is in its list. It would break no cycle, because a scope
+# does not refer to its members, and it could free the list before `__dealloc__` removes this from it.
 @cython.no_gc_clear
 cdef class Disposable:
     """Base class of disposables: objects whose memory ``dispose()`` or their scope releases.
@@ -552,7 +552,7 @@ cdef class Disposable:
         return self
 
     def move_to_outer_dispose_scope(self):
-        """Move to the scope that encloses the owner. Without an owner, nothing happens.
+        """Move this to the scope around its owner. If it has no owner, nothing happens.
 
         Examples
         --------
@@ -570,7 +570,9 @@ cdef class Disposable:
         return self
 
     def move_to_other_dispose_scope(self, other):
-        """Move to the scope `other`, or to the owner of `other`; None detaches. Without an owner, attach.
+        """Move this to the scope `other`, or to the owner of `other`.
+
+        If `other` is None or has no owner, this is detached. If this has no owner, it is attached.
 
         Raises
         ------

@@ -27,9 +27,9 @@ cdef Foreign foreign_for(x)
 cdef int store_keeper_count(MemberList scope) except -1
 # Whether an adapter knows which objects outlive a scope.
 cdef bint has_keepers() noexcept
-# Remove the members of `scope` that a keeper holds.
+# Move the members of `scope` that a keeper holds to the outer scope, or detach them.
 cdef int move_out_kept(MemberList scope, list members) except -1
-# Let the scope of its birth own `x` if `births` has it; return whether that scope owns it now.
+# Add `x`, if it is new, to the scope of its birth in `births`. Return whether it was added.
 cdef bint notice(x, Births births) except -1
-# Let the adapters that search for new objects search now.
+# Make the adapters search for new objects.
 cdef int harvest() except -1

@@ -1,10 +1,10 @@
 # cython: language_level=3, auto_pickle=False
 """Objects of other libraries in scopes: PyTorch's tensors, JAX's arrays.
 
-They can't derive from `Disposable`. A `Foreign` represents each of them in its scope and in the counters,
-from its adoption until it is freed. A map finds the `Foreign` by the object's address, and the `Foreign` has
-a weak reference to the object. So nothing is written into the object, and no scope keeps it alive. The
-adapter of a library (``scopes/foreign/adapter.py``) disposes and measures its objects.
+Such objects can't derive from `Disposable`. A `Foreign` represents each of them in its scope and in the
+counters, from adoption until the object is freed. A map finds the `Foreign` by the object's address, and the
+`Foreign` has a weak reference to the object. So nothing is written into the object, and no scope keeps it
+alive. The adapter of a library (``scopes/foreign/adapter.py``) disposes and measures its objects.
 """
 
 cimport cython
@@ -22,7 +22,7 @@ from scopes.core.disposable cimport (
 
 from scopes.core.disposable import ending_by
 
-# The address of an object -> its `Foreign`. Each entry owns a reference and is removed with its object.
+# Maps the address of an object to its `Foreign`. Each entry owns a reference and is removed with its object.
 cdef unordered_map[size_t, PyObject*] _by_address
 
 cdef list _adapters = []
@@ -115,7 +115,7 @@ cdef class Foreign(Disposable):
     """Represents an object of another library in a scope, without keeping it alive."""
 
     def __call__(self, reference):
-        """End with the object: its weak reference calls this when the object is freed."""
+        """Count as finalized. The weak reference calls this when the object is freed."""
         self.retire()
         self.reference = None  # break the cycle: the reference refers to this
         if _by_address.erase(self.address):
@@ -180,7 +180,7 @@ cdef Foreign _new_foreign(x, adapter, bint is_noticed, bint strictly):
 
 
 cdef bint notice(x, Births births) except -1:
-    """Make the scope of its creation own `x`, if `births` has it. Return whether that scope owns it now."""
+    """Add `x`, if it is new, to the scope of its birth in `births`. Return whether it was added."""
     cdef MemberList scope = None if births is None else births.scope_of(<PyObject*>x)
     if scope is None or is_adopted(x):
         return False
@@ -366,7 +366,7 @@ def library_of(x):
 
 
 def revived(x):
-    """Return the foreign `x` from a weak reference, prepared for use."""
+    """Prepare the foreign `x`, which a weak reference returned, for use, and return it."""
     revive = _adapter_of(x).revive
     if revive is not None:
         revive(x)

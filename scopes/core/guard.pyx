@@ -27,7 +27,7 @@ if hasattr(os, "register_at_fork"):
 
 @cython.final
 cdef class Guard:
-    """Lets one thread at a time call functions. Nested calls on the same thread run at once."""
+    """Lets one thread at a time call functions. Nested calls on the same thread do not wait."""
 
     cdef object lock
     cdef long generation

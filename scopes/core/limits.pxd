@@ -6,17 +6,17 @@ from scopes.core.disposable cimport Disposable, MemberList
 
 
 cdef class Limits:
-    # For errors: the scope's name.
+    # The scope's name, for errors.
     cdef object name
     # The limits that the user passed; None: no limit.
     cdef readonly object limit
     cdef readonly object max_members
     cdef int64_t most_bytes, most_members
-    # At least what the scopes own. It was exact at the last count.
+    # Upper bounds of the bytes and members of the scopes, which were exact at the last count.
     cdef int64_t bytes_bound, members_bound
-    # The total ever admitted. A count adds what was admitted while it ran.
+    # The totals ever admitted. A count adds the part that was admitted while it ran.
     cdef int64_t bytes_granted, members_granted
-    # The scope, and the open scopes inside it, by id; weak.
+    # Weak references to the scope and the open scopes inside it, by id.
     cdef object scopes
     cdef size_t owner_id
     cdef bint is_in_force
@@ -28,7 +28,7 @@ cdef class Limits:
     cdef int count_with(self, list newcomers, int64_t nbytes, int64_t count) except -1
 
 
-# Called when `scope` opens. From now on its limits count what it owns.
+# Called when `scope` opens. Then its limits begin to count its members.
 cdef int begin_in(MemberList scope) except -1
 # Called when `scope` has ended.
 cdef int end_in(MemberList scope) except -1

@@ -1,9 +1,9 @@
 # cython: language_level=3, auto_pickle=False
 """Limits of the bytes and members of a scope and the scopes inside it.
 
-Members are only counted when a limit may be exceeded, because a member that ends does not update the limits.
-Between counts there is an upper bound, to which each new member adds. The bound and the members change in C
-code that runs no Python code, so no other thread sees one change without the other.
+A limit has an upper bound, to which each new member adds. A member that ends does not change it. The members
+are counted again when the bound would exceed the limit, or when members move in. The bound and the members
+change in C code that runs no Python code, so no other thread sees one change without the other.
 """
 
 import gc
@@ -75,7 +75,10 @@ cdef class Limits:
         self.members_granted += count
 
     cdef int count_with(self, list newcomers, int64_t nbytes, int64_t count) except -1:
-        """Count again, and raise an error if `nbytes` and `count` more would exceed the limit."""
+        """Count the members and `newcomers`, and raise an error if they exceed the limit.
+
+        The new bounds leave out `nbytes` and `count`, which the caller adds later.
+        """
         cdef int64_t bytes_before, members_before, total, members
         cdef dict sizes
         cdef list all_of_them

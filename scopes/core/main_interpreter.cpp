@@ -19,7 +19,7 @@ static int refuse_subinterpreters(PyObject *)
 static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, reinterpret_cast<void *>(refuse_subinterpreters)},
 #if PY_VERSION_HEX >= 0x030C0000
-    // Without this, Python's own refusal would come first, which does not say what to do.
+    // Without this slot Python raises its own error first, which does not say what to do.
     {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
 #endif
 #if PY_VERSION_HEX >= 0x030D0000

@@ -4,7 +4,7 @@ from scopes.core.disposable cimport Disposable, MemberList
 
 
 cdef class OwningList(MemberList):
-    # Raise the error of a scope that has ended, asked for `what`.
+    # Raise the error that the ended scope can't be `what`, such as "attached to".
     cdef int raise_ended(self, what) except -1
     # Own `members` from now on, all or none; count them as attached, unless `counters` is None.
     cdef int take_over(self, list members, list counters) except -1

@@ -15,16 +15,16 @@ cdef Held new_held(resource)
 cdef int remember(Held held) except -1
 cdef Held held_of(x)
 cdef Disposable member_for(x)
-# The same; its `Held` is created if there is none.
+# The same, but for a resource always a new `Held`; see `OwningList.hold`.
 cdef Disposable new_member_for(x)
 # Return the objects of `members` as users know them, without those already freed.
 cdef list subjects_of(list members)
 cdef int raise_disposed(Disposable x) except -1
-# Return `errors` and one more `error`: None for none, one by itself, several in a list.
+# Add `error` to `errors`, which is None, one error or a list of several. Return the result.
 cdef object noted(errors, error)
-# Dispose the members of `scope`, which has ended, newest first; return `errors` and theirs, as `noted`.
+# Dispose the members of the ended `scope`, newest first. Return `errors` and theirs, as `noted` does.
 cdef object dispose_members(MemberList scope, errors)
-# Raise the errors in `noted`.
+# Raise the errors that `noted` returned.
 cdef int raise_all(errors, when) except -1
 # The members of `scope`, oldest first.
 cdef list members_of(MemberList scope)

@@ -100,7 +100,7 @@ cdef Disposable member_for(x):
 
 
 cdef Disposable new_member_for(x):
-    """Return the member of `x`; create a `Held` if there is none."""
+    """Return the member of `x`: itself, its `Foreign`, or always a new `Held`; see `OwningList.hold`."""
     if isinstance(x, Disposable):
         return <Disposable>x
     return foreign_for(x) if is_foreign(x) else new_held(x)

@@ -377,7 +377,7 @@ cdef class DisposeScope(OwningList):
         return xs[0] if len(xs) == 1 else xs
 
     def borrow(self, *xs):
-        """Return a context manager: this scope owns `xs` in its block, and the previous owners afterwards.
+        """Return a context manager. This scope owns `xs` in its block, and the previous owners do afterwards.
 
         No counter changes for members of another scope. An object without an owner counts as attached and
         then as detached. Objects that are disposed or moved in the block do not return. If the owner has

@@ -14,7 +14,7 @@ _SUSPENDABLE = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GE
 
 
 def clear_frames_of(package: str) -> None:
-    """Make scopes clear the frames of `package` (a top-level package) in exceptions.
+    """Make scopes clear the frames of `package`, a top-level package, in exceptions.
 
     Examples
     --------
