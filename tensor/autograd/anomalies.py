@@ -40,7 +40,7 @@ class Anomalies(Recorder):
         self.check_nan: bool = check_nan
 
     def show(self, node: Node) -> None:
-        """Record the user's lines."""
+        """Store the user's lines in the node."""
         node.site = _lines()
         super().show(node)
 
@@ -130,8 +130,7 @@ class SetDetection(Detection):
     def __init__(self, mode: bool, check_nan: bool) -> None:
         super().__init__(check_nan)
         self._mode = mode
-        # The former modes, to restore at the end of a first block. A block that is entered again restores its
-        # own.
+        # The modes before the creation. A first block first restores them, so that its end restores them too.
         self._before: Answers | None = set_modes(self._inside())
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
@@ -158,10 +157,10 @@ def _without_detection(answer: bool | Recorder) -> bool | Recorder:
 
 
 def set_detect_anomaly(mode: bool, check_nan: bool = True) -> SetDetection:
-    """Turn ``detect_anomaly`` on or off, as `mode` says.
+    """Turn ``detect_anomaly`` on or off.
 
-    As a statement, it holds in this thread or task until the next change. As a ``with`` block, it holds until
-    the end of the block; as a decorator, within the function.
+    A statement takes effect in this thread or task until the next change, a ``with`` block until its end, and
+    a decorator within the function.
 
     Parameters
     ----------

@@ -60,8 +60,8 @@ def checkpoint(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -
     Raises
     ------
     RuntimeError
-        In backward, if `function` records different ops the second time. Errors of `function` itself leave
-        backward too, with a note.
+        In backward, if `function` records different ops the second time. Backward also raises errors of
+        `function` itself, with a note.
 
     Examples
     --------
@@ -104,7 +104,7 @@ class Segment(Deferred):
         self.is_complete = True
 
     def add(self, node: Node) -> None:
-        """Make `node` wait for its values."""
+        """Replace the saved values of `node` by this segment."""
         node.saved = self
         node.holds = ()
         node.plan = node.plan.bare()
@@ -164,7 +164,7 @@ class Segment(Deferred):
             )
 
     def _wait_in(self, others: dict[Node, ref[Node]]) -> None:
-        """Replace waiting nodes by the nodes given for them."""
+        """Replace the nodes of this segment by the waiting nodes that take over their values."""
         nodes = [waiting() for waiting in self.nodes]
         self.nodes = [
             waiting if node is None else others.get(node, waiting)
@@ -191,7 +191,7 @@ class _Forgetful(Recorder):
     def __init__(self, segment: Segment) -> None:
         super().__init__()
         self.segment = segment
-        # The depth, because nodes of a nested second run do not belong to this segment.
+        # Nodes of a nested second run have another depth, and do not belong to this segment.
         self.depth = recomputing.get()
 
     def show(self, node: Node) -> None:
@@ -240,7 +240,7 @@ class _Kept:
         self.share = snapshot_share(x)
         self.requires_grad = x._node is not None
         self.is_leaf = isinstance(x._node, Leaf)
-        # The first of the arguments on the same storage, if that is another one.
+        # The first argument on the same storage, or None if it is this one.
         self.storage = storage
         self.history_group = history_group_of(x)
 
@@ -250,7 +250,7 @@ class _Kept:
         `first` is the new tensor for the first of the arguments on its storage.
         """
         x = wrap_share(self.share)
-        # Each argument has its own copy of memory that other code may write to.
+        # If other code may write to the memory, each argument has its own copy, without a shared storage.
         if self.storage is not None and first is not None and first._buffer is self.share.buffer:
             is_related = self.history_group == self.storage.history_group
             # Numbers of groups are not negative, so ~ gives a different group.

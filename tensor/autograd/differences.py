@@ -44,7 +44,7 @@ class Comparison:
     """Compares the derivatives of `func` with central differences, for `arguments` that require grad.
 
     `names` are those of the arguments, `results` those of the outputs. Outputs are freed before an input is
-    changed, so that they share no memory.
+    changed, so that no output shares its memory.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Comparison:
         return floating(self.name, self.func(*self.arguments))
 
     def _gradients(self, ends: list[Tensor], weights: list[Array], retain_graph: bool) -> list[Array]:
-        """Return the gradient by each input of the `ends`, multiplied by `weights` and added up."""
+        """Return the gradient of the sum of `weights` times `ends` with respect to each input."""
         by = [x for _, x in self.by]
         given = [wrap(weight) for weight in weights]
         found = grad(ends, by, given, retain_graph=retain_graph, create_graph=False, allow_unused=True)

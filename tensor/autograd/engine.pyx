@@ -46,11 +46,11 @@ cnp.import_array()
 
 cdef extern from "Python.h":
     object PyObject_Vectorcall(object function, PyObject** arguments, size_t count, PyObject* names)
-    # Of a list or a tuple.
+    # Returns the items of a list or tuple.
     PyObject** PySequence_Fast_ITEMS(object items) noexcept
 
 cdef enum:
-    # No derivative has more arguments than this, except that of an einsum of many operands.
+    # The most arguments after `space` and `g` that a derivative has, except for an einsum of many operands.
     _MOST = 13
 
 SECOND_BACKWARD = (
@@ -107,7 +107,7 @@ cdef class Backward:
 
     def __init__(self, bint retain_graph, only=None, bint is_recorded=False):
         self.is_recorded = is_recorded
-        # The second run of a checkpoint's function saves values for other nodes, so it must not free them.
+        # A backward pass in a checkpoint's second run must not free the values that this run saves.
         self.retain_graph = retain_graph or _recomputing.get() > 0
         self.anomalies = None if _when_enabled.get() is True else anomalies()
         self.only = only
@@ -251,7 +251,7 @@ cdef class Backward:
         return leading
 
     cdef int _find(self, PendingGradient pending) except -1:
-        """Keep the gradient for the user. Backward no longer owns it."""
+        """Keep the gradient for the user, so that later steps do not write over it."""
         cdef PendingGradient kept = new_pending(pending.node, 0)
         kept.value = pending.value
         if pending.share is not None:
@@ -295,7 +295,7 @@ cdef class Backward:
         return 0
 
     cdef object _outside(self, function, one, two):
-        """Return ``function(one, two)`` of user code, in the caller's context and without recording."""
+        """Return ``function(one, two)`` of user code. Record its ops only if backward is recorded."""
         self.leave_kernels()
         before = recorder()
         is_switched = not self.is_recorded and before is not False
@@ -434,7 +434,7 @@ cdef class Backward:
         else:
             for value in saved:
                 if isinstance(value, cnp.ndarray) and root_of(<cnp.ndarray>value) is own:
-                    # Code may write to the tensor of the saved value after the node releases it.
+                    # Other code may write to the saved value after the node releases it.
                     out = contiguous_copy(out)
                     is_owned = True
                     break
@@ -508,7 +508,7 @@ cdef class Backward:
         cdef PendingGradient own = moved(pending)
         cdef cnp.ndarray array
         if self.is_recorded:
-            # Copy-on-write, because the user may write to it, and other nodes use it too.
+            # Copy-on-write, because the user may write to the tensor, and other nodes use it.
             return with_history(wrap_snapshot(own.value), own.value)
         array = own.value
         if own.is_owned:

@@ -1,4 +1,4 @@
-"""Evictions of a memory budget: saved values leave memory, and return when backward needs them.
+"""Evictions of a memory budget: free saved values, and restore them when backward needs them.
 
 When the allocator has no room, `Evictions.evict` searches for buffers that only saved values of its nodes
 hold. It evicts each in the cheaper of two ways: it drops the values, and a kernel computes them again
@@ -6,8 +6,8 @@ hold. It evicts each in the cheaper of two ways: it drops the values, and a kern
 Rematerialization" (2021): the buffers with the least cost / (bytes x staleness) go first. The cost is
 estimated from shapes, and staleness counts ops, so a program evicts the same buffers each time it runs.
 
-Idle tensors go to the file too: gradients before the optimizer's step, its state, data, and where nothing
-else is left parameters. Their next use reads them back (`tensor.core.idle`).
+It also writes idle tensors to the file: gradients before the optimizer's step, optimizer state, data, and,
+last, parameters. Their next use reads them back (`tensor.core.idle`).
 """
 
 from __future__ import annotations
@@ -171,11 +171,11 @@ class _Group:
         self.buffer = buffer
         self.members: list[_Member] = []
         self.claims: list[Recipe] = []
-        # Each once, by its id.
+        # By their ids, so that each is counted once.
         self.shares: dict[int, Share] = {}
         # The clock of the node that backward reaches first.
         self.clock = 0
-        # A tensor that has the values too, and can go to the file with them: a parameter, or data.
+        # A tensor with the same buffer that can be written to the file with it: a parameter, or data.
         self.companion: StorageReference | None = None
 
     def is_ours(self) -> bool:
@@ -185,7 +185,7 @@ class _Group:
         return buffer.sharers == count and not buffer.exports and not buffer.is_external
 
     def find_companion(self) -> bool:
-        """Return whether the only other holder is a tensor that can go to the file."""
+        """Return whether the only other holder is a tensor that can be written to the file."""
         if self.buffer.sharers == len(self.shares) + 1:
             self.companion = companion_of(self.buffer)
         return self.companion is not None
@@ -239,7 +239,7 @@ class Evictions(Recorder):
     # --- Eviction -------------------------------------------------------------------------------------------
 
     def evict(self, nbytes: int, more: int) -> int:
-        """Evict at least `nbytes`, and `more` where that is cheap. Return the number of evicted bytes."""
+        """Evict at least `nbytes`, and `more` if that is cheap. Return the number of evicted bytes."""
         groups, shared = self._groups()
         costs = []
         most = 1
@@ -265,7 +265,7 @@ class Evictions(Recorder):
             size = group.buffer.nbytes
             if (is_made_again and self._forget(group)) or self._write(group):
                 gone += size
-        # The values that backward reaches last come first.
+        # Start with the values that backward reaches last.
         for group in sorted(shared, key=lambda group: group.clock):
             if gone >= nbytes:
                 break
@@ -331,7 +331,7 @@ class Evictions(Recorder):
             recipe: Recipe | None
             if isinstance(source, str):
                 if node.recipe is not None and node.recipe.kernel is not None:
-                    continue  # the kernel may use it
+                    continue  # the kernel of the recipe may use it
                 recipe = None
             elif source == len(nexts):
                 recipe = node.recipe
@@ -395,7 +395,7 @@ class Evictions(Recorder):
         return True
 
     def _file_companion(self, group: _Group, handle: Spilled) -> bool:
-        """Let the tensor that has the values of a buffer too read them from the file, if there is one."""
+        """Make the companion, if any, read its values from the file. Return False if that is impossible."""
         x = group.companion
         if x is None:
             return True
@@ -528,7 +528,7 @@ def _in_order(
 
 
 def _hand_out(recipe: Recipe, share: Share) -> None:
-    """Give the value to each node that needs it."""
+    """Set the value in each node that needs it."""
     for known, place in recipe.users:
         node = known()
         kept = None if node is None else node.saved

@@ -64,7 +64,7 @@ class Function:
     [1.0, 1.0]
     """
 
-    # A checkpoint identifies the function by it in the second run.
+    # In the second run, a checkpoint identifies the function by this rule.
     __rule = Rule("Function", {})
 
     def __new__(cls, *_args: Any, **_kwargs: Any) -> Self:
@@ -223,13 +223,13 @@ def _output(call: Call, found: Sequence[Any], place: int) -> Any:
         return x
     if is_first and x._node is None and not holds(call.inputs, x):
         return x
-    # The tensor keeps its own history, so that code which holds it sees no change.
+    # Return an alias with the new history. The tensor itself keeps its history.
     same: Any = x
     return same.alias()
 
 
 def _source(call: Call, saved: Saved | None, found: Sequence[object]) -> int | Node | None:
-    """Return the history of a saved value: the index of the output that it is, or a node."""
+    """Return the history of a saved value: its index if it is an output, else its node."""
     if saved is None:
         return None
     if not holds(call.inputs, saved.x) or holds(call.dirty, saved.x):

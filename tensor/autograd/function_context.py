@@ -33,7 +33,7 @@ class Saved(NamedTuple):
         array = self.x._array
         if array is None:
             return False
-        # If code outside may change the values, they were copied at once.
+        # Values that other code could change were copied when they were saved.
         return array is self.share.array or np.array_equal(array, self.share.array, equal_nan=True)
 
 
@@ -126,9 +126,9 @@ class FunctionCtx:
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Save the current values of `tensors` for ``ctx.saved_tensors``. Later writes do not change them.
 
-        The memory is shared, not copied, and the tensors may be disposed afterwards. Arguments and results of
-        forward, if you pass these objects themselves, come back with their history. A second call replaces
-        the first one.
+        The memory is shared, not copied, and the tensors may be disposed afterwards. ``ctx.saved_tensors``
+        has the history of arguments and results of forward, if you pass these objects themselves. A second
+        call replaces the first one.
 
         Raises
         ------

@@ -41,7 +41,7 @@ def _slot_for(x: Any) -> Slot:
 class Applied(Node):
     """The node of a call. Its pending gradient is a list with the gradient of each output, or None.
 
-    It has no shape and dtype; its outputs have.
+    It has no shape and dtype; the nodes of its outputs have.
     """
 
     __slots__ = ("are_tensors", "ctx", "function", "outputs", "slots", "sources")
@@ -201,7 +201,7 @@ class Output(Node):
 
 
 class Refusal(Node):
-    """The history of a gradient that can't be differentiated again. It leads to all its inputs."""
+    """The history of a gradient that can't be differentiated again, with edges to the inputs of backward."""
 
     __slots__ = ("of",)
 

@@ -313,7 +313,7 @@ def _one(shape: tuple[int, ...], dtype: Dtype) -> Array:
 
 
 def root_of(output: TensorCore, gradient: TensorCore | None) -> Root:
-    """Return the start of backward for `output`, with its gradient. Raise errors for missing data."""
+    """Return the start of backward for `output`, with its gradient. Raise an error if one is missing."""
     if not isinstance(output, TensorCore):
         raise TypeError(
             f"backward needs a tensor, not {type(output).__name__}: use the tensor that the loss function "

@@ -43,7 +43,7 @@ cdef class _Target:
     cdef StorageReference x
     # Its gradient so far: a tensor, which may be empty, or None.
     cdef object before
-    # Either the tensor that replaces `before`, and whether it includes the sum with it;
+    # Either the tensor that replaces `before`, and whether it is the sum of `before` and the gradient;
     cdef TensorCore made
     cdef bint is_sum
     # or the array to add to `before` in place, and the buffer to write to.

@@ -42,5 +42,5 @@ cdef TensorCore tensor_of(PendingGradient pending, dict first, bint is_unowned)
 cdef TensorCore with_history(TensorCore made, TensorCore of)
 # Return a copy in C order.
 cdef cnp.ndarray contiguous_copy(cnp.ndarray array)
-# Return a copy. Of an expanded array, copy each memory location once.
+# Return a copy, which is expanded if the array is: copy each memory location once.
 cdef cnp.ndarray compact_copy(cnp.ndarray array)

@@ -120,7 +120,7 @@ cdef bint may_be_written(cnp.ndarray array, Share share, bint is_owned) noexcept
 
 
 cdef bint _is_whole(cnp.ndarray array, cnp.ndarray root) noexcept:
-    """Return whether `array` covers the whole memory of `root`, in an order that a gradient may have."""
+    """Return whether `array` is `root`, or covers all its memory in C order."""
     if array is root:
         return True
     return cnp.PyArray_IS_C_CONTIGUOUS(array) and cnp.PyArray_NBYTES(array) == cnp.PyArray_NBYTES(root)

@@ -70,7 +70,7 @@ def fit_tensor(gradient: Any, node: Node) -> Tensor:
 
 
 def _connected(node: Node, place: int) -> Any:
-    """Return a saved value as the input or output of the op that it is, with its history."""
+    """Return a saved value. The array of an input or output becomes a tensor with its history."""
     saved = saved_by(node)
     source, value = node.plan.saves[place], saved[place]
     if isinstance(source, str):
