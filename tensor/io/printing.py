@@ -50,7 +50,9 @@ def set_printoptions(
     profile: str | None = None,
     sci_mode: bool | None = None,
 ) -> None:
-    """Set options for printing tensors, for the whole process. Options that are not given do not change.
+    """Set options for printing tensors, for the whole process.
+
+    Options that are not given do not change, except `sci_mode`.
 
     Parameters
     ----------

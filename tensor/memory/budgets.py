@@ -52,8 +52,9 @@ class BudgetStatistics:
     peak_bytes : int
         The most bytes that were live at once.
     peak_reserved_bytes : int
-        The most bytes that arrays and free blocks of the pool took from the system at once. The resident size
-        of the process rises by as much. The pool releases blocks that no longer fit in the budget.
+        The most bytes that arrays and free blocks of the pool took from the system at once, measured when the
+        pool allocates a new block. The resident size of the process rises by about as much. The pool releases
+        blocks that no longer fit in the budget.
     """
 
     pressure_count: int

@@ -138,7 +138,8 @@ struct Counters {
         reserved_peaks.remove(peak);
     }
 
-    // Called after an allocation from the system. Only then can `reserved` reach a new peak.
+    // Called after the pool allocates a large block. Small arrays and arenas increase `reserved` too, but
+    // raise no peak.
     void raise_reserved(Bytes idle) noexcept {
         const std::lock_guard<std::mutex> guard(mutex);
         const Bytes now = reserved(idle);
