@@ -13,7 +13,7 @@ from scopes.lowlevel import names_on_demand as _names_on_demand
 from scopes.lowlevel import origins_of as _origins_of
 from tensor.lowlevel import RemovableHandle
 
-# Load each module at its first use: all of them take longer to load than NumPy.
+# Load each module at its first use: loading all of them takes longer than loading NumPy.
 # Type checkers read a stub, which .ci/write-stubs makes from this table.
 _ON_DEMAND = _origins_of(
     {

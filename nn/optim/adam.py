@@ -71,7 +71,8 @@ class Adam(Averaging):
 
     def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:
         beta1, beta2 = group["betas"]
-        # Apply the bias correction c of `v` to eps and lr: sqrt(v / c) + eps = (sqrt(v) + eps * root) / root.
+        # Apply the bias correction c of `v` to eps and lr, with root = sqrt(c):
+        # sqrt(v / c) + eps = (sqrt(v) + eps * root) / root.
         root = math.sqrt(1 - beta2 ** (steps + 1))
         size = group["lr"] * root / (1 - beta1 ** (steps + 1))
         return *self._average_numbers(group), group["eps"] * root, size

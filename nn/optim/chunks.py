@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     Key = tuple[int | slice | EllipsisType, ...]
 
-# The elements of a chunk, 128 KiB of float32.
+# The most elements of a chunk: 128 KiB of float32.
 _MOST = 32_768
 
 

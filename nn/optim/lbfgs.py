@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class LBFGS(Options):
     """L-BFGS: a quasi-Newton method that estimates second derivatives from recent gradients (Nocedal, 1980).
 
-    One step evaluates the loss several times, by a closure. The loss should be over all data, not over a
+    One step calls a closure several times to evaluate the loss. The loss should be over all data, not over a
     batch. The parameters form one vector in one group. The state is stored with the first parameter.
 
     Parameters
@@ -41,13 +41,14 @@ class LBFGS(Options):
     max_iter
         The most iterations in one step.
     max_eval
-        The most evaluations of the loss in one step; by default 1.25 times `max_iter`.
+        The most evaluations of the loss in one step; by default 1.25 times `max_iter`. A line search may make
+        one more.
     tolerance_grad
         A step ends when no element of the gradient is larger than this.
     tolerance_change
-        A step ends when the loss and all parameters change by at most this.
+        A step ends when the loss changes by less than this, or no parameter changes by more.
     history_size
-        The number of gradients to keep, each as two vectors of the size of all parameters.
+        The number of past iterations to keep, each as two vectors of the size of all parameters.
     line_search_fn
         None, or ``"strong_wolfe"`` for a line search in each iteration.
 
@@ -205,7 +206,7 @@ def _as_reals(array: Array) -> Array:
 
 
 class _Run:
-    """One step. It reads the optimizer's `state`, and replaces it at the end."""
+    """One step. It changes a copy of the optimizer's state, which `LBFGS.step` stores at the end."""
 
     def __init__(
         self, optimizer: LBFGS, group: Group, parameters: _Parameters, closure: Callable[[], Any]
@@ -221,7 +222,7 @@ class _Run:
         self.state = {"func_evals": 0, "n_iter": 0, **first, **lists}
 
     def minimize(self) -> Any:
-        """Return the first loss."""
+        """Move the parameters to smaller losses, and return the first result of the closure."""
         options, state = self.options, self.state
         first = self._evaluate()
         loss, grad, evaluations = float(first), run_kernel(self.parameters.gradient), 1
@@ -282,7 +283,7 @@ class _Run:
         return Point(t, loss, grad, grad.dot(direction))
 
     def _remember(self, grad: Array) -> None:
-        """Store the last step and its change of the gradient, unless the curvature is not positive."""
+        """Store the last step and its change of the gradient if the curvature is positive."""
         state = self.state
         change = run_kernel(np.subtract, grad, state["prev_flat_grad"]._live_array())
         way = run_kernel(np.multiply, state["d"]._live_array(), float(state["t"]))

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from tensor.lowlevel import Array
 
-# The Wolfe conditions: the loss decreases by at least this fraction of the initial slope times the step, and
-# the new slope is at most this fraction of the initial slope.
+# The Wolfe conditions: the loss decreases by at least _FALL times the initial slope times the step length.
+# The new slope is at most _FLATNESS times the initial slope (absolute values).
 _FALL, _FLATNESS = 1e-4, 0.9
 
 
@@ -33,7 +33,7 @@ def strong_wolfe(
     most: int,
     tolerance: float = 1e-9,
 ) -> tuple[Point, int]:
-    """Return a point that meets the strong Wolfe conditions, and the number of evaluations.
+    """Return a point with the strong Wolfe conditions, or the best found, and the number of evaluations.
 
     The search is that of minFunc (Schmidt, 2005), as in PyTorch. The step length grows until two points
     bracket a good one. Then the bracket shrinks.
@@ -85,7 +85,7 @@ def _zoom(
         t = _interpolated(bracket[0], bracket[1], (first, last))
         margin = 0.1 * (last - first)
         if min(last - t, t - first) < margin:
-            # The bracket hardly shrank twice in a row: try a point further inside.
+            # Move the point inward if it is on an end of the bracket, or near an end twice in a row.
             is_stuck = was_near_the_end or t >= last or t <= first
             if is_stuck:
                 t = last - margin if abs(t - last) < abs(t - first) else first + margin

@@ -77,7 +77,7 @@ class Optimizer:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if cls.__module__.partition(".")[0] == "nn":  # their state never has a scope
+        if cls.__module__.partition(".")[0] == "nn":  # their state never belongs to a scope
             return
         for name in ("__init__", "step"):
             if name in vars(cls):
@@ -238,7 +238,7 @@ class Optimizer:
         """Return the parameters of `group`, grouped by the names in their states."""
         return ((group["params"], self._tensors(group)),)
 
-    def _tensors(self, group: Group) -> tuple[str, ...]:  # noqa: ARG002  # subclasses ask it
+    def _tensors(self, group: Group) -> tuple[str, ...]:  # noqa: ARG002  # subclasses use it
         """Return the names of the tensors in the state of each parameter of `group`."""
         return self._state_names
 
@@ -246,15 +246,15 @@ class Optimizer:
         """Return the arguments of `_formula`, which are those of the compiled rule in the same order.
 
         `steps` is the number of earlier steps of the parameter. Without a ``_counter`` it is 0 if some
-        tensors of the state are new, with zeros, and else 1.
+        tensors of the state are new, else 1.
         """
         raise NotImplementedError
 
     def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
         """Write the new values of a parameter to `p`, and those of its state. Do not change its gradient `g`.
 
-        It is used where the compiled rule is not: for float16, for memory with gaps, and for memory that
-        several tensors share. It gives the same bits as the compiled rule.
+        ``step`` calls it where no compiled rule applies: without a ``_rule``, for float16, for memory with
+        gaps, and for memory that tensors share. Its results are bit-identical to those of the compiled rule.
         """
         raise NotImplementedError
 
@@ -263,7 +263,7 @@ class Optimizer:
         require_within(type(self).__name__, group, self._bounds)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state and the options. Parameters are numbers, in their original order.
+        """Return the state and the options. Parameters are numbered in the order of the groups.
 
         Its tensors are clones. They belong to the current scope, and later steps do not change them. Memory
         is copied at the next step.
@@ -335,7 +335,7 @@ class Optimizer:
             self._check_options(group)
         state = defaultdict(dict, {params[number]: values for number, values in self._loaded(params, held)})
         before = self.state
-        # Use one call, so that an interrupt finds either the old state or the new one.
+        # Set both in one call, so that an interrupt leaves either the old ones or the new ones.
         vars(self).update(state=state, param_groups=groups)
         dispose(*before.values())
 
@@ -366,7 +366,7 @@ class Optimizer:
                 "Nothing was loaded"
             )
 
-    def _shape_of(self, name: str, x: Tensor) -> tuple[int, ...]:  # noqa: ARG002  # subclasses ask it
+    def _shape_of(self, name: str, x: Tensor) -> tuple[int, ...]:  # noqa: ARG002  # subclasses use it
         """Return the shape of the tensor `name` in the state of `x`."""
         return x.shape
 
@@ -377,7 +377,7 @@ class Optimizer:
                 "step, or make a new one over model.parameters()"
             )
 
-    def _new_state(self, group: Group, x: Tensor, name: str) -> Tensor:  # noqa: ARG002  # subclasses ask it
+    def _new_state(self, group: Group, x: Tensor, name: str) -> Tensor:  # noqa: ARG002  # subclasses use it
         """Return the initial tensor `name` of the state of `x`: zeros."""
         return self._filled_like(x, 0.0)
 
@@ -451,7 +451,7 @@ def _snapshot(value: Any) -> Any:
 
 
 def _copied(value: Any) -> Any:
-    """Return a copy of a tensor or an array, which no scope owns."""
+    """Return a copy of a tensor or an array that no scope owns; return other values unchanged."""
     if isinstance(value, TensorCore):
         value = snapshot(value)
     return wrap_unowned(run_kernel(np.array, value, order="C")) if isinstance(value, np.ndarray) else value

@@ -53,7 +53,7 @@ OUT_OF_RANGE = "ValueError\n    If an option is out of its range."
 
 
 class Bound(NamedTuple):
-    """Bounds of an option: at least `low`, and below `high`, or at most `high` if it is included."""
+    """Bounds of an option: at least `low`, and below `high`, or at most `high` if `includes_high`."""
 
     low: float = 0.0
     high: float = inf
@@ -77,7 +77,7 @@ DECAY_RATE = Bound(0.0, 1.0)
 
 
 def bounds(*at_least_0: str, **others: Bound) -> dict[str, Bound]:
-    """Return the bounds of the options with these names."""
+    """Return the bounds of options by name: at least 0 for those in `at_least_0`, and `others`."""
     return {**dict.fromkeys(at_least_0, Bound()), **others}
 
 

@@ -19,7 +19,7 @@ def keep_state(optimizer):
 
 
 def keeping_state(method):
-    """Return `method` with a call of `keep_state` after it, also after an error."""
+    """Return a function that calls `method` and then `keep_state`, also after an error."""
     def call(self, *args, **kwargs):
         try:
             return method(self, *args, **kwargs)

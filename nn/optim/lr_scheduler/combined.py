@@ -91,7 +91,7 @@ class SequentialLR(_Combined):
     schedulers
         At least one scheduler, all of `optimizer`.
     milestones
-        The epochs at which the second and later schedulers start, each with its own epoch 0.
+        The epochs at which the second and later schedulers start. Each counts its epochs from 0.
 
     Raises
     ------
@@ -136,7 +136,7 @@ class SequentialLR(_Combined):
                 part.last_epoch -= 1
 
     def _update_lr(self, epoch: float | None = None) -> None:
-        # Called when this scheduler begins as a part of another one.
+        # Another SequentialLR calls this when it starts this scheduler.
         self.last_epoch = 0
         self._schedulers[0]._update_lr(epoch)
         self._last_lr = self._schedulers[0].get_last_lr()

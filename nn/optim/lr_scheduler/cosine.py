@@ -32,7 +32,7 @@ class CosineAnnealingLR(Schedule):
         ):  # in a sequence, or after epochs of another scheduler
             return self._get_closed_form_lr()
         if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:
-            # The rate is `eta_min` now, and no factor of their difference can raise it. So add a difference.
+            # The rate is `eta_min` now. Add to it, because a factor can't change the difference of 0.
             rise = (1 - math.cos(math.pi / self.T_max)) / 2
             pairs = zip(self._current(), self.base_lrs, strict=True)
             return [rate + (first - self.eta_min) * rise for rate, first in pairs]

@@ -73,8 +73,8 @@ class CyclicLR(_Cycles):
     scale_fn
         A function that returns the factor of the amplitude, instead of `mode`.
     scale_mode
-        The argument of `scale_fn`: ``"cycle"`` for the number of the cycle, ``"iterations"`` for that of the
-        step.
+        The argument of `scale_fn`: ``"cycle"`` for the number of the cycle, ``"iterations"`` for the
+        number of the step.
     cycle_momentum
         Decrease the momentum while learning rates increase.
     base_momentum, max_momentum
@@ -159,7 +159,7 @@ class CyclicLR(_Cycles):
         return [low + (high - low) * height * scale for low, high in rates]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the scheduler, with the attributes of a callable object."""
+        """Return the state of the scheduler, with the attributes of `scale_fn` if it is a callable object."""
         function = self._scale_fn_custom
         held = None if function is None else state_of_function(function)
         return {**super().state_dict(), "_scale_fn_custom": held}

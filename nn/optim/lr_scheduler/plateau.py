@@ -79,7 +79,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.last_epoch = 0
         self._last_lr = self._current()
 
-    # Without a metric do nothing.
+    # Unlike other schedulers, this one needs a metric.
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
         """Advance to the next epoch, or to `epoch`, with `metrics`: a number or a tensor of one element."""
         figure = float(metrics)

@@ -79,7 +79,7 @@ class LRScheduler:
     _example: ClassVar[tuple[str, list[float]] | None] = None
     _example_template: ClassVar[str] = _EXAMPLE
     _public_module: ClassVar[str] = "lr_scheduler"
-    # Whether __init__ runs, which sets the learning rates of epoch 0.
+    # True during the first step, which the constructor makes.
     _is_initial = False
     _step_count = 0
     _last_lr: list[float]
@@ -121,7 +121,7 @@ class LRScheduler:
         """Return the learning rates of the groups in epoch ``last_epoch``. ``step`` calls it."""
         raise NotImplementedError
 
-    # The learning rates from the epoch alone, for an epoch that is not the next one.
+    # Computes the learning rates from the epoch alone, for ``step(epoch)``.
     _get_closed_form_lr: Callable[[], list[float]] | None = None
 
     def step(self, epoch: float | None = None) -> None:
@@ -158,7 +158,7 @@ class LRScheduler:
         return self._last_lr
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the scheduler, without the optimizer and functions."""
+        """Return the state of the scheduler, without the optimizer."""
         return {key: value for key, value in vars(self).items() if key != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -197,7 +197,7 @@ class Schedule(LRScheduler):
 
 
 def require_optimizer(name: str, optimizer: object) -> None:
-    """Raise TypeError unless `optimizer` is one."""
+    """Raise TypeError unless `optimizer` is an `Optimizer`."""
     if not isinstance(optimizer, Optimizer):
         raise TypeError(f"{name} schedules an optimizer, not {type(optimizer).__name__}")
 

@@ -134,7 +134,7 @@ class Adafactor(Rule):
         def update(key: Key) -> Array:
             return g[key] / np.sqrt(np.maximum(variance(key), floor * floor))
 
-        # Compute the update twice, because its norm is needed first and it is never whole in memory.
+        # Compute the update twice, because its norm is needed first and the whole update is never in memory.
         update_size = math.sqrt(sum(_squares(update(key)).sum() for key in keys) / p.size)
         rate = sign * relative * max(least, size) / max(1.0, update_size / d)
         for key in keys:
@@ -164,7 +164,7 @@ def _factored(keys: list[Key], g: Array, state: list[Array], new_weight: float, 
 
 
 def _whole(g: Array, state: list[Array], new_weight: float) -> Variance:
-    """Update the elementwise mean with the squares of `g`."""
+    """Update the elementwise mean with the squares of `g`, and return it as the variance."""
     (held,) = state
     for key in chunk_keys(g.shape):
         held[key] += (g[key] * g[key] - held[key]) * new_weight

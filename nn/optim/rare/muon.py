@@ -26,7 +26,7 @@ class Muon(Options):
 
     It is for the matrices of hidden layers. Use another optimizer for other parameters (biases, embeddings).
     Newton-Schulz iterations orthogonalize the momentum. Their intermediate results are rounded to bfloat16,
-    as in PyTorch. For large matrices, another order of sums changes the third digit of steps.
+    as in PyTorch. For large matrices, steps differ in the third digit, because sums have another order.
 
     Parameters
     ----------

@@ -58,7 +58,7 @@ class Rprop(Rule):
     """Rprop: steps along the gradient's sign, with a step size for each element (Riedmiller and Braun, 1993).
 
     A step size grows while the sign of its gradient stays the same. It shrinks when the sign changes; then
-    the element skips one step. It is for gradients over all data, not over batches.
+    the element skips one step. Use gradients over all data, not over batches.
 
     Parameters
     ----------

@@ -115,7 +115,7 @@ class AveragedModel(Module):
         self.n_averaged.add_(1)
 
     def _pairs(self, model: Module, kind: str) -> list[tuple[Tensor, Tensor]]:
-        """Return pairs of parameters or buffers of the average and of `model`, without histories."""
+        """Return detached pairs of parameters or buffers of the average and of `model`."""
         own, others = (list(getattr(module, f"named_{kind}")()) for module in (self.module, model))
         for first, second in zip_longest(own, others):
             if first is None or second is None or not _is_alike(first, second):

@@ -71,7 +71,7 @@ class SWALR(LRScheduler):
         rates = []
         for group in self.optimizer.param_groups:
             end = group["swa_lr"]
-            # Compute the learning rate at the start of the annealing, of which the fraction `before` is done.
+            # The fraction `before` of the annealing is done. Compute the learning rate at its start.
             begin = end if before == 1 else (group["lr"] - before * end) / (1 - before)
             rates.append(end * now + begin * (1 - now))
         return rates
