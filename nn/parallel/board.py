@@ -24,12 +24,12 @@ class WorkerReport:
     row: list[int]
     #: The name of its machine and process.
     where: str = ""
-    #: Why there will be no newer report, unless it has ended well.
+    #: Why the worker ended early. Empty while it runs, or after a normal end.
     lost: str = ""
     has_ended: bool = False
     #: ``LeakReport.to_dict()``, if it was tracking.
     leaks: dict[str, Any] | None = None
-    #: A timeline's file, compressed, and when it began, in nanoseconds since the epoch.
+    #: The compressed file of a timeline, and its start in nanoseconds since the epoch.
     trace: bytes = b""
     trace_began_at: int = 0
 
@@ -51,7 +51,7 @@ class BoardActor:
         self._count: int | None = None
 
     async def begin(self, count: int) -> None:
-        """Forget the workers of an earlier start of the job with ranks of `count` and above."""
+        """Start a group of `count` workers: delete reports of ranks from `count` on, and all positions."""
         self._count = count
         self._reports = {rank: report for rank, report in self._reports.items() if rank < count}
         self._waiting.clear()
@@ -77,7 +77,7 @@ class BoardActor:
         return dict(sorted(self._reports.items()))
 
     async def set_waiting(self, rank: int, position: Position | None) -> None:
-        """Store the position where a worker waits for others, or None."""
+        """Store the position where a worker waits for others; None removes it."""
         if position is None:
             self._waiting.pop(rank, None)
         else:
@@ -113,14 +113,14 @@ class Board:
     def start(cls) -> Board:
         """Start the actor on this machine, so that it survives the machines of workers.
 
-        It reserves no processor. If its process dies, Ray restarts it. The new actor has no figures, and gets
-        all of them again.
+        It reserves no processor. If its process dies, Ray restarts it. The new actor has no reports until the
+        workers send new ones.
         """
         ray = require("ray")
         scheduling = require("ray.util.scheduling_strategies")
         if not ray.is_initialized():
             ray.init(include_dashboard=False)
-        # Ray ignores a soft affinity of actors that need no resources.
+        # Use a hard affinity: Ray ignores a soft one of actors that need no resources.
         node = ray.get_runtime_context().get_node_id()
         on_this_node = scheduling.NodeAffinitySchedulingStrategy(node, soft=False)
         remote = ray.remote(
@@ -180,7 +180,7 @@ class Board:
                 f"waited {timeout:.1f} s for worker 0 to send the first values: it has failed, or makes "
                 "other calls of parallel.prepare() than this worker"
             ) from error
-        except errors.ObjectLostError as error:  # the object ends with its owner
+        except errors.ObjectLostError as error:  # the store deletes an object when its owner ends
             raise WorkerLostError(
                 "worker 0 has ended or was killed while the others waited for it to send the first values"
             ) from error

@@ -37,8 +37,8 @@ class _Bucket:
 
     def __init__(self, size: Size, first_flag: int, slots: list[Array], total: Array) -> None:
         self.size = size
-        # Three rows of flags, one for each worker: the last round that it has published, and has summed. The
-        # third row shows the last round with the sum over all machines, which the first worker writes.
+        # Three rows of flags, with a flag for each worker: the last round that it has published, the last one
+        # that it has summed, and the last one that the first worker has summed over all machines.
         self.published = first_flag
         self.summed = first_flag + len(slots)
         self.ready = first_flag + 2 * len(slots)

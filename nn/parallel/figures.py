@@ -32,7 +32,7 @@ class WorkerFigures:
     step: int
     #: The time of the report, in seconds since the epoch.
     seen_at: float
-    #: The seconds it has waited for others. A straggler waits least of all workers.
+    #: The seconds it has waited for others. The slowest worker waits least.
     seconds_waited: float
     #: The memory of its process, in bytes; 0 if the system does not report it.
     bytes_of_process: int
@@ -91,7 +91,7 @@ def figures_of(rank: int, row: Sequence[int], lost: str = "") -> WorkerFigures:
 def bytes_of_process() -> int:
     """Return the private memory of this process, without files and shared memory, in bytes."""
     try:
-        with open("/proc/self/statm", "rb", 0) as file:  # noqa: PTH123  # each step, half the time
+        with open("/proc/self/statm", "rb", 0) as file:  # noqa: PTH123  # each step; half the time of Path.open
             _, resident, shared, *_ = file.read().split()
     except OSError:
         return 0

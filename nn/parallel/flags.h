@@ -46,7 +46,7 @@ inline void* lower_half(const void* memory, std::int64_t place) {
     return flag;
 }
 
-// Sleeps until the flag differs from `seen` or `seconds` have passed. May also wake without a reason.
+// Sleeps until the flag differs from `seen` or `seconds` have passed. It may also wake spuriously.
 inline void sleep_until_set(const void* memory, std::int64_t place, std::int64_t seen, double seconds) {
     const auto whole = static_cast<std::time_t>(seconds);
     const timespec most{whole, static_cast<long>((seconds - static_cast<double>(whole)) * 1e9)};

@@ -14,7 +14,7 @@ cdef extern from "nn/parallel/flags.h" namespace "disposescope":
 
 @cython.final
 @cython.auto_pickle(False)
-@cython.no_gc_clear  # it would forget the buffer without releasing it
+@cython.no_gc_clear  # `tp_clear` would drop the buffer without releasing it
 cdef class Flags:
     """Integers of 8 bytes in `memory`. A process that reads a new value also sees all writes before ``set``.
 
@@ -27,7 +27,7 @@ cdef class Flags:
     Raises
     ------
     ValueError
-        `memory` is not aligned, or its length is no multiple of 8.
+        If `memory` is not aligned, or its length is not a multiple of 8.
     """
 
     # Holds the memory of the flags. A typed memoryview would take 20,000 lines of C++.

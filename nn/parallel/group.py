@@ -32,8 +32,8 @@ TIMEOUT = 300.0
 # some thousands.
 _BETWEEN_POSTS = 0.5
 _MANY = 200
-# Machines exchange figures at each of the first steps, and later at one of this many steps. These sums share
-# a queue with the sums of gradients.
+# Machines exchange figures at each of the first steps, and later every _BETWEEN_TABLES steps. These sums
+# share a queue with the sums of gradients.
 _BETWEEN_TABLES = 16
 # The least seconds between two measurements of the process's size, which take 20 us.
 _BETWEEN_SIZES = 0.01
@@ -133,7 +133,7 @@ class Group:
         return f"{self._token} {self._key_count}"
 
     def new_region(self, layout: Layout) -> Region:
-        """Return shared memory of this machine's workers. All of them must call this at the same time."""
+        """Create shared memory of this machine's workers. All of them must call this at the same time."""
         self._region_count += 1
         place = self.place
         region = Region(
@@ -172,7 +172,7 @@ class Group:
             self.waited += self.wait_for_first(region, self._left, count, "at a barrier")
 
     def agree(self, value: int) -> int:
-        """Broadcast the `value` of worker 0, an integer below 2**52."""
+        """Return worker 0's `value`, an integer below 2**52. All workers must call this at the same time."""
         if self.place.world_size == 1:
             return value
         self.require_connected()
@@ -345,7 +345,7 @@ def join_expected() -> bool:
 
 
 def leave() -> None:
-    """Set the group of this process to itself alone."""
+    """Close the group of this process, and set it to a group of one worker."""
     global _current
     left, _current = _current, _ALONE
     if left is not _ALONE:

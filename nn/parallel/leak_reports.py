@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from nn.parallel.figures import WorkerFigures
 
-# The number of lines to print, and of workers in the chart, at most.
+# The most lines to print, and the most workers in the chart.
 _MAX_ROWS = 20
 _MAX_CURVES = 4
-# The weight of a graph's operation in bytes, which orders rows, as in `scopes.leaks`.
+# The weight in bytes of a recorded operation when rows are sorted, as in `scopes.leaks`.
 _OP_BYTES = 256
 
 
@@ -34,7 +34,7 @@ class ClusterLeakRow:
     sizes: Mapping[int, int]
     #: The workers in which the line leaks.
     growing_in: tuple[int, ...]
-    #: The number and bytes left by each round, by rank, for workers where each part of the run left some.
+    #: The number and bytes that each round left, by rank, without workers where a part of the run left none.
     counts_per_round: Mapping[int, float] = field(default_factory=dict)
     sizes_per_round: Mapping[int, float] = field(default_factory=dict)
     #: The growth of the line over the loop in bytes, by rank. A graph's operation counts as 256.
@@ -53,7 +53,7 @@ class ClusterLeakRow:
 
     @property
     def nbytes(self) -> int:
-        """The bytes that they keep."""
+        """The bytes that the living disposables keep."""
         return sum(self.sizes.values())
 
     @property
@@ -141,13 +141,13 @@ class ClusterLeaks:
     rows: tuple[ClusterLeakRow, ...]
     #: The workers that reported. The others did not track, or ended before they could report.
     workers: tuple[int, ...]
-    #: Rows of each worker's high-water mark in the loop. Empty if the end holds nearly as much.
+    #: Rows of each worker's high-water mark in the loop. Empty if nearly as much is alive at the end.
     highest: tuple[ClusterLeakRow, ...] = ()
     #: The leaking lines, in a loop or after it, with the workers.
     leaking: tuple[ClusterLeakRow, ...] = ()
     #: The last figures of each worker, by rank.
     figures: Mapping[int, WorkerFigures] = field(default_factory=dict)
-    #: The memory of each worker over time, with graphs: pairs of seconds since its loop began, and bytes.
+    #: The memory of each worker over time, with its graphs: pairs of seconds since the loop began, and bytes.
     moments: Mapping[int, Sequence[tuple[float, int]]] = field(default_factory=dict)
 
     @property
@@ -157,7 +157,7 @@ class ClusterLeaks:
 
     @property
     def nbytes(self) -> int:
-        """The bytes that they keep."""
+        """The bytes that the living disposables keep."""
         return sum(row.nbytes for row in self.rows)
 
     def __str__(self) -> str:

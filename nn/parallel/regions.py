@@ -134,7 +134,7 @@ class Region:
         byte_locks.require()
         path = folder() / (PREFIX + name)
         file = self._file = _make(path, nbytes) if place == 0 else self._open(path)
-        # Also close the file when this object is deleted, because its model is.
+        # Also close the file when this object is freed together with its model.
         self._closing = finalize(self, os.close, file)
         try:
             self._memory = mmap.mmap(file, nbytes)
@@ -156,7 +156,7 @@ class Region:
         try:
             self.wait(0, 1, "to map their shared memory")
         except BaseException:
-            # So the errors of waiting workers name the worker that did not arrive, not this one.
+            # Report that this worker left, so that the errors of others name the worker that did not arrive.
             self.flags.set(self.place, _LEFT)
             raise
 
@@ -275,7 +275,7 @@ def _make(path: Path, nbytes: int) -> int:
             # Another process may lock the file for a moment, to check whether it is stale, and remove it.
             byte_locks.lock(file, 0)
             os.ftruncate(file, nbytes)
-            if hasattr(os, "posix_fallocate"):  # without it, a write into missing memory kills the process
+            if hasattr(os, "posix_fallocate"):  # else a write beyond free memory would kill the process
                 os.posix_fallocate(file, 0, nbytes)
             new.rename(path)
         except FileNotFoundError:  # removed as stale before it was locked

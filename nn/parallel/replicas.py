@@ -194,7 +194,7 @@ class Replica:
 
 
 class _GradientHook:
-    """Gradient hook of one parameter. It refers weakly to the replica, because the model owns the hooks."""
+    """Gradient hook of one parameter. Its reference to the replica is weak, as the model owns the hook."""
 
     def __init__(self, replica: ref[Replica], i: int, part: _Part) -> None:
         self._replica = replica

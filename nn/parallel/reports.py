@@ -122,8 +122,8 @@ def leaks() -> ClusterLeaks:
 
     Workers track if the job was started with ``track=True``, and report when their loop has ended. A killed
     worker reports nothing. A report has two parts: the disposables alive after the loop (``rows``), and those
-    alive at the loop's high-water mark (``highest``). Inside a job, a worker gets its own current leaks.
-    Otherwise see `statistics`.
+    alive at the loop's high-water mark (``highest``). Inside a job, a worker gets its own current leaks. The
+    other cases are those of `statistics`.
 
     Examples
     --------

@@ -39,8 +39,8 @@ class ShardSampler(Sampler[int]):
     drop_last
         Drop the last samples if they do not fill a batch for each worker, instead of repeating samples.
     even_batches
-        If False, no sample is repeated: the workers' last batches differ by one sample at most. With fewer
-        samples than workers, the other workers get a sample whose gradient has no weight.
+        If False, the workers' last batches differ by one sample at most. If the last piece has fewer samples
+        than workers, each remaining worker repeats a sample, whose gradient has weight 0.
     seed
         The seed of the orders, together with the number of the epoch.
     rank, count

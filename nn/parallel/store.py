@@ -43,7 +43,7 @@ def put(obj: Any) -> Any:
     ModuleNotFoundError
         If Ray is not installed.
     TensorDisposedError
-        If one of the tensors is empty.
+        If one of the tensors is disposed.
     """
     return require("ray").put(map_nested(obj, _as_array, "what is put into the store"))
 

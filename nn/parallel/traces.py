@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def merge(path: Path, workers: Mapping[int, WorkerReport]) -> None:
-    """Write the timelines of the workers with one clock; compressed if the name ends in ``.gz``."""
+    """Write the timelines of all workers, on one clock. Compress them if the name ends in ``.gz``."""
     traces = {
         rank: json.loads(gzip.decompress(report.trace)) for rank, report in workers.items() if report.trace
     }
@@ -41,7 +41,7 @@ def merge(path: Path, workers: Mapping[int, WorkerReport]) -> None:
                 event["args"] = {"name": name}
             if "ts" in event:
                 event["ts"] += offset
-            if "id" in event:  # arrows need different ids in different processes
+            if "id" in event:  # ids of arrows must differ between processes
                 event["id"] = f"{rank}.{event['id']}"
             events.append(event)
     for key in ("scopes", "disposables", "samples"):

@@ -132,7 +132,7 @@ class WatchedLoop:
     """Training loop that reports its worker's figures to the board."""
 
     def __init__(self, train_loop: Callable[..., Any], *, is_tracking: bool, is_traced: bool) -> None:
-        self.__wrapped__ = train_loop  # Ray asks for the parameters
+        self.__wrapped__ = train_loop  # Ray reads its parameters
         self._is_tracking = is_tracking
         self._is_traced = is_traced
         self.board: Board | None = None
