@@ -260,7 +260,7 @@ def xavier_uniform_(tensor: T, gain: float = 1.0, generator: Generator | None = 
 
 @example("nn.init.xavier_normal_(tensor.zeros((3, 3)), gain=0.0).tolist()[0]", [0.0, 0.0, 0.0])
 def xavier_normal_(tensor: T, gain: float = 1.0, generator: Generator | None = None) -> T:
-    """Fill a weight ``(out, in, *)`` normally, std gain * sqrt(2 / (in + out)) (Glorot and Bengio, 2010)."""
+    """Fill from a normal distribution, std gain * sqrt(2 / (fan_in + fan_out)) (Glorot and Bengio, 2010)."""
     fan_in, fan_out = _fans("xavier_normal_", tensor)
     return _normal("xavier_normal_", tensor, 0.0, gain * math.sqrt(2 / max(fan_in + fan_out, 1)), generator)
 
@@ -294,7 +294,7 @@ def kaiming_uniform_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> T:
-    """Fill a weight uniformly, with variance for layers with rectifiers (He et al., 2015)."""
+    """Fill a weight uniformly, with the variance for ReLU layers (He et al., 2015)."""
     bound = math.sqrt(3) * _kaiming_std("kaiming_uniform_", tensor, a, mode, nonlinearity)
     return _uniform("kaiming_uniform_", tensor, -bound, bound, generator)
 
@@ -308,7 +308,7 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> T:
-    """Fill a weight from a normal distribution, with variance for layers with rectifiers."""
+    """Fill a weight from a normal distribution, with the variance for ReLU layers."""
     std = _kaiming_std("kaiming_normal_", tensor, a, mode, nonlinearity)
     return _normal("kaiming_normal_", tensor, 0.0, std, generator)
 

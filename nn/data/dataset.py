@@ -71,7 +71,7 @@ class IterableDataset(Dataset[T_co]):
 
 
 class BatchDataset(IterableDataset[T_co]):
-    """Base class of data sets that read whole batches. Subclasses define both methods."""
+    """Base class of data sets that read whole batches. Subclasses define ``batches`` and ``collate``."""
 
     def batches(self, batch_size: int, *, drop_last: bool) -> Iterable[Any]:
         """Return the raw batches of one epoch, for `collate`. The loader reads them outside of all scopes."""

@@ -55,7 +55,7 @@ class Recipe:
 class Source:
     """Source of batches in two steps: `read` runs outside of scopes, `collate` inside."""
 
-    takes_several = False  # whether the argument of `read` is an iterable of samples
+    takes_several = False  # whether the argument of `read` is an iterable of indices
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
@@ -64,7 +64,7 @@ class Source:
         )
 
     def read(self, numbers: Any) -> Any:
-        """Return the samples of these indices, or of one index without batches; or `EXHAUSTED`."""
+        """Return the samples at the indices, or the sample at one index without batches, or `EXHAUSTED`."""
         raise NotImplementedError
 
     def collate(self, samples: Any) -> Any:
@@ -101,7 +101,7 @@ class Rows(Source):
 
 
 class Stream(Source):
-    """Iterable data set. `read` returns as many samples as it gets indices, or fewer at the end."""
+    """Iterable data set. `read` returns the next ``batch_size`` samples, or fewer at the end."""
 
     def __init__(self, recipe: Recipe) -> None:
         super().__init__(recipe)

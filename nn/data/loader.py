@@ -53,10 +53,11 @@ class DataLoader(Generic[T_co, B_co]):
     are read outside of all scopes, so tensors of the data set are never disposed.
 
     With ``num_workers``, worker processes create the batches in advance, in turn. The order of batches is the
-    same as without workers. Tensors of 4 KiB and more use shared memory, without a copy. The memory is reused
-    for another batch when the tensor is disposed or its last reference is deleted. An error in a worker is
-    raised in the loop, with the worker's traceback in a note. If a worker dies, all workers end, and a
-    ``RuntimeError`` says how it died. Workers end with the loop, also after a ``break``.
+    same as without workers. Tensors of 4 KiB and more arrive in shared memory, which the loop's process does
+    not copy. The memory is reused for another batch when the tensor is disposed or its last reference is
+    deleted. An error in a worker is raised in the loop, with the worker's traceback in a note. If a worker
+    dies, all workers end, and a ``RuntimeError`` says how it died. Workers end with the loop, also after a
+    ``break``.
 
     Parameters
     ----------
@@ -252,7 +253,7 @@ class _Batches:
         self._loader = loader
         self._done = 0
         tasks = iter(loader._tasks_of_a_round())
-        # Always drawn, so that the orders of epochs are the same with and without workers.
+        # Draw it even without workers, so that the orders of epochs are the same with them.
         base_seed = int((loader.generator or default_generator).numbers.integers(2**62))
         self._source: Source | WorkerRound
         if loader.num_workers:
@@ -314,7 +315,7 @@ class _Batches:
         return batch
 
     def _end(self) -> None:
-        """Dispose the rest of the last returned batch."""
+        """Dispose the scope of the last returned batch."""
         scope, self._scope = self._scope, None
         if scope is not None:
             scope.dispose()
@@ -339,7 +340,7 @@ class _Batches:
 
 
 def _read(source: Source, numbers: Any) -> Any:
-    """Read samples outside of all scopes: the data set may keep some that it creates now."""
+    """Read samples outside of all scopes: the data set may store samples that it creates now."""
     outside = current.get(None)
     current.set(None)
     try:

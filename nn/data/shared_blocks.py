@@ -2,8 +2,8 @@
 
 A block of shared memory holds one tensor. The worker creates it under a numbered name. The loop's process
 opens it when an answer first mentions it, and removes the name. From then on the operating system frees the
-memory when the last process closes it or ends. After the last reference to the tensor, its views and exports,
-the next task returns the block to its worker, which reuses it.
+memory when the last process closes it or ends. After the last reference to the tensor, its views and exports
+is deleted, the next task returns the block to its worker, which reuses it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # Smaller tensors are pickled: that is as fast, and a small tensor that the user keeps holds no block.
 _MIN_BYTES = 4096
-# A free block that was not chosen this many times is closed: its size is no longer needed.
+# A free block is closed after this many writes to other blocks: its size is no longer needed.
 _IDLE = 64
 # Above this number of used blocks of a worker, tensors are copied, for example if a program collects batches.
 # Each block is an open file, and a process may have about a thousand.

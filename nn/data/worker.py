@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # How often a worker checks that its parent is alive, in case its connection does not close.
 LOOK_EVERY = 1.0  # seconds
-# The time for a worker to exit before it is killed.
+# The time for a worker to exit before it is killed, and for one whose parent has exited.
 GRACE = 5.0  # seconds
 _GRACE_OF_ORPHANS = 1.0
 
@@ -127,7 +127,7 @@ class _Worker:
         self._ended = threading.Event()
         self._is_stopping = False
         self._is_orphan = False
-        self._latest_round = -1  # of a task
+        self._latest_round = -1  # of the received tasks
         self._source: Source | Failure | None = None
         self._is_exhausted = False
 
@@ -153,7 +153,7 @@ class _Worker:
             self._ended.set()
 
     def _listen_to_the_end(self) -> None:
-        """Receive tasks at once, so that the sender never waits. Exit when the parent exits."""
+        """Receive tasks when they arrive, so that the sender never waits. Exit when the parent exits."""
         try:
             self._listen()
         finally:  # also after an error: without this thread the process would never exit

@@ -157,7 +157,7 @@ class Workers:
         raise RuntimeError(_death_message(worker.id, pid, code))
 
     def stop(self, at_once: bool = False) -> None:
-        """End all processes; kill those that do not exit. Blocks of living tensors stay."""
+        """End all processes; kill those that do not exit. Blocks of living tensors stay open."""
         members, self.members = self.members, []
         if os.getpid() != self._owner:
             return  # a forked child has this object, but not the processes

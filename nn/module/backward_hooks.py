@@ -35,7 +35,7 @@ class _Pass:
 
 
 class _Identity(Function):
-    """Identity on tensors, which belong to a forward pass."""
+    """Identity on tensors of a forward pass."""
 
     @staticmethod
     def forward(ctx: Any, passed: _Pass, *xs: Tensor) -> tuple[Tensor, ...]:

@@ -40,7 +40,8 @@ class Conversion(Traversal):
     ) -> Self:
         """Convert floating and complex parameters, gradients and buffers, and return this module.
 
-        The tensors stay the same objects, with new memory. Integer tensors do not change.
+        The tensors stay the same objects, with new memory. Integer tensors do not change. A real dtype drops
+        the imaginary parts of complex tensors.
 
         Parameters
         ----------
@@ -95,25 +96,25 @@ class Conversion(Traversal):
         return self.to(device=Device("cuda", device) if isinstance(device, int) else device or "cuda")
 
     def half(self) -> Self:
-        """Convert all floating parameters and buffers to float16, and return this module."""
+        """Convert all floating and complex parameters and buffers to float16, and return this module."""
         return self.to(float16)
 
     def float(self) -> Self:
-        """Convert all floating parameters and buffers to float32, and return this module."""
+        """Convert all floating and complex parameters and buffers to float32, and return this module."""
         return self.to(float32)
 
     @example("str(nn.Linear(2, 2).double().bias.dtype)", "float64")
     def double(self) -> Self:
-        """Convert all floating parameters and buffers to float64, and return this module."""
+        """Convert all floating and complex parameters and buffers to float64, and return this module."""
         return self.to(float64)
 
     @example("str(nn.Linear(2, 2).bfloat16().weight.dtype)", "bfloat16")
     def bfloat16(self) -> Self:
-        """Convert all floating parameters and buffers to bfloat16, and return the module. Needs ml_dtypes."""
+        """Convert floating and complex parameters and buffers to bfloat16; return this module. Needs ml_dtypes."""
         return self.to("bfloat16")
 
     def type(self, dst_type: DtypeLike) -> Self:
-        """Convert all floating parameters and buffers to the dtype `dst_type`, as ``to`` does.
+        """Convert all floating and complex parameters and buffers to the dtype `dst_type`, as ``to`` does.
 
         Examples
         --------

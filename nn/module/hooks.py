@@ -38,8 +38,9 @@ class Hooks(ModuleCore):
     ) -> RemovableHandle:
         """Register ``hook(module, grad_input, grad_output)`` to run after the module's backward.
 
-        Both are tuples: gradients of the positional tensor arguments, and of the tensor outputs. An element
-        is None if there is no gradient. A result that is not None replaces `grad_input`.
+        `grad_input` and `grad_output` are tuples: gradients of the positional tensor arguments, and of the
+        tensor outputs. An element is None if there is no gradient. A result that is not None replaces
+        `grad_input`.
 
         Examples
         --------

@@ -33,7 +33,7 @@ def option(*, default: Any = MISSING, init: bool = True, alias: str | None = Non
     default
         The default.
     init
-        False for an attribute that the constructor does not take, also if it is an option of a base class.
+        False for an attribute that the constructor does not take, even if it is an option of a base class.
     alias
         The name of the parameter, if an attribute with this name has another type.
 
@@ -106,7 +106,7 @@ def options(cls: Class) -> Class:
         cls.__name__, fields, namespace={"__post_init__": set_options}, eq=False, repr=False
     )
     template = cast("FunctionType", vars(made)["__init__"])
-    # Give the constructor the globals of the class: errors clear the frames of this library by them.
+    # Give the constructor the globals of the class: errors recognize frames of this library by them.
     space = vars(sys.modules[cls.__module__])
     constructor = FunctionType(
         template.__code__, space, "__init__", template.__defaults__, template.__closure__

@@ -25,9 +25,9 @@ _ENDING = "its handle moved into a Parameter"
 
 
 class Parameter(Tensor):
-    """Trainable leaf tensor of a module. It takes over the handle of `data`, and its place in its scope.
+    """Trainable leaf tensor of a module. It takes over the handle of `data`, in the same scope.
 
-    No counter changes and no memory is copied. `data` is empty afterwards. The parameter takes over its
+    No counter changes and no memory is copied. `data` is invalid afterwards. The parameter takes over its
     gradient, and graphs that used `data` now use the parameter. Assigning the parameter to a module
     detaches it from its scope.
 
@@ -46,7 +46,7 @@ class Parameter(Tensor):
     RuntimeError
         If `data` was computed from tensors that require gradients.
     TensorDisposedError
-        If `data` is empty.
+        If `data` is invalid.
 
     Examples
     --------

@@ -78,7 +78,7 @@ class ModuleCore(Callable):
         self._transient.discard(name)
         remove_owner(self.__dict__.pop(name), self)
 
-    if not TYPE_CHECKING:  # a type checker would then accept any name
+    if not TYPE_CHECKING:  # with this method, type checkers would accept any name
 
         def __getattr__(self, name: str) -> Any:
             # Python calls this only if there is no such attribute.
@@ -127,7 +127,7 @@ class ModuleCore(Callable):
         name
             The name of the attribute.
         tensor
-            The tensor. It is not copied, and leaves its scope. None reserves the name.
+            The tensor. It is not copied, and is detached from its scope. None reserves the name.
         persistent
             Whether state dicts contain it.
 

@@ -153,10 +153,10 @@ class States(Traversal):
         ValueError
             If a shape does not match, or a name with ``strict=True``.
         TypeError
-            If a value is not a tensor or an array. Or if its dtype can't be converted: float64 to float32 is
+            If a value is not a tensor or an array, or its dtype can't be converted: float64 to float32 is
             allowed, float32 to int64 or complex to real is not.
         TensorDisposedError
-            If a tensor on either side is empty.
+            If a tensor on either side is invalid.
 
         Examples
         --------
@@ -256,7 +256,7 @@ def _array_of(what: str, value: object) -> Array:
 
 
 def copy_values(targets: Sequence[TensorCore], values: Sequence[Any]) -> None:
-    """Write `values` into `targets`. Shapes and dtypes must fit. Errors come before the first write."""
+    """Write `values` into `targets`. Shapes and dtypes must fit. Errors are raised before the first write."""
     with writing_all(targets) as arrays:
         owners = {id(owner_of(array)) for array in arrays}
         sources = []
@@ -266,12 +266,12 @@ def copy_values(targets: Sequence[TensorCore], values: Sequence[Any]) -> None:
             # read.
             is_overwritten = id(owner_of(source)) in owners and _address(source) != _address(array)
             sources.append(source.copy() if is_overwritten else source)
-        # One call of C, so that an interrupt comes before or after all writes.
+        # Write all in one call of C code, so that an interrupt arrives before or after all writes.
         run(map(_write, arrays, repeat(...), sources))
 
 
 def _assign_values(targets: Sequence[TensorCore], values: Sequence[Any]) -> None:
-    """Assign the memory of `values` to `targets`. All shares are created before the first target changes."""
+    """Assign the memory of `values` to `targets`. All clones are created before the first target changes."""
     with DisposeScope("load_state_dict"):
         givers = [
             wrap_snapshot(value) if isinstance(value, TensorCore) else wrap(value.copy()) for value in values

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Uninitialized(Tensor):
-    """Base class of both: an empty tensor with the dtype of the later values."""
+    """Tensor of size 0 with the dtype of the later values."""
 
     __slots__ = ()
 
@@ -87,7 +87,7 @@ class UninitializedParameter(Uninitialized, Parameter):
         device: str | None = None,
         dtype: DtypeLike | None = None,
     ) -> None:
-        """Do nothing, as `Parameter`."""
+        """Do nothing: ``__new__`` creates the parameter."""
 
     def materialize(
         self, shape: Sequence[int], device: str | None = None, dtype: DtypeLike | None = None

@@ -19,7 +19,7 @@ M = TypeVar("M", bound="Module")
 
 
 class WeightNorm:
-    """Computation of ``weight_g / norm(weight_v) * weight_v``, where the norm leaves out dimension `dim`."""
+    """Computation of ``weight_g / norm(weight_v) * weight_v``. The norm leaves out dimension `dim`."""
 
     def __init__(self, name: str, dim: int | None) -> None:
         self.name = name
@@ -153,7 +153,7 @@ def spectral_norm(
 
     The weight is divided by its largest singular value. The parameter is renamed to ``name + "_orig"``.
     Buffers ``name + "_u"`` and ``name + "_v"`` hold the singular vectors. Each read computes
-    ``module.weight`` again, in the current scope. In training, each read runs `n_power_iterations` first.
+    ``module.weight`` again, in the current scope. In training, each read runs the power iterations first.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ class ParametrizationList(Module):
     def originals(self) -> list[Tensor]:
         """Return the original tensors, the arguments of the first parametrization."""
         if self.is_tensor:
-            return [getattr(self, "original")]  # noqa: B009 -- registered by name, for type checkers unknown
+            return [getattr(self, "original")]  # noqa: B009 -- registered by name, unknown to type checkers
         count = sum(name.startswith("original") for name in self._kinds)
         return [getattr(self, f"original{i}") for i in range(count)]
 
@@ -57,7 +57,7 @@ class ParametrizationList(Module):
         return value  # type: ignore[no-any-return]
 
     def right_inverse(self, value: Tensor) -> None:
-        """Set the original tensors so that `value` results from them."""
+        """Set the original tensors so that ``forward`` returns `value`."""
         with tn.no_grad():
             given: Any = value
             for module in reversed(self.modules_in_order()):
@@ -176,7 +176,7 @@ def register_parametrization(
 
 
 def _tensors_of(parametrization: Module, values: Any) -> list[Tensor]:
-    """Return what ``right_inverse`` gave, several tensors."""
+    """Return several tensors, the result of ``right_inverse``, as a list."""
     if not isinstance(values, (tuple, list)) or not all(isinstance(value, TensorCore) for value in values):
         raise TypeError(
             f"{type(parametrization).__name__}.right_inverse returns a tensor or a tuple of tensors, not "
