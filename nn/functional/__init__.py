@@ -4,7 +4,7 @@ from scopes.lowlevel import clear_errors_of as _clear_errors_of
 from scopes.lowlevel import names_on_demand as _names_on_demand
 from scopes.lowlevel import origins_of as _origins_of
 
-# Loaded when they are first used.
+# Load each module at its first use.
 # Type checkers read a stub, which .ci/write-stubs makes from this table.
 _ON_DEMAND = _origins_of(
     {

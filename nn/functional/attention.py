@@ -35,7 +35,7 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """Return ``softmax(scale * query @ key.mT + mask) @ value``, in memory that is linear in the lengths.
 
-    Forward and backward compute the scores in blocks of queries and keys, and do not keep them
+    Forward and backward compute the scores in blocks of queries and keys, and do not store them
     (FlashAttention, Dao et al. 2022). The result is 0 for a query whose keys are all masked. If the mask
     requires gradients, whole matrices of scores are computed.
 
@@ -204,7 +204,7 @@ def _by_matrices(
     enable_gqa: bool,
     generator: Generator | None,
 ) -> Tensor:
-    """Return attention whose mask has gradients, by ops on whole matrices of scores."""
+    """Return the attention by ops on whole matrices of scores, for a mask that requires gradients."""
     if enable_gqa:
         group = query.shape[-3] // key.shape[-3]
         key, value = (x.repeat_interleave(group, -3) for x in (key, value))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def map_of(windows: Windows, shares: Array, size: int) -> AxisMatrix:
-    """Return the matrix that sums each window, times one of `shares`."""
+    """Return the matrix that sums each window, and multiplies the sum by its element of `shares`."""
     longest = int(windows.counts.max(initial=0))
     within = np.arange(longest) < windows.counts[:, None]
     places = windows.starts[:, None] + np.arange(longest)

@@ -27,7 +27,7 @@ _RULE = define("axis_matrix", input=_backward)
 
 
 def multiply_along(input: Tensor, maps: Sequence[tuple[int, AxisMatrix]]) -> Tensor:
-    """Return `input`, floating, multiplied along several axes, counted from the front."""
+    """Return the floating `input`, multiplied by a matrix along each axis, counted from the front."""
 
     def kernel(x: Array) -> Array:
         return multiply_axes(x, maps)

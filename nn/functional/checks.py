@@ -115,7 +115,7 @@ def reduced(values: Array, reduction: str) -> tuple[Array, float]:
 
 
 def floating_target(input: Tensor, target: Tensor) -> Tensor:
-    """Return `target` as floating numbers: integers in the dtype of `input`, so that they don't widen it."""
+    """Return `target`. Convert integers to the dtype of `input`, so that they don't widen the result."""
     return target if is_floating(target.dtype) else target.to(input.dtype)
 
 

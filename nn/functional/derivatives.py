@@ -33,7 +33,7 @@ __all__ = ["RULES"]
 
 
 def _rows(xp: Any, x: Any) -> Any:
-    """Return `x` as a matrix: all dimensions but the last are joined. It may be empty."""
+    """Return `x` as a matrix: all dimensions but the last are joined. `x` may be empty."""
     return xp.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
 
 
@@ -71,7 +71,7 @@ define("dropout", input=lambda xp, g, bits, scale: xp.keep_where(g * scale, _unp
 
 
 def _from_rows(xp: Any, g: Any, rows: Any, shape: tuple[int, ...]) -> Any:
-    """Return zeros of `shape` with `g` in `rows` of its first two dimensions. No row occurs twice."""
+    """Return zeros of `shape` with `g` in `rows` of its first two dimensions, joined. No row occurs twice."""
     flat = (shape[0] * shape[1], *shape[2:])
     if xp.is_recorded:
         return xp.reshape(xp.scatter_add(g, (rows,), flat), shape)
@@ -185,7 +185,7 @@ define(
     value=_attention_by_value,
 )
 
-# Normalisation: out = weight * normal + bias, with normal = (x - mean) * inverse, inverse = 1 / deviation.
+# Normalization: out = weight * normal + bias, with normal = (x - mean) * inverse, inverse = 1 / deviation.
 # Kernels compute all gradients at once. Recorded gradients use the formulas.
 
 
@@ -194,7 +194,7 @@ def _inverse(xp: Any, centred: Any, axes: tuple[int, ...], eps: float) -> Any:
 
 
 def _normal(xp: Any, x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, Any]:
-    """Return the normalised values, and 1 / deviation."""
+    """Return the normalized values, and 1 / deviation."""
     centred = x - xp.mean(x, axis=axes, keepdims=True)
     inverse = _inverse(xp, centred, axes, eps)
     return centred * inverse, inverse
@@ -221,7 +221,7 @@ def _array_or_none(x: Any) -> Any:
 
 
 def _together(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function of all gradients that calls `backward` with arrays of one dtype."""
+    """Return a function that computes all gradients by `backward`, from arrays of one dtype."""
 
     def compute(
         g: Any,

@@ -1,7 +1,7 @@
 """Functions that exist for one, two and three dimensions, such as ``conv1d``, ``conv2d`` and ``conv3d``.
 
-Each family is written once. Its docstring is a template, which each member fills in; layers have the same in
-``nn.layers.dimensions``.
+Each family is written once. Its docstring is a template, which each member fills in. ``nn.layers.dimensions``
+does the same for layers.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def filled(template: str, name: str, dims: int) -> str:
 class Family(Generic[P, R]):
     """A function for each number of dimensions: the decorated one, which takes that number as `_dims`.
 
-    A member is a function of its own, with its own name, docstring and default of `_dims`. So it costs no
-    second call, and tracebacks and errors name it.
+    Each member has its own name, docstring and default of `_dims`. It does not call the decorated function,
+    so it costs no second call, and tracebacks show its name.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Normalisation of each sample over groups of its channels."""
+"""Normalization of each sample over groups of its channels."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _in_groups(xp: Any, x: Any, groups: int) -> Any:
 
 
 def _normal(xp: Any, x: Any, groups: int, eps: float) -> tuple[Any, Any]:
-    """Return the normalised values by groups, and 1 / deviation."""
+    """Return the normalized values by groups, and 1 / deviation."""
     parts = _in_groups(xp, x, groups)
     centred = parts - xp.mean(parts, axis=2, keepdims=True)
     inverse = 1 / xp.sqrt(xp.mean(centred * centred, axis=2, keepdims=True) + eps)
@@ -136,7 +136,7 @@ def group_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Return `input` normalised over each group of channels of each sample, times `weight` plus `bias`.
+    """Return `input` normalized over each group of channels of each sample, times `weight` plus `bias`.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Return `input` normalised over each channel of each sample, times `weight` plus `bias`.
+    """Return `input` normalized over each channel of each sample, times `weight` plus `bias`.
 
     Parameters
     ----------
@@ -194,9 +194,9 @@ def instance_norm(
         Shape ``(batch, channels, *)``, with more than one element in each channel, or none.
     running_mean, running_var
         Shape ``(channels,)``. If `use_input_stats` is true, they are updated with the mean over the batch of
-        the samples' means and unbiased variances. Otherwise `input` is normalised with them.
+        the samples' means and unbiased variances. Otherwise `input` is normalized with them.
     use_input_stats
-        Normalise with each sample's own mean and variance.
+        Normalize with each sample's own mean and variance.
 
     Raises
     ------

@@ -99,7 +99,7 @@ def _smoothed(mode: str, size: int, outs: int, factor: float | None, align_corne
 def _map(
     mode: str, size: int, outs: int, factor: float | None, align_corners: bool, antialias: bool
 ) -> AxisMatrix:
-    # PyTorch ignores the sizes if it computes with the scale factor.
+    # In these modes PyTorch ignores the scale factor of a dimension whose size stays the same.
     if outs == size and (antialias or mode in ("linear", "bilinear", "trilinear")):
         factor = None
     if mode == "area":
@@ -228,7 +228,7 @@ def interpolate(
             f"interpolate: input and output have sizes of at least 1: the input has shape {x.shape}, and the "
             f"output would have sizes {tuple(sizes)}"
         )
-    if mode == "nearest" and space == 2:  # PyTorch has shortcuts for these
+    if mode == "nearest" and space == 2:  # PyTorch has shortcuts for equal and doubled sizes
         factors = [
             None if outs in (n, 2 * n) else by
             for n, outs, by in zip(x.shape[2:], sizes, factors, strict=True)

@@ -1,6 +1,6 @@
 """Cross entropy and negative log-likelihood.
 
-The usual case, a batch of logits and class indices, is one op, which saves the logits and two numbers per
+The common case, a batch of logits and class indices, is one op, which saves the logits and two numbers per
 row. The other cases use ``log_softmax``, as in PyTorch.
 """
 
@@ -210,7 +210,7 @@ def _plain(input: Tensor, target: Tensor, x: Array, y: Array) -> Tensor | None:
     if y.shape != x.shape[:1] or y.dtype != _INT64 or x.dtype.char not in "fd" or not x.size:
         return None
     found = run_kernel(mean_cross_entropy, x, y)
-    if found is None:  # the class is out of range or ignored
+    if found is None:  # a class is out of range or ignored
         return None
     out, tops, sums = found
     return wrap_recorded(out, record(_RULE, (input, target), out, {"tops": tops, "sums": sums}))

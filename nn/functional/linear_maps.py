@@ -51,7 +51,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return apply_affine(_LINEAR, input, weight, bias)
 
 
-# Adds to the docstring of a lookup what both lookups have in common.
+# Adds the sections that both lookups share to a docstring.
 lookup_sections = sections(
     {
         "weight": "Shape ``(num_embeddings, embedding_dim)``.",
@@ -84,7 +84,7 @@ def embedding(
     Parameters
     ----------
     input
-        Integers of any shape ``(*)``, from 0 to the number of rows less 1.
+        Integers of any shape ``(*)``, from 0 to the number of rows minus 1.
     padding_idx
         The index of a row without a gradient. A negative index counts from the end.
 
@@ -114,7 +114,7 @@ def embedding(
     def kernel(rows: Array) -> Array:
         return rows.take(indices, 0)
 
-    # The tensor of the indices keeps its current values, even if it is written to later.
+    # Save the tensor of indices: its saved values do not change if it is written to later.
     parameters = {
         "indices": input,
         "shape": rows.shape,
@@ -152,7 +152,7 @@ def require_in_range(what: str, indices: Array, size: int) -> None:
 
 
 def row_of(index: int, size: int) -> int:
-    """Return the row of the padding `index` among `size` rows. It may count from the end."""
+    """Return the row of the padding `index`, which may count from the end of `size` rows."""
     if not -size <= index < size:
         raise InvalidArgumentError(f"embedding: padding_idx is {index}, but there are rows 0 to {size - 1}")
     return index % size

@@ -176,7 +176,7 @@ def _mapped(x: Tensor, weight: Any, bias: Any) -> Tensor:
 
 
 def _projected(query: Tensor, key: Tensor, value: Tensor, weight: Any, bias: Any) -> tuple[Tensor, ...]:
-    """Map equal tensors with one product."""
+    """Return the projections of the three tensors, with one product for equal ones."""
     size = weight.shape[0] // 3
     if key is value:
         if query is key:
@@ -231,7 +231,7 @@ def _masks(attn_mask: Any, key_padding_mask: Any, shape: tuple[int, ...]) -> lis
 
 
 def _merged(masks: list[Tensor], added: int, query: Tensor) -> Tensor | None:
-    """Return one mask for `scaled_dot_product_attention`. All queries see the `added` keys."""
+    """Return one mask for `scaled_dot_product_attention`. It hides none of the `added` keys."""
     if not masks:
         return None
     if all(mask.dtype == tn.bool for mask in masks):

@@ -1,4 +1,4 @@
-"""Normalisation to mean 0 and variance 1 over some dimensions, followed by a scale and a shift."""
+"""Normalization to mean 0 and variance 1 over some dimensions, followed by a scale and a shift."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _sizes(name: str, x: Array, normalized_shape: int | Sequence[int]) -> tuple[
 def _affine(
     name: str, sizes: tuple[int, ...], weight: Tensor | None, bias: Tensor | None
 ) -> tuple[Array | None, Array | None, list[Any]]:
-    """Return the arrays under weight and bias, and both as inputs of a rule, constants where None."""
+    """Return the arrays of weight and bias, and both as inputs of a rule, with constants for None."""
     w, b = _fitting(name, "weight", sizes, weight), _fitting(name, "bias", sizes, bias)
     return w, b, [1.0 if weight is None else weight, 0.0 if bias is None else bias]
 
@@ -84,7 +84,7 @@ def _rows(
     affine: list[Any],
     eps: float,
 ) -> Tensor:
-    """Return `input` normalised over its last dimensions, around its mean for the rule of a layer norm."""
+    """Return `input` normalized over its last dimensions. The rule of a layer norm subtracts the mean."""
     dtype = x.dtype
     x, weight, bias = as_one_dtype(x, weight, bias)
     is_centred = rule == "layer_norm"
@@ -110,7 +110,7 @@ def _narrowed(out: Array, dtype: Dtype) -> Array:
     return out.astype(dtype) if dtype.itemsize == 2 and out.dtype.itemsize == 4 else out
 
 
-# Adds to the docstring of a norm what the norms have in common.
+# Adds the sections that all norms share to a docstring.
 norm_sections = sections(
     {
         "input": "Shape ``(*, *normalized_shape)``.",
@@ -187,7 +187,7 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Return `input` normalised per channel, times `weight` plus `bias`.
+    """Return `input` normalized per channel, times `weight` plus `bias`.
 
     Parameters
     ----------
@@ -195,9 +195,9 @@ def batch_norm(
         Shape ``(batch, channels)`` or ``(batch, channels, *)``.
     running_mean, running_var
         Shape ``(channels,)``. If `training` is true, they are updated with the batch's mean and unbiased
-        variance. Otherwise `input` is normalised with them.
+        variance. Otherwise `input` is normalized with them.
     training
-        Normalise with the batch's mean and variance. An empty batch does not change the running statistics.
+        Normalize with the batch's mean and variance. An empty batch does not change the running statistics.
 
     Raises
     ------
@@ -220,7 +220,7 @@ def batch_norm(
     w, b, affine = _affine("batch_norm", channels, weight, bias)
     _affine("batch_norm (running_mean, running_var)", channels, running_mean, running_var)
     dtype = x.dtype
-    # A variance of 0 would divide by 0.
+    # With an eps of 0, a variance of 0 would divide by 0.
     if eps < 0 or (training and eps == 0):
         least = "above 0 in training" if training else "at least 0"
         raise InvalidArgumentError(f"batch_norm: eps must be {least}, not {shown(eps)}")

@@ -104,7 +104,7 @@ _UNPAD = define("edge_unpad", input=_padded)
 
 
 def _require_dims(x: Array, count: int, mode: str) -> None:
-    """Raise unless the input has enough elements for the edges of `count` dimensions."""
+    """Raise unless `mode` can pad the last `count` dimensions of `x`."""
     if count not in (1, 2, 3) or x.ndim not in (count + 1, count + 2):
         raise NotImplementedError(
             f"pad: mode {mode!r} pads the last dimension of inputs with 2 or 3 dimensions, the last two of "

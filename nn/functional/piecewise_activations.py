@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _between(xp: Any, g: Any, input: Any, low: float, high: float, slope: float) -> Any:
-    """Return the gradient where the input is above `low` and below `high`, else 0."""
+    """Return the gradient times `slope` where the input is above `low` and below `high`, else 0."""
     is_out = (input <= low) | (input >= high) if high < math.inf else input <= low
     return xp.keep_where(g * slope, ~is_out)
 
@@ -34,7 +34,7 @@ def _hardswish(xp: Any, g: Any, input: Any) -> Any:
 
 _BOUNDED = define("bounded", input=_between)
 _HARDSWISH = define("hardswish", input=_hardswish)
-_SHRUNK = define("shrunk", input=lambda xp, g, out: xp.where_nonzero(g, out))  # nan stays visible
+_SHRUNK = define("shrunk", input=lambda xp, g, out: xp.where_nonzero(g, out))  # nan counts as nonzero
 
 
 def maybe_in_place(function: Callable[[Tensor], Tensor], input: Tensor, inplace: bool) -> Tensor:
@@ -82,7 +82,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
 @example("nn.functional.hardsigmoid(tensor.tensor([-3.0, 0.0, 4.0])).tolist()", [0.0, 0.5, 1.0])
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return x / 6 + 1 / 2, clamped to 0 and 1; with `inplace`, written over `input`."""
+    """Return x / 6 + 1 / 2, clamped to the range 0 to 1; with `inplace`, written over `input`."""
     floating_array_of("hardsigmoid", "input", input)
     return _bounded(input, hardsigmoid_of, -3.0, 3.0, 1 / 6, inplace)
 

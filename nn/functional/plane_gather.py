@@ -1,4 +1,4 @@
-"""Gather and scatter-add by indices into planes: each other's derivatives, and those of max pools."""
+"""Gather and scatter-add by indices into planes, the derivatives of max pooling and of each other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _planes(x: Array, space: int) -> Array:
-    """Return `x`, whose last `space` dimensions are a plane's, as ``(planes, depth, height, width)``."""
+    """Return `x` as ``(planes, depth, height, width)``. Its last `space` dimensions are those of a plane."""
     sizes = (*(1,) * (3 - space), *x.shape[x.ndim - space :])
     return x.reshape(prod(x.shape[: x.ndim - space]), *sizes)
 
@@ -39,7 +39,10 @@ def _take(g: Array, places: Array, space: int) -> Array:
 
 
 def scatter_add(xp: Any, g: Any, places: Any, to_shape: tuple[int, ...], space: int) -> Any:
-    """Add each value of `g` at its place in planes of zeros, of the last `space` dimensions of `to_shape`."""
+    """Return zeros of `to_shape`, with each value of `g` added at its place in a plane.
+
+    The last `space` dimensions are those of a plane.
+    """
     if not xp.is_recorded:
         return _add(g, places, to_shape, space)
     return apply(_ADD, lambda x: _add(x, places, to_shape, space), (g,), places=places, space=space)
@@ -86,6 +89,6 @@ def recorded_largest(
         return wrap_recorded(out, record(LARGEST, (input,), out, {"places": places, "space": space}))
     assert places is not None
     indices = wrap(places)
-    # Save it as a tensor, because the caller may write to it.
+    # Save `indices` as a tensor: its saved values do not change if the caller writes to it.
     pooled = wrap_recorded(out, record(LARGEST, (input,), out, {"places": indices, "space": space}))
     return pooled, indices

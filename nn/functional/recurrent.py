@@ -27,7 +27,7 @@ def _array(name: str, x: Any) -> Array | None:
 
 
 class Recurrent(autograd.Function):
-    """All steps of one layer. The results are its output and the last states, and for an LSTM the last cells.
+    """All steps of one layer. Returns the output, the last states, and for an LSTM the last cell states.
 
     The input is packed: ``(sum of sizes, features)``, with all sequences of the first step first. `sizes` has
     the number of sequences at each step. Weights have PyTorch's layout.

@@ -80,7 +80,7 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """Return `input` sampled at the coordinates of `grid`. Both have gradients.
+    """Return `input` sampled at the coordinates of `grid`. It is differentiable by both.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def _cubic(share: Tensor, step: int) -> Tensor:
 
 
 def _kept_inside(at: Tensor, size: int, padding_mode: str, aligned: bool) -> Tensor:
-    """Return coordinates within the image: those beyond its edges are reflected, or moved to the edges."""
+    """Return coordinates within the image: reflect or clamp those beyond its edges."""
     if padding_mode == "zeros":
         return at
     if padding_mode == "reflection":

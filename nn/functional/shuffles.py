@@ -24,8 +24,7 @@ def _require_factor(name: str, what: str, factor: object) -> None:
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """Return ``(*, channels, height * r, width * r)`` made of ``(*, channels * r * r, height, width)``.
 
-    Each group of r * r channels becomes one channel, r times as high and wide (Shi et al.,
-    2016).
+    Each group of r * r channels becomes one channel, r times as high and wide (Shi et al., 2016).
     """
     r, shape = upscale_factor, array_of("pixel_shuffle", "input", input).shape
     _require_factor("pixel_shuffle", "upscale_factor", r)

@@ -28,14 +28,14 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return maybe_in_place(lambda x: tn.elu(x / alpha) * alpha, input, inplace)
 
 
-# With these constants mean 0 and variance 1 are preserved.
+# These constants preserve mean 0 and variance 1.
 _SELU_ALPHA = 1.6732632423543772
 _SELU_SCALE = 1.0507009873554805
 
 
 @example("round(nn.functional.selu(tensor.tensor([1.0])).item(), 4)", 1.0507)
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return the scaled ELU of self-normalising networks (Klambauer et al., 2017).
+    """Return the scaled ELU of self-normalizing networks (Klambauer et al., 2017).
 
     With `inplace`, written over `input`.
     """
@@ -110,12 +110,12 @@ def gumbel_softmax(
     *,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Return Gumbel-softmax samples along `dim`, which have gradients (Jang et al., 2016).
+    """Return differentiable Gumbel-softmax samples along `dim` (Jang et al., 2016).
 
     Parameters
     ----------
     logits
-        Unnormalised log-probabilities of any shape.
+        Unnormalized log-probabilities of any shape.
     tau
         The temperature. With a lower one, samples are closer to one-hot vectors.
     hard

@@ -1,4 +1,4 @@
-"""The windows of pools, and checks of the arguments of pools."""
+"""The windows of pooling functions, and checks of their arguments."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 # One integer, or one for each spatial dimension.
 Sizes = int | tuple[int, ...] | list[int]
-# The same for the output of an adaptive pool. None means the size of the input.
+# The same for the output of adaptive pooling. None means the size of the input.
 OutputSizes = Sizes | tuple[int | None, ...] | None
 
 
-# Descriptions of the parameters that all pools share. `{space}` is filled in for each number of dimensions.
+# Descriptions of parameters that pooling functions share. Each number of dimensions fills in `{space}`.
 _TEXTS = {
     "input": "Shape ``(batch, channels, {space})``, or without the batch.",
     "kernel_size": (
@@ -37,7 +37,7 @@ _TEXTS = {
 }
 
 
-# Adds the descriptions and errors that all pools share to a docstring.
+# Adds the descriptions and errors that all pooling functions share to a docstring.
 window_sections = sections(_TEXTS, "ValueError\n    If shapes or options do not fit.")
 
 
@@ -50,7 +50,7 @@ class Windows(NamedTuple):
 
 
 class Pool(NamedTuple):
-    """The options of a pool: tuples with one entry for each spatial dimension."""
+    """The options of a pooling function: tuples with one entry for each spatial dimension."""
 
     kernel: tuple[int, ...]
     stride: tuple[int, ...]
@@ -89,7 +89,7 @@ def pool_of(
 
 
 def pooled_array(name: str, space: int, input: Tensor) -> Array:
-    """Return the array of a pool's input: ``(batch, channels, *sizes)``, or without the batch."""
+    """Return the array of an input to pool: ``(batch, channels, *sizes)``, or without the batch."""
     x = floating_array_of(name, "input", input)
     if x.ndim not in (space + 1, space + 2):
         raise InvalidArgumentError(
@@ -142,14 +142,14 @@ def windows_of(name: str, x: Array, pool: Pool) -> list[Windows]:
 
 @lru_cache(256)
 def adaptive_windows(size: int, outs: int) -> Windows:
-    """Return `outs` windows that cover `size` elements, of sizes that differ by one or two."""
+    """Return `outs` windows that cover `size` elements, of sizes that differ by at most one."""
     i = np.arange(outs)
     starts = i * size // max(outs, 1)
     return Windows(starts, -(-(i + 1) * size // max(outs, 1)) - starts, 1)
 
 
 def output_sizes(name: str, space: int, output_size: object, x: Array) -> tuple[int, ...]:
-    """Return the requested sizes of an adaptive pool's output. None means the size of the input."""
+    """Return the requested sizes of the output of adaptive pooling. None means the size of the input."""
     many: tuple[Any, ...] = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,)
     if len(many) == 1:
         many *= space

@@ -81,7 +81,7 @@ class Shrinkage(Unary):
     lambd: float = 0.5
 
     def extra_repr(self) -> str:
-        """Return the bound."""
+        """Return `lambd`."""
         return f"{self.lambd}"
 
 

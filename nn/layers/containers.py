@@ -186,7 +186,7 @@ class Sequential(Row):
         made.checkpoint_every = self.checkpoint_every
         return made
 
-    # Usually a tensor: the output of the last module.
+    # The last module usually returns a tensor.
     def forward(self, input: Any) -> Tensor:
         """Pass `input` through all modules."""
         every = self.__dict__["checkpoint_every"]

@@ -1,4 +1,4 @@
-"""The base class of layers whose docstrings take the descriptions of options from elsewhere."""
+"""The base class of layers whose docstrings copy the descriptions of options from other texts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Described(Module):
-    """Base class of layers that describe their options as `_texts` does, or as the docstring of `_function`.
+    """Base class of layers that copy texts on their options from `_texts` and the docstring of `_function`.
 
     A subclass passes its function: ``class ReLU(..., function=F.relu)``.
     """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class _Pool(Dimensional, Unary):
-    """Base class of pools."""
+    """Base class of pooling layers."""
 
     _sections = "Input ``(batch, channels, {space})``, or without the batch."
 
@@ -27,7 +27,7 @@ class _Pool(Dimensional, Unary):
 
 
 class _WindowPool(_Pool):
-    """Base class of pools of windows of one size. ``stride=None`` is the size of a window."""
+    """Base class of pooling layers with windows of one size, which is also the default of `stride`."""
 
     _example = ("nn.{name}(2)(tensor.ones((2, 3, {sizes[8,6,4]}))).shape", "(2, 3, {sizes[4,3,2]})")
 

@@ -76,7 +76,7 @@ class RNNBase(_Recurrent):
         ):
             if type(size) is not int or size < 1:
                 raise ValueError(f"{name}: {parameter} is an integer of at least 1, not {shown(size)}")
-        # An argument at a wrong position, for example of `dropout` or `nonlinearity`, has another type.
+        # An argument at a wrong position, such as `dropout` or `nonlinearity`, has another type.
         for parameter, flag in (("bias", bias), ("batch_first", batch_first)):
             if type(flag) is not bool:
                 raise TypeError(f"{name}: {parameter} is True or False, not {shown(flag)}")
@@ -252,7 +252,7 @@ class RNNBase(_Recurrent):
 class _SingleStateRNN(RNNBase):
     """Base class of `RNN` and `GRU`, which have one state for each layer. An LSTM has two."""
 
-    if TYPE_CHECKING:  # mypy can't derive it from a generic forward
+    if TYPE_CHECKING:  # mypy can't derive this signature from a generic forward
 
         def __call__(  # type: ignore[override]
             self, input: _S, hx: Tensor | None = None

@@ -47,7 +47,7 @@ def _copies(layer: Module, count: int) -> ModuleList:
 
 
 def _is_causal(mask: Tensor | None, told: bool | None) -> bool:
-    """Return whether `mask` is causal, unless the caller has said so."""
+    """Return `told`, the caller's answer, or compute whether `mask` is causal."""
     if told is not None or mask is None:
         return bool(told)
     rows, columns = mask.shape[-2:]
@@ -344,7 +344,7 @@ class Transformer(Weighted):
     dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, dtype
         As for `TransformerEncoderLayer`.
     custom_encoder, custom_decoder
-        Modules to use instead.
+        Modules to use as the encoder and the decoder.
 
     Examples
     --------

@@ -69,7 +69,7 @@ class Weighted(Described):
 
 
 class Uniform(Weighted):
-    """Base class of layers whose parameters are initialized within +-1 / sqrt(inputs of an output)."""
+    """Base class of layers whose parameters are initialized within +-1 / sqrt(fan_in)."""
 
     weight: Parameter
     bias: Parameter | None
@@ -78,7 +78,7 @@ class Uniform(Weighted):
         return math.prod(self.weight.shape[1:])
 
     def reset_parameters(self) -> None:
-        """Initialize both parameters uniformly within +-1 / sqrt(inputs of an output), as PyTorch does."""
+        """Initialize both parameters uniformly within +-1 / sqrt(fan_in), as PyTorch does."""
         fan_in = self._fan_in()
         bound = 1 / math.sqrt(fan_in) if fan_in else 0.0
         init.uniform_(self.weight, -bound, bound)

@@ -1,1 +1,1 @@
-"""Functions that no known program uses: they complete PyTorch's names."""
+"""Rarely used functions of PyTorch."""

@@ -94,7 +94,7 @@ class _Paths:
         rows, last = self.rows[:, 0], self.last
         if not forward:
             return np.where(last == 0, 0.0, _NEVER)
-        found = np.where(last == 0, 0.0, _NEVER)  # without time steps: 0 for no label
+        found = np.where(last == 0, 0.0, _NEVER)  # without time steps: log(1) for a target without labels
         for time in sorted(set((self.steps - 1).tolist()) - {-1}):
             reached = forward[time]
             end = reached[rows, last]
@@ -116,7 +116,7 @@ def _by_log_probs(xp: Any, g: Any, log_probs: Any, paths: _Paths) -> Any:
     is_possible = likelihood > _NEVER / 2
     if not forward:
         return log_probs * 0
-    # Each path is at exactly one position at each time. (Both directions include the emission.)
+    # Each path is at exactly one position at each time. Both directions include the emission: subtract one.
     through = xp.stack(forward) + xp.stack(backward) - emissions - likelihood[:, None]
     shares = xp.exp(xp.where(is_possible[:, None], through, _NEVER))
     times = np.arange(len(forward))[:, None, None]

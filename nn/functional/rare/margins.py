@@ -177,8 +177,7 @@ def triplet_margin_loss(
     p, eps
         The arguments of ``pairwise_distance``.
     swap
-        Use the smaller one of d(anchor, negative) and d(positive, negative) (Balntas et al.,
-        2016).
+        Use the smaller one of d(anchor, negative) and d(positive, negative) (Balntas et al., 2016).
 
     Raises
     ------

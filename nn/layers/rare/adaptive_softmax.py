@@ -164,5 +164,5 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         found: Tensor = head.argmax(dim=1)
         if (found < self.shortlist_size).all().item():
             return found
-        # If the head's largest output is a class, it is the most likely one: skip the clusters.
+        # If the head's largest output is a class, it is the most likely one. Else search all clusters.
         return tn.where(found < self.shortlist_size, found, self._all(input, head).argmax(dim=1))
