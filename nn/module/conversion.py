@@ -110,7 +110,10 @@ class Conversion(Traversal):
 
     @example("str(nn.Linear(2, 2).bfloat16().weight.dtype)", "bfloat16")
     def bfloat16(self) -> Self:
-        """Convert floating and complex parameters and buffers to bfloat16; return this module. Needs ml_dtypes."""
+        """Convert floating and complex parameters and buffers to bfloat16; return this module.
+
+        It needs ml_dtypes.
+        """
         return self.to("bfloat16")
 
     def type(self, dst_type: DtypeLike) -> Self:
