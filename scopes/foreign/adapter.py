@@ -28,10 +28,10 @@ class Adapter:
 
     #: The name of the library's package.
     library: ClassVar[str]
-    #: The classes whose instances scopes may own. Their objects take weak references.
+    #: The classes whose instances scopes may own. They must support weak references.
     kinds: ClassVar[tuple[type, ...]]
-    #: Calls ``adopt`` for all new objects. It runs when a scope begins, ends, or is asked for its members.
-    #: None if the library reports new objects itself.
+    #: Calls ``adopt`` for all new objects. It runs when a scope begins or ends, and when its members are
+    #: read. None if the library reports new objects itself.
     harvest: ClassVar[Callable[[], None] | None] = None
     #: Registers the allocations that ``scopes.core.births`` has noted. It runs when `harvest` does. None if
     #: nothing is noted.
@@ -87,8 +87,8 @@ class Adapter:
     def keeps(self, x: Any, seen: set[int]) -> Iterable[tuple[int, int | None]]:  # noqa: ARG002
         """Yield the `footprint` of all memory that `x` and its graph keep.
 
-        A recorded operation is added to `seen`, which is not visited again, and yielded with None for its
-        bytes.
+        A recorded operation is added to `seen`, so that it is not visited again. It is yielded with None
+        instead of bytes.
         """
         yield self.footprint(x)
 
@@ -126,12 +126,12 @@ class NotSupportedError(ImportError):
 
 
 def import_library(name: str, title: str, extra: str) -> ModuleType:
-    """Return the library `name`.
+    """Import and return the library `name`.
 
     Raises
     ------
     ModuleNotFoundError
-        If it is not installed. The error has the command that installs it.
+        If it is not installed. The message gives the command that installs it.
     """
     try:
         return import_module(name)

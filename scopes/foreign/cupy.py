@@ -1,4 +1,4 @@
-"""CuPy's arrays in scopes: adopted when their class creates them, and emptied at the end.
+"""CuPy's arrays in scopes: adopted when their class creates them, and emptied by their disposal.
 
 The tests only cover arrays over memory that CuPy does not own, because they ran without a GPU.
 """
@@ -66,7 +66,7 @@ def _empty(x: Any) -> None:
     """Make `x` an array without memory and elements.
 
     It has eight dimensions and dtype float64. So C++ functions, which do not check the class, still raise an
-    error when they join it, multiply it or index by it.
+    error when they concatenate it, multiply it or index with it.
     """
     nothing = cupy.cuda.UnownedMemory(0, 0, None, x.data.device_id)
     x._shape = ()
@@ -159,8 +159,8 @@ class _Blocks(cupy.cuda.MemoryHook):  # type: ignore[misc, name-defined]
 class owning:  # noqa: N801  # it is called like a function
     """Make the current scope own each new CuPy array of this thread inside the block.
 
-    Results in place stay in their scope. The scope also owns arrays that CuPy itself keeps, such as the state
-    of a random generator: create such objects outside the scope, or call ``scope.detach`` for their arrays.
+    Results of in-place operations stay in their scope. The scope also owns arrays that CuPy keeps, such as a
+    random generator's state. Create such objects outside the scope, or call ``scope.detach`` on their arrays.
     """
 
     def __init__(self) -> None:
@@ -207,7 +207,7 @@ def disable() -> None:
 
 
 class _Owner:
-    """Stands for the owner of memory outside of CuPy."""
+    """Owner of memory outside of CuPy, for the self-test."""
 
 
 def _array_over_foreign_memory() -> tuple[Any, Callable[[], object]]:

@@ -1,4 +1,4 @@
-"""JAX's arrays in scopes: found by ``jax.live_arrays()`` when scopes begin and end, and deleted."""
+"""JAX's arrays in scopes: found by ``jax.live_arrays()`` when scopes begin and end, deleted by disposal."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class JaxAdapter(Adapter):
         # The thread whose scopes own new arrays, and the number of its open blocks.
         self.thread = 0
         self.depth = 0
-        # By id: the arrays from before the block, and the arrays adopted since. Weak references.
+        # Weak references by id: to the arrays from before the block, and to the arrays adopted since.
         self.earlier: dict[int, ref[Any]] = {}
         self.adopted: dict[int, ref[Any]] = {}
 
@@ -76,7 +76,7 @@ class JaxAdapter(Adapter):
             if not self.depth:
                 self.earlier = {}
 
-    def end(self, x: Any, is_safe: bool) -> object:  # noqa: ARG002  # JAX holds the arrays that it computes with
+    def end(self, x: Any, is_safe: bool) -> object:  # noqa: ARG002  # JAX keeps arrays alive while it reads them
         """Delete `x`. JAX then raises an error for its uses."""
         if not x.is_deleted():
             x.delete()
@@ -140,7 +140,7 @@ class _NodeType(type):
 
 
 class _Node(metaclass=_NodeType):
-    """Virtual base class of all nodes of pytrees: of classes that are registered with JAX, such as Flax's."""
+    """Virtual base class of pytree nodes, whose classes are registered with JAX, such as Flax's modules."""
 
 
 def _children(node: object) -> list[Any]:

@@ -3,9 +3,9 @@
 
 A *keeper* is an object that may hold others for longer than a scope: a module, an optimizer, a data set, a
 cache, an object of an installed library. A walk follows references from the keepers to the objects of the
-scope, the *sought* objects. The lists of the garbage collector have all keepers. The first search reads all
-generations. Later ones read only the youngest, when a scope begins or ends, and when a collection begins,
-because then objects leave that generation.
+scope, the *sought* objects. The garbage collector's lists of objects contain all keepers. The first search
+reads all generations. Later searches read only the youngest: when a scope begins or ends, and before each
+collection, which moves objects out of that generation.
 """
 
 cimport cython
@@ -23,7 +23,7 @@ import sys
 from types import GeneratorType, ModuleType
 from weakref import ref
 
-# Flags that `judge` returns for a class: how the walk treats its instances. It skips all other objects.
+# Flags that `judge` returns for a class: how the walk treats its instances. The walk skips all other objects.
 SOUGHT = 1  # may be a sought object
 ITEMS = 2  # holds its items
 VALUES = 4  # is a mapping, and holds its values
@@ -119,7 +119,7 @@ cdef class _Keeper:
 
 @cython.final
 cdef class _Class:
-    """Weak reference to one class, with what walks need to know about it."""
+    """Weak reference to one class, with the data about it that walks use."""
 
     cdef object reference
     cdef size_t address
@@ -156,7 +156,7 @@ cdef class Keepers:
     cdef object judge, is_keeper, is_transient, places, parts
     cdef Verdicts verdicts
     cdef Leaves leaves_met
-    # Classes and keepers by address. Keepers are in order of discovery; `roots` has the same for walks.
+    # Classes and keepers by address. Keepers are in order of discovery; `roots` has the same ones for walks.
     cdef dict classes, keepers
     # The keepers with the flag ``ALWAYS``, such as modules.
     cdef dict always
@@ -165,9 +165,10 @@ cdef class Keepers:
     # The globals of modules that may keep objects. `owned` owns the references in them.
     cdef vector[Place] globals_
     cdef list owned
-    # By name: a weak reference to the known module. The last module in ``sys.modules``, and their number.
+    # Weak references to known modules by name, and the last module in ``sys.modules``.
     cdef dict modules
     cdef object last_module
+    # The numbers of keepers and of modules so far.
     cdef Py_ssize_t count, module_count
     # The number of keepers that the first search found; -1 before it.
     cdef Py_ssize_t first
@@ -271,7 +272,7 @@ cdef class Keepers:
                 keeper.reference = PyWeakref_NewRef(x, keeper)
             except TypeError:
                 continue
-            # A collection has begun meanwhile, and has found it.
+            # A collection that began meanwhile has registered it already.
             if keeper.address in self.keepers:
                 continue
             self.count += 1
@@ -340,7 +341,7 @@ cdef class Keepers:
         is_strict
             Only modules and optimizers keep objects, and only their parts.
         is_older
-            Also modules and optimizers keep objects only if they are older than the scope.
+            Modules and optimizers, too, keep objects only if they are older than the scope.
 
         Returns
         -------

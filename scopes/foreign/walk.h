@@ -270,7 +270,7 @@ public:
 class Walk {
     Verdicts* verdicts;
     Leaves* leaves;
-    std::unordered_map<PyObject*, bool> sought;  // whether it was found
+    std::unordered_map<PyObject*, bool> sought;  // whether each object was found
     size_t missing = 0;
     Objects met;
     std::vector<Item> stack;

@@ -23,11 +23,11 @@ _R = TypeVar("_R")
 
 
 class StatisticsWindow(StatisticsView):
-    """The figures since the window was made or restarted. Each read counts again.
+    """The figures since the window was created or restarted. Each read counts again.
 
     A tensor that is older than the window and is disposed in it counts as disposed. So `live_count` may be
-    negative. If the collector is enabled, it collects garbage first, so that tensors of earlier code do not
-    count. After ``statistics.reset()`` a window must be restarted.
+    negative. If the collector is enabled, a window starts with a collection, so that garbage of earlier code
+    does not count. After ``statistics.reset()`` a window must be restarted.
 
     Examples
     --------
@@ -196,7 +196,7 @@ class assert_dispose_counts:  # noqa: N801  # it is called like a function
 
 
 class assert_no_leaks:  # noqa: N801  # it is called like a function
-    """Assert that nothing that a block, or a call of the decorated function, creates is alive after it.
+    """Assert that no disposable created in a block, or in a call of a decorated function, is alive after it.
 
     Variables of the code around the block are alive after it. So let the block call a function, or decorate
     the test, which may be an ``async def``. If the collector is enabled, it collects garbage first. Tensors

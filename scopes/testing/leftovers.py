@@ -54,7 +54,7 @@ def others_than(items: Items) -> Items:
 
 
 def alive_of(records: Iterable[Record]) -> Items:
-    """Return the records of living disposables, even if tracking has ended."""
+    """Return the living disposables of `records`, even if tracking has ended."""
     found = []
     for record in records:
         x = record()

@@ -49,7 +49,7 @@ class Limits:
         self.nbytes = nbytes
         self.live_peak: int = 0
         self._meter = None if nbytes is None else Meter()
-        # By serial number.
+        # The records of living disposables by serial number.
         self._alive: dict[int, Record] = {}
         self._is_paused = True
         self._too_many: Moment | None = None
@@ -130,7 +130,7 @@ class Limits:
                 f"{self.live_peak}.\n{self._too_many}"
             )
         if self.nbytes is not None and self._meter is not None:
-            # The meter does not include memory of other libraries: add what the measurements found.
+            # The meter does not include memory of other libraries, but the measurements do.
             found = 0 if self._too_large is None else self._too_large.alive.nbytes
             peak = max(self._meter.peak_bytes, found)
             if peak > self.nbytes:

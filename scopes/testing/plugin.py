@@ -1,8 +1,8 @@
 """Pytest plugin, second part: watches tests. Loaded when a marker or an option needs it.
 
-For a watched test, tracking is on from its setup to the end of its teardown. The test fails if it left
-tensors alive then. A fixture of wider scope is checked when it ends, and has its own report. The markers and
-the options are in ``disposescope.pytest_plugin``.
+For a watched test, tracking is on from its setup to the end of its teardown. The test fails if tensors are
+left alive after that. A fixture of wider scope is checked when it ends, and has its own report. The markers
+and the options are in ``disposescope.pytest_plugin``.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class _Checks:
     """The checks that a test's markers and the options request."""
 
     def __init__(self, item: pytest.Item) -> None:
-        # The errors of its markers.
+        # The error of a marker or an option.
         self.error: str | None = None
         self.live_count: int | None = None
         self.nbytes: int | None = None
@@ -488,8 +488,8 @@ OPEN = "End each scope where it began: `with new_dispose_scope():`"
 def _release_test_case(item: pytest.Item) -> None:
     """Remove pytest's references to the unittest.TestCase instance and its attributes.
 
-    The keywords of a test contain the attributes of its function. If a base class wraps its methods when it
-    is constructed, as PyTorch's does, one of these (`__wrapped__`) is a method that is bound to the instance.
+    The keywords of a test contain the attributes of its function. If the constructor of a base class wraps
+    methods, as PyTorch's does, the attribute `__wrapped__` is a method that is bound to the instance.
     """
     for name, value in list(item.keywords.items()):
         if isinstance(value, MethodType):

@@ -11,7 +11,7 @@ cdef extern from *:
     """
     #include <frameobject.h>
 
-    // As objects: the frame of the innermost Python function, or None; the one that called it, or None.
+    // Return the frame of the innermost Python function, and the frame that called it, as objects, or None.
     static PyObject* innermost_frame() {
         PyObject* frame = reinterpret_cast<PyObject*>(PyEval_GetFrame());  // borrowed
         return Py_NewRef(frame == nullptr ? Py_None : frame);

@@ -202,7 +202,7 @@ class Kept:
         merge: Callable[[list[T], int], list[T]],
         weight: Callable[[T], int],
     ) -> list[T]:
-        """Merge `items` by growing grains until half of `most` is left. Drop the lightest if needed."""
+        """Merge `items` with growing grains until half of `most` are left. Drop the lightest if needed."""
         grain = self.grains[what] or max(2 * (now - self.begin) // most, 1)
         while True:
             items = merge(items, grain)
@@ -242,10 +242,10 @@ def thin_samples(samples: list[Sample], grain: int) -> list[Sample]:
 
 
 def thin_spans(spans: Iterable[Span], grain: int) -> list[Span]:
-    """Keep spans of at least one grain. Merge the others into the spans that contain or precede them.
+    """Keep spans of at least one grain. Merge each shorter span into the short span before it, if possible.
 
-    Neighbours merge if they began within one grain and no long span lies between them. Open spans are not
-    returned.
+    Two short spans merge if they overlap or began in one grain, and no long span began or ended between them.
+    Open spans are not returned.
     """
     by_track: dict[int, list[Span]] = {}
     for span in spans:

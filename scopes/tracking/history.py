@@ -1,10 +1,10 @@
-"""Measure what each line keeps during a run: the high-water mark, and lines that grow.
+"""Measure the memory that each line keeps during a run: the high-water mark, and lines that grow.
 
 Tracking alone shows one moment. It misses memory that the locals of a returned function held, and the growth
 of one tensor's graph (``total = total + loss``). So a `History` measures all living disposables and their
 graphs several times: these measurements are "looks". The next look follows when the number of creations has
-grown by some hundredths, or the live memory by a tenth. So the number of looks grows with the logarithm of
-the run's length.
+grown by 2 to 4%, or the live memory by a tenth. So the number of looks grows with the logarithm of the run's
+length.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _PART = 48
 _UNEVEN = 0.618
 _GROWTH = 1.1
 # The budget of all looks: a fixed part, and a part for each creation. Above the budget, a look still follows
-# when a quarter more was created. Each visited disposable, operation or reference costs 1, and each look
-# costs _LOOK. The unit is not seconds, because a slow machine would then look less often, and find less.
+# after a quarter more creations. Each visited disposable or operation costs 1, and each look costs _LOOK. The
+# unit is not seconds, because a slow machine would then look less often, and find less.
 _FREE, _FOR_EACH_CREATION = 100_000, 1 / 8
 _ALWAYS_AFTER = 1.25
 _LOOK = 100
@@ -290,7 +290,7 @@ _LEAST_PART = 1 / 2
 # Possible growth is a leak if at least this many disposables are left, from all parts of the run.
 _FEWEST_LEFT = 3
 _OUTLIERS = 6
-# The end is this fraction of the run: 1 / 16.
+# The end of the run is its last 1 / 16.
 _LAST_PART = 16
 
 
@@ -298,7 +298,7 @@ class Rise(NamedTuple):
     """The growth of the weight that a line kept."""
 
     amount: int
-    #: Whether the growth is steady. Whether it may be, although most of it came in a few steps.
+    #: Whether the weight rose in three of the four parts, or only in two, of which one is late.
     is_steady: bool
     is_possible: bool
 
@@ -311,7 +311,7 @@ def risen(looks: list[Look], site: Site) -> Rise | None:
 
     The run is split into four parts, from the first look in which the line kept something. The function
     compares the least weight of each part and of the end, which ignores memory that each step creates and
-    frees. Growth is steady if three of the four differences are positive.
+    frees. Growth is steady if three of the four differences are a twelfth of the total or more.
     """
     first = next((n for n, look in enumerate(looks) if site in look.weights), None)
     if first is None or len(looks) - first < _FEWEST_LOOKS:

@@ -28,7 +28,7 @@ NOT_TRACKING = (
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Moment of tracking: ``leaks(since=snapshot)`` reports living disposables created after it."""
+    """A moment of tracking. ``leaks(since=snapshot)`` reports living disposables created after it."""
 
     #: The number of disposables created so far.
     serial: int
@@ -61,7 +61,7 @@ class LeakRow:
     scope: tuple[str, ...]
     #: The number of recorded operations that their graphs keep, each counted once, as buffers are.
     op_count: int = 0
-    #: Whether the line leaks: its living disposables were created all along, or their memory grew all along.
+    #: Whether the line leaks: throughout the run, it created living disposables or their memory grew.
     is_growing: bool = False
     #: The holder, as far as the garbage collector can find it: a path of references from one of your names.
     #: Empty if there was no search or it found nothing.
@@ -299,7 +299,7 @@ _MANY, _LARGE = 8, 2**20
 
 
 def in_order(rows: Iterable[LeakRow]) -> tuple[LeakRow, ...]:
-    """Return `rows` in a report's order: first growing lines of at least 1% of the total."""
+    """Return `rows` by weight, but growing lines of at least 1% of the total first."""
     found = list(rows)
     least = sum([row.weight for row in found]) / 100
 

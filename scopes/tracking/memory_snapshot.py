@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # The viewer reads protocols 2 to 4.
 _PROTOCOL = 4
-# Addresses are invented: the viewer draws blocks by address, and real addresses are far apart.
+# Addresses are not the real ones, which are far apart: the viewer draws blocks by address.
 _FIRST_ADDRESS = 0x10_0000_0000
 
 
@@ -95,7 +95,7 @@ class Allocations:
 
 
 class _Memory:
-    """First-fit allocator of invented addresses."""
+    """First-fit allocator of addresses for the viewer."""
 
     def __init__(self, epoch: int) -> None:
         self._epoch = epoch

@@ -72,7 +72,7 @@ class Meter:
 
     def __init__(self) -> None:
         self._peak = 0
-        # The live bytes of earlier runs of the meter.
+        # The sum of the changes of live bytes while the meter ran, before the last pause.
         self._carried = 0
         self._running: Measure | None = None
 
@@ -85,7 +85,7 @@ class Meter:
             self._running.__enter__()
 
     def pause(self) -> None:
-        """Stop, for good or until ``begin``."""
+        """Stop, permanently or until ``begin``."""
         if self in _open:
             _open.remove(self)
         measure, self._running = self._running, None

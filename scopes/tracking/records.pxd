@@ -10,16 +10,15 @@ cdef extern from "Python.h":
 
 
 cdef class Record(ref):
-    # The id of the disposable, and the number of tracked disposables up to it.
+    # The id of the disposable, and its number in the order of creation, from 1 on.
     cdef readonly object key
     cdef readonly long long serial
     # The name of the type, with the library for foreign types.
     cdef readonly object kind
-    # The line that created it. The line that added a graph to it in place, such as ``total += loss``, or
-    # None.
+    # The line that created it, and the line that added a graph to it in place (``total += loss``), or None.
     cdef public object site
     cdef readonly object graph_site
-    # The place of the scope that created it. The number of scopes that had ended before.
+    # The place of the scope in which it was created, and the number of scopes that had ended before.
     cdef readonly Place place
     cdef readonly long long closings
     # The place that sums the memory of other libraries; None for disposables of this library.
@@ -27,7 +26,7 @@ cdef class Record(ref):
     # The key of its memory, and the bytes of that memory, shared or not.
     cdef readonly object buffer
     cdef readonly long long nbytes
-    # The record that counts this memory, or None if this record does. The number of live records on it.
+    # The record that counts this memory, or None if this record does, and the number of live records on it.
     cdef Record first
     cdef Py_ssize_t shares
     # The time of creation, from ``time.perf_counter_ns``.

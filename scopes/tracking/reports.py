@@ -47,7 +47,7 @@ class Table:
 
 
 class Report:
-    """Base class of `LeakReport` and `ScopeTree`: output as text, HTML and ``rich``."""
+    """Base class of reports, such as `LeakReport`: output as text, HTML and ``rich``."""
 
     __slots__ = ()
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Line:
-    """One line of the user's code, in a function. One object for each line."""
+    """One line of the user's code, in a function. Equal lines are one object."""
 
     __slots__ = ("file", "function", "number")
 
@@ -71,8 +71,9 @@ _lines: dict[tuple[str, int, str], Line] = {}
 _sites: dict[tuple[Line, ...], Site] = {}
 _sites[()] = Site(())
 
-# Cache by id of the code object, because hashing a code object reads all its instructions. The value is None
-# for our own code, else the site of each known instruction. The entry is removed with the code object.
+# Cache by id of the code object, because hashing a code object reads all its instructions. The value is the
+# site of each known instruction, or None for code of this library or of `_passed_over`. The entry is removed
+# with the code object.
 known: dict[int, dict[int, Site] | None] = {}
 _codes: dict[int, ref[CodeType]] = {}
 
@@ -116,7 +117,7 @@ def site_of_several(sites: list[Site]) -> Site:
 
 
 def places_in(frame: FrameType) -> dict[int, Site] | None:
-    """Return the cache entry of the frame's code: None for our own code, else its sites by instruction."""
+    """Return the cache entry of the frame's code: its sites by instruction, or None if not a user's code."""
     code = frame.f_code
     key = id(code)
     if key in known:

@@ -18,7 +18,7 @@ _UNITS = {
     "gib": 2**30,
     "tib": 2**40,
 }
-# Compiled at first use, because that takes 0.5 ms.
+# Compiled at first use, because `re.compile` takes 0.5 ms.
 _TEXT = r"\s*([0-9]+)(?:\.([0-9]+))?\s*([A-Za-z]*)\s*"
 
 

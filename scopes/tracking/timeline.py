@@ -31,16 +31,15 @@ if TYPE_CHECKING:
     from scopes.tracking.records import Record
     from scopes.tracking.sites import Site
 
-# Sampling memory takes 10 to 50 us. It happens when scopes begin and end, at most once in this period (ns) or
-# after a change of at least these bytes and this fraction of the peak. It also happens when live memory may
-# reach a new peak, so that a peak is assigned to the line that caused it.
+# Sampling memory takes 10 to 50 us. An event takes a sample if the last is older than this period (ns), or
+# after a change of at least these bytes and 1 / _LARGE_PART of the peak. A creation takes one after such a
+# change only if live memory may reach a new peak, so that the peak is assigned to the line that caused it.
 _PERIOD = 1_000_000
 _LARGE_BYTES = 64 * 1024
 _LARGE_PART = 32
 
 # The most seconds that a thread waits for another thread that enters events. The system may have suspended
-# that thread. If it takes longer, it may wait for this thread: a finalizer in it may need a lock that this
-# thread holds.
+# the other thread. Or the other thread waits for this one: a finalizer may need a lock that this one holds.
 _MAX_WAIT = 10.0
 
 _CREATED, _ENDED, _OPENED, _CLOSED, _SAMPLED = range(5)
@@ -94,7 +93,7 @@ class Timeline:
         self._most_beginnings = max_events // 8
         self._most_ends = max_events
         self._entering = Guard()
-        # Whether a thread has reached the time limit for the thread that enters events. Until that thread has
+        # Whether a thread has waited _MAX_WAIT for the thread that enters events. Until that thread has
         # finished, no other thread waits.
         self._is_stuck = False
         self._here = threading.local()
@@ -283,7 +282,7 @@ class Timeline:
         """Enter the new events unless another thread does, and return whether one more fits."""
         news, entering = self._new_events, self._entering
         if entering.run_if_free(self._enter):
-            return True  # ends that the collector found meanwhile displace no other event
+            return True  # one more fits, even if the collector has added ends meanwhile
         # A beginning may wait for the other thread. An end may not, because the collector may cause it inside
         # any call.
         while len(news) >= most == self._most_beginnings:

@@ -33,7 +33,7 @@ class _Current:
 
 
 current: Final = _Current()
-# Only one thread at a time starts or ends tracking or changes the listeners.
+# Held while a thread starts or ends tracking, or a timeline changes the listeners.
 guard: Final = Guard()
 
 
@@ -184,7 +184,7 @@ def _begin_by_environment() -> None:
     begin(int(depth))
 
 
-# The environment variable with the folder for reports of child processes.
+# The environment variable with the depth of tracking and the folder for reports of child processes.
 CHILDREN = "DISPOSESCOPE_CHILDREN"
 
 

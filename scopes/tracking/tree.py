@@ -24,10 +24,10 @@ class ScopeRow:
     #: How many have ended, and how long they were open in total, in seconds.
     rounds: int
     seconds: float
-    #: The number of disposables created there, and of those alive, in any scope.
+    #: The number of disposables created there, and of those still alive.
     created_count: int
     alive_count: int
-    #: The bytes of the created disposables, and of those alive.
+    #: The bytes of the created disposables, and of those still alive.
     created_bytes: int
     alive_bytes: int
     #: The peak of these living bytes.

@@ -1,4 +1,4 @@
-"""PyTorch's adapter: scopes know its tensors from when this is imported."""
+"""PyTorch's adapter. After the import of this module, scopes may own PyTorch's tensors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TorchAdapter(Adapter):
         return KEEPERS.counted()
 
     def find_kept_by_older(self, objects: dict[int, Any], older: int) -> set[int]:
-        """Return the objects that keepers hold, and the bases and graphs that these objects need."""
+        """Return the ids of objects that keepers hold, and of tensors that their views and graphs need."""
         if not objects:
             return set()
         KEEPERS.look()

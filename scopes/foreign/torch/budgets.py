@@ -29,7 +29,8 @@ _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 # The least size in bytes of a storage to move. In the file even a scalar would take a whole page.
 _SMALL = 4096
-# The least bytes between two trims of the heap. A trim takes about 1 ms, and using the pages again as long.
+# The least bytes freed between two trims of the heap. A trim takes about 1 ms, and so does the next use of
+# the pages.
 _LEAST_TO_TRIM = 16 * 2**20
 
 
@@ -54,7 +55,7 @@ class BudgetStatistics:
 
 
 class _Block:
-    """A storage that graphs have saved: in memory, on the host or in the file. The last graph frees it."""
+    """A storage that graphs have saved, in memory, pinned memory or the file. The last graph frees it."""
 
     __slots__ = (
         "__weakref__",
@@ -85,7 +86,7 @@ class _Block:
         self.reference.key = storage._cdata
 
     def next_use(self, number: int) -> int:
-        """Return the first use in a backward pass from the saved tensor `number`, exclusive; -1 for none."""
+        """Return the first use in backward after that of the saved tensor `number`; -1 for none."""
         return max((use for use in self.uses if use < number), default=-1)
 
     @property
@@ -144,15 +145,15 @@ class _Saved:
 
 
 class budget:  # noqa: N801  # it is called like a function
-    """Limit the memory that graphs save for backward in a block. Tensors that do not fit wait elsewhere.
+    """Limit the memory that graphs save for backward in a block, and move out tensors that do not fit.
 
-    If the saved tensors of forward passes in the block take more than `size`, the budget moves out the ones
-    that backward needs last: from a GPU to pinned memory of the host, from the CPU to a file. Backward brings
-    them back. On a GPU this starts early. Gradients are bit-identical. The budget moves only as many tensors
+    If the saved tensors of forward passes in the block take more than `size`, the budget moves out those that
+    backward needs last: from a GPU to pinned memory of the host, from the CPU to a file. Backward brings them
+    back. On a GPU the copies start early. Gradients are bit-identical. The budget moves only as many tensors
     as necessary. Tensors that the program also keeps stay in memory and do not count, because moving them
     would free nothing. Parameters and tensors below 4 KiB do not count either.
 
-    The budget holds on the thread that entered the block. Backward may run after it.
+    The budget applies to the thread that entered the block. Backward may run after the block.
 
     Parameters
     ----------
@@ -341,8 +342,8 @@ class budget:  # noqa: N801  # it is called like a function
     def _make_room(self, device: Any, nbytes: int, number: int) -> int:
         """Move out blocks until `nbytes` more fit, and return the bytes in memory, including `nbytes`.
 
-        Blocks that a backward pass from the saved tensor `number` needs last go first. Shared blocks do not
-        count.
+        It moves the blocks first that backward needs last, counted from the saved tensor `number`. Shared
+        blocks do not count.
         """
         inside = self._inside[device]
         held = sum(inside.values()) + nbytes
@@ -442,7 +443,7 @@ def _is_movable(x: Any) -> bool:
     """Return whether the memory of `x` can be moved out, and whether that would free memory."""
     if type(x) not in _PLAIN or x.layout is not torch.strided or _is_wrapped(x):
         return False
-    if not x.untyped_storage().resizable():  # of NumPy, or of another library
+    if not x.untyped_storage().resizable():  # memory of NumPy or of another library
         return False
     if x.device.type not in ("cpu", "cuda") or x.is_conj() or x.is_neg():
         return False

@@ -6,7 +6,7 @@ implementation, the `TensorImpl` of C++, is swapped with that of an empty tensor
 the memory of a tensor crash (``storage.resize_(0)``), or leave it silently empty (``x.data = empty``).
 
 The old implementation is freed with the shell, unless C++ code refers to it: a graph that needs its values
-for backward, or a view. Then backward works as before, and the memory is freed with the graph.
+for backward, or a view. Then backward works as before, and the memory is freed with the graph or the view.
 """
 
 from __future__ import annotations

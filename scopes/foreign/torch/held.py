@@ -1,6 +1,6 @@
 """Report memory of disposed tensors that is not freed yet, because a graph, a view or an export needs it.
 
-It is recorded while tracking is on.
+Only disposals while tracking is on are recorded.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ _held: dict[int, tuple[Any, HeldRow]] = {}
 
 
 def note(x: Any, owner: Any) -> None:
-    """Record who else holds the memory of the disposed `x`, if tracking is on. It belongs to `owner` now."""
+    """Record what holds the memory of the disposed `x`, if tracking is on. `owner` has this memory now."""
     if current.tracker is None:
         return
     record = record_of(x)
@@ -98,7 +98,7 @@ def note(x: Any, owner: Any) -> None:
         return
     try:
         storage = owner.untyped_storage()
-    except (RuntimeError, NotImplementedError):  # none: sparse, nested
+    except (RuntimeError, NotImplementedError):  # no storage: sparse, nested
         return
     if x is owner:
         by = KEPT

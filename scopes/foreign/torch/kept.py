@@ -35,7 +35,7 @@ _HEADINGS = (("kept", True), ("alive", True), ("bytes", True), ("held by", False
 
 @dataclass(frozen=True, slots=True)
 class KeptReport(Report):
-    """The tensors that scopes left to their keepers: see ``scopes.torch.kept``."""
+    """The tensors that scopes did not dispose: see ``scopes.torch.kept``."""
 
     rows: tuple[KeptRow, ...]
 
@@ -68,7 +68,7 @@ class _Entry:
 
 
 _entries: dict[tuple[str, str], _Entry] = {}
-# More rows are not useful in a report.
+# A report with more rows is not useful.
 _MAX_ENTRIES = 1000
 
 

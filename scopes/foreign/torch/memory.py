@@ -61,10 +61,10 @@ def device(x: Any) -> str:
 
 
 def keeps(x: Any, seen: set[int]) -> Iterator[tuple[int, int | None]]:
-    """Yield the footprint of `x`, and those of its graph's saved tensors without leaves.
+    """Yield the footprint of `x`, and those of its graph's saved tensors except leaves.
 
-    An operation is yielded with None for its bytes. `seen` has ids of operations, so their Python objects
-    must live as long as `seen`. If `seen` has a list ``held``, it keeps them alive.
+    An operation is yielded with None instead of bytes. `seen` has ids of operations, so their Python objects
+    must live as long as `seen`. If `seen` has a list ``held``, this adds them to it.
     """
     yield footprint(x)
     with _NoFunctions():

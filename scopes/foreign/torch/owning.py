@@ -1,9 +1,9 @@
 """Find new tensors of PyTorch.
 
-By default the class `torch.Tensor` notes each instance that it allocates (``scopes.core.births``), which
-costs next to nothing. Scopes read the notes when they begin and end. Trackers and scopes with limits need a
-new tensor at once. For them a mode intercepts each call. With ``exact``, modes intercept each call and each
-operator. Functions that bypass modes are wrapped.
+By default each allocation of a `torch.Tensor` object is noted (``scopes.core.births``), which takes about
+20 ns. Scopes read the notes when they begin and end. Trackers and scopes with limits need a new tensor at
+once. For them a mode intercepts each call. With ``exact``, modes intercept each call and each operator.
+Functions that bypass modes are wrapped.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Functions(torch.overrides.TorchFunctionMode):  # type: ignore[misc, name-
         try:
             result = func(*args, **kwargs)
         except BaseException:
-            del args, kwargs  # a stored error has this frame, and keeps no operand alive
+            del args, kwargs  # a stored error keeps this frame alive, but not the operands
             raise
         self._take(func, result, args, kwargs)
         return result
@@ -99,8 +99,8 @@ _DETACH, _ALIAS = torch.ops.aten.detach.default, torch.ops.aten.alias.default
 def _with_tensors_for_numbers(func: Any, args: tuple[Any, ...]) -> list[Any] | None:
     """Return `args` with tensors instead of numbers where `func` requires tensors; None if there are none.
 
-    PyTorch passes a tensor that stands for a Python number as that number to a mode. Some operators, such as
-    `aten::equal`, refuse it before they do anything. Functions that torch.jit traced call them so.
+    If a tensor represents a Python number, PyTorch passes that number to a mode. Some operators, such as
+    `aten::equal`, then raise an error before they compute. Functions that torch.jit traced make such calls.
     """
     takes = () if not hasattr(func, "_schema") else [str(each.type) for each in func._schema.arguments]
     converted: list[Any] = list(args)
@@ -166,9 +166,9 @@ told_of_watching.append(_adjust)
 class owning:  # noqa: N801  # it is called like a function
     """Make the current scope own each new PyTorch tensor of this thread inside the block.
 
-    A scope disposes the tensors that its block made. Tensors that something else keeps outlive it: parameters
-    and buffers of modules, an optimizer's state, and tensors of an older object that is a module, a data set,
-    a cache, or an object of an installed library. ``kept()`` lists them. Your own lists keep nothing.
+    A scope disposes the tensors that its block created. Some outlive it: parameters and buffers, an
+    optimizer's state, and tensors that a module or an older data set, cache or object of an installed library
+    keeps. ``kept()`` lists them. Your own lists keep nothing.
 
     Scopes never own gradients, results of in-place functions, wrappers of ``torch.func``, and tensors that
     ``torch.compile`` creates while it compiles. Use ``enable()`` for a whole program.
@@ -283,7 +283,7 @@ def paused() -> Iterator[None]:
 
 
 def _adopting(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `function`, whose calls bypass the mode, with adoption of its results."""
+    """Wrap `function`, whose calls bypass the mode, to adopt its results."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)
@@ -305,7 +305,7 @@ def _constructing(new: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _fetching(fetch: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `fetch`, with adoption of its results only, which may fill caches or unpack later batches."""
+    """Wrap `fetch` to adopt only its results, because it may also fill caches or unpack later batches."""
 
     def called(loader: Any) -> Any:
         # Without a scope nothing is owned, and reports count what a data set caches.
@@ -324,7 +324,7 @@ def _is_tensor(x: object) -> bool:
 
 
 def _running_backward(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `run`, with adoption of the returned gradients only."""
+    """Wrap `run` to adopt only the returned gradients."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
         if not _here.depth:
@@ -338,7 +338,7 @@ def _running_backward(run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _compiling(compile: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `compile`, which first loads the module that reports compilations."""
+    """Wrap `compile`, because its first call loads the module that reports compilations."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
         result = compile(*args, **kwargs)
@@ -349,7 +349,7 @@ def _compiling(compile: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _tracing(trace: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn our dispatch mode off while torch.jit traces, because its tracer fails inside any such mode."""
+    """Wrap `trace` to turn our dispatch mode off, because the tracer of torch.jit fails inside such modes."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
         modes = torch.utils._python_dispatch._get_current_dispatch_mode_stack()
@@ -361,7 +361,7 @@ def _tracing(trace: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _pausing(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `function`, whose tensors are a part of its result, such as an array of NumPy or a program."""
+    """Wrap `function` to note no tensors: they belong to its result, such as a NumPy array or a program."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
         with paused():
@@ -413,7 +413,7 @@ class _Pack:
             return self._pack(x)
         with paused():
             packed = self._pack(x)
-        # It may be `x` itself, which a scope owns, or is about to own as the result of this operation.
+        # The result may be `x` itself, which a scope owns, or will own as the result of this operation.
         for kept in find((packed,), _is_tensor, inside=False):
             leave_alone(kept)
         return packed
@@ -453,7 +453,7 @@ _patches = Patches(
         (torch.utils.data.dataloader._SingleProcessDataLoaderIter, "_next_data"): _fetching,
         (torch.utils.data.dataloader._MultiProcessingDataLoaderIter, "_next_data"): _fetching,
         (torch.autograd.graph.saved_tensors_hooks, "__enter__"): _packing,
-        # Their results are new when the last transformation around them has ended.
+        # Scopes adopt their results after the outermost transformation has ended.
         (torch._functorch.apis, "vmap_impl"): _adopting,
         (_transforms, "grad_impl"): _adopting,
         (_transforms, "grad_and_value_impl"): _adopting,
@@ -474,7 +474,7 @@ _patches = Patches(
 def _births_are_noted() -> bool:
     """Return whether the installed versions support notes of allocations, and the user allows them.
 
-    The environment variable ``DISPOSESCOPE_TORCH_NOTES=0`` chooses the mode instead.
+    With the environment variable ``DISPOSESCOPE_TORCH_NOTES=0``, a mode intercepts each call instead.
     """
     if os.environ.get("DISPOSESCOPE_TORCH_NOTES") == "0":
         return False

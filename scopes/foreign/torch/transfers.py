@@ -12,7 +12,7 @@ from scopes.foreign.torch.library import torch
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-# The GPU memory of a copy that still runs can't be used again, so at most this many copies wait.
+# The GPU memory of a copy that still runs can't be used again, so at most this many copies run at once.
 _MAX_COPIES = 2
 
 
