@@ -117,7 +117,7 @@ cdef class Backward:
     def run(self, list roots not None) -> None:
         """Walk from `roots`: triples of a node, its gradient (tensor or array), and the `Share` of an array.
 
-        After an error, the ``grad`` of each leaf is unchanged.
+        After an error, the ``grad`` of each leaf without a post-accumulate hook is unchanged.
         """
         before = recorder() if self.is_recorded else None
         try:

@@ -111,7 +111,7 @@ class Function:
         TypeError
             For keyword arguments, because gradients are returned in the order of positional arguments.
         RuntimeError
-            If an argument was written to but not returned, or must not be written to.
+            If an argument was marked as dirty but not returned, or must not be written to.
 
         Examples
         --------

@@ -148,7 +148,7 @@ class Gradients(Hooks):
     ) -> None:
         """Compute the derivative of this tensor with respect to each leaf, and add it to the leaf's ``grad``.
 
-        After an error, each ``grad`` is unchanged.
+        After an error, the ``grad`` of each leaf without a post-accumulate hook is unchanged.
 
         Parameters
         ----------

@@ -2,7 +2,7 @@
 
 Backward may write over a gradient it owns, or return it without a copy. It owns the result that a derivative
 computed for one input. It does not own an array that two inputs of one op get, that the user passed, or that
-a hook saw. Such an array has a `Share`, whose buffer counts the other sharers.
+a hook saw. If a tensor sees the array, it has a `Share`, whose buffer counts the other sharers.
 """
 
 cimport cython

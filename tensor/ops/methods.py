@@ -131,7 +131,7 @@ class ElementwiseMethods(Elementwise):
     @composite
     @example("tensor.tensor([0.0, 2.0]).xlogy(tensor.tensor([0.0, 1.0])).tolist()", [0.0, 0.0])
     def xlogy(self, other: Operand) -> Tensor:
-        """Return the tensor times the logarithm of `other`, and 0 where the tensor is 0."""
+        """Return the tensor times log(other), and 0 where the tensor is 0 and `other` is not nan."""
         is_zero = f.logical_and(f.equal(self, 0), f.logical_not(f.isnan(other)))
         safe = f.where(is_zero, 1.0, other)
         return f.multiply(last_use(self), f.log(safe))

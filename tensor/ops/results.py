@@ -52,7 +52,7 @@ class SVDResult(NamedTuple):
 
 
 class Frexp(NamedTuple):
-    """The result of ``frexp``: mantissas between 0.5 and 1, and exponents of 2."""
+    """The result of ``frexp``: mantissas, 0 or of absolute value 0.5 to 1, and exponents of 2."""
 
     mantissa: Tensor
     exponent: Tensor
