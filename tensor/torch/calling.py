@@ -137,7 +137,7 @@ def with_out(make: Callable[P, R]) -> Callable[P, R]:
 
 
 def options_for_cpu(given: Any) -> dict[str, Any]:
-    """Return the options without ``device=``, ``layout=`` and similar ones, after checking these."""
+    """Check ``device=``, ``layout=`` and similar options, and return the other ones."""
     options = dict(given)
     require_cpu(options.pop("device", None))
     layout = options.pop("layout", None)

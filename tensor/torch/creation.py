@@ -65,7 +65,7 @@ normal: Final = with_out(placed(tn.normal))
 
 @example("str(torch.as_tensor([1, 2]).dtype)", "int64")
 def as_tensor(data: object, dtype: DtypeLike | None = None, device: str | None = None) -> Tensor:
-    """Return `data` as a tensor. A tensor is returned itself, an array shares memory, others are copied."""
+    """Return `data` as a tensor. Tensors and arrays of the wanted dtype are not copied."""
     require_cpu(device)
     return tn.asarray(data, dtype=dtype)
 
@@ -79,7 +79,7 @@ def asarray(
     copy: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return `obj` as a tensor. A tensor is returned itself, an array shares memory, others are copied."""
+    """Return `obj` as a tensor. By default tensors and arrays of the wanted dtype are not copied."""
     require_cpu(device)
     return tn.asarray(obj, dtype=dtype, copy=copy, requires_grad=requires_grad)
 

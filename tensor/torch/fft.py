@@ -44,7 +44,7 @@ def _along_one(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def call(input: Tensor, n: int | None = None, dim: int = -1, norm: Any = None) -> Tensor:
         return function(input, n=n, axis=dim, norm=norm or "backward")
 
-    del call.__wrapped__  # its signature is PyTorch's
+    del call.__wrapped__  # the signature of `call` is PyTorch's
     return with_out(call)
 
 
@@ -61,7 +61,7 @@ def _over_several(
         axes = (dim,) if isinstance(dim, int) else dim
         return function(input, s=s, axes=axes, norm=norm or "backward")
 
-    del call.__wrapped__  # its signature is PyTorch's
+    del call.__wrapped__  # the signature of `call` is PyTorch's
     return with_out(call)
 
 
@@ -70,7 +70,7 @@ def _shifting(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def call(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
         return function(input, axes=dim)
 
-    del call.__wrapped__  # its signature is PyTorch's
+    del call.__wrapped__  # the signature of `call` is PyTorch's
     return with_out(call)
 
 

@@ -46,7 +46,7 @@ __all__ = [
 def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """Concatenate `tensors` along `dim`. Empty one-dimensional tensors are ignored."""
     given = list(tensors)
-    # Programs start with torch.tensor([]) and append to it.
+    # Ignore empty vectors: programs start with torch.tensor([]) and append to it.
     some = [x for x in given if getattr(x, "shape", None) != (0,)]
     return tn.concat(some or given, axis=dim, out=out)
 

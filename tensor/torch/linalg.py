@@ -252,7 +252,7 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:  # noqa: N803
 @with_out
 @example("torch.linalg.tensorinv(torch.eye(4).reshape(2, 2, 4)).shape", (4, 2, 2))
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:  # noqa: N803
-    """Return the inverse of the map ``tensordot(A, x, ind)``."""
+    """Return the inverse of the map from x to ``tensordot(A, x, A.ndim - ind)``."""
     if ind < 1:
         raise InvalidArgumentError(f"tensorinv: ind is at least 1, not {ind}")
     first, second = A.shape[:ind], A.shape[ind:]

@@ -26,7 +26,7 @@ __all__ = [
 
 
 class ProfilerActivity(Enum):
-    """What to profile; only the CPU has an effect."""
+    """The activities of PyTorch's profiler, without effect here."""
 
     CPU = 0
     CUDA = 1
@@ -45,7 +45,7 @@ class ProfilerAction(Enum):
 def schedule(
     *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0
 ) -> Callable[[int], ProfilerAction]:
-    """Return a schedule of steps: skip, wait, warm up, record. It repeats for ever, or `repeat` times.
+    """Return a schedule of steps: skip, wait, warm up, record. It repeats without end, or `repeat` times.
 
     Examples
     --------
@@ -175,7 +175,7 @@ class profile:  # noqa: N801 -- PyTorch's name
             self._end()
 
     def step(self) -> None:
-        """End a step. The schedule decides about the next one."""
+        """End a step. The schedule gives the action for the next one."""
         if self._schedule is None:
             self.step_num += 1
             return

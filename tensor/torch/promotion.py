@@ -18,9 +18,9 @@ def _rank(dtype: Dtype) -> int:
 
 @example("torch.can_cast(torch.double, torch.float), torch.can_cast(torch.float, torch.int)", (True, False))
 def can_cast(from_: DtypeLike, to: DtypeLike) -> bool:
-    """Return whether a result of dtype `from_` can be written to ``out=`` of dtype `to`.
+    """Return whether PyTorch writes a result of dtype `from_` to ``out=`` of dtype `to`.
 
-    A higher kind of number does not fit a lower one; how wide the dtypes are does not count.
+    It does not if `to` is of a lower kind: bool, integer, floating, complex. Widths have no effect.
     """
     return _rank(as_dtype(from_)) <= _rank(as_dtype(to))
 

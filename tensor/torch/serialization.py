@@ -42,7 +42,7 @@ def save(obj: object, f: str | PathLike[str] | BinaryIO) -> None:
     pickle.PicklingError
         If an object can't be pickled, or a class or function can't be found by name, such as a lambda.
     TensorDisposedError
-        If one of the tensors is empty.
+        If one of the tensors is disposed.
     OSError
         If the file can't be written.
 

@@ -1,4 +1,4 @@
-"""``torch.backends``: not available. Their settings can be assigned and have no effect."""
+"""``torch.backends``: not available. Programs may assign settings, which have no effect."""
 
 from tensor.torch.backends import cuda, cudnn, mps
 

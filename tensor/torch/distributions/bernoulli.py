@@ -71,6 +71,6 @@ class Bernoulli(Distribution):
 
 
 def _clamped(probs: Tensor) -> Tensor:
-    """Return probabilities whose logits are finite."""
+    """Clamp probabilities, so that their logits are finite."""
     eps = {2: 2.0**-10, 4: 2.0**-23, 8: 2.0**-52}[probs.itemsize]
     return probs.clamp(eps, 1 - eps)

@@ -21,7 +21,7 @@ class Distribution:
     Parameters
     ----------
     batch_shape
-        The shape of one sample.
+        The shape of one sample, without `event_shape`.
     validate_args
         Whether to check parameters and values, and raise an error for invalid ones.
     """

@@ -22,9 +22,9 @@ class MultivariateNormal(Distribution):
     covariance_matrix
         The covariance.
     precision_matrix
-        Its inverse.
+        The inverse of the covariance.
     scale_tril
-        Its Cholesky factor, a lower triangle.
+        The Cholesky factor of the covariance, a lower triangle.
 
     Examples
     --------

@@ -4,7 +4,7 @@ from types import ModuleType
 
 import nn as _nn
 
-# Its import makes it the attribute `functional`, instead of that of `nn`.
+# Keep this module under another name, because the next line sets `functional` to that of `nn`.
 import tensor.torch.nn.functional as _functional
 from nn import *  # noqa: F403 -- what its `__all__` lists
 from tensor.torch.nn import modules, parallel, parameter

@@ -40,7 +40,7 @@ class DataParallel(Module):
 class DistributedDataParallel(Module):
     """Replica for data-parallel training: PyTorch's name for ``nn.parallel.prepare``.
 
-    Outside of a job of ``nn.parallel.Trainer`` it trains alone. `module` is the replica. Parameter names have
+    `module` is the replica, the only one outside of a job of ``nn.parallel.Trainer``. Parameter names have
     the prefix ``module.``, as in PyTorch.
 
     Parameters

@@ -1,6 +1,6 @@
 """``torch.nn.modules``: PyTorch's files of layers, for programs that import from there.
 
-Each has all names of `nn`.
+Each of them has all names of `nn`.
 """
 
 from scopes.lowlevel import names_on_demand as _names_on_demand
