@@ -94,7 +94,7 @@ cdef extern from "tensor/kernels/channels.h" namespace "disposescope::kernels" n
 cdef const DirectConvolution* _kernels = direct_convolution_kernels_of(simd_level)
 
 cdef enum:
-    # Elements to copy, and products to compute, in a piece of work, for about 5 us.
+    # The elements that a piece of work copies, and the products that it computes: about 5 us.
     COPIED = 1 << 14
     MULTIPLIED = 1 << 17
     # Up to this many channels in a group, separate sums are faster than a panel padded with zeros.
@@ -103,7 +103,7 @@ cdef enum:
 
 @final
 cdef class PaddedInput:
-    """A padded copy of one piece of the input after another: some samples, or some rows of one sample.
+    """A padded copy of a piece of the input, set by `fill`: some samples, or some rows of one sample.
 
     `x` has shape ``(batch, channels, *sizes)``, and `outs` are the numbers of places of the kernel. The
     largest piece has `samples` samples and `rows` rows of places, along the first spatial dimension.
@@ -112,8 +112,8 @@ cdef class PaddedInput:
     cdef PaddedCopy _layout
     cdef Py_ssize_t _groups, _itemsize
     cdef int _kind, _sliced
-    # The padding before the first spatial dimension; and for the piece in the copy: its first row, its first
-    # sample, and the number of places before it.
+    # The padding before the first spatial dimension, and the most rows of a piece. Of the piece in the copy:
+    # its first sample, and the number of places before it.
     cdef Py_ssize_t _before, _rows, _sample, _skipped
     cdef cnp.ndarray _x, _copy
     # The offset from a place for each element of the kernel, of each channel of a group.
@@ -151,14 +151,14 @@ cdef class PaddedInput:
             axis.length += axis.count
         self._sliced = 3 - space
         self._before, self._rows = axes[self._sliced].before, rows
-        # If a row is divided into pieces, there may be no zeros after a piece, as there are before it.
+        # If pieces divide a row, a piece may end without zeros that the next row could share.
         self._layout.behind = _shared(axes[2]) if rows == outs[0] or space > 1 else 0
         self._layout.pitch = axes[2].length - self._layout.behind
         self._layout.plane = self._layout.pitch * axes[1].length
         self._layout.volume = self._layout.plane * axes[0].length
         self._layout.block = self._layout.volume * samples + self._layout.behind
         self._layout.channels = cnp.PyArray_DIM(x, 1)
-        # The last tile of places may extend beyond the end.
+        # Add memory for the last tile of places, which may extend beyond the end.
         size = self._layout.block * self._layout.channels * self._phases() + panel_bytes // self._itemsize
         self._copy = new_array(1, &size, cnp.PyArray_TYPE(x))
         self._layout.copy = cnp.PyArray_DATA(self._copy)
@@ -183,7 +183,7 @@ cdef class PaddedInput:
             for i in range(2, -1, -1):
                 at[i] = place % sizes[i] * apart[i]
                 place //= sizes[i]
-            # The offset in channel `place`; phases of the last axis are adjacent.
+            # `place` is the channel now. Phases of the last axis are adjacent.
             phase, entry = place, 0
             for i in range(3):
                 axis = &self._layout.axes[i]
@@ -312,7 +312,7 @@ cdef class PaddedInput:
         )
 
     cdef int _lay_out(self, WeightSumWork* sums) except -1:
-        """Copy the gradient of `sums` to panels, and use these."""
+        """Copy the gradient that `sums` reads to panels, and let `sums` read those."""
         cdef PanelWork work
         cdef Py_ssize_t width = panel_bytes // self._itemsize
         cdef Py_ssize_t units = sums.groups * ceil_of(sums.rows, width) * self._layout.samples
@@ -372,7 +372,7 @@ cdef class PackedWeight:
             max(COPIED // (min(self._work.rows, _kernels.most_rows[self._kind]) * self._work.count), 1),
             cnp.PyArray_NBYTES(weight),
         )
-        self._work.weight = NULL  # no reference is held from here on
+        self._work.weight = NULL  # the array may be freed now
 
 
 cpdef Py_ssize_t weight_channels(Py_ssize_t channels, Py_ssize_t itemsize):

@@ -32,7 +32,7 @@ cdef enum:
 cdef class UnaryKernel:
     cdef Loops _loops
     cdef Py_ssize_t _bytes_in_piece
-    # The function for all other arrays: of an array, and of `out` if given.
+    # The function for arrays that the loops do not support: ``plain(x)`` or ``plain(x, out=out)``.
     cdef readonly object plain
     # Return the result in `out`, or in a new array if that is None. Return None for arrays that `plain` must
     # handle.
@@ -59,12 +59,13 @@ cdef UnaryKernel unary_kernel(Loops loops, Py_ssize_t bytes_in_piece, object pla
 cdef BinaryKernel binary_kernel(BinaryLoops loops, object plain, bint is_commutative)
 cdef SlopeKernel slope_kernel(Loops loops, Py_ssize_t bytes_in_piece)
 
-# For kernels of other shapes: whether loops over floats and doubles can process `x`, a float32 or float64
-# array in native byte order, aligned, and contiguous in C or Fortran order.
+# Return whether loops can process `x`: a float32 or float64 array in native byte order, aligned, and
+# contiguous in C or Fortran order.
 cdef bint is_plain(object x) noexcept
 # Return an array like `x` for a result. Large ones come from the pool.
 cdef cnp.ndarray new_like(cnp.ndarray x)
-# Whether `out` has the layout of `x`, and its memory is that of one operand or overlaps none.
+# Return whether a loop may write to `out`: it has the layout of the operand `x`, and overlaps neither `x` nor
+# `other`, or is the same memory.
 cdef bint may_write(cnp.ndarray out, cnp.ndarray x, object other) noexcept
-# Run a loop over `size` elements of `itemsize` bytes, on the thread pool if that is faster.
+# Run a loop over `size` elements, on the thread pool if that is faster. A piece has about `grain` elements.
 cdef void run_loop(Loop loop, Operands* operands, Py_ssize_t size, Py_ssize_t grain) noexcept

@@ -1,7 +1,7 @@
 """Compiled elementwise functions of float32 and float64, on the thread pool.
 
 A kernel supports contiguous arrays of one shape, numbers, and a row that is broadcast to each row of an
-array. For other operands it returns None, and the caller uses NumPy.
+array. For other operands `run` returns None, and a call uses `plain`, mostly a function of NumPy.
 """
 
 cimport cython
@@ -110,11 +110,11 @@ cdef inline Loop _loop_for(Loops loops, cnp.ndarray x) noexcept:
 cdef inline void _fill(
     cnp.ndarray out, Loops loops, Operands* operands, Py_ssize_t bytes_in_piece, bint is_new
 ) noexcept:
-    """Run a loop over all of `out`. `is_new` means that `out` is not an operand."""
+    """Run a loop over all of `out`. `is_new` means that the caller did not pass `out`."""
     cdef Loop loop = _loop_for(loops, out)
     cdef Py_ssize_t grain = bytes_in_piece // cnp.PyArray_ITEMSIZE(out)
     operands.out = cnp.PyArray_DATA(out)
-    # Only for loops that are limited by memory: exp in small pieces takes 1.25 times as long.
+    # Stream only loops that memory limits: exp in small pieces takes 1.25 times as long.
     if is_new and bytes_in_piece == CHEAP and is_streamed(operands.out, cnp.PyArray_NBYTES(out)):
         _run_streamed(loop, operands, out, grain)
     else:
@@ -122,7 +122,7 @@ cdef inline void _fill(
 
 
 cdef bint _is_one_value(cnp.ndarray x) noexcept:
-    """Return whether all elements are one memory location: a scalar, or an expanded array."""
+    """Return whether all elements share one memory location, as in a scalar or an expanded array."""
     cdef int i
     for i in range(cnp.PyArray_NDIM(x)):
         if cnp.PyArray_STRIDE(x, i) != 0 or cnp.PyArray_DIM(x, i) == 0:
@@ -131,7 +131,7 @@ cdef bint _is_one_value(cnp.ndarray x) noexcept:
 
 
 cdef inline bint _as_number(object x, cnp.ndarray beside, double* number) noexcept:
-    """Return whether `x` is one number, with the dtype of the array `beside`. Store it in `number`."""
+    """Return whether `x` is a Python number, or one number in the dtype of `beside`. Set `number` to it."""
     if type(x) is float:
         number[0] = <double> x
         return True
@@ -256,7 +256,7 @@ cdef Py_ssize_t _columns(cnp.ndarray a, cnp.ndarray b) noexcept:
         return 0
     if not cnp.PyArray_IS_C_CONTIGUOUS(a) or not cnp.PyArray_IS_C_CONTIGUOUS(b):
         return 0
-    # Leading dimensions of size 1, then the dimensions of `a`.
+    # Skip leading dimensions of size 1. The others must be the last dimensions of `a`.
     i = 0
     while i < given and cnp.PyArray_DIM(b, i) == 1:
         i += 1
@@ -279,7 +279,7 @@ cdef class SlopeKernel:
         if cnp.PyArray_TYPE(g) != cnp.PyArray_TYPE(x) or not cnp.PyArray_SAMESHAPE(g, x):
             return None
         if not is_plain(g) or not _is_alike(g, x):
-            # A copy in the memory order of `x`, which no other code uses.
+            # Write the result over a copy of `g` in the memory order of `x`.
             out = new_like(<cnp.ndarray> x)
             cnp.PyArray_CopyInto(out, <cnp.ndarray> g)
             g = out

@@ -42,8 +42,8 @@ template <typename T>
 static DISPOSESCOPE_INLINE Exponential<T> falling_power(T x, T bound) { return exponential_of(at_least(-magnitude(x), bound)); }
 
 struct Sigmoid {
-    // 1 / (1 + exp(-x)), with both parts scaled by 2**-lift, so that the exponential is finite for subnormal
-    // results.
+    // 1 / (1 + exp(-x)). Numerator and denominator are scaled by 2**-lift, so that the exponential is finite
+    // for subnormal results.
     template <typename T>
     static DISPOSESCOPE_INLINE T of(T x) {
         constexpr T lowered = T(1) / Float<T>::two_to_lift;
@@ -56,7 +56,7 @@ struct Sigmoid {
 struct Silu {
     template <typename T>
     static DISPOSESCOPE_INLINE T of(T x) {
-        // If the result is -0, an infinite factor would make it nan.
+        // Bound the factor: where the result is -0, an infinite factor would give nan.
         const T factor = at_least(x, T(2) * Float<T>::exp_least);
         const Exponential<T> power = falling_power(x, Float<T>::exp_least - T(8));
         return with_sign_of(gated(factor, power, x < T(0)), x);  // also for -0

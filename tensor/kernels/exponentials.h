@@ -9,7 +9,7 @@ namespace disposescope::kernels {
 
 struct Exponentials {
     Loops exp, log, tanh, sigmoid, silu, softplus, logsigmoid;
-    // Of a gradient and the output (for silu, the input): the gradient of the input.
+    // Functions of a gradient and the output (for silu, the input). They return the gradient of the input.
     Loops tanh_slope, sigmoid_slope, silu_slope, softplus_slope, logsigmoid_slope;
 };
 

@@ -20,7 +20,7 @@ cdef const Exponentials* _loops = exponentials_kernels_of(simd_level)
 exp = unary_kernel(_loops.exp, EXPENSIVE, np.exp)
 log = unary_kernel(_loops.log, EXPENSIVE, np.log)
 tanh = unary_kernel(_loops.tanh, EXPENSIVE, np.tanh)
-# NumPy has no such functions, so there is no fallback: callers convert arrays first.
+# NumPy lacks these functions, so `plain` is None, and callers convert arrays first.
 sigmoid = unary_kernel(_loops.sigmoid, EXPENSIVE, None)
 silu = unary_kernel(_loops.silu, EXPENSIVE, None)
 softplus = unary_kernel(_loops.softplus, EXPENSIVE, None)

@@ -74,13 +74,12 @@ def polygamma(n: int, x: Array) -> Any:
     y, dtype = _real64(x)
     s = n + 1
     with np.errstate(all="ignore"):
-        # The sum over all integers has period 1. For negative arguments, subtract the terms on the left.
+        # For negative y, take the sum over all integers, which has period 1, without the terms on the left.
         fraction = np.where(y < 0, y - np.floor(y), 0.5)
         sign = (-1.0) ** s
         whole = _sum_of_powers(s, fraction) + sign * _sum_of_powers(s, 1 - fraction)
         sums = np.where(y < 0, whole - sign * _sum_of_powers(s, 1 - y), _sum_of_powers(s, y))
         sums = np.where((y <= 0) & (y == np.floor(y)), np.inf, sums)
-    # (-1)**(n + 1) is (-1)**s.
     return np.asarray(sign * math.factorial(n) * sums).astype(dtype)
 
 

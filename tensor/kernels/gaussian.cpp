@@ -54,8 +54,8 @@ struct Normal<double> {
     }
 };
 
-// Phi(-t) = rest * exponential, for t >= 0. The square in the exponent is exact, because its error would be
-// magnified. The error of the rest is a tenth of its last digit.
+// Phi(-t) = rest * exponential, for t >= 0. The square in the exponent is exact, because exp would magnify
+// its error. The error of the rest is a tenth of its last digit.
 template <typename T>
 struct Tail {
     Sum<T> rest;
@@ -73,7 +73,7 @@ template <typename T>
 static DISPOSESCOPE_INLINE Sum<T> rest_of_tail(T t, T t_rest) {
     const Sum<T> below = sum_of(t, Normal<T>::k);
     const T inverse = T(1) / below.high;
-    // The error of `inverse`: the exact inverse belongs to a number that is larger by this.
+    // The error of `inverse`, which is the exact inverse of t + t_rest + k + beyond.
     const T beyond = below.high * difference(T(1), below.high, inverse) - below.low - t_rest;
     const T q = difference(T(1), T(2) * Normal<T>::k, inverse);
     const Sum<T> sum = exact_step(q, Normal<T>::body(q), Normal<T>::linear);
@@ -85,7 +85,7 @@ static DISPOSESCOPE_INLINE Sum<T> rest_of_tail(T t, T t_rest) {
     return {high, fused(whole_rest, inverse, -difference(high, whole.high, inverse)) - beyond * slope};
 }
 
-// The same value times t + k, rounded at each step, for activations, whose results are within 4 ulp.
+// `rest_of_tail` times t + k, rounded at each step, for activations, whose results are within 4 ulp.
 template <typename T>
 static DISPOSESCOPE_INLINE T quick_rest(T q) {
     return fused(q, fused(q, Normal<T>::body(q), Normal<T>::linear), Normal<T>::constant);
@@ -131,7 +131,7 @@ struct Erfc {
     }
 };
 
-// x for positive x, minus |x| Phi(-|x|)
+// gelu(x) = max(x, 0) - |x| Phi(-|x|)
 struct Gelu {
     template <typename T>
     static DISPOSESCOPE_INLINE T of(T x) {
@@ -144,8 +144,8 @@ struct Gelu {
     }
 };
 
-// The approximation is x times the logistic function of v = 2 sqrt(2/pi) (x + 0.044715 x**3). These are the
-// two coefficients, with their rounding errors.
+// `GeluByTanh` is x times the logistic function of v = 2 sqrt(2/pi) (x + 0.044715 x**3). `linear` and `cubic`
+// are the coefficients of v, and `linear_rest` and `cubic_rest` their rounding errors.
 template <typename T>
 struct Cubic;
 
@@ -178,7 +178,7 @@ struct GeluByTanh {
     template <typename T>
     static DISPOSESCOPE_INLINE T of(T x) {
         const Sum<T> v = cubic_of(at_most(magnitude(x), Cubic<T>::most));
-        // If the result is -0, an infinite factor would make it nan.
+        // Bound the factor: where the result is -0, an infinite factor would give nan.
         const T factor = at_least(x, -Cubic<T>::most);
         return with_sign_of(gated(factor, exponential_of(-v.high, -v.low), x < T(0)), x);  // also for -0
     }

@@ -9,7 +9,7 @@ namespace disposescope::kernels {
 
 struct Gaussian {
     Loops erf, erfc, gelu, gelu_by_tanh;
-    // Of a gradient and the input: the gradient of the input.
+    // Functions of a gradient and the input. They return the gradient of the input.
     Loops erf_slope, gelu_slope, gelu_by_tanh_slope;
 };
 

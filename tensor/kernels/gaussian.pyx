@@ -1,6 +1,6 @@
 """The error function, and activations based on the normal distribution: float32 and float64.
 
-docs/accuracy.md lists the errors. They are as low where erfc and gelu are small. gelu(-inf) is -0.
+docs/accuracy.md lists the errors, which are as low where erfc and gelu are close to 0. gelu(-inf) is -0.
 """
 
 from tensor.kernels.elementwise cimport EXPENSIVE, Loops, slope_kernel, unary_kernel
@@ -14,7 +14,7 @@ cdef extern from "tensor/kernels/gaussian.h" namespace "disposescope::kernels" n
 
 cdef const Gaussian* _loops = gaussian_kernels_of(simd_level)
 
-# NumPy has no such functions, so there is no fallback: callers convert arrays first.
+# NumPy lacks these functions, so `plain` is None, and callers convert arrays first.
 erf = unary_kernel(_loops.erf, EXPENSIVE, None)
 erfc = unary_kernel(_loops.erfc, EXPENSIVE, None)
 gelu = unary_kernel(_loops.gelu, EXPENSIVE, None)

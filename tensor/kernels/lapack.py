@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def of_any_dtype(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `kernel` with support for float16, with float16 results, and integers, with float32 results.
+    """Return `kernel` with support for float16 (float16 results) and integers (float32 results).
 
-    Several results are returned as a tuple.
+    Several float16 results are returned as a plain tuple.
     """
 
     @wraps(kernel)
@@ -49,7 +49,7 @@ def lu(array: Array) -> tuple[Array, Array, Array]:
     """Return both factors of P^T @ array = L @ U in one array, the pivots, and the order of the rows.
 
     It runs Gaussian elimination with partial pivoting on all matrices of a batch together, because NumPy has
-    no LU factorization. As in LAPACK, pivots are the rows, counted from 1, that each step swaps with its row.
+    no LU factorization. As in LAPACK, a pivot is the row, counted from 1, that a step swaps with its own row.
     """
     factors = np.array(array, order="C").reshape(math.prod(array.shape[:-2]), *array.shape[-2:])
     count, rows, columns = factors.shape

@@ -1,6 +1,6 @@
 """Masking ufuncs: keep the selected elements, and replace others by zeros, including infinities and nan.
 
-A product with the mask would turn these into nan, and ``np.where`` takes two to ten times as long.
+A product with the mask would give nan for infinities and nan. ``np.where`` takes two to ten times as long.
 """
 
 cimport numpy as cnp

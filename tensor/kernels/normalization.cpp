@@ -18,9 +18,7 @@ DISPOSESCOPE_INLINE void store(Pack<T> value, T* to, ptrdiff_t left) {
     value.store_up_to(to, left);
 }
 
-
 // --- Rows
-// -----------------------------------------------------------------------------------------------------
 
 template <typename T>
 void normalize_rows(void* context, ptrdiff_t start, ptrdiff_t end) {
@@ -156,7 +154,6 @@ void end_rows(void* context, ptrdiff_t start, ptrdiff_t end) {
 }
 
 // --- Channels
-// -------------------------------------------------------------------------------------------------
 
 template <typename T>
 void inverses(void* context, ptrdiff_t start, ptrdiff_t end) {
@@ -167,8 +164,8 @@ void inverses(void* context, ptrdiff_t start, ptrdiff_t end) {
     for (ptrdiff_t i = start; i < end; ++i) out[i] = static_cast<T>(1 / sqrt(variances[i] + eps));
 }
 
-// Call f(offset of a pack, elements there, result of `make`) for each pack. `make` gets a function that
-// returns a pack of per-channel values.
+// Call f(offset, left, values) for each pack, of which `left` elements exist. `values` is the result of
+// `make`, which gets a function that loads a pack from an array with one value per channel.
 template <typename T, typename Make, typename Function>
 DISPOSESCOPE_INLINE void each_channel_pack(Channels shape, ptrdiff_t start, ptrdiff_t end, Make make, Function f) {
     using P = Pack<T>;
@@ -193,7 +190,7 @@ DISPOSESCOPE_INLINE void each_channel_pack(Channels shape, ptrdiff_t start, ptrd
     }
 }
 
-// The factor of normalized values. `of` returns the values of some channels.
+// Return inverses * weight for some channels. `of` loads their values from an array.
 template <typename T, typename Of>
 DISPOSESCOPE_INLINE Pack<T> scale_of(const ChannelNormWork& work, Of of) {
     return work.weight == nullptr ? of(work.inverses) : of(work.inverses) * of(work.weight);

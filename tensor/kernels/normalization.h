@@ -18,25 +18,26 @@ struct RowNormWork {
     const void* bias;
     void* out;       // forward: the output; backward: the gradient of `x`
     void* means;     // one for each row; null if the mean is not subtracted
-    void* inverses;  // 1 / deviation, one for each row
+    void* inverses;  // 1 / sqrt(variance + eps), or of the mean square, one for each row
     double eps;
-    void* weight_parts;  // backward: a row of partial sums for each piece, for the gradients
+    void* weight_parts;  // backward: a row of partial sums of the gradient for each piece
     void* bias_parts;
     void* weight_gradient;
     void* bias_gradient;
 };
 
-// The arguments for channels, with one value per channel in each array. Missing arrays are null.
+// The arguments for channels. `x`, `gradient` and `out` have one shape, the others one value per channel.
+// Missing arrays are null.
 struct ChannelNormWork {
     Channels shape;
     const void* x;
     const void* gradient;  // backward: of the output
     void* out;             // forward: the output; backward: the gradient of `x`
     const void* means;
-    const void* inverses;  // 1 / deviation
+    const void* inverses;  // 1 / sqrt(variance + eps)
     const void* weight;
     const void* bias;
-    // Backward, if means and deviations were computed from `x` itself: the sum of the gradient, the sum of
+    // Backward, if `means` and `inverses` were computed from `x` itself: the sum of the gradient, the sum of
     // the gradient times the normalized `x`, and 1 / the number of elements in these sums.
     const void* sums;
     const void* products;
@@ -45,7 +46,7 @@ struct ChannelNormWork {
 
 constexpr std::ptrdiff_t rows_of_chunk = 8;
 
-// The work on `out`, with one value for each channel.
+// The arguments of `inverses`, with one value for each channel.
 struct InversesWork {
     const void* variances;
     void* out;
@@ -54,13 +55,13 @@ struct InversesWork {
 
 struct Normalization {
     using Kernel = void (*)(void* work, std::ptrdiff_t start, std::ptrdiff_t end);
-    // Process the rows from `start` to `end`. For `rows_end`: sum the parts of the weight's and the bias's gradient,
+    // Process the rows from `start` to `end`. `rows_end` adds the parts of the gradients of weight and bias,
     // for the columns from `start` to `end`.
     Kernel rows[2], rows_backward[2], rows_end[2];
     // out = 1 / sqrt(variances + eps)
     Kernel inverses[2];
-    // Process the segments from `start` to `end`: there are outer * count of them. If inner is 1, process chunks of
-    // columns, with `rows_of_chunk` rows each.
+    // Process the segments from `start` to `end`, of outer * count. If channels are columns, process chunks
+    // of columns, with `rows_of_chunk` rows each.
     Kernel channels[2], channels_backward[2];
 };
 

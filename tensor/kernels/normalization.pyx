@@ -67,10 +67,10 @@ cdef extern from "tensor/kernels/normalization.h" namespace "disposescope::kerne
 cdef const Normalization* _kernels = normalization_kernels_of(simd_level)
 
 cdef enum:
-    # Elements in a piece of work, for about 5 us.
+    # The number of elements in a piece of work: about 5 us.
     PIECE = 1 << 14
-    # Pieces in backward, each with its own sums over columns: 8 for fewer than 64 rows, else pieces of at
-    # least 8 rows.
+    # The most pieces in backward, each with its own sums over columns. Pieces have at least 8 rows, or an
+    # eighth of fewer than 64 rows.
     MAX_PIECES = 32
 
 
@@ -115,9 +115,10 @@ cdef int _set_rows(RowNormWork* work, cnp.ndarray x, int count, cnp.ndarray weig
 def normalize_rows(
     cnp.ndarray x not None, int count, cnp.ndarray weight, cnp.ndarray bias, double eps, bint is_centred
 ):
-    """Return `x` with mean 0 and mean square 1 over its last `count` dimensions, times `weight` plus `bias`.
+    """Return `x` with mean square 1 over its last `count` dimensions, times `weight` plus `bias`.
 
-    Also return the mean of each row (None unless `is_centred`), and the factor of each row.
+    If `is_centred`, subtract the mean of each row first. Also return these means (or None), and the factor
+    that scales each row.
     """
     cdef RowNormWork work
     cdef cnp.ndarray out = new_like(x), means = None, inverses
@@ -137,7 +138,7 @@ def normalize_rows(
 
 
 cdef cnp.ndarray _over(cnp.ndarray g, cnp.ndarray x):
-    """Return `g`, to overwrite, if its memory layout is that of `x`; else a new array like `x`."""
+    """Return `g` if it is writable and has the layout of `x`, else a new array like `x`."""
     if (
         cnp.PyArray_ISCARRAY(g)
         and cnp.PyArray_IS_C_CONTIGUOUS(x)
@@ -198,7 +199,7 @@ cdef Channels _channels(cnp.ndarray x) noexcept:
 
 
 def inverses_of(cnp.ndarray variances not None, double eps):
-    """Return 1 / sqrt(variances + eps), for one dimension."""
+    """Return 1 / sqrt(variances + eps) of a one-dimensional array."""
     cdef cnp.ndarray found = new_like(variances)
     cdef InversesWork work = InversesWork(_data(variances), _data(found), eps)
     _kernels.inverses[kind_of(variances)](&work, 0, cnp.PyArray_SIZE(variances))

@@ -34,14 +34,14 @@ cdef extern from "tensor/kernels/patches.h" namespace "disposescope::kernels" no
 cdef const Patches* _kernels = patches_kernels_of(simd_level)
 
 cdef enum:
-    # Elements in a piece of work, for about 5 us.
+    # The number of elements in a piece of work: about 5 us.
     PIECE = 1 << 14
 
 
 cdef int _describe(
     PatchWork* work, cnp.ndarray x, cnp.ndarray columns, geometry, Py_ssize_t top, outs
 ) except -1:
-    """Fill in `work`. Return the kind of the arrays."""
+    """Fill in `work`. Return `kind_of` the arrays."""
     cdef int i, space = cnp.PyArray_NDIM(x) - 2, kind = kind_of(x)
     cdef PatchAxis* axis
     cdef Py_ssize_t height = 1, width = 1

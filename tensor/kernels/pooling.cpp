@@ -8,14 +8,14 @@ namespace {
 using std::int64_t;
 using std::ptrdiff_t;
 
-// Without a branch, because the outcome is unpredictable. As in PyTorch, nan wins, the last one of several;
-// of equal values the first wins.
+// Return whether `value` replaces the maximum `most`. As in PyTorch, each nan does, and an equal value does
+// not. Compute it without a branch, which the processor could not predict.
 template <typename T>
 DISPOSESCOPE_INLINE bool wins(T value, T most) {
     return (value > most) | (value != value);
 }
 
-// Compute the window of one output, from `starts` on in the three dimensions.
+// Compute the maximum of the window of one output, which begins at `starts` in the three dimensions.
 template <typename T, bool with_places>
 inline void one(const LargestWork& work, const T* x, ptrdiff_t d, ptrdiff_t h, ptrdiff_t w, T* out, int64_t* place) {
     const WindowAxis &depth = work.axes[0], &height = work.axes[1], &width = work.axes[2];
@@ -36,7 +36,7 @@ inline void one(const LargestWork& work, const T* x, ptrdiff_t d, ptrdiff_t h, p
     if (with_places) *place = best;
 }
 
-// The outputs of a row that are computed at once.
+// The most outputs of a row that `several` computes.
 constexpr ptrdiff_t most_at_once = 128;
 
 // An index into a plane, with as many bits as an element, so that both use the same mask.

@@ -44,7 +44,7 @@ cdef extern from "tensor/kernels/pooling.h" namespace "disposescope::kernels" no
 cdef const Pooling* _kernels = pooling_kernels_of(simd_level)
 
 cdef enum:
-    # Elements in a piece of work, for about 5 us.
+    # The number of elements in a piece of work: about 5 us.
     PIECE = 1 << 12
 
 
@@ -62,7 +62,7 @@ cdef int _check_places(cnp.ndarray places) except -1:
 
 
 cdef void _find_regular_windows(WindowAxis* axis) noexcept:
-    """Find the windows along an axis with the size and distance of the middle one, from `low` to `high`."""
+    """Set `low` and `high` to the range of windows with the size and stride of the middle one."""
     cdef Py_ssize_t middle = axis.outs // 2
     axis.low = axis.high = middle
     axis.stride = axis.kernel = 1
@@ -104,7 +104,7 @@ def largest_of_windows(cnp.ndarray x not None, windows, bint with_places):
         each *= max(<Py_ssize_t>counts.sum(), 1)
     _find_regular_windows(&work.axes[2])
     if cnp.PyArray_SIZE(x) // max(shape[0], 1) >= 1 << 31:
-        work.axes[2].high = work.axes[2].low  # indices in such planes need more bits
+        work.axes[2].high = work.axes[2].low  # 32 bits are not enough for indices in such planes
     out = new_array(4, shape, cnp.PyArray_TYPE(x))
     work.places = NULL
     if with_places:
@@ -140,7 +140,7 @@ def take_places(cnp.ndarray x not None, cnp.ndarray places not None):
 
 
 def add_at_places(cnp.ndarray x not None, cnp.ndarray places not None, sizes):
-    """Return planes of `sizes`, with each element of `x` added at its index in `places`, which has its shape.
+    """Return planes of `sizes` with each element of `x` added at its index. `places` has the shape of `x`.
 
     The caller guarantees that indices are within a plane, and that no other code writes to them meanwhile.
     """

@@ -12,7 +12,7 @@ constexpr int block = 256;
 
 static DISPOSESCOPE_INLINE double finite_or_zero(double x) { return magnitude(x) < HUGE_VAL ? x : 0.0; }
 
-// Compute floats as doubles: the 29 additional bits hold the errors of 64 products.
+// Compute powers of floats as doubles, whose 29 additional bits hold the rounding errors of 64 products.
 static void power_of_floats(double* x, std::ptrdiff_t size, int n) {
     double power[block];
     const unsigned m = n < 0 ? -static_cast<unsigned>(n) : n;
@@ -36,7 +36,7 @@ static void power_of_floats(double* x, std::ptrdiff_t size, int n) {
     }
 }
 
-// Multiply the unevaluated sums high + low by those of by + by_low, which may be the same arrays.
+// Multiply the unevaluated sums high + low by the sums by + by_low, which may be the same arrays.
 static void multiply_sums(
     double* high, double* low, const double* by, const double* by_low, std::ptrdiff_t size) {
     DISPOSESCOPE_INDEPENDENT
@@ -51,7 +51,8 @@ static void multiply_sums(
     }
 }
 
-// Track the rounding errors: after 64 products they would be 32 units in the last place.
+// Compute powers of doubles with their rounding errors, which could be 32 units in the last place after 64
+// products.
 static void power_of_doubles(double* x, std::ptrdiff_t size, int n) {
     double base[block], base_low[block], low[block];
     const unsigned m = n < 0 ? -static_cast<unsigned>(n) : n;
@@ -108,7 +109,8 @@ struct Cube {
     static DISPOSESCOPE_INLINE T of(T x) { return x * x * x; }
 };
 
-// Map -0 to 0 and -infinity to infinity, because pow(-0, 0.5) is 0, and the square root of -infinity is nan.
+// Map -0 to 0 and -infinity to infinity: pow does so for exponents with a fraction, but a square root would
+// return -0 and nan.
 template <typename T>
 static DISPOSESCOPE_INLINE T base_of(T x) { return x == -static_cast<T>(HUGE_VAL) ? -x : x + T(0); }
 

@@ -12,7 +12,7 @@ struct Powers {
     Loops whole;
     // The exponents 3, 0.5, 1.5 and -0.5.
     Loops cube, half, three_halves, minus_half;
-    // Of a gradient and the input: the gradient times 3 x**2, and times `number` x.
+    // Functions of a gradient and the input. They return gradient * 3 * x**2, and gradient * `number` * x.
     Loops cube_slope, product_with_number;
 };
 

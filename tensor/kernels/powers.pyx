@@ -77,7 +77,7 @@ cdef class PowerKernel:
         result = self.run(x, n, out)
         if result is not None:
             return result
-        # The operator computes a square as a product, unlike the ufunc.
+        # np.square computes a product, as ``x**2`` does, but np.power does not.
         if out is not None and type(n) in (int, float) and n == 2 and x.dtype == out.dtype:
             return np.square(x, out=out)
         return x**n if out is None else np.power(x, n, out=out)

@@ -44,7 +44,7 @@ void lay_out_panel(const Panels& own, const T* b, ptrdiff_t columns, T* to) {
     if (own.b_inner == 1) {
         whole_rows = own.inner - own.inner % 4;
         whole_columns = columns - columns % 4;
-        // So many rows of the panel stay in the first-level cache until all their columns are written.
+        // The rows of the panel that stay in the first-level cache until all their columns are written.
         constexpr ptrdiff_t at_once = 64;
         for (ptrdiff_t first = 0; first < whole_rows; first += at_once) {
             const ptrdiff_t end = whole_rows - first < at_once ? whole_rows : first + at_once;
@@ -68,8 +68,8 @@ struct Rows {
     DISPOSESCOPE_INLINE Rows from(ptrdiff_t i) const { return {a + i * row, row, step, out + i * out_row, out_row}; }
 };
 
-// How a part of the products ends: `is_more` adds to the existing results. The last part also adds the bias
-// of these columns (or null), and sets negative values to 0.
+// What to do with the sums of a part of the products: if `is_more`, add them to the existing results. For the
+// last part, also add `bias` of these columns (or null) and, if `is_rectified`, set negative values to 0.
 template <typename T>
 struct Ending {
     bool is_more;
@@ -187,8 +187,8 @@ template <typename T>
 void whole(void* context, ptrdiff_t start, ptrdiff_t end) {
     const MatrixProduct& own = *static_cast<const MatrixProduct*>(context);
     const ptrdiff_t units = (own.rows + own.rows_of_unit - 1) / own.rows_of_unit;
-    // The kernel reads rows in place, even if their elements are not contiguous. Then those of the next rows,
-    // which are adjacent, are already in the cache, if there are not too many.
+    // If the elements of a row of `a` are not contiguous, the same cache lines have elements of the next
+    // rows. Take half as many elements then, so that these lines are still in the cache for the next rows.
     const ptrdiff_t at_once = own.a_inner == 1 ? most_inner : most_inner / 2;
     alignas(64) T panel[most_inner * width<T>];
     for (ptrdiff_t unit = start; unit < end; ++unit) {

@@ -22,12 +22,12 @@ struct StackedProducts {
     const std::ptrdiff_t* b_steps;
 };
 
-// With longer rows, a panel of the second factor would not fit on a thread's stack, or into the second-level
-// cache.
+// The most rows of a panel. A longer panel of the second factor would not fit on a thread's stack, or into
+// the second-level cache.
 constexpr std::ptrdiff_t most_inner = 512;
 
-// The second factor is read in panels with this many bytes a row, for any instruction set: some columns, row
-// after row, with zeros after the last column of the matrix.
+// The bytes in a row of a panel, for any instruction set. A panel is a copy of some columns of the second
+// factor, row after row, with zeros after the last column of the matrix.
 constexpr std::ptrdiff_t panel_bytes = 128;
 
 // The product of two matrices, and steps on the result: add `bias` (or null), one value for each column; set

@@ -12,8 +12,8 @@ cdef cnp.ndarray product_of_stacks(cnp.ndarray a, cnp.ndarray b)
 # these keep spinning afterwards, on the cores of the thread pool.
 cdef cnp.ndarray product(cnp.ndarray a, cnp.ndarray b, cnp.ndarray out=*)
 
-# The same, with `b` transposed if `is_transposed`. In the same pass, add `bias` (or None), one value for each
-# column; set negative values to 0 if requested; and call `function`, NULL or a loop of
+# Like `product`, with `b` transposed if `is_transposed`. In the same pass, add `bias` (or None), one value
+# for each column; set negative values to 0 if `is_rectified`; and call `function`, NULL or a loop of
 # tensor/kernels/elementwise.h. The output of `function` replaces the product, or goes to `mapped`, a
 # C-contiguous array. Return None if a BLAS is faster.
 cdef cnp.ndarray finished_product(

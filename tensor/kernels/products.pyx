@@ -59,19 +59,19 @@ cdef enum:
     MAX_DIMENSIONS = 16
     # From this many rows and columns on, copying the second factor to panels is worth it.
     LEAST = 8
-    # The number of units of a large product, if they have more than a minimum of rows. Each copies its part
-    # of the second factor.
+    # Divide a large product until it has UNITS units, or a unit has at most LEAST_ROWS rows. Each unit copies
+    # its part of the second factor.
     UNITS = 16
     LEAST_ROWS = 64
 
-# Up to so many multiplications these kernels are faster; and the multiplications in a piece of work.
+# The most multiplications of a product in a stack (beyond, NumPy is as fast), and those in a piece of work.
 cdef Py_ssize_t _LARGE = 1 << 22, _AT_ONCE = 1 << 17
-# For products of two matrices: up to here, a NumPy call takes longer than the product; and up to here, a
-# second thread saves little (10 us).
+# For products of two matrices: up to _TINY multiplications, a NumPy call takes longer than the product; up to
+# _SMALL, a second thread saves little (10 us).
 cdef Py_ssize_t _TINY = 1 << 12, _SMALL = 1 << 19
-# From here on a BLAS, whose blocks are larger, is faster: these kernels took 1.1 times as long for 256 x 784
-# x 2048, and 1.7 times for 256 x 2048 x 2048. Below, the threads of a BLAS, which keep spinning, cost more: a
-# step of an LSTM with products of 1024 x 1280 x 256 took 1.5 times as long with a BLAS.
+# Beyond this, a BLAS is faster, because its blocks are larger: these kernels took 1.1 times as long for 256 x
+# 784 x 2048, and 1.7 times for 256 x 2048 x 2048. Below, the threads of a BLAS cost more, because they keep
+# spinning: a step of an LSTM with products of 1024 x 1280 x 256 took 1.5 times as long with a BLAS.
 cdef Py_ssize_t _LARGEST = 3 << 27
 
 
@@ -205,7 +205,7 @@ cdef inline Py_ssize_t _size(cnp.ndarray x, int ndim, int i) noexcept:
 
 
 cdef inline Py_ssize_t _step(cnp.ndarray x, int ndim, int i) noexcept:
-    """Return the stride in elements along that dimension; 0 for missing dimensions and size 1."""
+    """Return the stride in elements of dimension `i` of `ndim`; 0 if it is missing or has size 1."""
     cdef int own = i - ndim + cnp.PyArray_NDIM(x)
     if own < 0 or cnp.PyArray_DIM(x, own) == 1:
         return 0

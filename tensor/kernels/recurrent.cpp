@@ -16,7 +16,7 @@ DISPOSESCOPE_INLINE T sigmoid(T x) {
 
 template <typename T>
 DISPOSESCOPE_INLINE T tanh(T x) {
-    // (1 - e) / (1 + e) with e = exp(-2|x|). 1 - e is computed such that small values keep their precision.
+    // (1 - e) / (1 + e) with e = exp(-2|x|). `fall` is 1 - e, precise even if it is small.
     const Exponential<T> e = exponential_of(T(-2) * at_most(magnitude(x), Float<T>::tanh_most));
     const T scale = e.scale(), fall = -fused(scale, e.tail, scale - T(1));
     return with_sign_of(fall / (T(2) - fall), x);

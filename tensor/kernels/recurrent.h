@@ -20,13 +20,13 @@ struct RecurrentWork {
     const void* recurrent;    // the products with the state, in the same blocks
     const void* bias;         // one row; a GRU has a fourth block, for the state only
     void* cell;               // LSTM: the cell state; GRU: the values that the reset gate scales
-    void* out;                // the new state; a plain cell leaves it in `gates`
+    void* out;                // the new state; a plain cell writes it to `gates`
     // Backward
-    const void* gradient;     // of `out`, from the layer above, with this stride of rows
+    const void* gradient;     // of `out`, from the layer above, with row stride `gradient_apart`
     std::ptrdiff_t gradient_apart;
-    const void* carried;      // of `out`, from the next step's product, with this stride of rows
+    const void* carried;      // of `out`, from the next step's product, with row stride `carried_apart`
     std::ptrdiff_t carried_apart;
-    void* state_gradient;     // in and out; LSTM: of the cell state; GRU: of `out`, past the next product
+    void* state_gradient;     // in and out; LSTM: of the cell state; GRU: of `out`, not through the product
     void* gates_gradient;
     void* recurrent_gradient; // GRU only, whose two products have different gradients
 };

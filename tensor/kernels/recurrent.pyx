@@ -101,10 +101,9 @@ cdef cnp.ndarray _all_biases(int cell, Py_ssize_t hidden, cnp.ndarray like, b_ih
 
 
 cdef tuple _starts(tuple sizes, Py_ssize_t elements):
-    """Return the index of the first element of each step.
+    """Return the index of the first element of each step. Raise a ValueError if `sizes` do not match.
 
-    Sizes may come from a tensor that has changed since it was checked. Raise a ValueError if they do not
-    match the elements.
+    They may come from a tensor that has changed since it was checked.
     """
     cdef list starts = []
     cdef Py_ssize_t start = 0

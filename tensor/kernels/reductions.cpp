@@ -1,8 +1,8 @@
 // Sums, extremes, and moments of channels.
 //
-// Floats are summed in packs over 1,024 elements (over 128 rows for columns), and these sums as doubles, by
-// pairwise summation for rows. The error for n floats is that of 22 roundings, for n doubles that of log2(n)
-// + 12, as in NumPy.
+// Blocks of 1,024 floats (of 128 rows for columns) are summed in packs. The sums of the blocks are added as
+// doubles, pairwise for rows. The error for n floats is that of 22 roundings, for n doubles that of
+// log2(n) + 12, as in NumPy.
 
 #include "tensor/kernels/reductions.h"
 
@@ -11,7 +11,7 @@
 namespace disposescope::kernels::DISPOSESCOPE_SIMD {
 namespace {
 
-// The rows read together, and the rows summed as floats before the sums become doubles.
+// The number of rows read together, and of rows summed as floats before their sums become doubles.
 constexpr int together = 8;
 constexpr ptrdiff_t rows_at_once = 128;
 
@@ -40,11 +40,11 @@ struct Alone {
     static constexpr int rows = 1;
 };
 
-// Whether a pack of a row is complete, or the last one with fewer columns.
+// Tags for a complete pack of a row, and for the last one with fewer columns.
 struct Whole {};
 struct Last {};
 
-// Some columns of some rows: a unit of work on columns.
+// A unit of work on columns: some columns of some rows.
 template <typename T>
 struct Columns {
     using P = Pack<T>;
@@ -77,7 +77,6 @@ struct Columns {
 };
 
 // --- States of parts
-// ----------------------------------------------------------------------------------------
 
 // Return the number of elements of part `i` of a channel.
 DISPOSESCOPE_INLINE double count_of_part(const ReductionWork& work, ptrdiff_t i) {
@@ -132,11 +131,10 @@ struct Pair {
     }
 };
 
-// The distance of the joined states of adjacent channels.
+// The distance between the joined states of adjacent channels.
 DISPOSESCOPE_INLINE ptrdiff_t joined_step(const ReductionWork& work) { return are_columns(work.shape) ? 1 : work.parts.parts; }
 
 // --- Sums
-// ---------------------------------------------------------------------------------------------------
 
 // Return the sum of `value(offset)` over the packs of a block, and of `last` for the rest.
 template <typename T, typename Value, typename Last>
@@ -184,7 +182,7 @@ DISPOSESCOPE_INLINE void add_to(double* total, Pack<T> values, ptrdiff_t count) 
         for (ptrdiff_t i = 0; i < count; ++i) total[i] += plain[i];
 }
 
-// Add `value(row, pack)` to `total`, one sum for each column.
+// Set `total` to the sum of `value(row, pack)` over all rows, for each column.
 template <typename T, typename Value>
 inline void sum_columns(const Columns<T>& c, double* total, Value value) {
     using P = Pack<T>;
@@ -233,7 +231,6 @@ void end_sum(void* context, ptrdiff_t start, ptrdiff_t end) {
 }
 
 // --- Sums of y and of y * (x - around), for the gradient of batch norm
-// --------------------------------------
 
 constexpr auto add_pairs = [](Pair a, Pair b) DISPOSESCOPE_INLINED {
     return Pair{a.first + b.first, a.second + b.second};
@@ -321,9 +318,8 @@ void end_products(void* context, ptrdiff_t start, ptrdiff_t end) {
 }
 
 // --- Extremes
-// -----------------------------------------------------------------------------------------------
 
-// Larger and Smaller: comparisons for maximum and minimum. nan wins over any number.
+// Larger and Smaller: comparisons for maximum and minimum. nan is better than any number.
 struct Larger {
     static constexpr int sign = 1;
     template <typename R>
@@ -333,7 +329,7 @@ struct Larger {
         x = x < best ? best : x;  // `x` if it is nan
         return best != best ? best : x;
     }
-    // A single instruction. If one operand is nan, the result may be either one.
+    // This is a single instruction. If one operand is nan, the result may be either one.
     template <typename R>
     static DISPOSESCOPE_INLINE R better_number(R a, R b) { return a > b ? a : b; }
 };
@@ -459,7 +455,6 @@ void end_best(void* context, ptrdiff_t start, ptrdiff_t end) {
 }
 
 // --- Indices of extremes, by columns
-// --------------------------------------------------------------------------
 
 template <typename By, typename T>
 void place_units(void* context, ptrdiff_t start, ptrdiff_t end) {
@@ -518,14 +513,13 @@ void end_place(void* context, ptrdiff_t start, ptrdiff_t end) {
 }
 
 // --- Mean and sum of squared deviations
-// ------------------------------------------------------------------------
 
 template <typename T>
 void moments_of_columns(const Columns<T>& c, const T* origins, double* means, double* squares) {
     using P = Pack<T>;
-    // Deviations in a group of rows are from the mean of its first 8. If that is off by d, the squares of
-    // these 8 alone sum to at least 8 * d * d. So the correction subtracted at the end is at most 8 times the
-    // result.
+    // Sum the deviations of a group of 64 rows from the mean of its first 8 rows. If that differs from the
+    // group's mean by d, the squared deviations of these 8 rows alone sum to at least 8 * d * d. So the
+    // correction subtracted at the end, 64 * d * d, is at most 8 times the result.
     constexpr ptrdiff_t rows_of_group = 64;
     P centres[chunk_columns / P::size], sums[chunk_columns / P::size], all[chunk_columns / P::size];
     T plain[3][chunk_columns];

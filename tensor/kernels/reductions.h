@@ -26,9 +26,9 @@ struct Reductions {
     using Kernel = void (*)(void* work, std::ptrdiff_t start, std::ptrdiff_t end);
     // Process the units from `start` to `end` (channels.h), for floats and doubles.
     Kernel sum[2], maximum[2], minimum[2], argmax[2], argmin[2], moments[2], products[2];
-    // Join the states of the channels from `start` to `end`, and write the results: the sum over the divisor;
-    // the maximum or minimum; its index as int64; the mean, and the sum of squares over the divisor; the sum
-    // of `y`, and of `y` times `x` minus `around`.
+    // Join the states of the channels from `start` to `end`, and write the results: the sum / divisor; the
+    // maximum or minimum; its index as int64; the mean, and the sum of squares / divisor; the sums of `y` and
+    // of y * (x - around).
     Kernel end_sum[2], end_maximum[2], end_minimum[2], end_argmax[2], end_argmin[2], end_moments[2], end_products[2];
 };
 

@@ -14,7 +14,7 @@ cdef int moments(
     cnp.ndarray x, Channels shape, double correction, cnp.ndarray means, cnp.ndarray variances
 ) except -1
 
-# Write the sum of each channel of `y` to `sums`, and that of `y` times `x` minus `around` to `products`.
+# Write the sum of each channel of `y` to `sums`, and that of y * (x - around) to `products`.
 cdef int sums_of_products(
     cnp.ndarray x, cnp.ndarray y, cnp.ndarray around, Channels shape, cnp.ndarray sums, cnp.ndarray products
 ) except -1

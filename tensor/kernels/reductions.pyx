@@ -2,7 +2,7 @@
 
 They support C-contiguous float32 and float64 arrays. For others each function returns None, and the caller
 uses NumPy. They read an array once, on several threads if that is faster. Results do not depend on the number
-of threads. The kernels are in `reductions.cpp`; `channels.h` describes how they see an array.
+of threads. The kernels are in `reductions.cpp`; `channels.h` describes how they divide an array.
 """
 
 cimport numpy as cnp
@@ -55,7 +55,7 @@ cdef const Reductions* _kernels = reductions_kernels_of(simd_level)
 cdef enum:
     # Up to this many states of parts are stored on the stack.
     FEW = 256
-    # The channels whose states are joined in one piece of work.
+    # The number of channels whose states are joined in one piece of work.
     ENDS = 1 << 12
 
 cdef int _run(
@@ -85,7 +85,7 @@ cdef int _run(
 
 
 cdef bint _find(cnp.ndarray a, object axis, Channels* shape, Py_ssize_t* blocks) except -1:
-    """Return whether `axis` (None for all) can be seen as channels in `blocks` blocks of `a`."""
+    """Return whether the kernels can reduce `axis` (None for all): as channels in `blocks` blocks of `a`."""
     cdef Axis along
     cdef int i, ndim = cnp.PyArray_NDIM(a), start = ndim, end = 0, kept = 0
     if cnp.PyArray_SIZE(a) == 0 or kind_of(a) < 0:
@@ -185,7 +185,7 @@ def var_over(cnp.ndarray a not None, axis, bint keepdims, double correction):
 
 
 def argmax_over(cnp.ndarray a not None, axis, bint keepdims):
-    """Return the indices of the first maximum along `axis`, an int, as int64; None for the last axis."""
+    """Return the indices of the first maximum along `axis`, an int, as int64; None to use NumPy."""
     return _places(_kernels.argmax, _kernels.end_argmax, a, axis, keepdims)
 
 
@@ -197,7 +197,7 @@ def argmin_over(cnp.ndarray a not None, axis, bint keepdims):
 cdef cnp.ndarray _places(
     const Kernel* kernels, const Kernel* ends, cnp.ndarray a, object axis, bint keepdims
 ):
-    # Along rows, and for few columns, NumPy is as fast.
+    # Along the last axis, NumPy is as fast.
     if axis is None or _is_last(a, axis) or cnp.PyArray_DIM(a, axis) >= 1 << 31:
         return None
     return _reduced(kernels, ends, a, axis, keepdims, cnp.NPY_INT64, 1)

@@ -7,11 +7,11 @@
 namespace disposescope::kernels::DISPOSESCOPE_SIMD {
 namespace {
 
-// The elements to sum as floats, about 16 for each lane. The sums of blocks are summed as doubles.
+// The number of elements to sum as floats. The sums of these blocks are added as doubles.
 constexpr ptrdiff_t block = 1024;
 
-// Compute `count` sums over `n` elements. `value(i, left, sums)` adds the values of the pack at index `i` to `sums`,
-// an array of `count` packs; if `left` is less than the size of a pack, only `left` elements remain.
+// Compute `count` sums over `n` elements. `value(i, left, sums)` adds the values of the pack at index `i` to
+// `sums`, an array of `count` packs. If `left` is less than the size of a pack, only `left` elements remain.
 template <int count, typename T, typename Value>
 DISPOSESCOPE_INLINE void add_up(ptrdiff_t n, double* totals, Value value) {
     using P = Pack<T>;
@@ -39,7 +39,7 @@ DISPOSESCOPE_INLINE void each_pack(ptrdiff_t n, Function f) {
     if (i < n) f(i, n - i);
 }
 
-// Join f(first), f(first + 1), ..., `count` of them, pairwise: each half is joined first.
+// Join the `count` states f(first), f(first + 1), ... pairwise: join each half, then the two results.
 template <typename State, typename Function, typename Join>
 State by_halves(ptrdiff_t first, ptrdiff_t count, Function f, Join join) {
     if (count == 1) return f(first);
@@ -48,11 +48,11 @@ State by_halves(ptrdiff_t first, ptrdiff_t count, Function f, Join join) {
     return join(a, by_halves<State>(first + half, count - half, f, join));
 }
 
-// --- Mean and sum of squared deviations ------------------------------------------------------------------------
+// --- Mean and sum of squared deviations
 
-// Mean and sum of squared deviations of `count` elements. Those of two sets are joined by the formula of Chan, Golub
-// and LeVeque (1979). Means are relative to the first element of their channel, so they stay precise if all elements
-// are far from 0.
+// Mean and sum of squared deviations of `count` elements. `join_moments` joins those of two sets by the
+// formula of Chan, Golub and LeVeque (1979). Means are relative to the first element of their channel, so
+// they stay precise if all elements are far from 0.
 struct Moments {
     double count, mean, squares;
     static DISPOSESCOPE_INLINE Moments load(const double* means, const double* squares, ptrdiff_t at, double count) {
@@ -75,9 +75,9 @@ DISPOSESCOPE_INLINE Moments moments_around(double around, double sum, double squ
     return {count, around + distance, left < 0 ? 0 : left};
 }
 
-// Deviations are from the mean of the first eighth of a block. If that is off by d, the squares of this eighth alone
-// sum to at least d * d times its number of elements. So the correction subtracted at the end is at most 8 times the
-// result.
+// Sum the deviations of a block from the mean of its first eighth. If that differs from the block's mean by
+// d, the squared deviations of this eighth alone sum to at least n / 8 * d * d. So the correction subtracted
+// at the end, n * d * d, is at most 8 times the result.
 template <typename T>
 Moments moments_of_block(const T* x, ptrdiff_t n, double origin) {
     using P = Pack<T>;

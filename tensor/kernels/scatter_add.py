@@ -12,7 +12,7 @@ from tensor.memory.allocator import zeros
 if TYPE_CHECKING:
     from tensor._dtypes import Array
 
-# The elements to add at a time, because NumPy copies 36 bytes for each.
+# The number of elements to add at a time. It is limited, because NumPy copies 36 bytes for each element.
 _AT_A_TIME = 2048
 
 
@@ -29,7 +29,7 @@ def scatter_add(values: Array, key: tuple[Any, ...], shape: tuple[int, ...]) -> 
 
 
 def _add_rows(whole: Array, rows: Array, values: Array) -> None:
-    """Add whole rows, as for an embedding, by flat indices of elements, in a fifth of the time."""
+    """Add whole rows, as for an embedding. With flat indices of elements, this takes a fifth of the time."""
     width = prod(whole.shape[1:])
     if not width:
         return

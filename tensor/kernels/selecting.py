@@ -44,5 +44,5 @@ def where_nonzero(x: Any, by: Any) -> Any:
 
 
 def overwrite_where_nonzero(x: Array, by: Any) -> Any:
-    """Return the result of `where_nonzero`, in the memory of `x`."""
+    """Return the result of `where_nonzero`, in the memory of `x` if the dtypes are equal."""
     return np.asarray(keep_nonzero(x, by, out=x)) if x.dtype == by.dtype else keep_where(x, by != 0)

@@ -1,4 +1,4 @@
-// Instruction sets. The program selects one for its kernels when it starts.
+// Instruction sets. The process selects one for its kernels when it imports them.
 //
 // A family of kernels is one C++ file, name.cpp. CMakeLists.txt compiles it once for each instruction set,
 // with DISPOSESCOPE_SIMD naming the namespace of the variant: baseline (SSE2, or the baseline of ARM64), avx2

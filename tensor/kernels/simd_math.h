@@ -97,8 +97,8 @@ DISPOSESCOPE_INLINE R at_most(R x, R bound) { return x > bound ? bound : x; }
 template <typename R>
 DISPOSESCOPE_INLINE R at_least(R x, R bound) { return x < bound ? bound : x; }
 
-// Return the magnitude; or `bound` if it is larger or `x` is nan. An integer minimum, because compilers would
-// compute the code that follows twice for a bounded float.
+// Return the magnitude, but `bound` if the magnitude is larger or `x` is nan. Compare as integers: for a
+// float minimum, compilers would compute the code that follows twice.
 template <typename T>
 DISPOSESCOPE_INLINE T magnitude_up_to(T x, T bound) {
     using Bits = BitsOf<T>;
@@ -134,12 +134,13 @@ DISPOSESCOPE_INLINE __m512 scaled(__m512 x, __m512 n) { return _mm512_maskz_scal
 DISPOSESCOPE_INLINE __m512d scaled(__m512d x, __m512d n) { return _mm512_maskz_scalef_pd(0xff, x, n); }
 #endif
 
-// a * b exactly, as the unevaluated sum of two numbers: with a fused product, or Dekker's algorithm.
+// The unevaluated sum of two numbers.
 template <typename T>
 struct Sum {
     T high, low;
 };
 
+// a * b exactly: with a fused product, or by Dekker's algorithm.
 template <typename T>
 DISPOSESCOPE_INLINE Sum<T> product_of(T a, T b) {
     const T p = a * b;
@@ -181,7 +182,8 @@ DISPOSESCOPE_INLINE Sum<T> exact_step(T x, T sum, T next) {
     return {high, -difference(high - next, x, sum)};
 }
 
-// exp(x) as (1 + tail) * 2**exponent. `tail`, which is r + r*r * curve + r_rest, has full relative precision.
+// exp(x) as (1 + tail) * 2**exponent. `tail`, which is r + r*r * curve, has full relative precision. `r_rest`
+// is the rounding error of `r`.
 template <typename R>
 struct Exponential {
     R r, r_rest, curve, tail, exponent;
@@ -217,7 +219,7 @@ DISPOSESCOPE_INLINE R tail_of_expm1(R r, double) {
         0.16666666666666669, 0.50000000000000011);
 }
 
-// The number of times that log(2) fits into `x`.
+// x / log(2), rounded to an integer.
 template <typename R>
 DISPOSESCOPE_INLINE R periods_of(R x) {
     using F = Float<ElementOf<R>>;
@@ -225,7 +227,7 @@ DISPOSESCOPE_INLINE R periods_of(R x) {
     return fused(x, splat<R>(F::log2_e), to_integer) - to_integer;
 }
 
-// The exponential of `x` within the bounds of exp.
+// The exponential of `x`, which must be from exp_least to exp_most.
 template <typename R>
 DISPOSESCOPE_INLINE Exponential<R> exponential_of(R x) {
     using T = ElementOf<R>;
@@ -264,12 +266,13 @@ DISPOSESCOPE_INLINE T gated(T factor, Exponential<T> power, bool is_negative) {
     // The approximate error of 1 / below: the rounding error of the sum, times 1 / below, to within a tenth.
     const T correction = (e - (below - T(1))) * fused(T(-0.5), below, T(1.5));
     const T quotient = (is_negative ? fused(factor, power.tail, factor) * lifted : factor) / below;
-    // Bounded, because infinity minus infinity times the correction would be nan.
+    // Bound the quotient, because infinity minus infinity times the correction would be nan.
     const T whole = fused(at_most(quotient, T(4) * lift), -correction, quotient);
     return whole * (is_negative ? T(1) / lift : T(1));
 }
 
-// (2 atanh(s) - 2s) / s**3 for z = s*s <= 1/9, and for z <= 0.0295, the range of the logarithm
+// (2 atanh(s) - 2s) / s**3, by z = s*s: `tail_of_atanh` for z <= 1/9, `tail_of_logarithm` for z <= 0.0295,
+// which is the range of `log`.
 DISPOSESCOPE_INLINE float tail_of_atanh(float z) {
     return polynomial(z, 0.243009448f, 0.214276582f, 0.286168844f, 0.39998877f, 0.666666746f);
 }

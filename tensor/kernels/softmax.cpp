@@ -1,7 +1,8 @@
 // Softmax and related functions. A row is read again while it is in the cache; many columns are processed at
 // once.
 //
-// Floats are summed in blocks of 1,024, and these sums as doubles; along columns, eight rows at a time.
+// Rows are summed in blocks of 1,024 elements, and the sums of blocks as doubles. Columns are summed eight
+// rows at a time.
 
 #include "tensor/kernels/softmax.h"
 
@@ -23,8 +24,8 @@ DISPOSESCOPE_INLINE Pack<T> log(Pack<T> a) {
     return map(a, [](auto x) DISPOSESCOPE_INLINED { return log(x); });
 }
 
-// `x` if it is finite, else 0: the reference for exponentials, such that no infinity is subtracted from
-// itself.
+// Return finite values, and 0 for others. Exponentials relative to the result never subtract infinity from
+// infinity.
 template <typename T>
 DISPOSESCOPE_INLINE Pack<T> finite_or_0(Pack<T> a) {
     return map(a, [](auto x) DISPOSESCOPE_INLINED {
@@ -34,7 +35,6 @@ DISPOSESCOPE_INLINE Pack<T> finite_or_0(Pack<T> a) {
 }
 
 // --- Rows
-// ---------------------------------------------------------------------------------------------------
 
 // Call `step` with the offset of each whole pack of a row, then `last` with the rest, if any.
 template <typename T, typename Step, typename Last>
@@ -169,10 +169,9 @@ void log_softmax_backward_row(const T* out, const T* g, ptrdiff_t n, T* dx) {
 }
 
 // --- Short rows
-// ---------------------------------------------------------------------------------------------
 
-// Rows of at most one pack, processed as many at once as a pack has lanes, with one row in each lane.
-// Otherwise most time would go to joining lanes, and to a logarithm of one number.
+// Rows of at most one pack. Each lane of a pack processes a row. Otherwise most time would go to joining
+// lanes, and to logarithms of single numbers.
 template <typename T>
 struct ShortRows {
     using P = Pack<T>;
@@ -264,7 +263,6 @@ void logsumexp_short_rows(const T* x, ptrdiff_t count, ptrdiff_t n, T* out) {
 }
 
 // --- Columns
-// ------------------------------------------------------------------------------------------------
 
 // Some columns of a block, in `packs` packs; the last pack may have fewer columns. Row `i` begins at i *
 // stride.
@@ -310,8 +308,8 @@ struct Columns {
             for (int j = 0; j < packs; ++j) sums[j] = sums[j] + value(i, j);
     }
 
-    // For each pack, compute the maximum of its rows, and the sum of exponentials relative to that, or to 0
-    // if it is not finite. Rows are read once: a new maximum rescales the sum so far.
+    // For each pack, compute the maximum of its rows, and the sum of exponentials relative to the maximum, or
+    // to 0 if that is not finite. Rows are read once: a new maximum rescales the sum so far.
     DISPOSESCOPE_INLINE void tops_and_sums(const T* x, P* tops, P* sums) const {
         for (int j = 0; j < packs; ++j) {
             tops[j] = P::of(-infinity<T>());
@@ -336,7 +334,7 @@ struct Columns {
         }
     }
 
-    // out = f(j, value), with values by row and pack. `out` may be the input.
+    // Write `value(row, pack)` to `out`, which may be the input.
     template <typename Value>
     DISPOSESCOPE_INLINE void write(T* out, Value value) const {
         for (ptrdiff_t i = 0; i < rows; ++i)
@@ -344,7 +342,7 @@ struct Columns {
     }
 };
 
-// As for rows: nan if the maximum is infinite, positive or negative.
+// Return the sum, but nan if the maximum is infinite, positive or negative, as for rows.
 template <typename T>
 DISPOSESCOPE_INLINE Pack<T> nan_unless_finite(Pack<T> sum, Pack<T> top) {
     return sum + (top - top);
@@ -370,7 +368,7 @@ void softmax_columns(const Columns<T>& c, const T* x, T* out) {
         c.write(out, [&](ptrdiff_t i, int j) DISPOSESCOPE_INLINED { return c.load(out, i, j) * sums[j]; });
         return;
     }
-    // Computing the exponentials twice is faster than writing and reading them once more.
+    // Compute the exponentials twice, which is faster than writing and reading them once more.
     c.tops_and_sums(x, tops, sums);
     for (int j = 0; j < c.packs; ++j) sums[j] = P::of(1) / nan_unless_finite(sums[j], tops[j]);
     c.write(out, [&](ptrdiff_t i, int j) DISPOSESCOPE_INLINED { return exp(c.load(x, i, j) - tops[j]) * sums[j]; });
@@ -407,10 +405,9 @@ void log_softmax_backward_columns(const Columns<T>& c, const T* y, const T* g, T
 }
 
 // --- The functions of the table
-// -----------------------------------------------------------------------------
 
-// Call `of_row` with the offset of each row from `start` to `end`; or `of_columns` with the columns of each
-// unit, their offset, and the offset of the results without the axis.
+// Call `of_row` with the number and offset of each row from `start` to `end`; or `of_columns` with the
+// columns of each unit, their offset, and the offset of the results without the axis.
 template <typename T, typename Row, typename Chunk>
 void each_unit(Axis axis, ptrdiff_t start, ptrdiff_t end, Row of_row, Chunk of_columns) {
     if (axis.behind == 1) {
@@ -489,8 +486,8 @@ void log_softmax_backward(void* context, ptrdiff_t start, ptrdiff_t end) {
         });
 }
 
-// Read each class once, because another thread may write to the shared memory meanwhile: so the checked class
-// is the one that is used.
+// Read a class exactly once. Another thread may write to the memory, and the class that is checked must be
+// the one that is used.
 DISPOSESCOPE_INLINE ptrdiff_t class_of(const CrossEntropyWork& work, ptrdiff_t row) {
     return *static_cast<const volatile std::int64_t*>(work.classes + row);
 }

@@ -25,7 +25,7 @@ struct CrossEntropyWork {
     void* out;                    // forward: the loss of each row; backward: the gradient of `x`
     void* tops;                   // the maximum of each row
     void* sums;                   // the sum of exp(x - top) of each row
-    double loss_gradient;         // backward: the weight of a loss, times the gradient of the output
+    double loss_gradient;         // backward: the gradient of each loss
 };
 
 // For floats, then for doubles. Each function processes the units from `start` to `end` (axes.h).

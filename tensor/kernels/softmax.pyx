@@ -1,6 +1,6 @@
 """Softmax, log_softmax, logsumexp and cross entropy of plain arrays.
 
-Arrays are read once or twice, by rows, on several threads if that is faster. Results do not depend on the
+The kernels read an array once or twice, on several threads if that is faster. Results do not depend on the
 number of threads. The kernels are in `softmax.cpp`.
 """
 
@@ -50,7 +50,7 @@ cdef extern from "tensor/kernels/softmax.h" namespace "disposescope::kernels" no
 
 cdef const Softmax* _kernels = softmax_kernels_of(simd_level)
 
-# Elements in a piece of work. The exponentials of so many elements take about 3 us.
+# The number of elements in a piece of work. Their exponentials take about 3 us.
 cdef Py_ssize_t _PIECE = 1 << 13
 
 
@@ -152,8 +152,8 @@ cdef cnp.ndarray _backward(const Kernel* kernels, cnp.ndarray g, cnp.ndarray out
 def mean_cross_entropy(cnp.ndarray x not None, cnp.ndarray classes not None):
     """Return the mean cross entropy of the rows of `x` with `classes`, and two arrays for its gradient.
 
-    These are the maximum of each row, and the sum of exponentials relative to it. Return None if a class is
-    negative or not less than the length of a row.
+    The two arrays have the maximum of each row, and the sum of exponentials relative to it. Return None if a
+    class is negative or not less than the length of a row.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@
 namespace disposescope::kernels {
 
 // The matrix has `count` rows and `length` columns. Row i has the entries from starts[i] to starts[i + 1],
-// each with a column and a weight. The array is C-contiguous, seen as blocks of `length` rows of `behind`
+// each with a column and a weight. The array is C-contiguous, and has blocks of `length` rows of `behind`
 // elements; the output has blocks of `count` such rows. Entries are summed in order, so results do not depend
 // on the number of threads.
 struct SparseWork {
@@ -24,7 +24,8 @@ struct SparseWork {
 
 struct Sparse {
     using Kernel = void (*)(void* work, std::ptrdiff_t start, std::ptrdiff_t end);
-    // If `behind` is 1, a unit is a block; else, a row of the output. For floats and doubles.
+    // For floats and doubles. `along` is for `behind` of 1, and its unit is a block; a unit of `across` is a
+    // row of the output.
     Kernel along[2], across[2];
 };
 

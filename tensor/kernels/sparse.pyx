@@ -1,8 +1,7 @@
 """Product of a sparse matrix and an array along one axis, on the thread pool.
 
-``AxisMatrix`` (`tensor.kernels.axis_matrices`) creates the matrices. A sum follows the order of its row's
-entries, so results do not depend on the number of threads. Call it inside a kernel context
-(`tensor.kernels.context`).
+``AxisMatrix`` (`tensor.kernels.axis_matrices`) creates the matrices. Entries of a row are summed in order, so
+results do not depend on the number of threads. Call it inside a kernel context (`tensor.kernels.context`).
 """
 
 cimport numpy as cnp
@@ -31,7 +30,7 @@ cdef extern from "tensor/kernels/sparse.h" namespace "disposescope::kernels" nog
 cdef const Sparse* _kernels = sparse_kernels_of(simd_level)
 
 cdef enum:
-    # Products in a piece of work, for about 5 us.
+    # The number of products in a piece of work: about 5 us.
     PIECE = 1 << 13
 
 
@@ -68,7 +67,7 @@ def sparse_product(
     work.weights = cnp.PyArray_DATA(weights)
     work.x = cnp.PyArray_DATA(x)
     work.out = cnp.PyArray_DATA(out)
-    # The products for a row of the output.
+    # The average number of products for a row of the output.
     each = max(entries // count, 1) * seen.behind
     if seen.behind == 1:
         run_units(

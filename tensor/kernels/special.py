@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 # M. J. Wichura, "Algorithm AS 241: The Percentage Points of the Normal Distribution", Applied Statistics 37
 # (1988). Quotients of polynomials, with errors of 1e-16. The argument is 0.180625 - (x/2)**2 if that is at
-# least 0, else r - 1.6 with r = sqrt(-log((1 - |x|) / 2)), or r - 5 if that is positive. The highest power
-# comes first.
+# least 0 (_CENTRE), else r - 1.6 with r = sqrt(-log((1 - |x|) / 2)) (_NEAR), or r - 5 if that is positive
+# (_FAR). The highest power comes first.
 _CENTRE_P = (
     2.5090809287301226727e3,
     3.3430575583588128105e4,
@@ -128,7 +128,7 @@ def _erfinv64(x: Array) -> Any:
     y = np.abs(x)
     centre = 0.180625 - 0.25 * np.square(np.minimum(y, 0.85))
     inner = (0.5 * _ROOT_HALF) * y * (_polynomial(centre, _CENTRE_P) / _polynomial(centre, _CENTRE_Q))
-    # 40 is more than r of any number below 1. If `x` is 1, the polynomials would give inf / inf.
+    # Limit r to 40, which is more than r of any number below 1. For 1, the polynomials would give inf / inf.
     r = np.minimum(np.sqrt(-np.log(0.5 * (1 - y))), 40.0)
     near = _polynomial(r - 1.6, _NEAR_P) / _polynomial(r - 1.6, _NEAR_Q)
     far = _polynomial(r - 5, _FAR_P) / _polynomial(r - 5, _FAR_Q)

@@ -51,7 +51,7 @@ def floor_divide(x1, x2, out=None):
     return out
 
 
-# Compiled, because for a few elements two passes of NumPy take three times as long as their division.
+# Compiled, because for a few elements two passes of NumPy take three times as long as the division.
 cdef bint _has_infinity(object x) except -1:
     cdef cnp.ndarray array
     if not isinstance(x, cnp.ndarray):
@@ -90,9 +90,10 @@ cdef object _are_infinite(object x):
 
 
 def tanh(cnp.ndarray x not None):
-    """Return the hyperbolic tangent. If the real part is infinite, the imaginary part is 0 with its sign.
+    """Return the hyperbolic tangent. For an infinite real part of `x`, its imaginary part is 0.
 
-    In NumPy, as in C, that zero has the sign of the sine of twice the imaginary part.
+    That zero has the sign of the imaginary part of `x`. In NumPy, as in C, it has the sign of the sine of
+    twice the imaginary part.
     """
     out = exponentials.tanh(x)
     if not cnp.PyArray_ISCOMPLEX(x):

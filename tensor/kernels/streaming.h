@@ -1,4 +1,4 @@
-// Writes of results that are too large for any cache, past the cache.
+// Stores that bypass the cache, for results that are too large for any cache.
 //
 // A plain store first reads its cache line. So a sum of two arrays moves four arrays between memory and
 // processor instead of three, and evicts lines of the operands for lines that are not read soon. Here a loop

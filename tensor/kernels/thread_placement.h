@@ -1,9 +1,9 @@
 // The core that a thread runs on. Two threads on one core take as long as one thread that does the work of
 // both.
 //
-// Linux may put a woken thread on the core of the thread that wakes it, even if other cores are idle: if it
-// does not know that a virtual core sleeps, or is configured to use few cores. There the thread waits until
-// the system balances the load, which takes milliseconds, longer than most kernels.
+// Linux may put a woken thread on the core of the thread that wakes it, even if other cores are idle. It does
+// so if it does not know that a virtual core sleeps, or is configured to use few cores. The woken thread then
+// waits until the system balances the load, which takes milliseconds, longer than most kernels.
 
 #pragma once
 
@@ -37,7 +37,7 @@ inline void move_from(int core, ThreadHandle thread) noexcept {
 
 #else
 
-// Other systems offer no control of this.
+// Other systems have no such functions.
 inline int current_core() noexcept { return -1; }
 inline void move_from(int, ThreadHandle) noexcept {}
 

@@ -36,13 +36,14 @@ constexpr int most_threads = 256;
 constexpr std::chrono::microseconds first_patience{20};
 
 // A wait of this length at the end of a job, much longer than a piece takes, means that another program has
-// interrupted a worker inside its piece, for milliseconds. Then the caller computes without workers for
-// `alone_for` times that wait, because the next wait would cost more than workers save.
+// interrupted a worker inside its piece, for milliseconds. Then callers compute without workers for
+// `alone_for` times that wait, at most `longest_alone`, because the next wait would cost more than workers
+// save.
 constexpr std::chrono::microseconds long_wait{500};
 constexpr int alone_for = 32;
 constexpr std::chrono::milliseconds longest_alone{100};
 
-// These survive a fork; the rest does not.
+// A forked child keeps these settings. It does not keep the pool.
 inline std::atomic<int> thread_count{1};
 inline std::atomic<std::int64_t> awake_nanoseconds{100'000};
 
@@ -75,11 +76,11 @@ bool wait_awake(std::int64_t nanoseconds, Condition is_over) noexcept {
     return is_over();
 }
 
-// Lives from the first work until the process ends or forks. The child creates a new one.
+// Exists from the first work until the process ends or forks. The child creates a new one.
 class ThreadPool {
    public:
-    // Return false, without doing anything, if another thread uses the pool, or its workers have no core of
-    // their own.
+    // Run the work on the pool. Return false, without doing anything, if another thread uses the pool, or
+    // other programs recently interrupted its workers.
     bool try_run(std::ptrdiff_t size, std::ptrdiff_t grain, Body body, void* context) noexcept {
         if (is_busy.exchange(true, std::memory_order_acquire)) return false;
         const Time began = Clock::now();
@@ -143,7 +144,7 @@ class ThreadPool {
         std::chrono::nanoseconds patience{};
         std::atomic<bool> is_moving{false};
 
-        // The caller and the worker may both do this, from different cores. Then only one does: the other
+        // Move the worker away from `core`. If the caller and the worker both try, only one does: the other
         // would read the temporary set of cores, and leave the worker without a core that it may use.
         void leave(int core) noexcept {
             if (is_moving.exchange(true, std::memory_order_acquire)) return;
@@ -151,7 +152,8 @@ class ThreadPool {
             is_moving.store(false, std::memory_order_release);
         }
 
-        // Called after a change of `epoch`. The worker has seen it, or has announced before that it sleeps.
+        // Wake the worker if it sleeps. Call it after a change of `epoch`: a worker sets `is_asleep` before
+        // it checks `epoch` a last time.
         void wake() noexcept {
             if (!is_asleep.load()) return;
             const std::lock_guard<std::mutex> guard(mutex);
@@ -178,7 +180,7 @@ class ThreadPool {
     Stretch stretches[most_threads];
     Worker workers[most_threads];
 
-    // Process the thread's own range first, then the rest of the others. Return the number of pieces done.
+    // Process the thread's own range first, then the rest of other ranges. Return the number of pieces done.
     std::ptrdiff_t work(int self) noexcept {
         std::ptrdiff_t done = 0;
         for (int i = 0; i < job.threads; ++i) {
@@ -196,7 +198,7 @@ class ThreadPool {
         return done;
     }
 
-    // A woken worker that does not start may be waiting for the core that the caller uses.
+    // Move workers that do not start from the caller's core, because they may be waiting for it.
     void move_late_workers() noexcept {
         const std::uint64_t called = epoch.load(std::memory_order_relaxed);
         const Time now = Clock::now();
@@ -212,7 +214,7 @@ class ThreadPool {
                 worker.patience = first_patience;
             } else if (now - worker.late_since > worker.patience) {
                 worker.leave(current_core());
-                // If it still does not start, other programs block it, not this thread.
+                // Wait longer before the next move: if it still does not start, other programs block it.
                 worker.patience *= 2;
             }
         }
@@ -229,7 +231,7 @@ class ThreadPool {
 
     void enter(int self) noexcept {
         if (entrants.fetch_add(1) < closed && self < job.threads) {
-            // The worker may have been woken on the caller's core, and interrupt it.
+            // Leave the caller's core: a worker that was woken there would interrupt the caller.
             if (current_core() == job.core) workers[self].leave(job.core);
             work(self);
         }

@@ -181,7 +181,7 @@ def _register_at(threadpoolctl):
 when_imported("threadpoolctl", _register_at)
 
 
-# --- Who takes which piece, for tests of the pool -----------------------------------------------------------
+# --- The thread of each piece, for tests of the pool --------------------------------------------------------
 
 cdef extern from *:
     """
@@ -240,7 +240,7 @@ def record_pieces(
     records.nanoseconds = 1000 * microseconds
     records.of_workers = 1000 * max(microseconds, worker_microseconds)
     records.caller = this_thread()
-    with nogil:  # only uses `pieces`, which lives until the end
+    with nogil:  # `pieces` exists until the end
         parallel_for(size, grain, record_piece, &records)
     found = []
     for i in range(count):
@@ -248,7 +248,7 @@ def record_pieces(
     return found
 
 
-# --- Where a thread runs, for tests of its placement --------------------------------------------------------
+# --- The core of a thread, for tests of its placement -------------------------------------------------------
 
 cdef extern from *:
     """

@@ -11,7 +11,7 @@
 namespace disposescope::kernels::DISPOSESCOPE_SIMD {
 namespace {
 
-// Rows are `from_step` and `to_step` elements apart.
+// Rows of `from` are `from_step` elements apart, rows of `to` `to_step`.
 DISPOSESCOPE_INLINE void transpose_block(const float* from, float* to, std::ptrdiff_t from_step, std::ptrdiff_t to_step) {
 #if defined(__SSE__) || defined(_M_X64)
     __m128 a = _mm_loadu_ps(from), b = _mm_loadu_ps(from + from_step);

@@ -1,4 +1,4 @@
-"""The compiled kernels for ufuncs and for functions of `tensor.kernels.special`."""
+"""A table from ufuncs and functions of `tensor.kernels.special` to compiled kernels."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ COMPILED: dict[Callable[..., Any], Callable[..., Any]] = {
 
 # Functions with a parameter `out`, and the ufunc with the same shapes and dtypes.
 _LIKE: dict[Any, np.ufunc] = {power: np.power, special_cases.floor_divide: np.floor_divide}
-# Functions that do the same for real floats, and have a parameter `out`.
+# For real floats: functions, and the ufunc with the same result and a parameter `out`.
 _OF_REALS: dict[Any, np.ufunc] = {
     np.round: np.rint,
     special_cases.conjugate: np.positive,
@@ -59,7 +59,7 @@ _OF_REALS: dict[Any, np.ufunc] = {
 
 
 def into_of(kernel: Any, operands: Sequence[Any]) -> tuple[Any, np.dtype[Any] | None]:
-    """Return the function with which ``compute_into`` does the same as `kernel`, and the dtype of its result.
+    """Return the function that ``compute_into`` calls instead of `kernel`, and the dtype of its result.
 
     Return (None, None) if it can't write its result over an operand.
     """
@@ -86,8 +86,7 @@ def compute_into(ufunc: Any, operands: Sequence[Any], out: Array) -> Array:
     return COMPILED.get(ufunc, ufunc)(*operands, out=out)  # type: ignore[no-any-return]
 
 
-# The result dtype by ufunc and the dtypes (or types of numbers) of its operands; None means to let NumPy
-# decide.
+# The result dtype by ufunc and the dtypes (or types of numbers) of its operands; None to let NumPy decide.
 _dtypes: dict[tuple[Any, ...], np.dtype[Any] | None] = {}
 
 

@@ -21,7 +21,7 @@ DISPOSESCOPE_INLINE T larger(T a, T b) {
     return a >= b || a != a ? a : b;
 }
 
-// Update n elements. `k` are the rule's numbers; `a`, `b` and `c` its state, as far as used.
+// Update n elements. `k` has the rule's numbers. `a`, `b` and `c` are its state; some rules use fewer.
 template <typename T>
 using Loop = void (*)(T* p, const T* g, T* a, T* b, T* c, const T* k, ptrdiff_t n);
 

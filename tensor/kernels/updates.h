@@ -11,7 +11,7 @@ namespace disposescope::kernels {
 
 enum : int { most_state = 3, most_numbers = 8 };
 
-// A parameter, its gradient and its state. None of these arrays overlap, also between rows.
+// A parameter, its gradient and its state. No two of these arrays overlap, even of different rows.
 struct UpdateRow {
     void* parameter;
     const void* gradient;
@@ -20,8 +20,8 @@ struct UpdateRow {
     std::ptrdiff_t start;
 };
 
-// Rows updated with the same numbers. The last row is no parameter; its `start` is the total number of
-// elements.
+// `count` rows that are updated with the same numbers. One more row follows, which only has `start`, the
+// total number of elements.
 struct UpdateRows {
     const UpdateRow* rows;
     std::ptrdiff_t count;

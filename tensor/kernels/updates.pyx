@@ -41,7 +41,7 @@ cdef extern from "Python.h":
 
 cdef const Updates* _kernels = updates_kernels_of(simd_level)
 
-# Elements that a thread takes at a time, for 5 to 15 us. For fewer, keep the GIL.
+# The number of elements that a thread processes at a time: 5 to 15 us. For fewer, keep the GIL.
 cdef Py_ssize_t _AT_ONCE = 1 << 14
 
 
@@ -139,11 +139,11 @@ cdef class _Batch:
             x = <TensorCore>self.tensors[j]
             array = <cnp.ndarray>self.arrays[j]
             buffer = <Buffer>self.buffers[j]
-            # Other code may use its memory, such as another row of this step.
+            # Other code, such as another row of this step, may use the memory.
             if x.next_in_storage != NULL or buffer.is_borrowed or buffer.writers != (0 if j == i + 1 else 1):
                 return False
             if x.buffer != <PyObject*>buffer:
-                return False  # a gradient that was moved to a file since
+                return False  # the gradient has moved to a file since `begin`
             if cnp.PyArray_TYPE(array) != self.number or not cnp.PyArray_SAMESHAPE(array, p):
                 return False
             if not cnp.PyArray_ISBEHAVED_RO(array):
@@ -178,9 +178,8 @@ cdef class _Batch:
 cdef class Step:
     """One step of an optimizer: ``gather`` the parameters of each group, then ``run``.
 
-    All operations that may fail run first, for all parameters. So once ``run`` begins to write, it writes
-    all. The exception is an interrupt of the plain formula, which handles float16, memory with gaps, and
-    shared memory.
+    Operations that may fail run first, for all parameters. Only the plain formula, which handles float16,
+    memory with gaps, and shared memory, can fail or be interrupted after ``run`` begins to write.
 
     Parameters
     ----------
@@ -310,7 +309,7 @@ cdef class Step:
 
 
 cdef inline object _found_in(object mapping, object key):
-    """Return ``mapping.get(key)`` of a dict, without the default of a defaultdict."""
+    """Return ``mapping.get(key)``. A defaultdict does not create its default."""
     cdef PyObject* found
     if not PyDict_Check(mapping):
         return mapping.get(key)
@@ -342,7 +341,7 @@ cdef int _enter(list fresh) except -1:
 
 
 cdef int _run_plainly(object formula, _Batch batch) except -1:
-    # In a context without the pool, so that no limit refuses temporaries.
+    # Use a kernel context without the pool, so that no limit refuses temporary arrays.
     context = enter(False)
     try:
         for arrays in batch.plain:

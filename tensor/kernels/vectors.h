@@ -1,5 +1,5 @@
-// Vectors of floats and doubles for reduction kernels, of 64 bytes regardless of the processor's registers.
-// So the order of a sum, and its result, is the same for each instruction set.
+// Packs: vectors of 64 bytes of floats or doubles, for any size of the processor's registers. So the order of
+// a sum is the same for each instruction set.
 //
 // For kernels that are compiled once for each instruction set (simd.h). All names are in that set's
 // namespace.
@@ -19,9 +19,9 @@
 #include <arm_neon.h>
 #endif
 
-// Unroll a loop with a constant number of steps over an array of packs. Otherwise GCC may unroll it too late to
-// keep the array in registers, and then stores all of it in each step of the loop around: a product took 5 times
-// as long.
+// Unroll a loop with a constant number of steps over an array of packs. Otherwise GCC may unroll it too late
+// to keep the array in registers, and then stores all of it in each step of the outer loop: a product took 5
+// times as long.
 #if defined(__clang__)
 #define DISPOSESCOPE_UNROLLED _Pragma("clang loop unroll(full)")
 #elif defined(__GNUC__)
@@ -119,7 +119,7 @@ DISPOSESCOPE_INLINE constexpr T infinity() {
     return sizeof(T) == sizeof(float) ? T(HUGE_VALF) : T(HUGE_VAL);
 }
 
-// Return the larger value; `a` if `b` is nan, `b` if `a` is nan.
+// Return the larger value; `b` if one of them is nan.
 template <typename R>
 DISPOSESCOPE_INLINE R larger(R a, R b) {
     return a > b ? a : b;
