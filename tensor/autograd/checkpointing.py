@@ -52,7 +52,7 @@ def checkpoint(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -
     ----------
     function
         It runs twice, and must do the same the second time. Other tensors that it uses, such as a module's
-        parameters, must not change between. The running statistics of ``batch_norm`` are updated once.
+        parameters, must not change in between. The running statistics of ``batch_norm`` are updated once.
     *args, **kwargs
         The arguments of `function`. Tensors may be in lists, tuples and dicts. PyTorch's ``use_reentrant`` is
         accepted and ignored, because there is only one kind of checkpoint.

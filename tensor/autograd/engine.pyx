@@ -444,7 +444,7 @@ cdef class Backward:
         return 0
 
     cdef int _gather(self, PendingGradient to, object g, Share share, bint is_owned) except -1:
-        """Add `g` to the sum, in place if no other code sees its memory."""
+        """Add `g` to the sum, in place if no other code uses its memory."""
         cdef cnp.ndarray new
         if to.value is None:
             to.value = g

@@ -260,8 +260,8 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a ``backward`` that can't be differentiated itself, for example because it uses NumPy.
 
     Its ops are not recorded, and its gradients have no history. With ``create_graph=True``, differentiating
-    its results again raises an error, where PyTorch may treat them as constants. Write it below
-    ``@staticmethod``.
+    its results again raises an error, where PyTorch may treat them as constants. Write the
+    decorator below ``@staticmethod``.
 
     Examples
     --------

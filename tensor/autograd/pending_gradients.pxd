@@ -14,9 +14,9 @@ cdef class PendingGradient:
     # The sum so far: None, an array, or a tensor if backward is recorded. For a call of a user's function, a
     # list with a PendingGradient or None for each output.
     cdef public object value
-    # A share of the buffer if a tensor may see the array's memory, else None.
+    # A share of the buffer if a tensor may use the array's memory, else None.
     cdef Share share
-    # Whether no other code sees the array's memory, so that backward may write over it and return it without
+    # Whether no other code uses the array's memory, so that backward may write over it and return it without
     # a copy.
     cdef bint is_owned
     # For a leaf in a budget: the gradient as a tensor, instead of `value`. The budget may write it to its
@@ -32,9 +32,9 @@ cdef object value_of(PendingGradient pending)
 # Move the sum to a new PendingGradient, and leave `pending` empty.
 cdef PendingGradient moved(PendingGradient pending)
 cdef void clear(PendingGradient pending) noexcept
-# Add `new` to the sum, in place if no other code sees the memory of one of the two.
+# Add `new` to the sum, in place if no other code uses the memory of one of the two.
 cdef int add_array(PendingGradient to, cnp.ndarray new, Share share, bint is_owned) except -1
-# Whether no other code sees the memory of a pending gradient now.
+# Whether no other code uses the memory of a pending gradient now.
 cdef bint may_be_written(cnp.ndarray array, Share share, bint is_owned) noexcept
 # Return the gradient as a tensor with its own memory. If several nodes got the same array, `first` stores the
 # tensor of the first node, and the others share its memory as ``clone()`` does.

@@ -1,8 +1,8 @@
-"""Gradients that backward is still summing, and whether other code sees their memory.
+"""Gradients that backward is still summing, and whether other code uses their memory.
 
 Backward may write over a gradient it owns, or return it without a copy. It owns the result that a derivative
 computed for one input. It does not own an array that two inputs of one op get, that the user passed, or that
-a hook saw. If a tensor sees the array, it has a `Share`, whose buffer counts the other sharers.
+a hook got. If a tensor uses the array, it has a `Share`, whose buffer counts the other sharers.
 """
 
 cimport cython

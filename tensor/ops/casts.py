@@ -126,7 +126,7 @@ class Casts(TensorCore):
         Parameters
         ----------
         target
-            A dtype, a tensor whose dtype is taken, or the device, which is always ``"cpu"``.
+            A dtype, a tensor whose dtype is used, or the device, which is always ``"cpu"``.
         dtype
             The dtype, if `target` is a device or omitted.
         device

@@ -177,9 +177,10 @@ def svd(x: Tensor, /, *, full_matrices: bool = True) -> SVDResult:
     and (..., k, n) without `full_matrices`.
 
     The gradient is that of Townsend (2016), for complex matrices that of Wan and Zhang (2019). It can be
-    differentiated again. For the first k vectors it is infinite or nan if singular values are equal or 0. For
-    the others it is 0. A vector of U and the corresponding vector of Vh are unique up to a common sign,
-    complex ones up to a factor of modulus 1. A function that depends on this choice has no gradient.
+    differentiated again. For the first k vectors it is infinite or nan if singular values are equal, or one
+    is 0 and the vectors have more than k elements. For the others it is 0. A vector of U and its vector of Vh
+    are unique up to a common sign, complex ones up to a factor of modulus 1. A function that depends on this
+    choice has no gradient.
     """
     y = matrices_of("svd", x)
     u, s, vh = run_lapack("svd", _svd, y._live_array(), full_matrices=full_matrices)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @example("tensor.linalg.matrix_rank(tensor.tensor([[1.0, 2.0], [2.0, 4.0]])).item()", 1)
 def matrix_rank(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:
-    """Return how many singular values of matrices are larger than `rtol` times the largest, as int64.
+    """Return the number of singular values of matrices above `rtol` times the largest, as int64.
 
     By default `rtol` is max(m, n) times the dtype's eps, for shape (..., m, n).
     """

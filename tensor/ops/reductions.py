@@ -280,7 +280,7 @@ def all(x: Operand, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 @example("tensor.any(tensor.tensor([True, False])).item()", True)
 def any(x: Operand, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Return whether some element over `axis` is true, as bool."""
+    """Return whether any element over `axis` is true, as bool."""
     return reduce("any", _any, x, axis, keepdims)
 
 
@@ -298,5 +298,5 @@ def argmin(x: Operand, /, *, axis: int | None = None, keepdims: bool = False) ->
 
 @example("tensor.count_nonzero(tensor.tensor([1.0, 0.0])).item()", 1)
 def count_nonzero(x: Operand, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Return how many elements over `axis` are not 0, as int64."""
+    """Return the number of nonzero elements over `axis`, as int64."""
     return reduce("count_nonzero", _count_nonzero, x, axis, keepdims)

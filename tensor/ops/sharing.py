@@ -22,7 +22,7 @@ class Sharing(TensorCore):
     __slots__ = ()
 
     def alias(self) -> Tensor:
-        """Return another tensor on the same storage: each sees the other's writes.
+        """Return another tensor on the same storage: a write to one changes both.
 
         Disposing one does not affect the other. The memory is freed with the last of them.
 
