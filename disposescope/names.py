@@ -27,7 +27,7 @@ def shadows(names: tuple[str, ...] = PACKAGES) -> dict[str, Path]:
 
 
 def modules_in(folder: Path) -> dict[str, Path]:
-    """Return the modules in `folder` with the names of our packages, unless they are ours."""
+    """Return the modules in `folder` that shadow our packages, with their paths."""
     found = {}
     for name in PACKAGES:
         for path in (folder / f"{name}.py", folder / name / "__init__.py", folder / name):

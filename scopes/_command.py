@@ -160,7 +160,7 @@ def _run(options: argparse.Namespace) -> NoReturn:
         sys.exit(reason.status)
     status = _show(error)
     try:
-        # Wait for the program's threads, as Python does at exit: the report includes what they keep.
+        # Wait for the program's threads, as Python does at exit: the report includes the tensors they keep.
         threading._shutdown()  # type: ignore[attr-defined]
     except KeyboardInterrupt as interrupt:
         error = interrupt

@@ -185,7 +185,7 @@ def end():
 def pass_over(descriptor):
     """Exclude values of a C attribute from births, and return whether that is possible.
 
-    A value that is assigned to the attribute leaves its scope, because it belongs to the object then.
+    A value that is assigned to the attribute leaves its scope: the attribute's object owns it then.
     """
     if descriptor not in _passed_over:
         if scopes_pass_over(<PyObject*>descriptor) is NULL:

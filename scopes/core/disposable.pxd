@@ -13,8 +13,8 @@ cdef struct Link:
     Members* owner
     # False until its object is registered, which a subclass may forget.
     bint is_registered
-    # Whether an object outside of lists counts as disposed in a scope: it was a member, it is a part of a
-    # compound that was one, or its deallocation had begun when its scope ended.
+    # Whether an object outside of lists counts as disposed in a scope. It was a member, it is a part of a
+    # compound that was one, or its scope ended during its deallocation.
     bint was_in
 
 

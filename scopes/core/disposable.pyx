@@ -6,8 +6,8 @@ moving take constant time and no memory. Two rules keep the pointers valid:
 
 - A member leaves the list in ``__dealloc__``, before its memory is freed.
 - Only ``promoted()`` turns a pointer from the list into a reference. It returns None for a member whose
-  deallocation has begun, because such a member may still be in the list: finalizers of its attributes run
-  before ``__dealloc__`` of this base class, and may run any code.
+  deallocation has begun. Such a member may still be in the list: finalizers of its attributes run before
+  ``__dealloc__`` of this base class, and may run any code.
 
 Every change of state (entering, leaving, moving, counting) is C code that runs no Python code between the
 last check and the change. So it is one step under the GIL. On a free-threaded interpreter, which these
@@ -171,8 +171,8 @@ cdef Disposable promoted(PyObject* x):
 
 cdef MemberList outer_of(MemberList scope):
     """Return the nearest enclosing open scope. Dropping the ended ones may run Python code."""
-    # Keep references to the end of the function, here and elsewhere: dropping the last reference to a scope
-    # may run Python code, and would do so before an assignment to a field is complete.
+    # Keep references to the end of the function, here and elsewhere. Dropping the last reference to a scope
+    # may run Python code, which must not run before an assignment to a field is complete.
     cdef MemberList _before = scope.outer
     cdef MemberList outer = scope.outer
     while outer is not None and not outer.members.is_open:

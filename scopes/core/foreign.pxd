@@ -9,7 +9,7 @@ cdef class Foreign(Disposable):
     # A weak reference; None after the object was freed.
     cdef object reference
     cdef size_t address
-    # What the adapter returned when it ended; None before.
+    # The result of the adapter's `end`; None before.
     cdef object ending
     # Whether a scope owns it because it was found, not because a user attached it.
     cdef bint is_noticed
@@ -21,7 +21,7 @@ cdef class Foreign(Disposable):
 cdef bint is_foreign(x)
 # The `Foreign` of `x`, or None.
 cdef Foreign foreign_of(x)
-# The same; it is created without an owner if there is none.
+# The same, but create one without an owner if there is none.
 cdef Foreign foreign_for(x)
 # Store the number of keepers in a new scope.
 cdef int store_keeper_count(MemberList scope) except -1

@@ -1,4 +1,4 @@
-"""Limits of what scopes own: the interface for ``cimport``."""
+"""Limits of the bytes and members of scopes: the interface for ``cimport``."""
 
 from libc.stdint cimport int64_t
 

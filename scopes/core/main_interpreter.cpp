@@ -1,5 +1,5 @@
-// Refuses subinterpreters. The modules written in Cython hold their state once for a process: they would refuse the
-// second interpreter that imports them, even if that is the main one. This module has no state, and is imported first.
+// Refuses subinterpreters. The modules written in Cython have one state for the process. They would refuse the second
+// interpreter that imports them, even if that is the main one. This module has no state, and is imported first.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 

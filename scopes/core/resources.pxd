@@ -17,7 +17,7 @@ cdef Held held_of(x)
 cdef Disposable member_for(x)
 # The same, but for a resource always a new `Held`; see `OwningList.hold`.
 cdef Disposable new_member_for(x)
-# Return the objects of `members` as users know them, without those already freed.
+# Return the objects that users have for `members`, without freed ones.
 cdef list subjects_of(list members)
 cdef int raise_disposed(Disposable x) except -1
 # Add `error` to `errors`, which is None, one error or a list of several. Return the result.

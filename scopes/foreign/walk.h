@@ -204,8 +204,8 @@ struct Root { PyObject* reference; const void* address; int verdict; Py_ssize_t 
 // A global of a module: a weak reference to the module, and the name.
 struct Place { PyObject* module; PyObject* name; };
 
-// An object to visit, or a sought object that was found, with the path to it: the keeper, the object `first` that
-// the keeper refers to, and, if `first` is a dict, its value `second`. They give the name of the attribute.
+// An object to visit, or a sought object that was found, and the path to it. The path is the keeper, the object
+// `first` that it refers to, and, if `first` is a dict, its value `second`. It gives the name of the attribute.
 struct Item {
     PyObject *object, *keeper, *first, *second;
     int verdict;
@@ -310,8 +310,7 @@ public:
                 look_inside(root, true);
         look_at_group();
     }
-    // Visits everything that keepers refer to: keepers with a number up to `older`, and with the flag ALWAYS up to
-    // `newest`.
+    // Visits the references of all keepers with a number up to `older`, or up to `newest` with the flag ALWAYS.
     void look_at_keepers(const std::vector<Root>& roots, bool of_libraries, Py_ssize_t older, Py_ssize_t newest) {
         constexpr size_t AHEAD = 16;
         for (size_t i = 0; i < roots.size() && missing != 0; ++i) {
@@ -411,7 +410,7 @@ private:
         prefetch(begin + 64);
     }
 
-    // Adds everything that a keeper refers to, to the group. With `is_part`, these objects are parts of the keeper.
+    // Adds all references of a keeper to the group. With `is_part`, they are parts of the keeper.
     void look_inside(const Root& root, bool is_part) {
         PyObject* object = object_of(root.reference);
         if (object == nullptr)

@@ -308,7 +308,7 @@ class _Guard:
         # The fixtures that watched tests set up, and the ended ones.
         self.fixtures: dict[_Definition, _Fixture] = {}
         self.ended: list[_Fixture] = []
-        # For each test whose teardown decides: the outcome of its call.
+        # The outcome of the call, for each test whose teardown decides the result.
         self.awaited: dict[str, tuple[Any, Any, str]] = {}
         # On a worker of xdist: the reports of fixtures, for the controller.
         self.reports: list[dict[str, Any] | None] = []

@@ -40,7 +40,7 @@ cdef dict _known = sites.known
 
 
 cpdef object call_site(long depth=1):
-    """Return the innermost line of the user's code that this thread runs, with `depth` lines of callers."""
+    """Return the site of the innermost `depth` lines of the user's code on this thread's call stack."""
     cdef list found = None
     frame = innermost_frame()
     while frame is not None:

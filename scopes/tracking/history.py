@@ -69,7 +69,7 @@ class Look(NamedTuple):
 
 
 class History:
-    """Listener that measures what each line keeps during a run.
+    """Listener that measures the memory that each line keeps during a run.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ class LeakRow:
     #: The bytes that they keep: buffers, and memory that their graphs save for backward. Each buffer counts
     #: once: for the oldest tensor on it, else for the oldest tensor whose graph keeps it.
     nbytes: int
-    #: The number and bytes that each round left; 0 if a part of the run left nothing.
+    #: The average number and bytes that a round left; 0 if the line does not grow.
     count_per_round: float
     bytes_per_round: float
     #: The names of the scopes around the oldest creation, outermost first.
@@ -359,7 +359,7 @@ def kept_by_each(
     others: Iterable[tuple[Record, Any]],
     lasting: Container[Site] = (),
 ) -> list[Kept]:
-    """Return what each of `items` keeps, oldest first. Memory of `others` is not counted.
+    """Return the memory that each of `items` keeps, oldest first. Memory of `others` is not counted.
 
     Memory counts for a tensor on it first, then for a graph that keeps it: for lines of `lasting` first.
     """

@@ -58,8 +58,8 @@ class Timeline:
     max_events
         The most events to keep; one event takes about 250 bytes. When there are more, short events that are
         close in time are merged: 10,000 short scopes become one "step x10000", and small disposables one for
-        each line. Peaks of memory and long events are kept. The file lists what was merged. If very many
-        objects end at once, up to twice as many events exist for a moment.
+        each line. Peaks of memory and long events are kept. The file gives the number of merged events. If
+        very many objects end at once, up to twice as many events exist for a moment.
 
     Raises
     ------

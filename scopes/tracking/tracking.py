@@ -1,7 +1,7 @@
 """Tracking: the line and scope that created each disposable, and how and where it ended.
 
 While it is off, it costs nothing. While it is on, `scopes.core` reports births, ends and scopes to the
-tracker. The tracker has a `Record` of each new disposable, which refers to it weakly. ``note_created`` and
+tracker. The tracker has a `Record` of each new disposable, a weak reference to it. ``note_created`` and
 ``note_ended`` are for objects that are not a `Disposable`, and for ends without a disposal.
 """
 

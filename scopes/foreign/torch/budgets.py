@@ -148,10 +148,10 @@ class budget:  # noqa: N801  # it is called like a function
     """Limit the memory that graphs save for backward in a block, and move out tensors that do not fit.
 
     If the saved tensors of forward passes in the block take more than `size`, the budget moves out those that
-    backward needs last: from a GPU to pinned memory of the host, from the CPU to a file. Backward brings them
-    back. On a GPU the copies start early. Gradients are bit-identical. The budget moves only as many tensors
-    as necessary. Tensors that the program also keeps stay in memory and do not count, because moving them
-    would free nothing. Parameters and tensors below 4 KiB do not count either.
+    backward needs last. It moves tensors of a GPU to pinned memory of the host, and tensors of the CPU to a
+    file. Backward brings them back. On a GPU the copies start early. Gradients are bit-identical. The budget
+    moves only as many tensors as necessary. Tensors that the program also keeps stay in memory and do not
+    count, because moving them would free nothing. Parameters and tensors below 4 KiB do not count either.
 
     The budget applies to the thread that entered the block. Backward may run after the block.
 

@@ -1,8 +1,8 @@
 """The keepers of PyTorch's tensors, which may keep them beyond a scope.
 
-- A module, an optimizer and a gradient scaler keep what they hold. So does a graph.
+- Modules, optimizers, gradient scalers and graphs keep their tensors.
 - Data sets, schedulers, distributions, caches of functions, and objects and generators of installed libraries
-  that use PyTorch keep what they hold if they are older than the scope. Globals of those libraries do too.
+  that use PyTorch keep their tensors if they are older than the scope. Globals of those libraries do too.
 
 An object of a user's class keeps only tensors without a graph, such as a mask, a table or a detached state. A
 tensor with a graph belongs to one step, and ends with the scope.
@@ -45,7 +45,7 @@ _OLDER = (
     torch.optim.lr_scheduler.LRScheduler,
     torch.distributions.Distribution,
 )
-# The attributes that hold parts of such an object.
+# The attributes that hold parts of a module, an optimizer or a gradient scaler.
 _PARTS = {
     _Module: ("_parameters", "_buffers"),
     _Optimizer: ("state", "param_groups"),
@@ -72,8 +72,7 @@ _PLAIN = {
     *(torch.autograd.grad_mode.set_grad_enabled, torch.autograd.grad_mode.inference_mode),
     *(torch.distributions.utils.lazy_property, torch.distributions.constraints._DependentProperty),
 }
-# Classes whose instances, and functions whose caches, libraries fill with constants and names when they are
-# imported. Some have thousands of entries. Tensors are never stored in them.
+# Classes and cached functions of libraries that hold only constants and names. Some hold thousands.
 _CONSTANTS = {
     "torch.ao.quantization.observer._PartialWrapper",
     "torch.backends.ContextProp",

@@ -55,7 +55,7 @@ class KeptReport(Report):
 
 
 class _Entry:
-    """Counts what one holder kept from scopes of one name."""
+    """Counts the tensors that one holder kept from scopes of one name."""
 
     def __init__(self) -> None:
         self.count = 0

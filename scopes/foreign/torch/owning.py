@@ -205,7 +205,7 @@ class owning:  # noqa: N801  # it is called like a function
     def __enter__(self) -> Self:
         if self._open is not None:
             raise RuntimeError("this owning() is open already: write a new `with scopes.torch.owning():`")
-        with ExitStack() as begun:  # all of it, or nothing
+        with ExitStack() as begun:  # undo the steps if one fails
             KEEPERS.begin()
             _patches.begin()
             begun.callback(_patches.end)
@@ -308,7 +308,7 @@ def _fetching(fetch: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap `fetch` to adopt only its results, because it may also fill caches or unpack later batches."""
 
     def called(loader: Any) -> Any:
-        # Without a scope nothing is owned, and reports count what a data set caches.
+        # Without a scope no tensor is owned, and reports count the tensors that a data set caches.
         with nullcontext() if current_dispose_scope() is None else paused():
             batch = fetch(loader)
         if _here.depth:

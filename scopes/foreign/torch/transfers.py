@@ -36,8 +36,8 @@ def pinned(nbytes: int) -> Any:
 def paged(nbytes: int) -> Any:
     """Return a new storage on the CPU, in its own pages.
 
-    Freeing it returns the pages to the system. Use it for blocks that only a part of backward needs: in the
-    C heap each would leave a hole that is too small for the next gradients, and the process would grow.
+    Freeing it returns the pages to the system. Use it for blocks that only a part of backward needs. In the C
+    heap each would leave a gap that is too small for the next gradients, so the process would grow.
     """
     if not hasattr(mmap, "MAP_PRIVATE"):
         return torch.empty(nbytes, dtype=torch.uint8).untyped_storage()
