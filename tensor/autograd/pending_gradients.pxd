@@ -19,8 +19,7 @@ cdef class PendingGradient:
     # Whether no other code uses the array's memory, so that backward may write over it and return it without
     # a copy.
     cdef bint is_owned
-    # For a leaf in a budget: the gradient as a tensor, instead of `value`. The budget may write it to its
-    # file.
+    # For a leaf in a budget: the gradient as a tensor, instead of `value`. The budget may write it to a file.
     cdef TensorCore kept
 
 

@@ -33,6 +33,5 @@ cdef class BinaryOp:
     cdef cnp.ndarray _computed(self, object a, object b)
 
 
-# Return a tensor over `out`, which NumPy computed from `array`, the array of `x`: a view or a copy. `rule`
-# has its derivative, or is None to record nothing. `saved` are the derivative's arguments, without arrays.
+# Return a tensor over `out`, which NumPy computed from `array`, the array of `x`: a view or a copy.
 cpdef TensorCore over(TensorCore x, cnp.ndarray array, cnp.ndarray out, Rule rule, tuple saved=*)

@@ -539,8 +539,7 @@ cpdef TensorCore over(TensorCore x, cnp.ndarray array, cnp.ndarray out, Rule rul
         if node is not None and node.recipe is not None:
             node.recipe.remember_view(node, array, out)
     if cnp.PyArray_ISWRITEABLE(array) and not cnp.PyArray_ISWRITEABLE(out):
-        # NumPy marks expanded views and views of them as read-only. Here `begin_write` checks the strides
-        # instead.
+        # NumPy marks expanded views and their views as read-only. Here `begin_write` checks the strides.
         cnp.PyArray_ENABLEFLAGS(out, cnp.NPY_ARRAY_WRITEABLE)
     y = view_of(x, array, out)
     y._node = node

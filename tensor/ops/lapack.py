@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 class LinAlgError(InvalidArgumentError, np.linalg.LinAlgError):
     """Error for matrices without a result: a singular matrix, or an iteration that does not converge.
 
-    It is a ``ValueError``, a ``RuntimeError``, and NumPy's ``LinAlgError``, so programs may catch any of
-    these.
+    It is a ``ValueError``, a ``RuntimeError``, and NumPy's ``LinAlgError``: programs may catch any of them.
 
     Examples
     --------

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 def run_into(name: str, kernel: Callable[..., Any], operands: Sequence[Any], out: Tensor) -> Tensor:
     """Write the result of `kernel` for `operands` to `out`, and return `out`.
 
-    A ufunc writes to `out` directly, even if `out` is an operand or overlaps one. Another kernel
-    returns its result, which is then copied to `out`.
+    A ufunc writes to `out` directly, even if `out` is an operand or overlaps one. Other results are copied.
     """
     for x in operands:
         if operand(x) is NotImplemented:
