@@ -79,7 +79,7 @@ def _is_called_by(module: str) -> bool:
 
 
 def follow() -> None:
-    """Make this process report if it is a child, and its future children too."""
+    """Make this process, if it is a child, and its future children write reports."""
     if "--multiprocessing-fork" in sys.orig_argv:  # a spawned process runs no after-fork functions
         _begin()
     else:

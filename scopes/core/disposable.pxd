@@ -70,8 +70,8 @@ cdef class Disposable:
     cdef int release(self) except -1
     # Return the object that users have: this, or the object that it represents; None if that was freed.
     cdef object subject(self)
-    # Leave the scope and count as finalized, unless that has happened. Runs no Python code. It must be the
-    # first line of each `__dealloc__` that may run Python code: no scope may still list the object then.
+    # Leave the scope, and count as finalized unless disposed. Runs no Python code. It must be the first line
+    # of each `__dealloc__` that may run Python code, so that no scope lists the object then.
     cdef void retire(self) noexcept
 
 

@@ -43,7 +43,7 @@ cdef class Loan:
                 unowned.append(members[i])
                 unowned_counters.append(counters[i])
         self.borrower.take_over(members, None)
-        # From here on nothing fails.
+        # The steps below can't fail.
         for i in range(len(unowned)):
             x = <Disposable>unowned[i]
             counter = unowned_counters[i] if isinstance(x, Held) else x.counters

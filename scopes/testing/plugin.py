@@ -192,7 +192,7 @@ def _is_wide(fixture: _Fixture | None) -> bool:
 
 
 class _Watch:
-    """Tracking of one test, which records whether a fixture or the test creates."""
+    """Tracking of one test, which records whether a fixture or the test created each object."""
 
     def __init__(self, checks: _Checks) -> None:
         self.checks = checks

@@ -29,7 +29,7 @@ _LARGEST_PART = 0.1
 _WINDOW = 10.0
 _MAX_LINES = 12
 _MAX_SCOPES = 8
-# The most characters of the numeric columns, and the least of the line's column.
+# The most characters of the numeric columns, and the fewest of the line's column.
 _FIGURES_WIDTH, _LEAST_WIDTH = 42, 20
 
 

@@ -33,7 +33,7 @@ memory_figures: list[Callable[[], tuple[int, int]]] = []
 def measure_memory_by(figures: Callable[[], tuple[int, int]]) -> None:
     """Register a function that returns the live and the cached bytes, for timelines.
 
-    Timelines call it at most every millisecond and after large creations, so it should take at most about
+    Timelines call it at most every millisecond and after large changes, so it should take at most about
     50 us. The results of several packages are added.
 
     Examples

@@ -95,7 +95,7 @@ def _draw_growths(axes: Axes, samples: list[Sample], growths: list[Growth]) -> N
     """Draw the bytes that each leaking line left."""
     scale = 1024 ** _unit(samples)[0]
     for i, growth in enumerate(growths):
-        # Extend the curve to the end, where all of it is alive.
+        # Extend the curve to the last sample, because all these bytes are alive at the end.
         steps = [*growth.steps, (samples[-1].at, growth.steps[-1][1])]
         seconds = [(at - samples[0].at) / 1e9 for at, _ in steps]
         left = [nbytes / scale for _, nbytes in steps]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # The default growth from which a line is a leak, in bytes.
 LEAST_GROWTH = 64 * 1024
-# If the end holds this fraction of the high-water mark, the report omits the latter.
+# The report omits the high-water mark if the end holds at least this fraction of it.
 _NEARLY = 0.9
 
 
@@ -50,7 +50,7 @@ class Outcome:
         self._leaking = lines
         #: Whether lines keep more and more memory.
         self.is_leaking: bool = bool(lines)
-        #: A sentence that names these lines, and the measurements.
+        #: Text with these lines and the number of measurements.
         self.verdict: str = _verdict(list(lines.items()), len(history.looks), threshold)
 
     def __str__(self) -> str:

@@ -50,8 +50,8 @@ _LEAST_EVENTS = 100
 class Timeline:
     """Recorder of scopes, creations, disposals and memory over time.
 
-    Tracking is on inside its block. Memory is sampled at events: at most every millisecond, and at new peaks.
-    Disposables created before the block only count in the memory.
+    Tracking is on inside its block. Memory is sampled at events: at most every millisecond, and after large
+    changes. Disposables created before the block only count in the memory.
 
     Parameters
     ----------
@@ -351,7 +351,7 @@ class Timeline:
         return Track(name, self._track_count)
 
     def _enter(self) -> None:
-        """Enter the new events. `_entering` runs this."""
+        """Move the new events into `_kept`. Only the guard `_entering` runs this."""
         kept = self._kept
         news = self._new_events
         for _ in range(len(news)):

@@ -1,6 +1,6 @@
-"""Tracking: the line and scope that created each disposable, and how and where it ended.
+"""Tracking: the line and scope in which each disposable was created, and how and where it ended.
 
-While it is off, it costs nothing. While it is on, `scopes.core` reports births, ends and scopes to the
+While it is off, it takes no time. While it is on, `scopes.core` reports births, ends and scopes to the
 tracker. The tracker has a `Record` of each new disposable, a weak reference to it. ``note_created`` and
 ``note_ended`` are for objects that are not a `Disposable`, and for ends without a disposal.
 """
@@ -80,11 +80,11 @@ def record_of(x: object) -> Record | None:
 
 
 class track:  # noqa: N801  # used as a function: `with track():`
-    """Record which line and scope create each new disposable, and how and where it ends.
+    """Record the line and scope in which each new disposable is created, and how and where it ends.
 
     Tracking is on inside the ``with`` block; blocks nest. The environment variable ``DISPOSESCOPE_TRACK=1``
     turns it on for the whole program. See ``leaks`` for reports. While it is on, an op takes about a
-    microsecond longer. While it is off, it costs nothing.
+    microsecond longer. While it is off, it takes no time.
 
     Parameters
     ----------

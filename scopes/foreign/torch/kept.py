@@ -68,7 +68,7 @@ class _Entry:
 
 
 _entries: dict[tuple[str, str], _Entry] = {}
-# A report with more rows is not useful.
+# A longer report is not useful.
 _MAX_ENTRIES = 1000
 
 
