@@ -90,8 +90,8 @@ class DataLoader(Generic[T_co, B_co]):
         None uses the default of ``multiprocessing``. All but "fork" need a data set that can be pickled.
     generator
         The random generator for orders and for seeds of workers: a ``tensor.Generator``, or a seed for a new
-        one, which makes runs reproducible. None is the default generator. Worker `i` seeds ``random``,
-        ``numpy.random`` and ``tensor`` with a random base seed plus `i`.
+        one, which makes runs reproducible. None is the default generator. Worker `i` seeds ``random`` and
+        ``tensor`` with a random base seed plus `i`, and ``numpy.random`` with a hash of both numbers.
     prefetch_factor
         The number of batches that each worker creates in advance; None is 2.
     persistent_workers

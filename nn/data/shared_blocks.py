@@ -1,7 +1,7 @@
 """Send tensors of batches through shared memory, without a copy in the loop's process.
 
 A block of shared memory holds one tensor. The worker creates it under a numbered name. The loop's process
-opens it when an answer first mentions it, and removes the name. From then on the operating system frees the
+opens it when the next answer arrives, and removes the name. From then on the operating system frees the
 memory when the last process closes it or ends. After the last reference to the tensor, its views and exports
 is deleted, the next task returns the block to its worker, which reuses it.
 """

@@ -42,7 +42,7 @@ def scaled_dot_product_attention(
     Parameters
     ----------
     query
-        Shape ``(*, queries, features)``. Its leading dimensions and those of the others broadcast.
+        Shape ``(*, queries, features)``. The leading dimensions of `query`, `key` and `value` broadcast.
     key
         Shape ``(*, keys, features)``.
     value

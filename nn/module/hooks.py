@@ -40,7 +40,7 @@ class Hooks(ModuleCore):
 
         `grad_input` and `grad_output` are tuples: gradients of the positional tensor arguments, and of the
         tensor outputs. An element is None if there is no gradient. A result that is not None replaces
-        `grad_input`.
+        `grad_input`. If no input requires grad, the hook runs before the module's backward.
 
         Examples
         --------

@@ -35,7 +35,7 @@ def option(*, default: Any = MISSING, init: bool = True, alias: str | None = Non
     init
         False for an attribute that the constructor does not take, even if it is an option of a base class.
     alias
-        The name of the parameter, if an attribute with this name has another type.
+        The name of the parameter, if the attribute of this name has another type than the parameter.
 
     Examples
     --------

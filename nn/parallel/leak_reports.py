@@ -132,7 +132,7 @@ _WORKER_HEADINGS = (
 
 @dataclass(frozen=True, slots=True)
 class ClusterLeaks:
-    """Living disposables of all workers by creation line: growing lines first, then by bytes.
+    """Living disposables of all workers by creation line: growing lines first, then by weight.
 
     ``str`` is a text, ``to_html()`` a page. Notebooks show it as tables.
     """

@@ -30,7 +30,7 @@ def replicate(model: Any, group: Group, bucket_bytes: int, find_unused: bool) ->
         _start(group)
         ddp = require("torch.nn.parallel").DistributedDataParallel
         return ddp(model, find_unused_parameters=find_unused, bucket_cap_mb=bucket_bytes / 2**20)
-    return model  # DistributedDataParallel refuses it, and there is nothing to exchange
+    return model  # DistributedDataParallel refuses models without trained parameters
 
 
 def _start(group: Group) -> None:

@@ -68,7 +68,7 @@ softmax: Final = _functions.softmax
 xlogy: Final = function(Tensor.xlogy)
 
 
-# The threshold above which the asymptotic expansion is exact to rounding.
+# The threshold above which the asymptotic expansion is exact to the rounding of float32.
 _FAR = 20.0
 
 

@@ -91,7 +91,7 @@ class TripletMarginWithDistanceLoss(_TripletLoss, function=F.triplet_margin_with
     margin
         The margin, above 0.
     swap
-        Use the distance of positive and negative if the anchor is further from the negative.
+        Use the smaller one of d(anchor, negative) and d(positive, negative).
     reduction
         ``"mean"``, ``"sum"`` or ``"none"``.
 
