@@ -10,16 +10,16 @@ from tensor.memory.buffer cimport Buffer, Share
 
 
 cdef class StorageReference(Disposable):
-    # The array over the buffer; None if the values are inline or in a file, or if this is empty. Read it with
-    # `array_of`.
+    # The array over the buffer; None if the values are inline or in a file, or if the tensor is empty. Read
+    # it with `array_of`.
     cdef cnp.ndarray stored
     cdef InlineValues inlined
     # A strong reference to the Buffer; NULL without `stored`. All members of the storage together are one
     # sharer. The reference is counted explicitly, because the garbage collector clears object fields of a
     # cycle, and must not drop this one before `__dealloc__` has released the share.
     cdef PyObject* buffer
-    # A ring of the other tensors on this storage (views and aliases, which see each other's writes); NULL if
-    # there are none. The pointers are borrowed: a tensor leaves the ring before it is freed.
+    # A ring of the other tensors on this storage (views and aliases); NULL if there are none. The pointers
+    # are borrowed: a tensor leaves the ring before it is freed.
     cdef PyObject* next_in_storage
     cdef PyObject* previous_in_storage
     # None: requires no gradient. A Leaf: accumulates the gradient. Another node: the tensor is the result of

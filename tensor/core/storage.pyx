@@ -1,7 +1,7 @@
 """Storages: how tensors share, read, write and move buffers.
 
-A *storage* is a tensor with its views and aliases on a buffer; each sees the writes of the others. They form
-a ring of raw pointers, and together count as one sharer of the buffer. Clones are other storages on the same
+A *storage* is a tensor with its views and aliases on a buffer: a write to one changes the others. They form a
+ring of raw pointers, and together count as one sharer of the buffer. Clones are other storages on the same
 buffer. The first write to one storage copies the block for its ring (`begin_write`), as
 `tensor.memory.buffer` explains.
 

@@ -88,7 +88,7 @@ cdef class TensorCore(StorageReference):
         return x
 
     def _replace(self, StorageReference giver not None, str ending) -> None:
-        """Take over the memory of `giver`, and its place in its scope. Errors about `giver` give `ending`."""
+        """Take over the memory and the scope's place of `giver`. `ending` is for errors about `giver`."""
         move_storage(giver, self, ending)
         hand_over_place(giver, self)
 
@@ -103,10 +103,10 @@ cdef class TensorCore(StorageReference):
             )
 
     def _transferred(self, str ending not None) -> TensorCore:
-        """Move everything, including the place in the scope, to a new tensor. Later errors give `ending`.
+        """Move everything, including the place in the scope, to a new tensor. `ending` is for later errors.
 
-        If views, aliases or exported arrays share the memory, return a clone, so that they do not see its
-        writes.
+        If views, aliases or exported arrays share the memory, return a clone, so that writes to it do not
+        change them.
         """
         cdef TensorCore taker
         self._raise_if_not_donatable()
@@ -202,7 +202,7 @@ cdef class Handle(StorageReference):
 
 
 cdef bint _is_seen_outside(StorageReference x) noexcept:
-    """Return whether exported arrays, or the owner of borrowed memory, see writes."""
+    """Return whether exported arrays, or the owner of borrowed memory, share the memory."""
     return x.buffer != NULL and ((<Buffer>x.buffer).exports > 0 or (<Buffer>x.buffer).is_borrowed)
 
 

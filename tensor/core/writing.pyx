@@ -13,8 +13,8 @@ cnp.import_array()
 cdef class writing:
     """Give a block the array of a tensor to write to: ``with writing(x) as array: array[...] = 1``.
 
-    If other tensors share the values, the memory is copied first, so that they keep the old values. Clones
-    taken during the write do not see its later changes.
+    If other tensors share the values, the memory is copied first, so that they keep the old values. A clone
+    taken during the write keeps the values of that time.
     """
 
     cdef StorageReference x

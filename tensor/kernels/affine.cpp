@@ -29,8 +29,8 @@ void finish(void* context, std::ptrdiff_t start, std::ptrdiff_t end) {
     }
 }
 
-// Compute `count` rows of a unit, starting at `x` and `out`. `turned` has a row of weight values for each
-// input.
+// Compute `count` rows of a unit, starting at `x` and `out`. `turned` is the transposed part of the weight,
+// with a row for each input.
 template <typename T, int count>
 void few_inputs_rows(const ThinMap& own, const T* x, const T* turned, const T* bias, T* out, std::ptrdiff_t columns) {
     using P = Pack<T>;

@@ -7,8 +7,8 @@
 
 namespace disposescope::kernels {
 
-// Add `bias` (or null), one value for each column, to a matrix in place; then set negative values to 0 if
-// requested.
+// Add `bias` (or null), one value for each column, to a matrix in place. If `is_rectified`, set negative
+// values to 0.
 struct Finish {
     void* out;
     const void* bias;

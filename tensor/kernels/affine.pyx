@@ -274,7 +274,7 @@ cdef int _finish(cnp.ndarray out, object bias, bint is_rectified) except -1:
     if size <= _AT_ONCE:
         kernel(&finish, 0, size // columns)
         return 0
-    with nogil:  # `out` is new, so no other code uses it; the caller holds `bias`
+    with nogil:  # `out` is new, so no other code uses it; the caller keeps `bias` alive
         parallel_for(size // columns, max(1, _AT_ONCE // columns), kernel, &finish)
     return 0
 

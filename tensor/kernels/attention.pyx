@@ -196,7 +196,7 @@ cdef int _run(
     held = new_array(1, &size, cnp.PyArray_TYPE(like))
     work.scratch = cnp.PyArray_DATA(held)
     work.scratch_apart = scratch
-    with nogil:  # the caller holds the arrays
+    with nogil:  # the caller keeps the arrays alive
         parallel_for(units, work.grain, kernel, work)
     return 0
 

@@ -10,8 +10,8 @@ cdef extern from "tensor/kernels/axes.h" namespace "disposescope::kernels" nogil
 
 ctypedef void (*Kernel)(void* work, Py_ssize_t start, Py_ssize_t end) noexcept nogil
 
-# Return 0 for float32 and 1 for float64, the index into tables of kernels, if the array is C-contiguous,
-# aligned and in native byte order; else -1.
+# Return the index into tables of kernels: 0 for float32, 1 for float64. Return -1 for other dtypes, and
+# unless the array is C-contiguous, aligned and in native byte order.
 cdef int kind_of(cnp.ndarray a) noexcept
 
 # Return the shape of `a` along `axis`, counted from the front (axes.h).

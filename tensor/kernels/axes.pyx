@@ -99,7 +99,7 @@ cdef int run_units(
         if units > 0:
             kernel(work, 0, units)
         return 0
-    with nogil:  # the caller holds the arrays
+    with nogil:  # the caller keeps the arrays alive
         parallel_for(units, grain, kernel, work)
     return 0
 

@@ -1,8 +1,8 @@
 """Kernel contexts: contexts (`contextvars`) in which NumPy does not warn, and allocates from the pool.
 
 Both settings belong to the context: NumPy's error state since 2.0, and its allocation hook (NEP 49). Entering
-an existing context takes 30 ns, while changing the settings and restoring them takes 500. Code in a kernel
-context does not see the caller's dispose scope or recording mode, so kernels take and return arrays.
+an existing context takes 30 ns, while changing the settings and restoring them takes 500. The dispose scope
+and recording mode of the caller do not apply in a kernel context, so kernels take and return arrays.
 """
 
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject

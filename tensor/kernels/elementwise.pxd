@@ -64,8 +64,8 @@ cdef SlopeKernel slope_kernel(Loops loops, Py_ssize_t bytes_in_piece)
 cdef bint is_plain(object x) noexcept
 # Return an array like `x` for a result. Large ones come from the pool.
 cdef cnp.ndarray new_like(cnp.ndarray x)
-# Return whether a loop may write to `out`: it has the layout of the operand `x`, and overlaps neither `x` nor
-# `other`, or is the same memory.
+# Return whether a loop may write to `out`. It must have the layout of the operand `x`. It may be the memory
+# of `x` or `other`, but must not overlap one partially.
 cdef bint may_write(cnp.ndarray out, cnp.ndarray x, object other) noexcept
 # Run a loop over `size` elements, on the thread pool if that is faster. A piece has about `grain` elements.
 cdef void run_loop(Loop loop, Operands* operands, Py_ssize_t size, Py_ssize_t grain) noexcept

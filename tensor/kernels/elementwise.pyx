@@ -89,7 +89,7 @@ cdef void run_loop(Loop loop, Operands* operands, Py_ssize_t size, Py_ssize_t gr
     if size < FEW and size <= grain:
         loop(operands, 0, size)
         return
-    with nogil:  # the caller holds the arrays
+    with nogil:  # the caller keeps the arrays alive
         parallel_for(size, even_grain(size, grain), loop, operands)
 
 

@@ -7,8 +7,8 @@ namespace {
 
 using std::ptrdiff_t;
 
-// The patches along one dimension whose element number k is inside the input: from `low` to `high`. For patch
-// i this is element first + i * stride of the input.
+// Along one dimension, element k of patch i is element first + i * stride of the input. It is inside the
+// input for the patches from `low` to `high`.
 struct Inside {
     ptrdiff_t first, low, high;
 };

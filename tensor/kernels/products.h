@@ -30,9 +30,9 @@ constexpr std::ptrdiff_t most_inner = 512;
 // factor, row after row, with zeros after the last column of the matrix.
 constexpr std::ptrdiff_t panel_bytes = 128;
 
-// The product of two matrices, and steps on the result: add `bias` (or null), one value for each column; set
-// negative values to 0 if requested; call the elementwise `function` (or null). A unit is as wide as a panel,
-// and copies its part of the second factor to a panel.
+// The product of two matrices, then steps on the result: add `bias` (or null), one value for each column; if
+// `is_rectified`, set negative values to 0; call the elementwise `function` (or null). A unit is as wide as a
+// panel, and copies its part of the second factor to a panel.
 struct MatrixProduct {
     std::ptrdiff_t rows, inner, columns, rows_of_unit;
     std::ptrdiff_t a_row, a_inner, b_inner, b_column;

@@ -66,8 +66,8 @@ cdef enum:
 
 # The most multiplications of a product in a stack (beyond, NumPy is as fast), and those in a piece of work.
 cdef Py_ssize_t _LARGE = 1 << 22, _AT_ONCE = 1 << 17
-# For products of two matrices: up to _TINY multiplications, a NumPy call takes longer than the product; up to
-# _SMALL, a second thread saves little (10 us).
+# For products of two matrices: up to _TINY multiplications, a NumPy call takes longer than even a thin
+# product. Up to _SMALL, a second thread saves little (10 us).
 cdef Py_ssize_t _TINY = 1 << 12, _SMALL = 1 << 19
 # Beyond this, a BLAS is faster, because its blocks are larger: these kernels took 1.1 times as long for 256 x
 # 784 x 2048, and 1.7 times for 256 x 2048 x 2048. Below, the threads of a BLAS cost more, because they keep

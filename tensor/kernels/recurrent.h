@@ -28,7 +28,7 @@ struct RecurrentWork {
     std::ptrdiff_t carried_apart;
     void* state_gradient;     // in and out; LSTM: of the cell state; GRU: of `out`, not through the product
     void* gates_gradient;
-    void* recurrent_gradient; // GRU only, whose two products have different gradients
+    void* recurrent_gradient; // only for a GRU, where the two products have different gradients
 };
 
 struct Recurrent {

@@ -60,7 +60,7 @@ cdef int _run(Kernel kernel, RecurrentWork* work, Py_ssize_t rows) except -1:
     if rows <= grain:
         kernel(work, 0, rows)
         return 0
-    with nogil:  # the caller holds the arrays
+    with nogil:  # the caller keeps the arrays alive
         parallel_for(rows, grain, kernel, work)
     return 0
 

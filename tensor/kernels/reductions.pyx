@@ -63,7 +63,7 @@ cdef int _run(
 ) except -1:
     """Run `kernel` for the units of `work`, with `grains` times the usual grain, and `end` for the channels.
 
-    The caller holds the arrays.
+    The caller keeps the arrays alive.
     """
     cdef double few[2 * FEW]
     cdef cnp.ndarray states

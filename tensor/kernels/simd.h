@@ -11,8 +11,8 @@
 //     DISPOSESCOPE_KERNELS(Powers, powers)
 //     }
 //
-// All other names in such a file are `static` or in an anonymous namespace, and it uses no inline functions
-// or templates of the C++ library: the linker would keep one copy of them for all variants, possibly the one
+// All other names in such a file are `static` or in an anonymous namespace. The file uses no inline functions
+// or templates of the C++ library, because the linker would keep one copy for all variants, possibly the one
 // with AVX-512.
 
 #pragma once

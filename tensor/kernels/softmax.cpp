@@ -406,8 +406,8 @@ void log_softmax_backward_columns(const Columns<T>& c, const T* y, const T* g, T
 
 // --- The functions of the table
 
-// Call `of_row` with the number and offset of each row from `start` to `end`; or `of_columns` with the
-// columns of each unit, their offset, and the offset of the results without the axis.
+// Call `of_row` with the number and offset of each row from `start` to `end`. If the axis is not the last,
+// call `of_columns` with the columns of each unit, their offset, and the offset of results without the axis.
 template <typename T, typename Row, typename Chunk>
 void each_unit(Axis axis, ptrdiff_t start, ptrdiff_t end, Row of_row, Chunk of_columns) {
     if (axis.behind == 1) {

@@ -19,9 +19,9 @@ ctypedef fused real:
 
 
 def expm1(cnp.ndarray x not None):
-    """Return exp(x) - 1, precise near 0. For complex zeros, infinities and nan, return exp(x) minus 1.
+    """Return exp(x) - 1, precise near 0. For complex zeros, infinities and nan, subtract 1 from np.exp(x).
 
-    NumPy's function returns nan for most of these.
+    np.expm1 returns nan for most of these values.
     """
     out = np.expm1(x)
     if not cnp.PyArray_ISCOMPLEX(x):

@@ -37,8 +37,7 @@ constexpr std::chrono::microseconds first_patience{20};
 
 // A wait of this length at the end of a job, much longer than a piece takes, means that another program has
 // interrupted a worker inside its piece, for milliseconds. Then callers compute without workers for
-// `alone_for` times that wait, at most `longest_alone`, because the next wait would cost more than workers
-// save.
+// `alone_for` times that wait, at most `longest_alone`. The next wait would cost more than workers save.
 constexpr std::chrono::microseconds long_wait{500};
 constexpr int alone_for = 32;
 constexpr std::chrono::milliseconds longest_alone{100};

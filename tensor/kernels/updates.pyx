@@ -170,7 +170,7 @@ cdef class _Batch:
         if total <= _AT_ONCE:
             update(&all, 0, total)
             return 0
-        with nogil:  # `arrays` holds the memory, and its write is marked: no other tensor shares it now
+        with nogil:  # `arrays` keeps the memory alive, and no other tensor shares it during the write
             parallel_for(total, _AT_ONCE, update, &all)
         return 0
 

@@ -20,8 +20,8 @@
 #endif
 
 // Unroll a loop with a constant number of steps over an array of packs. Otherwise GCC may unroll it too late
-// to keep the array in registers, and then stores all of it in each step of the outer loop: a product took 5
-// times as long.
+// to keep the array in registers. It then stores the array in each step of the outer loop, and a product took
+// 5 times as long.
 #if defined(__clang__)
 #define DISPOSESCOPE_UNROLLED _Pragma("clang loop unroll(full)")
 #elif defined(__GNUC__)
