@@ -329,7 +329,7 @@ class _Batches:
         self._source = Source(self._loader._recipe())
 
     def __del__(self) -> None:
-        # No next batch follows, so the caller may keep this one.
+        # Keep the last batch alive: no next batch follows, and the caller may use it.
         scope, self._scope = self._scope, None
         if scope is not None and not scope.is_disposed:
             scope.move_to_outer(*scope.disposables_view)

@@ -1,4 +1,4 @@
-"""Products with sparse matrices along axes as one op, for average pools, resampling and local sums."""
+"""Products with sparse matrices along axes as one op, for average pooling, resampling and local sums."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ loss_sections = sections(
 
 
 def array_of(name: str, what: str, x: object) -> Array:
-    """Return the array under the tensor `x`."""
+    """Return the array of the tensor `x`."""
     if not isinstance(x, TensorCore):
         raise TypeError(
             f"{name}: {what} must be a tensor, not {type(x).__name__}: write tensor.tensor({what})"
@@ -36,7 +36,7 @@ def array_of(name: str, what: str, x: object) -> Array:
 
 
 def floating_array_of(name: str, what: str, x: object) -> Array:
-    """Return the array under `x`, a tensor of floating numbers."""
+    """Return the array of `x`, a tensor of floating numbers."""
     # Do not call `array_of` for each, because a call takes 50 ns.
     array = x._array if isinstance(x, TensorCore) else None
     if array is None:

@@ -56,7 +56,7 @@ def multi_head_attention_forward(
         Shape ``(queries, batch, embed_dim)``, ``(batch, queries, embed_dim)`` with `batch_first`, or
         ``(queries, embed_dim)``.
     key, value
-        The same, with the number of keys, and their own numbers of features.
+        As `query`, with keys instead of queries, and their own numbers of features.
     embed_dim_to_check
         Must be equal to the features of `query`.
     num_heads
@@ -76,7 +76,7 @@ def multi_head_attention_forward(
     need_weights
         Whether to return the weights, which takes memory for whole matrices.
     attn_mask
-        The same, of shape ``(queries, keys)`` or ``(batch * num_heads, queries, keys)``.
+        As `key_padding_mask`, of shape ``(queries, keys)`` or ``(batch * num_heads, queries, keys)``.
     use_separate_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight
         Weights for keys and values with other numbers of features.
     average_attn_weights
@@ -201,7 +201,7 @@ def _by_head(x: Tensor, num_heads: int, batch_first: bool) -> Tensor:
 
 
 def _masks(attn_mask: Any, key_padding_mask: Any, shape: tuple[int, ...]) -> list[Tensor]:
-    """Return the given masks in four dimensions: true where a key is hidden."""
+    """Return the given masks in four dimensions: true where a key is ignored."""
     batch, heads, queries, keys = shape
     found = []
     if attn_mask is not None:

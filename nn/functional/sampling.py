@@ -40,7 +40,8 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
 
     Returns
     -------
-    Shape ``(batch, height, width, 2)`` or ``(batch, depth, height, width, 3)``: x, y and z from -1 to 1.
+    Shape ``(batch, height, width, 2)`` or ``(batch, depth, height, width, 3)``: x, y and z, with the
+    edges of the image at -1 and 1.
 
     Raises
     ------
@@ -87,8 +88,8 @@ def grid_sample(
     input
         Shape ``(batch, channels, height, width)``, or with a depth before the height.
     grid
-        Shape ``(batch, *outs, 2)``, or 3 for volumes: x, y and z from -1 to 1, in the dtype of `input`. x is
-        the coordinate along the width.
+        Shape ``(batch, *outs, 2)``, or 3 for volumes, in the dtype of `input`: x (along the width), y and z.
+        The edges of the image are at -1 and 1.
     mode
         The interpolation: ``"bilinear"`` (also for volumes), ``"nearest"``, or ``"bicubic"`` for images.
     padding_mode

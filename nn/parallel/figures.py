@@ -1,4 +1,4 @@
-"""Figures of one worker as a row of integers, which each step writes without allocating."""
+"""Figures of one worker as a row of integers, which each step writes to shared memory."""
 
 from __future__ import annotations
 

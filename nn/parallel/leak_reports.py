@@ -39,7 +39,7 @@ class ClusterLeakRow:
     sizes_per_round: Mapping[int, float] = field(default_factory=dict)
     #: The growth of the line over the loop in bytes, by rank. A graph's operation counts as 256.
     risen: Mapping[int, int] = field(default_factory=dict)
-    #: The number of recorded operations that their graphs keep, by rank.
+    #: The number of recorded operations in the graphs of the disposables, by rank.
     op_counts: Mapping[int, int] = field(default_factory=dict)
     #: The holders by rank, if known.
     holders: Mapping[int, str] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class ClusterLeakRow:
 
     @property
     def weight(self) -> int:
-        """The weight that orders rows: their bytes, plus 256 for each operation of their graphs."""
+        """The sort key: the bytes of the disposables, plus 256 for each operation of their graphs."""
         return self.nbytes + _OP_BYTES * sum(self.op_counts.values())
 
     @property
@@ -343,7 +343,7 @@ def _figures(it: WorkerFigures) -> tuple[Cell, ...]:
 
 
 def _sum_of(curves: Iterable[Sequence[tuple[float, int]]]) -> list[tuple[float, int]]:
-    """Return the sum over workers at each moment of a measurement in any worker."""
+    """Return the sum over workers at each time when any worker measured."""
     changes: dict[float, int] = {}
     for points in curves:
         before = 0

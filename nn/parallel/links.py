@@ -52,7 +52,7 @@ class Link:
             target=_work, args=(self._tasks,), name="gradients between machines", daemon=True
         )
         self._thread.start()
-        # Also connect on the thread, because this blocks forever if another machine is gone.
+        # Also connect on the thread: connecting blocks forever if another machine is gone.
         connected = self.submit(
             lambda: self._collective.init_collective_group(
                 node_count, node_rank, "gloo", name, gloo_timeout=round(timeout * 1000)

@@ -237,7 +237,7 @@ class Region:
         end = time.monotonic() + self.timeout
         next_check = 0.0
         while True:
-            now = time.monotonic()  # before the check, because this thread may be suspended after it
+            now = time.monotonic()  # before the check: this thread may be suspended after it
             try:
                 return os.open(path, os.O_RDWR)
             except FileNotFoundError:
@@ -254,7 +254,7 @@ class Region:
                 time.sleep(0.001)
 
     def _lost(self, gone: Sequence[int], what: str) -> WorkerLostError:
-        # Workers that have left may have left because another was killed.
+        # Name killed workers first: others may have left because one was killed.
         first = [i for i in gone if not self._has_left(i)] or gone
         ranks = ", ".join([str(self._ranks[i]) for i in first])
         return WorkerLostError(

@@ -174,7 +174,7 @@ class Replica:
             )
 
     def fill_unused(self, output: object) -> None:
-        """Use zero gradients for parameters that backward from `output` will not reach."""
+        """Use zero gradients for parameters that backward from `output` does not reach."""
         if not self.is_syncing:
             return
         leaves = _leaves_behind(output)

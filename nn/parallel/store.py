@@ -1,4 +1,4 @@
-"""Tensors that share memory with Ray's object store, and the lines that hold some."""
+"""Tensors that share memory with Ray's object store, and the lines that requested them."""
 
 from __future__ import annotations
 

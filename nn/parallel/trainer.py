@@ -73,7 +73,7 @@ class Trainer:
         """
         with self._watch as watch:
             self._exchange.board = watch.board
-            # Local to this call, because copies of this trainer may run elsewhere at the same time.
+            # Use a new name for each call, because copies of this trainer may run at the same time.
             self._exchange.job = uuid.uuid4().hex[:12]
             try:
                 return self.ray_trainer.fit()

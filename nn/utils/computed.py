@@ -39,7 +39,7 @@ def set_computations(module: Module, computations: tuple[Computation, ...]) -> N
 def _derived(base: type[M], computations: tuple[Computation, ...]) -> type[M]:
     """Return a subclass with the same name and a property for each computation."""
 
-    def reduced(module: Any, protocol: Any) -> tuple[Any, ...]:  # noqa: ARG001  # the protocol of copies
+    def reduced(module: Any, protocol: Any) -> tuple[Any, ...]:  # noqa: ARG001  # copy and pickle pass the protocol
         return _rebuilt, (base, computations), dict(vars(module))
 
     def assigned(module: Any, name: str, value: object) -> None:

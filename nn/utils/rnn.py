@@ -206,7 +206,7 @@ def _inverse(order: Array) -> Array:
     return inverse
 
 
-# --- Where elements are -------------------------------------------------------------------------------------
+# --- Positions of elements ----------------------------------------------------------------------------------
 
 
 def _in_order(name: str, lengths: Array, enforce_sorted: bool) -> Array | None:
