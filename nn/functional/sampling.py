@@ -81,7 +81,7 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """Return `input` sampled at the coordinates of `grid`. It is differentiable by both.
+    """Return `input` sampled at the coordinates of `grid`. It is differentiable with respect to both.
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ class _Outputs(_Identity):
 
 
 class BackwardHooks:
-    """The backward hooks of one module, which wrap its forward."""
+    """The backward hooks of one module, with forward hooks that mark its inputs and outputs."""
 
     def __init__(self, module: ModuleCore) -> None:
         self.table = HookTable()
