@@ -3,9 +3,9 @@
     python examples/characters.py
     python examples/characters.py --below 1000 --epochs 20 --seed 7 --quiet
 
-The text is made here: the numbers from 0 to 9,999 in words, from "six" to those of 40 characters, so that
-batches are packed sequences, without padding. In the end the model spells numbers of its own, and the program
-prints which share of them are numbers.
+The text is generated: the numbers from 0 to 9,999 in words. Their lengths go from 3 to 42 characters, so
+batches are packed sequences, without padding. At the end the model generates texts, and the program prints
+which share of them are numbers.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ PLACE = {character: i for i, character in enumerate(CHARACTERS)}
 
 
 class Speller(nn.Module):
-    """Says of each place of a text how likely each character is to come next."""
+    """Predict the next character at each position of a text, as logits."""
 
     def __init__(self, hidden: int) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class Speller(nn.Module):
 
 @dataclass(frozen=True)
 class Epoch:
-    """What is printed of an epoch."""
+    """The figures that are printed for an epoch."""
 
     number: int
     loss: float
@@ -107,7 +107,7 @@ class Epoch:
 
 @dataclass
 class Result:
-    """How the training went, what the model spells, and what is left after all was disposed."""
+    """Figures of each epoch, the generated texts, and the statistics after everything was disposed."""
 
     epochs: list[Epoch] = field(default_factory=list)
     spelled: list[str] = field(default_factory=list)
@@ -115,7 +115,7 @@ class Result:
 
     @property
     def share_of_numbers(self) -> float:
-        """The share of what the model spells that are numbers."""
+        """The share of the generated texts that are numbers."""
         known = {spelled(number) for number in range(10_000)}
         return sum(text in known for text in self.spelled) / len(self.spelled)
 
@@ -123,7 +123,7 @@ class Result:
 def batches(
     words: Sequence[str], size: int, numbers: np.random.Generator
 ) -> Iterator[tuple[PackedSequence, PackedSequence]]:
-    """Yield packed texts, and the characters that come next; they belong to the scope that asks for them."""
+    """Yield packed texts, and the characters that come next. The caller's current scope owns both."""
     order = numbers.permutation(len(words))
     for start in range(0, len(order), size):
         texts = [[PLACE[c] for c in f"{END}{words[i]}{END}"] for i in order[start : start + size]]
@@ -135,7 +135,7 @@ def batches(
 def train(
     model: Speller, words: Sequence[str], epochs: int, numbers: np.random.Generator, *, quiet: bool
 ) -> list[Epoch]:
-    """Train the model; each step in a scope that disposes all that it made."""
+    """Train the model. Each step runs in a scope, which disposes all tensors of the step."""
     optimizer = nn.optim.Adam(model.parameters(), lr=5e-3)
     told: list[Epoch] = []
     for number in range(1, epochs + 1):
@@ -168,7 +168,7 @@ def train(
 
 
 def spell(model: Speller, count: int, numbers: np.random.Generator) -> list[str]:
-    """Let the model spell `count` texts, each character drawn as likely as the model says."""
+    """Generate `count` texts. Each character is drawn with the probability that the model predicts."""
     texts = [""] * count
     going = np.ones(count, bool)
     with new_dispose_scope("spelling") as scope, tensor.no_grad():
@@ -192,10 +192,12 @@ def main(arguments: Sequence[str] | None = None) -> Result:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--below", type=int, default=10_000, help="the numbers that are read, from 0 on")
+    parser.add_argument(
+        "--below", type=int, default=10_000, help="train on the numbers from 0 up to this one"
+    )
     parser.add_argument("--hidden", type=int, default=96)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--quiet", action="store_true", help="print the result alone")
+    parser.add_argument("--quiet", action="store_true", help="print only the result")
     options = parser.parse_args(arguments)
     start, before = time.perf_counter(), statistics.snapshot()
     numbers = np.random.default_rng(options.seed)

@@ -3,9 +3,9 @@
     python examples/digits_convolution.py
     python examples/digits_convolution.py --epochs 3 --seed 7
 
-The digits are the 1,797 images of 8 x 8 pixels that ship inside scikit-learn; a fifth of them is held out.
-Images are moved by up to a pixel while they are learnt. Each step is a scope; what it made is gone at its
-end, so that the peak of each epoch is that of the first.
+The digits are the 1,797 images of 8 x 8 pixels in scikit-learn; a fifth of them is held out. Training shifts
+images by up to a pixel. Each step has a scope, which disposes its tensors at the end. So each epoch has the
+same peak of memory as the first.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ EXTRA_MISSING = "this example needs scikit-learn: pip install 'disposescope[exam
 
 @dataclass(frozen=True)
 class Epoch:
-    """What is printed of an epoch; `peak_bytes` is the most memory that was in use at once."""
+    """The figures that are printed for an epoch; `peak_bytes` is the most memory that was in use at once."""
 
     number: int
     loss: float
@@ -51,7 +51,7 @@ class Epoch:
 
 @dataclass
 class Result:
-    """How the training went, and the dispose statistics after everything was disposed."""
+    """Figures of each epoch, and the dispose statistics after everything was disposed."""
 
     epochs: list[Epoch] = field(default_factory=list)
     left: DisposeStatistics = field(default_factory=DisposeStatistics)
@@ -82,7 +82,7 @@ class Network(nn.Module):
 
 
 def load_digits(seed: int) -> tuple[TensorDataset, TensorDataset]:
-    """Return the digits to learn from, and a fifth that is held out; the data sets own the tensors."""
+    """Return the digits for training, and a fifth that is held out. The data sets own the tensors."""
     try:
         from sklearn.datasets import load_digits as load
         from sklearn.model_selection import train_test_split
@@ -101,7 +101,7 @@ def load_digits(seed: int) -> tuple[TensorDataset, TensorDataset]:
 
 
 def moved(images: Tensor, generator: Generator) -> Tensor:
-    """Return the images, all moved by up to a pixel in each direction."""
+    """Return the images, all shifted by up to a pixel in each direction."""
     down, right = tensor.randint(0, 3, (2,), generator=generator).tolist()
     return F.pad(images, (1, 1, 1, 1))[:, :, down : down + 8, right : right + 8]
 
@@ -122,12 +122,12 @@ def train_epoch(
             loss.backward()
             optimizer.step()
             total += loss.item() * len(digits)
-    optimizer.zero_grad()  # the gradients of the last step, so that every epoch ends alike
+    optimizer.zero_grad()  # the gradients of the last step, so that each epoch ends with the same memory
     return total / len(loader.dataset)
 
 
 def accuracy(model: nn.Module, data: TensorDataset) -> float:
-    """Return the share of `data` that `model` recognises."""
+    """Return the share of `data` that `model` classifies correctly."""
     model.eval()
     with new_dispose_scope("evaluation"), tensor.no_grad():
         images, digits = data.tensors
@@ -135,12 +135,14 @@ def accuracy(model: nn.Module, data: TensorDataset) -> float:
 
 
 def main(argv: Sequence[str] | None = None) -> Result:
-    """Train as the command line `argv` says, print how it goes, and return that."""
+    """Train with the options in `argv`, print the figures, and return them."""
     parser = argparse.ArgumentParser(description="Recognise digits by convolution, in dispose scopes.")
     parser.add_argument("--epochs", type=int, default=15, help="rounds through the training data")
     parser.add_argument("--batch-size", type=int, default=64, help="images in a step")
     parser.add_argument("--lr", type=float, default=5e-3, help="step size of Adam")
-    parser.add_argument("--seed", type=int, default=0, help="decides split, start and order")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of the split, the initial values and the order"
+    )
     options = parser.parse_args(argv)
 
     started = time.perf_counter()

@@ -1,13 +1,13 @@
-"""Teach a network to balance a pole, and look at its memory all the while.
+"""Train an agent that balances a pole, and show its memory during training.
 
     python examples/dqn_memory.py
     python examples/dqn_memory.py --seed 3
     python examples/dqn_memory.py --quick
 
-The first part is a loop that many take for a leak: each output of a network goes into its next pass, and
-memory climbs with every step. It shows what holds that memory, and three ways to have none held. The second
-part is an agent (a deep Q-network, DQN) that learns to keep the pole up for 500 steps, a matter of seconds,
-while its memory stays flat.
+The first part is a loop that looks like a leak: each output of a network is the input of the next pass, and
+memory grows with every step. The program shows what holds that memory, and three ways to avoid it. The second
+part is an agent (a deep Q-network, DQN) that learns within seconds to balance the pole for 500 steps, while
+its memory stays flat.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ EPISODE_LIMIT = 500  # steps
 
 
 class CartPole:
-    """A cart on a track that carries a pole on a hinge; an episode ends when either has gone too far."""
+    """A cart on a track, with a pole on a hinge. An episode ends when one of them is out of bounds."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -78,16 +78,16 @@ class CartPole:
 
     @property
     def done(self) -> bool:
-        """Whether the episode is over: failed, or at its full length, which is no failure."""
+        """Whether the episode is over: it failed, or it reached its full length, which is no failure."""
         return self.failed or self.steps >= EPISODE_LIMIT
 
 
-# Part 1: memory that climbs.
+# Part 1: memory that grows.
 
 
 @dataclass(frozen=True)
 class Mark:
-    """What a loop holds after so many steps, in bytes above its start."""
+    """The memory of a loop after some steps, in bytes above its start."""
 
     step: int
     bytes_live: int
@@ -100,14 +100,14 @@ class Mark:
 
 @dataclass(frozen=True)
 class Loop:
-    """What was seen of a loop, and the bytes that it left behind."""
+    """Measurements of a loop, and the bytes that it left behind."""
 
     marks: list[Mark]
     left: int
 
 
 def feed_back(step: Callable[[Tensor], Tensor], state: State, steps: int = 500) -> Loop:
-    """Feed each output of `step` into the next, and look at memory every 100 steps."""
+    """Pass each output of `step` to the next call, and measure memory every 100 steps."""
     marks = []
     before = memory.statistics().bytes_live
     x = tensor.tensor([state])
@@ -117,14 +117,14 @@ def feed_back(step: Callable[[Tensor], Tensor], state: State, steps: int = 500) 
             graph = autograd.graph_statistics(x)
             live = memory.statistics().bytes_live - before
             marks.append(Mark(number, live, graph.node_count, graph.bytes_held_alone))
-    del x  # the last output; and with it goes all that was recorded on the way to it
+    del x  # the last output, and with it the graph that computed it
     return Loop(marks, memory.statistics().bytes_live - before)
 
 
 def show_growth(seed: int) -> tuple[dict[str, Loop], list[autograd.GraphGrowthWarning]]:
-    """Let memory climb, then stop it in three ways; return what was seen, and the warnings that came."""
+    """Let memory grow, then avoid it in three ways. Return the measurements, and the warnings."""
     state = CartPole(seed).state
-    # It is to say from a state what the next will be; fed with its own outputs it looks far ahead.
+    # It predicts the next state from a state. With its own outputs as inputs it predicts many steps.
     model = nn.Sequential(nn.Linear(4, 8096), nn.Linear(8096, 4))
     frozen = model.valid()
 
@@ -134,13 +134,13 @@ def show_growth(seed: int) -> tuple[dict[str, Loop], list[autograd.GraphGrowthWa
         return y
 
     loops: dict[str, Callable[[Tensor], Tensor]] = {
-        # Nobody calls backward, but somebody could: with each pass the graph keeps what that would need.
+        # No code calls backward, but it could: the graph keeps the values that backward of each pass needs.
         "x = model(x)": model,
         # Nothing is recorded in this block.
         "with no_grad(): x = model(x)": under_no_grad,
-        # Each pass is recorded, and could be learnt from, but the next knows nothing of it.
+        # Each pass is recorded, so it has gradients, but the next pass does not keep its graph.
         "x = model(x).detach()": lambda x: model(x).detach(),
-        # A copy for inference: it shares the parameters' memory, and needs no block around its calls.
+        # A copy for inference: it shares the parameters' memory, and its calls need no `with` block.
         "frozen = model.valid(); x = frozen(x)": frozen,
     }
     # Each line warns once; this starts the count again. The first loop ends just below the default, 16 MiB.
@@ -166,18 +166,18 @@ def show_growth(seed: int) -> tuple[dict[str, Loop], list[autograd.GraphGrowthWa
 
 DISCOUNT = 0.99
 BATCH = 64
-ROUND = 256  # steps that are played, and then as many that learn
+ROUND = 256  # steps of playing, followed by as many of training
 CAPACITY = 20_000
-LEARN_FROM = 1_000  # steps; with fewer there is little to learn
-EXPLORATION = 8_000  # steps over which random actions get seldom
-SEED_OF_STARTS = 1_000_003  # so that evaluations begin elsewhere than the lessons
+LEARN_FROM = 1_000  # steps to play before training starts
+EXPLORATION = 8_000  # steps over which random actions become rare
+SEED_OF_STARTS = 1_000_003  # so that evaluations start from other states than training
 
 
 class Replay:
-    """The last steps that were played, for learning from them more than once: one tensor, a row a step."""
+    """The last steps that were played, to train on each more than once: a tensor with a row for each step."""
 
     def __init__(self) -> None:
-        # State (4), action, reward, next state (4), failed. All its memory is allocated here, and none later.
+        # State (4), action, reward, next state (4), failed. All memory is allocated here, and none later.
         self.rows = tensor.zeros((CAPACITY, 11))
         self.count = 0
 
@@ -196,7 +196,7 @@ class Replay:
 
 @dataclass(frozen=True)
 class Episode:
-    """How long the pole stayed up in a lesson, and what was held when it fell."""
+    """The length of an episode in steps, and the memory at its end."""
 
     steps: int
     live_tensors: int
@@ -205,7 +205,7 @@ class Episode:
 
 @dataclass
 class Result:
-    """What both parts saw."""
+    """The measurements of both parts."""
 
     loops: dict[str, Loop] = field(default_factory=dict)
     growth: list[autograd.GraphGrowthWarning] = field(default_factory=list)
@@ -216,13 +216,13 @@ class Result:
 
 
 def best_action(model: nn.Module, state: State) -> int:
-    """Return the action that `model`, a copy for inference, values most."""
+    """Return the action with the largest value by `model`, a copy for inference."""
     with new_dispose_scope("act"):
         return int(model(tensor.tensor([state])).argmax().item())
 
 
 def evaluate(model: nn.Module, episodes: int, seed: int) -> float:
-    """Return how many steps the pole stays up when every action is the best known, in the mean."""
+    """Return the mean length of an episode, in steps, if each action is the best one by the model."""
     cart = CartPole(seed)
     total = 0
     for _ in range(episodes):
@@ -234,7 +234,7 @@ def evaluate(model: nn.Module, episodes: int, seed: int) -> float:
 
 
 class Agent:
-    """A deep Q-network: it learns what each action is worth, that is, how soon failure will follow."""
+    """A deep Q-network: it learns the value of each action, which is lower the sooner a failure follows."""
 
     def __init__(self, seed: int) -> None:
         self.cart = CartPole(seed)
@@ -248,17 +248,17 @@ class Agent:
         self.refresh()
 
     def refresh(self) -> None:
-        """Freeze the network of now, which from here on acts, and judges what comes after an action.
+        """Copy the current network. The copy selects actions, and computes the values of next states.
 
-        A DQN needs a second network for the latter, so that it does not chase its own estimates. It could
-        follow the first one softly, a little with each step: then it would have its own memory from the
-        start, and each step would write to it. A copy by `valid()` is one line. It takes no memory until
-        Adam next writes, and each round of learning has a target that stands still.
+        A DQN needs a second network for these values, so that its targets do not change with each update. The
+        second network could also follow the first one by a moving average: it would then have its own memory
+        from the start, and each step would write to it. A copy by `valid()` is one line. It takes no memory
+        until Adam's next step, and the targets are constant during a round of training.
         """
         self.frozen = self.model.valid()
 
     def play(self) -> list[Episode]:
-        """Play a round, sometimes at random; return the episodes that ended in it."""
+        """Play a round, with some random actions. Return the episodes that ended in it."""
         ended = []
         for _ in range(ROUND):
             if self.cart.done:
@@ -268,7 +268,7 @@ class Agent:
             at_random = self.random.random() < explore
             action = self.random.randrange(2) if at_random else best_action(self.frozen, state)
             after = self.cart.step(action)
-            # Told as in 1983: nothing but failure. To be stopped at 500 steps is none.
+            # As in 1983, the only reward is for failure. The end after 500 steps is no failure.
             failed = self.cart.failed
             self.replay.put(state, action, -1.0 if failed else 0.0, after, failed)
             if self.cart.done:
@@ -277,11 +277,11 @@ class Agent:
         return ended
 
     def learn(self) -> None:
-        """Learn from a batch of what was played."""
+        """Train on a batch of the played steps."""
         with new_dispose_scope("learn"):
             states, actions, rewards, after, failed = self.replay.sample()
             with tensor.no_grad():
-                # The model chooses and the frozen copy judges, for one that does both is too hopeful.
+                # The model selects the action, the copy gives its value: one network for both overestimates.
                 best = self.model(after).argmax(dim=1, keepdim=True)
                 goals = rewards + DISCOUNT * (1 - failed) * self.frozen(after).gather(1, best)
             loss = self.criterion(self.model(states).gather(1, actions), goals)
@@ -290,13 +290,13 @@ class Agent:
             self.optimizer.step()
 
     def dispose(self) -> None:
-        """Give back everything."""
+        """Free everything."""
         for owned in (self.optimizer, self.model, self.frozen, self.replay.rows):
             owned.dispose()
 
 
 def train(seed: int, rounds: int) -> tuple[list[Episode], float]:
-    """Train an agent until it balances, for at most so many rounds; return its lessons and how it did."""
+    """Train an agent for at most `rounds` rounds. Return its episodes, and their mean length at the end."""
     agent = Agent(seed)
     episodes: list[Episode] = []
     for number in range(1, rounds + 1):
@@ -306,7 +306,7 @@ def train(seed: int, rounds: int) -> tuple[list[Episode], float]:
             continue
         for _ in range(ROUND):
             agent.learn()
-        agent.optimizer.zero_grad()  # the gradients of the last step, so that every round ends alike
+        agent.optimizer.zero_grad()  # so that each round ends with the same memory
         if number % 4 == 0:
             agent.refresh()
             balanced = evaluate(agent.frozen, 10, SEED_OF_STARTS)
@@ -324,10 +324,12 @@ def train(seed: int, rounds: int) -> tuple[list[Episode], float]:
 
 
 def main(argv: Sequence[str] | None = None) -> Result:
-    """Show both parts as the command line `argv` says, and return what was seen."""
-    parser = argparse.ArgumentParser(description="Memory that climbs, and an agent whose memory stays flat.")
-    parser.add_argument("--seed", type=int, default=0, help="decides starts, weights and explorations")
-    parser.add_argument("--quick", action="store_true", help="stop learning early, long before it balances")
+    """Run both parts with the options in `argv`, and return the measurements."""
+    parser = argparse.ArgumentParser(description="Memory that grows, and an agent whose memory stays flat.")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of the states, the weights and the random actions"
+    )
+    parser.add_argument("--quick", action="store_true", help="stop training early, long before it balances")
     options = parser.parse_args(argv)
 
     tensor.manual_seed(options.seed)

@@ -1,14 +1,14 @@
-"""Find three leaks in a training loop, and cure them.
+"""Find three leaks in a training loop, and fix them.
 
     python examples/find_a_leak.py
     disposescope run examples/find_a_leak.py --leaky
 
 Each of the leaks is a line that looks harmless: validation losses that are kept for a plot, activations that
-are kept for a look at them later, and a new optimizer in each epoch. The program trains, shows
-that memory grows, asks which lines created what is left, and then trains without the leaks.
+are kept to inspect them later, and a new optimizer in each epoch. The program trains, shows that memory
+grows, prints the lines that created the remaining tensors, and then trains without the leaks.
 
-With ``--leaky`` it only trains, with the leaks: for ``disposescope run``, which tells of a program that
-knows nothing of tracking.
+With ``--leaky`` it only trains, with the leaks: for ``disposescope run``, which reports leaks of programs
+that contain no tracking code.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def make_data() -> Data:
 
 @dataclass
 class Notes:
-    """What a training run keeps for later, as many do."""
+    """Values that a training run keeps for later."""
 
     losses: list[Tensor | float] = field(default_factory=list)
     activations: dict[tuple[int, int], Tensor | float] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Notes:
     bytes_live: list[int] = field(default_factory=list)
 
     def end_epoch(self) -> None:
-        """Note what is alive."""
+        """Note the number of live tensors and their bytes."""
         self.live_tensors.append(statistics.live_count)
         self.bytes_live.append(memory.statistics().bytes_live)
 
@@ -102,17 +102,17 @@ def train_leaking(data: Data, notes: Notes) -> None:
 def train_cured(data: Data, notes: Notes) -> None:
     """Train; numbers are kept instead of tensors, and one optimizer."""
     model, criterion = new_model(), nn.CrossEntropyLoss()
-    optimizer = nn.optim.Adam(model.parameters(), lr=0.01)  # cure 3: made once
+    optimizer = nn.optim.Adam(model.parameters(), lr=0.01)  # fix 3: made once
     for epoch in range(EPOCHS):
         for step in range(STEPS):
-            with new_dispose_scope("step"):  # all that is left of a step ends with it
+            with new_dispose_scope("step"):  # disposes the other tensors of the step
                 inputs, targets = data.batch(step)
                 optimizer.zero_grad()
                 hidden = model[:2](inputs)
                 criterion(model[2](hidden), targets).backward()
                 optimizer.step()
-                notes.activations[epoch, step] = hidden.abs().mean().item()  # cure 2: what is looked at
-        with new_dispose_scope("validation"), tensor.no_grad():  # cure 1: no graph ...
+                notes.activations[epoch, step] = hidden.abs().mean().item()  # fix 2: only a number
+        with new_dispose_scope("validation"), tensor.no_grad():  # fix 1: no graph ...
             outputs = model(data.unseen_inputs)
             notes.losses.append(criterion(outputs, data.unseen_targets).item())  # ... and a number
         notes.end_epoch()
@@ -120,7 +120,7 @@ def train_cured(data: Data, notes: Notes) -> None:
 
 @dataclass
 class Result:
-    """What the program saw."""
+    """The reports of both training runs."""
 
     leaking: Notes
     report: LeakReport
@@ -129,11 +129,11 @@ class Result:
 
 
 def watch(train: Callable[[Data, Notes], None], data: Data) -> tuple[Notes, LeakReport]:
-    """Train with tracking, and return the notes and the report of what is alive because of them."""
+    """Train with tracking. Return the notes, and the report of the tensors that they keep alive."""
     notes = Notes()
     with scopes.track():
         train(data, notes)
-        report = scopes.leaks()  # while the notes are alive: what they hold is what leaks
+        report = scopes.leaks()  # while the notes are alive, because they hold the leaks
     for epoch in (0, EPOCHS // 2, EPOCHS - 1):
         live, used = notes.live_tensors[epoch], notes.bytes_live[epoch]
         print(f"  after epoch {epoch + 1:2d}: {live:4d} live tensors, {used:10,} bytes")
@@ -141,9 +141,9 @@ def watch(train: Callable[[Data, Notes], None], data: Data) -> tuple[Notes, Leak
 
 
 def main(argv: Sequence[str] | None = None) -> Result | None:
-    """Show the leaks and the cure, or only leak, as the command line `argv` says."""
-    parser = argparse.ArgumentParser(description="Three leaks in a training loop, and their cure.")
-    parser.add_argument("--leaky", action="store_true", help="train with the leaks, and say nothing")
+    """Show the leaks and the fixes, or only train with the leaks, by the options in `argv`."""
+    parser = argparse.ArgumentParser(description="Three leaks in a training loop, and their fixes.")
+    parser.add_argument("--leaky", action="store_true", help="train with the leaks, and print nothing")
     options = parser.parse_args(argv)
     tensor.manual_seed(0)
     data = make_data()
@@ -165,7 +165,7 @@ def main(argv: Sequence[str] | None = None) -> Result | None:
     return Result(leaking, report, cured, report_of_cured)
 
 
-# A program that knows nothing of tracking leaks into something: here it is, alive to the end.
+# In a real program something keeps the leaks alive until the end: here this global does.
 LEFT = Notes()
 
 if __name__ == "__main__":

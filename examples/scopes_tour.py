@@ -1,4 +1,4 @@
-"""What dispose scopes do, step by step. Run it: it prints what happens.
+"""Show what dispose scopes do, step by step.
 
 python examples/scopes_tour.py
 """
@@ -11,7 +11,7 @@ from scopes import disposing, new_dispose_scope, statistics
 
 
 def a_scope_ends() -> None:
-    """Let a scope end: it disposes what was made inside, even if a name still refers to it."""
+    """End a scope: it disposes the tensors that the block created, even if a name still refers to them."""
     with new_dispose_scope("step") as scope:
         x = tensor.ones((2, 3))
         doubled = x * 2
@@ -24,7 +24,7 @@ def a_scope_ends() -> None:
 
 
 def a_result_survives() -> None:
-    """Move what should live on to the scope outside."""
+    """Move a result to the outer scope, so that it outlives its own."""
     with new_dispose_scope("outer") as outer:
         with new_dispose_scope("inner") as inner:
             total = inner.move_to_outer(tensor.ones((4,)).sum())
@@ -33,20 +33,20 @@ def a_result_survives() -> None:
 
 @disposing
 def standardized(x: tensor.Tensor) -> tensor.Tensor:
-    """Return `x` with mean 0 and deviation 1; the temporaries end with the call."""
+    """Return `x` with mean 0 and deviation 1. The end of the call disposes the intermediate results."""
     centered = x - x.mean()
     return centered / (centered * centered).mean().sqrt()
 
 
 def a_function_has_a_scope() -> None:
-    """Give each call of a function a scope, and the caller what it returns."""
+    """Run each call of a function in a scope. The result belongs to the caller's scope."""
     with new_dispose_scope() as scope:
         result = standardized(tensor.tensor([1.0, 2.0, 3.0]))
         print("  result:", [round(v, 3) for v in result.tolist()], " owned here:", result in scope)
 
 
 def a_scope_prolongs_nothing() -> None:
-    """Drop tensors in a long scope: each is freed with its last reference."""
+    """Delete tensors in a long scope: each is freed with its last reference."""
     with new_dispose_scope("long") as scope:
         x = tensor.zeros((100,))
         for _ in range(1_000):
@@ -55,7 +55,7 @@ def a_scope_prolongs_nothing() -> None:
 
 
 def an_exception_keeps_no_memory() -> None:
-    """Keep an exception: its frames hold tensors, and the scope has emptied those."""
+    """Keep an exception: its frames refer to tensors, which the scope has disposed."""
     before = statistics.snapshot()
     kept = None
     try:
@@ -69,7 +69,7 @@ def an_exception_keeps_no_memory() -> None:
 
 
 def a_model_is_trained() -> None:
-    """Train a model: parameters outlive the scope that they are made in, all else of a step goes with it."""
+    """Train a model: parameters outlive the scopes of steps, which dispose everything else."""
     tensor.manual_seed(0)
     before = statistics.snapshot()
     inputs = tensor.randn(64, 4)
@@ -103,7 +103,7 @@ TOUR = {
 
 
 def main() -> None:
-    """Go through the tour."""
+    """Run all steps."""
     for title, stop in TOUR.items():
         print(title)
         stop()

@@ -1,8 +1,8 @@
-"""Two processes on one memory: one draws frames, the other counts their brightness, and nothing is copied.
+"""Two processes share memory: one draws frames, the other counts their brightness, without a copy.
 
-Both lay tensors over the same SharedMemory with `tensor.from_blob`. What goes between the processes is the
-number of a frame's slot: drawn; counted. The counts lie in the shared memory too, so that the process that
-draws sees them grow.
+Both create tensors over the same SharedMemory with `tensor.from_blob`. The processes only send each other the
+number of a frame's slot, after drawing and after counting. The counts are in the shared memory too, so the
+process that draws can print them.
 
 python examples/share_memory.py
 """
@@ -22,21 +22,21 @@ from tensor import Tensor, memory
 
 HEIGHT, WIDTH = 240, 320
 FRAMES = 24
-SLOTS = 4  # who draws waits for a free one
+SLOTS = 4  # the drawing process waits for a free one
 BINS = 16
 COUNT_BYTES = 8 * BINS
 SHARED_BYTES = COUNT_BYTES + SLOTS * HEIGHT * WIDTH
 
 
 class Board(NamedTuple):
-    """What both processes look at."""
+    """The tensors that both processes share."""
 
     counts: Tensor  # (BINS,), int64: how many pixels of each brightness there were so far
     frames: Tensor  # (SLOTS, HEIGHT, WIDTH), uint8
 
 
 def over(shared: SharedMemory) -> Board:
-    """Lay tensors over the shared memory, in the current scope; it can be closed when the scope has ended."""
+    """Create tensors over the shared memory, in the current scope. Close the memory after the scope ends."""
     memory = shared.buf
     assert memory is not None  # it is None once it is closed
     counts = tensor.from_blob(memory, (BINS,), "int64")
@@ -46,7 +46,7 @@ def over(shared: SharedMemory) -> Board:
 
 @contextmanager
 def shared_memory() -> Iterator[SharedMemory]:
-    """Make shared memory; close and remove it whatever happens."""
+    """Create shared memory. Close and remove it at the end, also after an error."""
     shared = SharedMemory(create=True, size=SHARED_BYTES)
     try:
         yield shared
@@ -56,7 +56,7 @@ def shared_memory() -> Iterator[SharedMemory]:
 
 
 def draw(frame: Tensor, number: int) -> None:
-    """Draw a wave that moves and gets brighter, right into the shared memory."""
+    """Draw a wave that moves and gets brighter, directly into the shared memory."""
     across = tensor.arange(WIDTH, dtype="float32") / 25 + number / 4
     down = tensor.arange(HEIGHT, dtype="float32").unsqueeze(1) / 40
     brightness = 0.25 + 0.5 * number / FRAMES
@@ -64,7 +64,7 @@ def draw(frame: Tensor, number: int) -> None:
 
 
 def count_frames(name: str, line: Connection) -> None:
-    """Count the pixels of each frame that `line` announces: the other process, from its start to its end."""
+    """Count the pixels of each frame whose slot arrives on `line`: the main function of the other process."""
     shared = SharedMemory(name)
     with new_dispose_scope():
         board = over(shared)
@@ -74,12 +74,12 @@ def count_frames(name: str, line: Connection) -> None:
                 bins = board.frames[slot].reshape(-1).long() // (256 // BINS)
                 board.counts.index_add_(0, bins, ones)
             line.send(slot)
-    shared.close()  # would raise while a tensor lives
+    shared.close()  # would raise while a tensor uses the memory
     line.send(f"{statistics.live_count} tensors are left in the process that counted")
 
 
 def film(board: Board, line: Connection) -> None:
-    """Draw all frames, each into a free slot, and print the counts now and then."""
+    """Draw all frames, each into a free slot, and print the counts regularly."""
     free, counted = list(range(SLOTS)), 0
     for number in range(FRAMES):
         if not free:
@@ -103,14 +103,14 @@ def bars(counts: Tensor) -> str:
 
 
 def main() -> None:
-    """Run both processes and print what was shared."""
+    """Run both processes, and print the counts."""
     processes = multiprocessing.get_context("spawn")
     before = statistics.snapshot()
     with shared_memory() as shared:
         line, other_end = processes.Pipe()
         counter = processes.Process(target=count_frames, args=(shared.name, other_end), daemon=True)
         counter.start()
-        other_end.close()  # so that recv() fails, rather than waits, if the other process ends early
+        other_end.close()  # so that recv() raises instead of waiting if the other process ends early
         try:
             with new_dispose_scope():
                 with memory.measure() as sharing:

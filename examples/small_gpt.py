@@ -1,11 +1,11 @@
-"""Train a small GPT on the characters of sums, inside dispose scopes, and let it write sums of its own.
+"""Train a small GPT on the characters of sums, inside dispose scopes, and generate sums with it.
 
     python examples/small_gpt.py
     python examples/small_gpt.py --steps 2000 --seed 7 --quiet
 
-The text is made here: "7+5=12." and so on, in any order. Attention is computed in blocks, so memory is
-linear in the length of what is read. In the end the model writes sums, and the program prints which share of
-them are right.
+The text is generated: "7+5=12." and so on, in random order. Attention is computed in blocks, so memory is
+linear in the length of the input. At the end the model generates sums, and the program prints which share of
+them are correct.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ START = "."
 
 
 class Block(nn.Module):
-    """Attention of each place to those before it, then two linear maps, each added to what it reads."""
+    """Causal attention, then two linear maps, each with a residual connection."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """Says of each place of a text how likely each character is to come next."""
+    """Predict the next character at each position of a text, as logits."""
 
     def __init__(self, length: int, layers: int = 2, width: int = 64, heads: int = 4) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class GPT(nn.Module):
 
 @dataclass(frozen=True)
 class Mark:
-    """What is printed now and then."""
+    """The figures that are printed regularly."""
 
     step: int
     loss: float
@@ -94,7 +94,7 @@ class Mark:
 
 @dataclass
 class Result:
-    """How the training went, what the model writes, and what is left after all was disposed."""
+    """Figures of the training, the generated sums, and the statistics after everything was disposed."""
 
     marks: list[Mark] = field(default_factory=list)
     written: list[str] = field(default_factory=list)
@@ -102,7 +102,7 @@ class Result:
 
     @property
     def share_of_right(self) -> float:
-        """The share of the written sums that are right."""
+        """The share of the generated sums that are correct."""
         return sum(text in SUMS for text in self.written) / max(len(self.written), 1)
 
 
@@ -112,7 +112,7 @@ def encoded(text: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 
 def train(model: GPT, steps: int, numbers: np.random.Generator, *, quiet: bool) -> list[Mark]:
-    """Train the model on windows of the text; each step in a scope that disposes all that it made."""
+    """Train on windows of the text. Each step runs in a scope, which disposes all tensors of the step."""
     text = encoded(START + "".join(SUMS[i] for i in numbers.integers(0, len(SUMS), 10_000)))
     optimizer = nn.optim.AdamW(model.parameters(), lr=3e-3)
     scheduler = nn.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps, 1e-4)
@@ -142,7 +142,7 @@ def train(model: GPT, steps: int, numbers: np.random.Generator, *, quiet: bool) 
 
 
 def write(model: GPT, count: int, length: int, numbers: np.random.Generator) -> list[str]:
-    """Let the model write `count` texts, each character drawn as likely as it says; return the sums."""
+    """Generate `count` texts, each character drawn with the predicted probability. Return the sums."""
     texts = [START] * count
     model.eval()
     for _ in range(length):
@@ -155,14 +155,14 @@ def write(model: GPT, count: int, length: int, numbers: np.random.Generator) -> 
 
 
 def main(arguments: Sequence[str] | None = None) -> Result:
-    """Train, write and print; return what was printed."""
+    """Train, generate and print. Return the printed figures."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--steps", type=int, default=700)
-    parser.add_argument("--length", type=int, default=32, help="how many characters are read at once")
+    parser.add_argument("--length", type=int, default=32, help="the length of a window, in characters")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--quiet", action="store_true", help="print the result alone")
+    parser.add_argument("--quiet", action="store_true", help="print only the result")
     options = parser.parse_args(arguments)
     start, before = time.perf_counter(), statistics.snapshot()
     numbers = np.random.default_rng(options.seed)

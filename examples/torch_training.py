@@ -1,15 +1,15 @@
-"""A PyTorch training loop whose memory grows: find the lines, cure them with scopes, see the curve.
+"""Find the lines that leak in a PyTorch training loop, fix the leaks with scopes, and plot the memory.
 
     pip install 'disposescope[torch,plot]'
     python examples/torch_training.py --picture memory.png
     disposescope run --torch examples/torch_training.py --leaky
 
 The loop keeps three things that look harmless: losses for a plot, with their graphs; activations that a
-forward hook collects; and a running total of the loss that nobody detaches. The program trains, asks which
-lines made what is left, and trains again with the same loop inside of a scope for each step: it moves out
-what must stay, and all else ends with the step, even if something still refers to it.
+forward hook collects; and a running total of the loss, without detach(). The program trains, and prints the
+lines that made the remaining tensors. Then it trains with a scope for each step. It moves the results out of
+the scope, which disposes all other tensors, even if something still refers to them.
 
-With ``--leaky`` it only trains, with the leaks, and knows nothing of scopes: for ``disposescope run``.
+With ``--leaky`` it only trains, with the leaks and without scopes: for ``disposescope run``.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ STEPS, BATCH, FEATURES, HIDDEN = 60, 64, 64, 512
 
 @dataclass
 class Result:
-    """What a run left."""
+    """The measurements of a run."""
 
     losses: list[float] = field(default_factory=list)
-    # Bytes of all tensors that are alive after each step, with what their graphs keep.
+    # Bytes of all live tensors after each step, including their graphs.
     curve: list[int] = field(default_factory=list)
     report: str = ""
 
 
 class Training:
-    """A network, its optimizer, and what the user wants to look at afterwards."""
+    """A network, its optimizer, and values that the user keeps for later."""
 
     def __init__(self) -> None:
         torch.manual_seed(0)
@@ -82,7 +82,7 @@ def train(*, scoped: bool) -> Result:
             with new_dispose_scope("step") if scoped else nullcontext() as scope:
                 result.losses.append(training.step())
                 if scope is not None:
-                    # What shall outlive the step; `detach` makes it independent of the step's graph.
+                    # The values that outlive the step; `detach` makes them independent of the step's graph.
                     training.total = scope.move_to_outer(training.total.detach())
             result.curve.append(scopes.leaks().nbytes)
         result.report = str(scopes.leaks())
@@ -107,7 +107,7 @@ def main(arguments: list[str] | None = None) -> tuple[Result, Result] | None:
     """Run the program, and return both results."""
     parser = argparse.ArgumentParser(description="A leaky PyTorch loop, found and cured.")
     parser.add_argument("--leaky", action="store_true", help="only train, with the leaks")
-    parser.add_argument("--picture", metavar="FILE", help="draw the memory of both, by matplotlib")
+    parser.add_argument("--picture", metavar="FILE", help="draw the memory of both runs; needs matplotlib")
     options = parser.parse_args(arguments)
     if options.leaky:
         training = Training()

@@ -3,7 +3,7 @@
     python examples/train_digits.py
     python examples/train_digits.py --epochs 5 --seed 7 --quiet
 
-The digits are the 1,797 images of 8 x 8 pixels that ship inside scikit-learn; a fifth of them is held out.
+The digits are the 1,797 images of 8 x 8 pixels in scikit-learn; a fifth of them is held out.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Digits:
 
 @dataclass(frozen=True)
 class Epoch:
-    """What is printed of an epoch."""
+    """The figures that are printed for an epoch."""
 
     number: int
     loss: float
@@ -54,14 +54,14 @@ class Epoch:
 
 @dataclass
 class Result:
-    """How the training went, and the dispose statistics after everything was disposed."""
+    """Figures of each epoch, and the dispose statistics after everything was disposed."""
 
     epochs: list[Epoch] = field(default_factory=list)
     left: DisposeStatistics = field(default_factory=DisposeStatistics)
 
     @property
     def accuracy(self) -> float:
-        """The share of the held-out digits that is recognised after the last epoch."""
+        """The share of the held-out digits that is classified correctly after the last epoch."""
         return self.epochs[-1].accuracy
 
 
@@ -107,7 +107,7 @@ def new_model() -> nn.Sequential:
 
 
 def accuracy(model: nn.Module, data: TensorDataset) -> float:
-    """Return the share of `data` that `model` recognises."""
+    """Return the share of `data` that `model` classifies correctly."""
     model.eval()
     with new_dispose_scope("evaluation"), tensor.no_grad():
         images, digits = data.tensors
@@ -130,7 +130,7 @@ def train_epoch(
             optimizer.step()
             total += loss.item() * len(digits)
         bar.update()
-    optimizer.zero_grad()  # the gradients of the last step, so that every epoch ends alike
+    optimizer.zero_grad()  # the gradients of the last step, so that each epoch ends with the same memory
     return total / len(loader.dataset)
 
 
@@ -140,14 +140,16 @@ def bytes_held(scope: DisposeScope, model: nn.Module, optimizer: nn.optim.Optimi
 
 
 def main(argv: Sequence[str] | None = None) -> Result:
-    """Train as the command line `argv` says, print how it goes, and return that."""
+    """Train with the options in `argv`, print the figures, and return them."""
     parser = argparse.ArgumentParser(
         description="Train a classifier of handwritten digits in dispose scopes."
     )
     parser.add_argument("--epochs", type=int, default=40, help="rounds through the training data")
     parser.add_argument("--batch-size", type=int, default=32, help="images in a step")
     parser.add_argument("--lr", type=float, default=2e-3, help="step size of Adam")
-    parser.add_argument("--seed", type=int, default=0, help="decides split, start and order")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of the split, the initial values and the order"
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     options = parser.parse_args(argv)
 

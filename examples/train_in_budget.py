@@ -3,9 +3,9 @@
     python examples/train_in_budget.py
     python examples/train_in_budget.py --share 0.4 --steps 100 --plot memory.png
 
-The digits are the 1,797 images of 8 x 8 pixels that ship inside scikit-learn. One step without a budget tells
-how much memory training needs; then it goes on in a share of that. What does not fit is computed again, or
-waits in a file without a name.
+The digits are the 1,797 images of 8 x 8 pixels in scikit-learn. Two steps without a budget measure how much
+memory training needs. Then training runs in a share of that. Values that do not fit are computed again, or
+written to a file without a name.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NO_MATPLOTLIB = "--plot needs matplotlib: pip install 'disposescope[plot]'"
 
 @dataclass
 class Result:
-    """How the training went."""
+    """The measurements of the training."""
 
     plain_peak: int = 0
     budget: int = 0
@@ -64,12 +64,12 @@ class Residual(nn.Module):
         self.dropout = nn.Dropout(0.1)
 
     def forward(self, x: tensor.Tensor) -> tensor.Tensor:
-        """Return `x` and what the layer makes of it."""
+        """Return `x` plus the output of the layer."""
         return x + self.dropout(self.narrow(nn.functional.gelu(self.wide(self.norm(x)))))
 
 
 class Training:
-    """The network, its data and its optimizer; the same ones each time."""
+    """The network, its data and its optimizer, with the same initial values each time."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         tensor.manual_seed(options.seed)
@@ -117,9 +117,11 @@ def plot(result: Result, path: str) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> Result:
-    """Train as the command line `argv` says, print how it goes, and return that."""
+    """Train with the options in `argv`, print the figures, and return them."""
     parser = argparse.ArgumentParser(description="Train in a part of the memory that training needs.")
-    parser.add_argument("--share", type=float, default=0.5, help="the budget, of the peak without one")
+    parser.add_argument(
+        "--share", type=float, default=0.5, help="the budget, as a share of the peak without one"
+    )
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--batch-size", type=int, default=1024)
     parser.add_argument("--width", type=int, default=128)

@@ -1,12 +1,12 @@
-"""Train a classifier of handwritten digits by two workers on Ray, and show what all of them hold.
+"""Train a classifier of handwritten digits by two workers on Ray, and print the memory of all workers.
 
     pip install 'disposescope[ray,examples]'
     python examples/train_on_ray.py
     python examples/train_on_ray.py --workers 4 --epochs 20 --trace job.json.gz
 
-Without an address Ray starts a cluster of its own on this machine; with ``--address auto`` the same program
-trains on the cluster that is there. If a worker is killed, Ray starts the group again from the last
-checkpoint: try it, with the process that is printed.
+Without an address Ray starts its own cluster on this machine; with ``--address auto`` the same program trains
+on a running cluster. If a worker is killed, Ray starts the group again from the last checkpoint: to try it,
+kill one of the processes whose ids the program prints.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 EXTRA_MISSING = "this example needs Ray and scikit-learn: pip install 'disposescope[ray,examples]'"
-# Of all workers together.
+# The batch size of all workers together.
 BATCH = 64
 
 
 def digits() -> tuple[TensorDataset, TensorDataset]:
-    """Return the images that are learnt, and a fifth that is held out."""
+    """Return the images for training, and a fifth that is held out."""
     from sklearn.datasets import load_digits
 
     images, labels = map(np.asarray, load_digits(return_X_y=True))
@@ -47,7 +47,7 @@ def digits() -> tuple[TensorDataset, TensorDataset]:
 
 
 def train(config: dict[str, Any]) -> None:
-    """Train one replica; what each worker runs."""
+    """Train one replica: the function that each worker runs."""
     tensor.manual_seed(0)
     train_data, test_data = digits()
     model = parallel.prepare(nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10)))
@@ -85,9 +85,10 @@ def main(arguments: Sequence[str] | None = None) -> float:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--lr", type=float, default=0.003)
-    parser.add_argument("--address", help="of a cluster that is there; 'auto' finds one")
+    parser.add_argument("--address", help="the address of a running cluster; 'auto' finds one")
     parser.add_argument(
-        "--storage", help="where checkpoints go, on a cluster a folder or bucket that all see"
+        "--storage",
+        help="the folder for checkpoints; on a cluster a folder or bucket that all nodes can access",
     )
     parser.add_argument("--trace", help="a file for https://ui.perfetto.dev: the scopes of all workers")
     chosen = parser.parse_args(arguments)
