@@ -5,6 +5,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Before NumPy loads its BLAS: the same two threads for every contender, on machines of any size.
+# Set this before NumPy loads its BLAS: all contenders use two threads, on machines of any size.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "2")

@@ -19,10 +19,10 @@ from benchmarks.running import announced, run_alone, run_on_pythons, run_togethe
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure the cases asked for, print the table and write the JSON file."""
+    """Measure the selected cases, print the table and write the JSON file."""
     options = _parse(arguments)
     if options.level is not None and os.environ.get(VARIABLE) != options.level:
-        # Libraries choose when they are loaded: a new process for all of it.
+        # Libraries select their kernels when they are loaded, so run everything in a new process.
         command = [sys.executable, "-m", "benchmarks", *(sys.argv[1:] if arguments is None else arguments)]
         own = {**os.environ, **environment(options.level)}
         return subprocess.run(command, cwd=ROOT, env=own, check=False).returncode
@@ -58,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _measured(
     cases: list[Case], options: argparse.Namespace, pythons: dict[str, dict[str, str]]
 ) -> list[Result]:
-    """Measure the cases in the way asked for, and note in `pythons` the versions of each interpreter."""
+    """Measure the cases by the options, and note in `pythons` the versions of each interpreter."""
     manner = Manner(options.quick, options.least)
     if options.python:
         results, versions = run_on_pythons(announced(cases), options.python, manner)
@@ -78,7 +78,7 @@ def _chosen(options: argparse.Namespace) -> list[Case]:
         for case in all_cases()
         if pattern.search(case.name)
         and not (options.quick and case.is_long)
-        # Bytes are taken in processes of their own in any case.
+        # Bytes are always measured in separate processes.
         and not (in_processes and case.unit != "seconds")
         and not (options.alone and case.contenders == (OURS,))
     ]
@@ -86,12 +86,12 @@ def _chosen(options: argparse.Namespace) -> list[Case]:
         names = "\n  ".join(case.name for case in all_cases())
         raise ValueError(f"no case matches {options.only!r}; there are\n  {names}")
     if any(TORCH in case.contenders for case in chosen):
-        library(TORCH)  # says at once when it is missing
+        library(TORCH)  # raises immediately if it is missing
     return chosen
 
 
 def _with_contenders(case: Case, *, only_ours: bool, is_at_level: bool) -> Case:
-    """Return the case with those that take part: at an instruction set, ours and PyTorch."""
+    """Return the case with its contenders in this run: at an instruction set, ours and PyTorch."""
     if only_ours:
         return replace(case, contenders=(OURS,))
     if is_at_level:

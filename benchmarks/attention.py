@@ -1,4 +1,4 @@
-"""Attention, forward and with backward; training steps of GPTs: minGPT's, and with attention in blocks."""
+"""Attention, forward and with backward; training steps of GPTs, as in minGPT and with attention in blocks."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +23,7 @@ ATTENTIONS = (
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of a GPT, and its batches."""
+    """The sizes of a GPT and of its batches."""
 
     layers: int
     heads: int
@@ -180,9 +180,9 @@ def _gpt(library: Library, sizes: Sizes, in_blocks: bool, dropout: float, checkp
 def training_step(
     library: Library, sizes: Sizes, in_blocks: bool, rate: float, *, checkpointed: int = 0
 ) -> Step:
-    """Make model and data, and return the step of minGPT's trainer; without dropout to compare losses.
+    """Create model and data, and return the step of minGPT's trainer, without dropout, to compare losses.
 
-    So many of its blocks are `checkpointed`, the first ones.
+    Checkpoint the first `checkpointed` blocks.
     """
     random = np.random.default_rng(0)
     model = _gpt(library, sizes, in_blocks, DROPOUT if rate == TIMING_RATE else 0.0, checkpointed)

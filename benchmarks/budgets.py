@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.budgets`` prints a table: steps within shares of a plain step's peak.
 
-- ``--resident`` compares the resident size of a process with what the budget tells.
+- ``--resident`` compares the resident size of a process with the figures of the budget.
 - ``--least`` looks for the least share in which a step fits.
 - ``--in-backward`` looks for it with a small batch, for an optimizer that steps at the end, and in backward.
 - ``--picture FILE`` draws time against budget for a minGPT, beside checkpointing (PyTorch and ours);
@@ -39,7 +39,7 @@ MINGPT = attention.Sizes(layers=6, heads=6, width=384, length=128, batch=16)
 
 
 def networks() -> dict[str, Callable[[], Step]]:
-    """Return what makes each step, by name."""
+    """Return a function that creates each step, by name."""
     wide = Network((784, 2048, 2048, 10), 4096)
     deep = Network((784, *(1024,) * 8, 10), 8192)
     return {
@@ -51,7 +51,7 @@ def networks() -> dict[str, Callable[[], Step]]:
 
 
 def _fresh(make: Callable[[], Step]) -> Step:
-    """Return a step that has been run once, which makes the optimizer's state; each call draws the same."""
+    """Return a step after its first run, which makes the optimizer's state. Each call uses the same seed."""
     library(OURS).xp.manual_seed(0)
     step = make()
     step()
@@ -61,9 +61,9 @@ def _fresh(make: Callable[[], Step]) -> Step:
 
 
 def _timed(step: Step, rounds: int) -> tuple[list[Any], float, float]:
-    """Return what a step returns each time, its least time, and its least processor time.
+    """Return the results of a step, its least time, and its least processor time.
 
-    The second is the one to compare where other programs run.
+    Compare processor times where other programs run.
     """
     found, seconds, processor = [], [], []
     for _ in range(rounds):
@@ -85,7 +85,7 @@ class Plain:
 
 
 def within(make: Callable[[], Step], plain: Plain, share: float, way: str) -> dict[str, Any] | None:
-    """Return the figures of steps within a share of the peak; None where an op alone needs more."""
+    """Return the figures of steps within a share of the peak; None if one op alone needs more."""
     has_file, recompute = WAYS[way]
     step = _fresh(make)
     budget = memory.budget(
@@ -210,12 +210,12 @@ def print_in_backward() -> None:
 
 
 def print_resident(name: str, share: float) -> None:
-    """Train within a budget in this process, and print bytes as JSON: told, and resident."""
+    """Train within a budget in this process. Print its reported bytes and the resident size as JSON."""
     make = networks()[name]
     peak = Plain(make, 1).peak
     step = _fresh(make)
     base = peaks._status("VmRSS") - memory.statistics().bytes_live
-    peaks.CLEAR.write_text("5")  # proc(5): high water starts again
+    peaks.CLEAR.write_text("5")  # proc(5): reset the high-water mark
     with memory.budget(int(peak * share), spill=tempfile.gettempdir()) as budget:
         for _ in range(2):
             step()
@@ -312,11 +312,11 @@ def report(folder: str, rounds: int) -> None:
 
 
 def main() -> None:
-    """Run what the command line says."""
+    """Run the selected measurements."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("networks", nargs="*", help="parts of names; all without")
+    parser.add_argument("networks", nargs="*", help="parts of names (default: all)")
     parser.add_argument("--resident", action="store_true", help="compare resident sizes")
     parser.add_argument(
         "--checkpointing", action="store_true", help="measure checkpointing of both libraries"

@@ -1,4 +1,4 @@
-"""All cases, by family; a family is imported when one of its cases is asked for."""
+"""All cases, by family. A family is imported when one of its cases is used."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -42,7 +42,7 @@ def case_of(name: str) -> Case:
 
 
 def family_of(name: str) -> str:
-    """Return which family a case belongs to."""
+    """Return the family of a case."""
     return name.partition("/")[0]
 
 

@@ -1,4 +1,4 @@
-"""What the library sets out to be, and what the runs say to that: judged by the worst case."""
+"""The goals of the library, and the results of runs for each goal, judged by the worst case."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -41,17 +41,17 @@ GOALS = (
 )
 """What is done, the cases, and how much better than PyTorch's ours shall be at least, in time or memory."""
 
-# From which worst case on we call ourselves ahead, and below which behind.
+# From this worst case on our library counts as ahead, and below this one as behind.
 AHEAD, BEHIND = 1.1, 0.9
 DISPOSAL = "scaling/dispose, tensors in a scope: "
-# Costs per tensor, the most over the least: memory that no cache holds is slower for everybody.
+# The largest cost per tensor over the smallest: memory outside of the caches is slower for all contenders.
 LINEAR = 2.0
 BEHIND_THE_BEST = 1.25
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A goal, what was asked, what came out, the case that it came out of, and whether it holds."""
+    """A goal, its required and its measured figure, the measured case, and whether the goal holds."""
 
     goal: str
     asked: str
@@ -62,7 +62,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Standing:
-    """What the cases of a goal say of us and PyTorch, as ratios: above 1, ours is better."""
+    """The ratios of PyTorch's figures to ours in the cases of a goal: above 1, ours is better."""
 
     goal: str
     least: float
@@ -75,7 +75,7 @@ class Standing:
 
 
 def standings(runs: Runs) -> Iterator[Standing]:
-    """Gather the ratios of each goal of which there are figures."""
+    """Yield the ratios of each goal that has figures."""
     for goal, pattern, least in GOALS:
         ratios = {
             name: ratio
@@ -87,7 +87,7 @@ def standings(runs: Runs) -> Iterator[Standing]:
 
 
 def verdicts(runs: Runs) -> Iterator[Verdict]:
-    """Judge each goal of which there are figures."""
+    """Yield the verdict on each goal that has figures."""
     for standing in standings(runs):
         found = standing.ratios[standing.worst]
         asked = f"PyTorch / ours >= {standing.least}"

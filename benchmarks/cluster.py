@@ -1,12 +1,12 @@
-"""What the exchange of gradients costs: measured in jobs of Ray Train, computed for up to 1,000 workers.
+"""The cost of the exchange of gradients: measured in jobs of Ray Train, computed for up to 1,000 workers.
 
     python -m benchmarks.cluster             # measure, print, write tables and plots into docs/cluster.md
     python -m benchmarks.cluster --quick     # once and fewer steps; prints, and writes nothing
 
 Two workers with one thread each, started by `nn.parallel.Trainer`, take turns with two of Ray's
 ``TorchTrainer``, whose ``DistributedDataParallel`` exchanges by gloo. A step is that of one worker: forward,
-backward with the exchange, and SGD; its time is the smallest median of all rounds. What it is compared with,
-besides: one process with the whole batch, half of which is the ideal, and two that exchange nothing.
+backward with the exchange, and SGD; its time is the smallest median of all rounds. It is also compared with
+one process with the whole batch, half of which is the ideal, and with two processes that exchange nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ DOCS = ROOT / "docs"
 
 
 class Model(NamedTuple):
-    """A perceptron, and how it is trained."""
+    """A multilayer perceptron and its training."""
 
     sizes: tuple[int, ...]
     #: The rows of the whole batch.
@@ -55,7 +55,7 @@ MODELS = {
 WORKERS = 2
 #: The numbers in a large bucket.
 LARGE = 4_000_000
-#: Of networks that people have: seconds a message, bytes a second.
+#: Assumed networks: the seconds of a message, and the bytes in a second.
 NETWORKS = {"10 Gbit/s Ethernet": (50e-6, 1.1e9), "100 Gbit/s": (15e-6, 11e9)}
 
 #: The times of one model's parts of a step, in seconds, by name; those of all models, by name.
@@ -64,7 +64,7 @@ All = dict[str, Times]
 
 
 class Link(NamedTuple):
-    """What a message costs: a part for each, and a part for each byte."""
+    """The cost of a message: a constant part, and a part for each byte."""
 
     latency: float
     bandwidth: float
@@ -72,7 +72,7 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True)
 class Costs:
-    """What a step of one model takes on one worker, and its gradients."""
+    """The times of a step of one model on one worker, and the bytes of its gradients."""
 
     name: str
     nbytes: int
@@ -81,7 +81,7 @@ class Costs:
 
 
 def exchange_seconds(nbytes: float, machines: int, each: int, network: Link, shared: Link) -> float:
-    """Return how long one bucket's average takes: shared memory in a machine, a ring between machines.
+    """Return the time of one bucket's average: by shared memory in a machine, by a ring between machines.
 
     In a machine each worker writes its bucket, sums one part of all, and reads the sum: about (2 + 2 / each)
     passes over the bucket for each, on one memory bus. A ring of m machines sends 2 (m - 1) messages one
@@ -98,7 +98,7 @@ def exchange_seconds(nbytes: float, machines: int, each: int, network: Link, sha
 
 
 def step_seconds(costs: Costs, machines: int, each: int, network: Link, shared: Link, bucket: float) -> float:
-    """Return how long a step takes whose exchange begins as buckets fill, evenly, while backward goes on."""
+    """Return the time of a step that exchanges buckets, which fill at equal intervals during backward."""
     count = max(1, round(costs.nbytes / bucket))
     part = costs.nbytes / count
     free_at = 0.0
@@ -195,12 +195,12 @@ def _slowest(found: Sequence[All]) -> All:
 
 
 def without_exchange(library: str, count: int, share: float) -> All:
-    """Return the times of `count` processes that each train on their part of the batch, by themselves."""
+    """Return the times of `count` processes that each train on their part of the batch, without exchange."""
     return _slowest(_processes(["--kind", library, "--share", str(share)], count))
 
 
 def _processes(arguments: Sequence[str], count: int) -> list[Any]:
-    """Return what each of `count` processes of this program prints, as JSON, at its end."""
+    """Return the JSON that each of `count` processes of this program prints at its end."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory() as folder:
         own = ["--count", str(count), "--token", f"{uuid.uuid4().hex[:8]}.0", "--folder", folder]
@@ -221,7 +221,7 @@ def _processes(arguments: Sequence[str], count: int) -> list[Any]:
 
 
 def on_ray(library: str, share: float) -> All:
-    """Return the times of a job's workers; the cluster is there."""
+    """Return the times of a job's workers. The cluster is running."""
     from ray import train
 
     with tempfile.TemporaryDirectory() as folder:
@@ -292,7 +292,7 @@ def _shared(rank: int, count: int, token: str) -> Times:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, print, and write into the documentation."""
+    """Measure, print, and update the documentation."""
     parser = argparse.ArgumentParser(description="Measure and compute the exchange of gradients.")
     parser.add_argument("--quick", action="store_true", help="one round of fewer steps; writes nothing")
     for name in ("--kind", "--token", "--folder"):
@@ -307,7 +307,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     best = measure(1 if chosen.quick else 5, 0.2 if chosen.quick else 1.0)
     gloo, memory = (_slowest_of(_processes(["--kind", kind], WORKERS)) for kind in ("gloo", "shared"))
     nbytes = 4 * LARGE
-    # Two machines' ring sends two messages, and the bytes once; two workers make six passes over them.
+    # A ring of two machines sends two messages, and the bytes once. Two workers pass over bytes six times.
     loopback = Link(gloo["small"] / 2, nbytes / max(gloo["large"] - gloo["small"], 1e-9))
     shared = Link(memory["small"], 6 * nbytes / max(memory["large"] - memory["small"], 1e-9))
     networks = {
@@ -334,7 +334,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _work(chosen: argparse.Namespace) -> Any:
-    """Be one process of several, and return what it has measured."""
+    """Run one of several processes, and return its measurements."""
     if chosen.kind == "gloo":
         return _gloo(chosen.rank, chosen.count, chosen.folder)
     if chosen.kind == "shared":
@@ -343,10 +343,10 @@ def _work(chosen: argparse.Namespace) -> Any:
 
 
 def measure(rounds: int, share: float) -> dict[str, All]:
-    """Return the best times of all contenders, who take turns."""
+    """Return the best times of all contenders, which take turns."""
     import ray
 
-    # Ray's workers find this program by it; the other processes are started in its folder.
+    # Ray's workers import this program by it. The other processes start in its folder.
     os.environ |= {"PYTHONPATH": str(ROOT), "RAY_worker_niceness": "0"}
     ray.init("local", num_cpus=WORKERS, include_dashboard=False, logging_level="error", log_to_driver=False)
     turns: dict[str, Callable[[], All]] = {
@@ -414,7 +414,7 @@ def _plot_steps(best: dict[str, All]) -> None:
 
 
 def _share_of_ideal(best: dict[str, All], model: str, machines: int, network: Link, shared: Link) -> float:
-    """Return a step without exchange over one of eight workers on each of so many machines."""
+    """Return the ratio of a step without exchange to one with eight workers on each of the machines."""
     times = best["one"][model]
     nbytes = 4 * sum((a + 1) * b for a, b in pairwise(MODELS[model].sizes))
     costs = Costs(model, nbytes, times["step"] - times["backward"], times["backward"])

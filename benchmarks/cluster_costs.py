@@ -1,10 +1,10 @@
-"""What 1,000 workers would cost: the traffic of figures and reports, sums of gradients, and the start.
+"""The costs of 1,000 workers: the traffic of figures and reports, sums of gradients, and the start.
 
     python -m benchmarks.cluster_costs           # measure, print, write the tables into docs/cluster.md
     python -m benchmarks.cluster_costs --quick   # fewer rounds; prints, and writes nothing
 
-It measures 1, 2, 4 and 8 processes, and takes the least of several rounds. For the costs of one process (the
-board, the merging of reports) it measures 1,000 workers themselves: reports of the size of real ones.
+It measures 1, 2, 4 and 8 processes, and takes the least of several rounds. The costs of one process (the
+board, the merging of reports) are measured for 1,000 workers, with reports of a realistic size.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _LIMITS = {
     "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "600",
 }
 _BEGAN = time.perf_counter()
-CALLS = 10  # of Ray Train's controller for each worker at the start of a job, one after the other: assumed
+CALLS = 10  # assumed: calls of Ray Train's controller, in sequence, for each worker of a new job
 #: The lines in a report of leaks, and the numbers of a large bucket.
 LINES = 50
 LARGE = 1_000_000
-#: The assumed network: seconds a message, bytes a second (10 Gbit/s Ethernet).
+#: The assumed network: the seconds of a message, and the bytes in a second (10 Gbit/s Ethernet).
 LATENCY, BANDWIDTH = 50e-6, 1.1e9
 
 Times = dict[str, float]
@@ -128,7 +128,7 @@ def _gloo(rank: int, count: int, folder: str, rounds: int) -> Times:
 
 
 def _processes(kind: str, count: int, rounds: int) -> Times:
-    """Run `count` processes of this program, and return the slowest's times."""
+    """Run `count` processes of this program, and return the times of the slowest one."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory() as folder:
         shared = ["--count", str(count), "--token", f"{uuid.uuid4().hex[:8]}.0", "--folder", folder]
@@ -154,14 +154,14 @@ def _processes(kind: str, count: int, rounds: int) -> Times:
 
 
 def _nothing() -> None:
-    """Be the loop of a worker that connects to the others, and ends."""
+    """Run the loop of a worker that connects to the others and ends."""
     from nn import parallel
 
     parallel.barrier()
 
 
 def _job(count: int) -> float:
-    """Return how long a job of so many workers takes that does nothing."""
+    """Return the time of a job with this number of workers that does nothing."""
     from ray import train
 
     from nn import parallel
@@ -177,7 +177,7 @@ def _job(count: int) -> float:
 
 
 def _post(board: Any, rank: int, posts: int) -> float:
-    """Report so often to the board, as a worker does after steps, and return the reports in a second."""
+    """Send reports to the board, as a worker does after steps. Return the reports in a second."""
     import ray
 
     told = _told()
@@ -195,7 +195,7 @@ def _told(leaks: dict[str, Any] | None = None) -> Any:
 
 
 def _leaks(lines: int) -> dict[str, Any]:
-    """Return what a worker tells of `lines` lines that have leaked, as `Outcome.to_dict` makes it."""
+    """Return a worker's report of `lines` lines that leak, in the form of `Outcome.to_dict`."""
     file = "/home/user/project/package/training_loop.py"
     rows = [
         {
@@ -215,7 +215,7 @@ def _leaks(lines: int) -> dict[str, Any]:
 
 
 def _on_ray(rounds: int, with_jobs: bool) -> dict[str, Any]:
-    """Measure what needs Ray: the reports that the board takes, their reading, jobs of 1 to 8 workers."""
+    """Measure with Ray: the reports that the board receives, their reading, jobs of 1 to 8 workers."""
     import ray
 
     from nn.parallel.board import Board
@@ -249,7 +249,7 @@ def _on_ray(rounds: int, with_jobs: bool) -> dict[str, Any]:
         _say(f"reading reports takes {reads}")
         jobs = {}
         if with_jobs:
-            _job(1)  # what Ray starts once
+            _job(1)  # the processes that Ray starts once
             for count in COUNTS:
                 jobs[count] = min(_job(count) for _ in range(rounds))
                 _say(f"a job of {count} workers takes {jobs[count]:.1f} s")
@@ -259,7 +259,7 @@ def _on_ray(rounds: int, with_jobs: bool) -> dict[str, Any]:
 
 
 def _merging(rounds: int) -> tuple[dict[int, float], int, float]:
-    """Return how long merging takes, by workers, the bytes of a report, and those of a page's line."""
+    """Return the time of merging by workers, the bytes of a report, and the bytes of a page's line."""
     from nn.parallel.leak_reports import merged
 
     told = _leaks(LINES)
@@ -284,13 +284,13 @@ def _least(call: Callable[[], Any], rounds: int) -> float:
 
 
 def _slope(points: dict[int, float]) -> float:
-    """Return by how much a value grows with its count, from the least to the largest."""
+    """Return the growth of a value per unit of its count, from the smallest count to the largest."""
     first, last = min(points), max(points)
     return (points[last] - points[first]) / (last - first)
 
 
 def ring(machines: int, nbytes: float) -> float:
-    """Return how long a sum over so many machines takes on the assumed network."""
+    """Return the time of a sum over some machines on the assumed network."""
     if machines == 1:
         return 0.0
     hops = 2 * (machines - 1)
@@ -307,7 +307,7 @@ def _ms(seconds: float) -> str:
 
 
 def measured(exchange: dict[int, Times], gloo: dict[int, Times], ray: dict[str, Any], bus: float) -> str:
-    """Return the table of what 1 to 8 processes take, with the model's sums through shared memory."""
+    """Return the table of the times of 1 to 8 processes, with the model's sums through shared memory."""
     rows = []
     for count in COUNTS:
         model = 0.0 if count == 1 else exchange[2]["small"] + (2 * count + 2) * 4 * LARGE / bus
@@ -332,7 +332,7 @@ def measured(exchange: dict[int, Times], gloo: dict[int, Times], ray: dict[str, 
 
 
 def at_scale(costs: Costs) -> str:
-    """Return the table of what the model says for more workers."""
+    """Return the table of the model's figures for more workers."""
     from nn.parallel import group
 
     rows = []
@@ -360,7 +360,7 @@ def at_scale(costs: Costs) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, print, and write into the documentation."""
+    """Measure, print, and update the documentation."""
     parser = argparse.ArgumentParser(description="Measure and compute the costs of many workers.")
     parser.add_argument("--quick", action="store_true", help="fewer rounds; writes nothing")
     parser.add_argument("--without-jobs", action="store_true", help="no jobs on Ray, which take minutes")
@@ -393,7 +393,7 @@ def told(
     ray: dict[str, Any],
     reports: tuple[dict[int, float], int, float],
 ) -> str:
-    """Return the tables: what was measured, its constants, and what the model says."""
+    """Return the tables: the measurements, their constants, and the figures of the model."""
     merging, leak_bytes, page_bytes = reports
     bus = 6 * 4 * LARGE / (exchange[2]["large"] - exchange[2]["small"])
     width = len(_told().row)

@@ -1,7 +1,7 @@
-"""Who takes part, and what the benchmarks take from each: one program runs on all of them.
+"""The contenders, and the functions that benchmarks use of each: one program runs on all of them.
 
-A contender is imported when it is asked for, not before: in a process of its own it is alone, and what needs
-only ours runs without PyTorch.
+A contender is imported at its first use. So a process for one contender loads no other, and runs of only our
+library need no PyTorch.
 """
 
 from collections.abc import Callable
@@ -23,12 +23,12 @@ THREADS = 2
 
 
 class MissingContenderError(RuntimeError):
-    """PyTorch is asked for and is not installed."""
+    """PyTorch is requested, but not installed."""
 
 
 @dataclass(frozen=True)
 class Library:
-    """What the benchmarks take from one contender.
+    """The functions that benchmarks use of one contender.
 
     Attributes
     ----------
@@ -37,11 +37,11 @@ class Library:
     xp
         The namespace of its arrays.
     array
-        Makes its array from one of NumPy's, as a copy; takes ``requires_grad`` where there are gradients.
+        Creates an array as a copy of a NumPy array. Takes ``requires_grad`` if the contender has gradients.
     scope
-        Opens what a step of the user's program runs in.
+        Returns the context manager of a step of the user's program.
     inference
-        Opens what records nothing, the quickest there is.
+        Returns the fastest context manager that records nothing.
     nn
         Its modules, ``nn.functional`` among them; none for NumPy.
     optim
@@ -88,5 +88,5 @@ def library(name: str) -> Library:
 
 
 def has_torch() -> bool:
-    """Tell whether PyTorch is installed."""
+    """Return whether PyTorch is installed."""
     return find_spec("torch") is not None

@@ -29,13 +29,13 @@ def cases() -> Iterator[Case]:
 
 
 def name_of(sizes: Sizes) -> str:
-    """Return what tables call it, like ``Conv2d 3x3, 32 x 16 x 32 x 32 to 32``."""
+    """Return its name in tables, such as ``Conv2d 3x3, 32 x 16 x 32 x 32 to 32``."""
     batch, channels, side, outputs = sizes
     return f"Conv2d 3x3, {batch} x {channels} x {side} x {side} to {outputs}"
 
 
 def training(library: Library, sizes: Sizes, rate: float) -> Step:
-    """Make layer, data and optimizer, and return the step; it returns the loss."""
+    """Create layer, data and optimizer. Return the step, which returns the loss."""
     batch, channels, side, outputs = sizes
     random = np.random.default_rng(0)
     model = library.nn.Conv2d(channels, outputs, 3, padding=1)
@@ -44,7 +44,7 @@ def training(library: Library, sizes: Sizes, rate: float) -> Step:
         state[name] = library.array(random.uniform(-0.1, 0.1, tuple(x.shape)).astype(np.float32))
     model.load_state_dict(state)
     optimizer = library.optim.SGD(model.parameters(), lr=rate)
-    # As behind another layer: the gradient of the input is wanted too.
+    # As after another layer, the gradient of the input is computed too.
     data = library.array(
         random.standard_normal((batch, channels, side, side), dtype=np.float32), requires_grad=True
     )

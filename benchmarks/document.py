@@ -25,7 +25,7 @@ BLOCK = re.compile(r"(<!-- begin (.+?) -->\n).*?(<!-- end \2 -->)", re.DOTALL)
 def main(arguments: list[str] | None = None) -> int:
     """Write the tables into the page and the plots beside it."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.document", description=__doc__)
-    parser.add_argument("folder", type=Path, help="what `python -m benchmarks.performance` left")
+    parser.add_argument("folder", type=Path, help="the folder that `python -m benchmarks.performance` wrote")
     parser.add_argument("--page", type=Path, default=PAGE, help="the page (default: docs/performance.md)")
     parser.add_argument(
         "--levels", action="store_true", help="only the summary and the tables of instruction sets"
@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def filled(page: str, texts: Mapping[str, str], *, partly: bool = False) -> str:
-    """Return the page with each block's text put in; `partly`: blocks without one stay."""
+    """Return the page with the text of each block. With `partly`, blocks without a text stay."""
     missing = {match[2] for match in BLOCK.finditer(page)} - set(texts)
     if missing and not partly:
         raise ValueError(
@@ -59,7 +59,7 @@ def filled(page: str, texts: Mapping[str, str], *, partly: bool = False) -> str:
 
 
 def blocks(runs: Runs) -> dict[str, str]:
-    """Return the text of each block by its name: what is said of the whole, and each family's table."""
+    """Return the text of each block by its name: the summary, and each family's table."""
     families = {family: _family(runs, family) for family in FAMILIES}
     return {
         "summary": _summary(runs),
@@ -135,7 +135,7 @@ def _goals_of_levels(levels: Sequence[str], ratios: Mapping[str, Mapping[str, fl
 
 
 def _behind_at_levels(levels: Sequence[str], ratios: Mapping[str, Mapping[str, float]]) -> str:
-    """List the cases in which PyTorch is ahead on one instruction set at least, the worst first."""
+    """List the cases in which PyTorch is ahead on at least one instruction set, the worst first."""
     behind = {
         name: min(found.values()) for name, found in ratios.items() if found and min(found.values()) < 1
     }
@@ -152,7 +152,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _summary(runs: Runs) -> str:
-    """Say in a sentence each where we are ahead, level and behind, by the worst case of each goal."""
+    """Return sentences on the goals that are ahead, level and behind, by the worst case of each goal."""
     found: dict[str, list[str]] = {"ahead": [], "level": [], "behind": []}
     for standing in standings(runs):
         worst = standing.ratios[standing.worst]

@@ -1,4 +1,4 @@
-"""How far live bytes rise during functions that get their state donated, in operands.
+"""The rise of live bytes during functions whose state is donated, in operands.
 
 ``python -m benchmarks.donations`` prints a table.
 """
@@ -23,7 +23,7 @@ def adam(weights: list[Any], states: list[tuple[Any, Any]], gradients: list[Any]
 
 
 def plain_adam(weights: list[Any], states: list[tuple[Any, Any]], gradients: list[Any]) -> Any:
-    """Do the same by expressions: the caller's tensors stay."""
+    """Do the same by expressions, which leave the caller's tensors as they are."""
     found: list[Any] = []
     kept: list[Any] = []
     for weight, (mean, square), gradient in zip(weights, states, gradients, strict=True):
@@ -35,19 +35,19 @@ def plain_adam(weights: list[Any], states: list[tuple[Any, Any]], gradients: lis
 
 
 def cell(state: Any, x: Any, w: Any, u: Any) -> Any:
-    """Return the next state of a recurrent network; it disposes the last one as soon as it is used."""
+    """Return the next state of a recurrent network. Dispose the last one after its last use."""
     after = state @ u
     state.dispose()
     return after.add_(x @ w).tanh_()
 
 
 def plain_cell(state: Any, x: Any, w: Any, u: Any) -> Any:
-    """Return the same; the caller's state stays."""
+    """Return the same, and leave the caller's state as it is."""
     return (state @ u + x @ w).tanh()
 
 
 def _rise(function: Callable[..., Any], *arguments: Any) -> tuple[float, float]:
-    """Return how far live bytes rise at most, and how far they have risen afterwards, in operands."""
+    """Return the highest rise of live bytes, and the rise at the end, in operands."""
     with memory.measure() as measured:
         result = function(*arguments)
     del result

@@ -1,6 +1,8 @@
-"""What scopes cost PyTorch: ``python -m benchmarks.foreign`` prints tables, per call and per training step.
+"""The cost of scopes for PyTorch, for each call and each training step.
 
-Each figure is the least of many, of the processor's time, so that other programs matter less; plain and under
+``python -m benchmarks.foreign`` prints tables.
+
+Each figure is the least of many processor times, which other programs disturb less. Plain runs and runs in
 scopes take turns in one process on one thread.
 """
 
@@ -20,7 +22,7 @@ Step = Callable[[], object]
 
 
 class _Empty(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
-    """Only calls the function: what any mode of PyTorch costs."""
+    """Only calls the function, to measure the cost of any mode of PyTorch."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return func(*args, **(kwargs or {}))
@@ -42,12 +44,12 @@ def _seconds_of(step: Step, repeats: int) -> float:
 
 
 def _in_turns(step: Step, repeats: int, rounds: int) -> list[float]:
-    """Return the seconds that `step` takes in each of the blocks."""
+    """Return the seconds of `step` in each of the blocks."""
     best = [float("inf")] * len(_BLOCKS)
     for _ in range(rounds):
         for i, block in enumerate(_BLOCKS):
             with block(), new_dispose_scope():
-                step()  # entering a block replaces functions, and Python looks their names up again
+                step()  # entering a block replaces functions, so Python looks up their names again
                 best[i] = min(best[i], _seconds_of(step, repeats))
     return best
 

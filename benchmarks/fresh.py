@@ -1,4 +1,4 @@
-"""Steps of three fresh results in a scope, as a stranger would time an op: `--alone` gives the figures.
+"""Steps of three fresh results in a scope, as a new user would time an op: `--alone` gives the figures.
 
 Figures are for one result.
 """

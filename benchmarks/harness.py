@@ -24,30 +24,30 @@ LOOK = 0.01
 
 @dataclass(frozen=True)
 class Case:
-    """One line of the table: the same work done by each contender.
+    """One line of the table: the same work by each contender.
 
     Attributes
     ----------
     name
         ``family/what``, which ``--only`` matches.
     build
-        Makes the timer of one contender. Called when the case's turn comes, so that no case's memory lies
-        beside another's.
+        Creates the timer of one contender. Called directly before the case runs, so that cases do not share
+        memory.
     contenders
-        Who takes part.
+        The contenders of this case.
     check
-        Does some of the work and returns figures, which must be about the same from each contender: times
-        of different work would mean nothing.
+        Does some of the work and returns figures. They must be about equal for all contenders, because times
+        of different work can't be compared.
     rounds
-        How often each contender has its turn.
+        The number of turns of each contender.
     round_seconds
-        How long one turn shall take; the repetitions follow from it.
+        The wanted time of one turn, which determines the repetitions.
     repetitions
-        A fixed number of repetitions in a turn, for work that only makes sense at that number.
+        A fixed number of repetitions in a turn, for work that needs that number.
     per
-        How many things one repetition does; figures are for one of them.
+        The number of items in one repetition. Figures are for one item.
     unit
-        What the figures are: ``"seconds"`` or ``"bytes"``.
+        The unit of the figures: ``"seconds"`` or ``"bytes"``.
     is_long
         Whether a quick run leaves it out.
     """
@@ -68,8 +68,8 @@ class Case:
 class Summary:
     """Seconds per repetition, or bytes, of one contender: quartiles over its rounds.
 
-    ``relative`` is the median, over the rounds, of what it took in a round to what the first of the
-    contenders took in the same one.
+    ``relative`` is the median, over the rounds, of the ratio to the first contender's time in the same
+    round.
     """
 
     median: float
@@ -81,7 +81,7 @@ class Summary:
 
     @classmethod
     def of(cls, samples: Sequence[float], repetitions: int, first: Sequence[float]) -> "Summary":
-        """Sum up the samples, each in seconds per repetition, or bytes, and those of the first contender."""
+        """Summarize the samples (seconds per repetition, or bytes), and those of the first contender."""
         relative = statistics.median([mine / its for mine, its in zip(samples, first, strict=True)])
         if len(samples) == 1:
             return cls(samples[0], samples[0], samples[0], relative, 1, repetitions)
@@ -91,7 +91,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Result:
-    """What one case gave, by contender, and how many cores other processes used meanwhile."""
+    """The figures of one case by contender, and the number of cores that other processes used meanwhile."""
 
     name: str
     summaries: Mapping[str, Summary]
@@ -101,7 +101,7 @@ class Result:
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether other processes used so much of the machine that the times are doubtful."""
+        """Whether other processes used so much of the machine that the times are not reliable."""
         if self.unit != "seconds" or self.neighbours_cores is None or self.is_least:
             return False
         return self.neighbours_cores >= DISTURBED
@@ -109,8 +109,8 @@ class Result:
     def ratio(self, other: str) -> float | None:
         """Return the other's figure over ours: above 1, ours is better. None if either is missing.
 
-        It is the median over the rounds. The machine may change its speed for seconds at a time: within a
-        round it is about the same for all, from one round to another it is not.
+        It is the median over the rounds. The machine may change its speed for seconds at a time. Within a
+        round the speed is about the same for all contenders.
         """
         if OURS not in self.summaries or other not in self.summaries:
             return None
@@ -126,14 +126,14 @@ class Manner:
     quick
         A quarter of the rounds.
     least
-        The least of many short rounds counts, not the median: for a machine that others use too.
+        The least of many short rounds counts, not the median: for a machine that other programs use too.
     """
 
     quick: bool = False
     least: bool = False
 
     def rounds(self, case: Case) -> int:
-        """Return how often each contender has its turn."""
+        """Return the number of turns of each contender."""
         if self.least:
             return LEAST_OF
         return min(case.rounds, max(3, case.rounds // 4)) if self.quick else case.rounds
@@ -144,7 +144,7 @@ LEAST_OF = 30
 
 
 def timed(loop: Callable[[int], object]) -> Timer:
-    """Make a timer of a function that does the work that many times and sets nothing up."""
+    """Create a timer of a function that repeats the work a given number of times, without setup."""
 
     def run(repetitions: int) -> float:
         start = time.perf_counter()
@@ -155,11 +155,10 @@ def timed(loop: Callable[[int], object]) -> Timer:
 
 
 def turns(case: Case, timer: Timer) -> Timer:
-    """Make a timer that starts warm, and ends when no thread of this process works any longer.
+    """Create a timer that starts warm, and ends when no thread of this process is busy.
 
-    Thread pools spin after their last work: PyTorch's for 10 ms, NumPy's BLAS for 110 ms were seen. Meanwhile
-    they take a core from the next contender; on two cores, a matrix product of PyTorch then took 16 ms
-    where it takes 1.6.
+    Thread pools spin after their last work: PyTorch's for 10 ms, NumPy's BLAS for 110 ms. Meanwhile they take
+    a core from the next contender. On two cores, a matrix product of PyTorch then took 16 ms instead of 1.6.
     """
 
     def run(repetitions: int) -> float:
@@ -178,7 +177,7 @@ def turns(case: Case, timer: Timer) -> Timer:
 
 
 def in_scope(library: Library, loop: Callable[[int], object]) -> Timer:
-    """Make a timer of a function that does the work that many times; ours in a scope."""
+    """Create a timer of a function that repeats the work a given number of times; ours in a scope."""
 
     def run(repetitions: int) -> None:
         with library.scope():
@@ -188,7 +187,7 @@ def in_scope(library: Library, loop: Callable[[int], object]) -> Timer:
 
 
 def repeated(step: Callable[[], object]) -> Callable[[int], None]:
-    """Make a loop of a step. Its result has a name, as in a user's program, until the next one takes it."""
+    """Return a loop of a step. A variable holds the result until the next one, as in a user's program."""
 
     def loop(repetitions: int) -> None:
         for _ in range(repetitions):
@@ -199,9 +198,9 @@ def repeated(step: Callable[[], object]) -> Callable[[int], None]:
 
 @contextmanager
 def frozen() -> Iterator[None]:
-    """Freeze what is there before a case: nobody must pay for walking the modules of others.
+    """Freeze all objects that exist before a case, so that no contender's collections visit other modules.
 
-    The garbage collector itself stays on, as it is for users.
+    The garbage collector itself stays on, as for users.
     """
     gc.collect()
     gc.freeze()
@@ -214,9 +213,9 @@ def frozen() -> Iterator[None]:
 def measure(
     case: Case, timers: Mapping[str, Timer], manner: Manner, *, processes: Iterable[int] = ()
 ) -> Result:
-    """Run the case's rounds; in each, every timer has one turn, and the first is another each time.
+    """Run the case's rounds. In each round every timer has one turn, and another timer is first.
 
-    `processes` are the ids of others that work for these timers.
+    `processes` are the ids of other processes that work for these timers.
     """
     if manner.least:
         case = replace(case, round_seconds=min(case.round_seconds, 0.001))
@@ -237,7 +236,7 @@ def measure(
 
 
 def check_agreement(name: str, figures: Mapping[str, Sequence[float]]) -> None:
-    """Compare what the contenders' checks returned."""
+    """Compare the results of the contenders' checks."""
     (first, expected), *others = figures.items()
     for other, found in others:
         if len(found) != len(expected) or not all(

@@ -23,13 +23,13 @@ def cases() -> Iterator[Case]:
 
 def _imports(modules: str, library: Library) -> Timer:
     timer = partial(_import_seconds, {OURS: modules, **OTHERS}[library.name])
-    timer(1)  # byte code and the disk's cache
+    timer(1)  # so that byte code and the disk's cache exist
     return timer
 
 
 @cache
 def _byte_code() -> TemporaryDirectory[str]:
-    """Return where all keep byte code: an installed package has it, a checkout may not be allowed to."""
+    """Return a folder for byte code: installed packages have it, but a checkout may be read-only."""
     return TemporaryDirectory()
 
 

@@ -1,4 +1,4 @@
-"""Answers of trained networks: ours in a scope that records nothing, PyTorch in its inference mode."""
+"""Outputs of trained networks: ours in a scope without recording, PyTorch in its inference mode."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial

@@ -1,7 +1,7 @@
 """Elementwise ops in a step that keeps all their results until its end, as a forward pass does.
 
-What goes together at a step's end the C library gives back to the system, and the next step's results lie in
-fresh memory; in that of a pool they lie where the last step's did.
+The C library returns the memory of a step's results to the system at the end of the step, so the next step
+uses fresh memory. A pool gives the next step the same memory again.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Parts of networks as a training step has them: dropout, and a linear map with an activation behind it."""
+"""Parts of networks in a training step: dropout, and a linear map followed by an activation."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.contenders import OURS, TORCH, Library
 from benchmarks.harness import Case, Timer, in_scope, repeated
 
-# As tables call them, and their layers.
+# Names in tables, and their layers.
 ACTIVATIONS = {"relu": "ReLU", "gelu": "GELU", "silu": "SiLU", "tanh": "Tanh"}
 # Batch, inputs, outputs.
 SIZES = (64, 256, 512)
@@ -17,7 +17,7 @@ SHAPE = (1_000, 1_000)
 
 
 def cases() -> Iterator[Case]:
-    """Yield each part forward, and with the gradients of all that requires them."""
+    """Yield each part forward, and with the gradients of all tensors that require them."""
     batch, inputs, outputs = SIZES
     for recorded in (False, True):
         backward = " and backward" if recorded else ""
@@ -40,7 +40,7 @@ def _sum(make: Callable[[Library], Callable[[], Any]], library: Library) -> Sequ
 
 
 def _dropout(library: Library, *, recorded: bool) -> Callable[[], Any]:
-    """Return a step that drops half of a matrix: each contender by its own random numbers."""
+    """Return a step that drops half of a matrix. Each contender uses its own random numbers."""
     x = library.array(np.ones(SHAPE, np.float32), **({"requires_grad": True} if recorded else {}))
     slope = library.array(np.ones(SHAPE, np.float32))
     dropout = partial(library.nn.functional.dropout, x, 0.5, True)

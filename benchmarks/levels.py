@@ -1,4 +1,4 @@
-"""Instruction sets: the environment that holds each contender to the same one."""
+"""Instruction sets: the environment that limits each contender to the same one."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ _OPENBLAS = {"baseline": "Nehalem", "avx2": "Haswell", "avx512": "SkylakeX"}
 
 
 def environment(level: str) -> Mapping[str, str]:
-    """Return the variables that hold ours, PyTorch, its oneDNN, and NumPy's OpenBLAS to an instruction set.
+    """Return the variables that limit ours, PyTorch, its oneDNN, and NumPy's OpenBLAS to an instruction set.
 
     Examples
     --------

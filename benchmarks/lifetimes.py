@@ -1,4 +1,4 @@
-"""What lifetimes cost: an empty scope, and disposing few and many tensors."""
+"""The cost of lifetimes: an empty scope, and the disposal of few and many tensors."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -12,8 +12,8 @@ from benchmarks.harness import Case, Timer, timed
 
 
 def cases() -> Iterator[Case]:
-    """Yield a scope's enter and exit, then figures per tensor, of so many at a time."""
-    # Alone between pauses it needs long turns: in 4 ms the processor is not awake, and twice as slow.
+    """Yield the enter and exit of a scope, then figures per tensor for several numbers of tensors."""
+    # In its own process it needs long turns: in the first 4 ms after a pause the processor is half as fast.
     yield Case("scopes/empty", _empty_scope, contenders=(OURS, TORCH), rounds=40, round_seconds=0.05)
     yield Case("scopes/make, keep and dispose each of 100,000", _lifetimes, rounds=16, repetitions=100_000)
     yield Case("scopes/dispose each of 1,000", disposal, rounds=200, repetitions=1_000)
@@ -21,7 +21,7 @@ def cases() -> Iterator[Case]:
 
 
 def _empty_scope(library: Library) -> Timer:
-    """Time a scope around nothing; of PyTorch, which has none, the addition of two tensors of one element."""
+    """Time an empty scope; PyTorch has no scopes, so it adds two tensors of one element."""
     if library.name != OURS:
         x = maker_of(library)()
 
@@ -41,14 +41,14 @@ def _empty_scope(library: Library) -> Timer:
 
 
 def maker_of(library: Library) -> Callable[[], Any]:
-    """Return what makes a tensor of one element."""
+    """Return a function that creates a tensor of one element."""
     if library.name == NUMPY:
         return partial(np.ones, (1,), np.float32)
     return partial(library.xp.ones, (1,))
 
 
 def _lifetimes(library: Library) -> Timer:
-    """Time a step that makes that many results of one element and keeps them all until its end."""
+    """Time a step that creates results of one element and keeps them all until its end."""
     x = maker_of(library)()
 
     def run(count: int) -> None:
@@ -60,7 +60,7 @@ def _lifetimes(library: Library) -> Timer:
 
 
 def disposal(library: Library) -> Timer:
-    """Time the end of a scope with that many one-element tensors, against clearing a list of as many."""
+    """Time the end of a scope with one-element tensors, beside the clearing of an equally long list."""
     make = maker_of(library)
 
     def run(count: int) -> float:
@@ -70,7 +70,7 @@ def disposal(library: Library) -> Timer:
             held.clear()
             return time.perf_counter() - start
         scope: Any = library.scope()
-        # The list keeps all of them alive until the scope ends; it goes after the clock has stopped.
+        # The list keeps all tensors alive until the scope ends. It is freed after the measurement.
         held = [make() for _ in range(count)]
         start = time.perf_counter()
         scope.dispose()

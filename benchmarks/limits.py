@@ -1,4 +1,4 @@
-"""What limits of scopes cost: an operation on one element, and opening a scope.
+"""The cost of scopes with limits: an operation on one element, and opening a scope.
 
 ``python -m benchmarks.limits`` prints a table.
 """

@@ -1,4 +1,4 @@
-"""What memory costs: results kept by name, clones, blobs and mapped files; ours inside a dispose scope."""
+"""The cost of memory: results in variables, clones, blobs and mapped files; ours inside a dispose scope."""
 
 import atexit
 import shutil
@@ -23,7 +23,7 @@ OPS = ("add", "multiply", "divide", "maximum", "sqrt", "exp", "tanh", "x * 2 + 1
 
 
 def cases() -> Iterator[Case]:
-    """Yield elementwise ops whose results need fresh or reused memory, then what needs none."""
+    """Yield elementwise ops whose results need fresh or reused memory, then operations without new memory."""
     for name in OPS:
         for size in SIZES:
             rounds = 12 if size == SIZES[-1] else 24
@@ -47,7 +47,7 @@ def _elementwise(name: str, size: int, library: Library) -> Timer:
 
 
 def _second_result(name: str, size: int, library: Library) -> Sequence[float]:
-    """Return some elements, the same as of the first result: no operand is written over."""
+    """Return some elements of the second result: they show whether an op overwrites its operand."""
     step = step_of(name, size, library)
     with library.scope():
         step()
@@ -56,16 +56,16 @@ def _second_result(name: str, size: int, library: Library) -> Sequence[float]:
 
 
 def step_of(name: str, size: int, library: Library) -> Callable[[], Any]:
-    """Return an op on two arrays of that many elements."""
+    """Return an op on two arrays of `size` elements."""
     a = library.array(np.linspace(0, 1, size, dtype=np.float32))
     b = library.array(np.linspace(1, 2, size, dtype=np.float32))
     return partial(_op(name, library.xp), a, b)
 
 
 def _op(name: str, xp: Any) -> Callable[[Any, Any], Any]:
-    """Return the op out of the namespace of a contender."""
-    # As Python code: called by C code, NumPy takes arrays that nobody else holds for temporaries, and writes
-    # the result over the operand.
+    """Return the op from the namespace of a contender."""
+    # Functions in Python, because in calls from C code NumPy may take an operand for a temporary array, and
+    # write the result over it.
     ops: dict[str, Callable[[Any, Any], Any]] = {
         "add": lambda x, y: x + y,
         "multiply": lambda x, y: x * y,
@@ -77,7 +77,7 @@ def _op(name: str, xp: Any) -> Callable[[Any, Any], Any]:
 
 
 def _times_of(step: Callable[[], object]) -> Timer:
-    """Make a timer that lets each result go outside of the time taken."""
+    """Create a timer that frees each result outside of the measured time."""
 
     def run(repetitions: int) -> float:
         seconds = 0.0
@@ -92,7 +92,7 @@ def _times_of(step: Callable[[], object]) -> Timer:
 
 
 def _clone_of_ones(library: Library) -> Callable[[], Any]:
-    # Ones: pages of zeros that were never written to would cost the others nothing to read.
+    # Use ones, because reading zero pages that were never written costs the other contenders nothing.
     ones = library.array(np.ones(CLONED, np.float32))
     clone: Callable[[], Any] = ones.copy if library.name == NUMPY else ones.clone
     return clone
@@ -134,7 +134,7 @@ def _borrowing(library: Library) -> Timer:
 
 
 def _loading(library: Library, *, is_read: bool) -> Timer:
-    """Time what maps a file that says what is in it; `is_read`: and adds up all of its numbers."""
+    """Time the mapping of a file in the contender's format. With `is_read`, also sum all numbers."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder)
     xp, ones = library.xp, np.ones(LOADED, np.float32)

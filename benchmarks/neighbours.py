@@ -1,7 +1,7 @@
 """How much of the machine other processes used during a measurement.
 
-One busy neighbour on a machine of two cores makes a two-threaded op wait for the scheduler: 8 ms instead
-of 8 us were seen for PyTorch. Such figures must not pass for results.
+On a machine with two cores, one busy process makes an op on two threads wait for the scheduler: PyTorch took
+8 ms instead of 8 us. Such figures must not count as results.
 """
 
 import os
@@ -24,14 +24,14 @@ class _Reading(NamedTuple):
 
 
 class Neighbours:
-    """Watches from its creation on. `processes` are the ids of others that are no neighbours."""
+    """Measures from its creation on. `processes` are the ids of the benchmark's other processes."""
 
     def __init__(self, processes: Iterable[int] = ()) -> None:
         self._processes = tuple(processes)
         self._start = _read(self._processes)
 
     def cores(self) -> float | None:
-        """Return how many cores other processes used on average since the start; None where unknown."""
+        """Return the mean number of cores that other processes used since the start; None if unknown."""
         start, now = self._start, _read(self._processes)
         if start is None or now is None:
             return None
@@ -50,6 +50,6 @@ def _read(processes: tuple[int, ...]) -> _Reading | None:
 
 
 def _used_by(process: int) -> float:
-    # The name, which is the second field, stands in brackets and may hold anything.
+    # The name, the second field, is in brackets, and may contain any characters.
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / TICKS

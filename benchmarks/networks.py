@@ -1,4 +1,4 @@
-"""The networks that are trained and asked: one program for each library, from the same weights and data."""
+"""The networks for training and inference: one program for all libraries, with the same weights and data."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from benchmarks import plain_numpy
 from benchmarks.contenders import NUMPY, Library
 
 MOMENTUM = 0.9
-# So small that the weights stay where they are: after thousands of steps on one batch gradients would
+# So small that the weights hardly change: after thousands of steps on one batch the gradients would
 # vanish, and arithmetic on subnormal numbers is many times slower.
 TIMING_RATE = 1e-7
 CHECKING_RATE = 1e-2
@@ -35,7 +35,7 @@ class Network:
 
     @property
     def name(self) -> str:
-        """What the table calls it, like ``64-128-10 x 64``."""
+        """The name in the table, such as ``64-128-10 x 64``."""
         first, *inner, last = self.sizes
         layers = f" ({len(inner) + 1} layers)" if len(inner) > 2 else ""
         middle = ["..."] if layers else map(str, inner)
@@ -47,7 +47,7 @@ class Network:
         return self.sizes[-1] == 10
 
     def weights(self) -> list[npt.NDArray[np.float32]]:
-        """Make a weight ``(out, in)`` and a bias ``(out,)`` for each layer, the same ones each time."""
+        """Create a weight ``(out, in)`` and a bias ``(out,)`` for each layer, equal in each call."""
         random = np.random.default_rng(0)
         shapes = [shape for inner, outer in pairwise(self.sizes) for shape in ((outer, inner), (outer,))]
         bounds = [inner**-0.5 for inner in self.sizes[:-1] for _ in range(2)]
@@ -57,7 +57,7 @@ class Network:
         ]
 
     def data(self) -> tuple[Array, Array]:
-        """Make a batch: inputs ``(batch, sizes[0])``, and class numbers or targets ``(batch, sizes[-1])``."""
+        """Create inputs ``(batch, sizes[0])``, and class numbers or targets ``(batch, sizes[-1])``."""
         random = np.random.default_rng(1)
         inputs = random.standard_normal((self.batch, self.sizes[0]), dtype=np.float32)
         if self.classifies:
@@ -81,7 +81,7 @@ def trainings(networks: Sequence[Network] = NETWORKS) -> Iterator[tuple[str, Net
 
 
 def model_of(library: Library, network: Network, weights: Sequence[Array] | None = None) -> Any:
-    """Make the modules, with weights of their own or the given ones."""
+    """Create the modules, with random weights or the given ones."""
     layers: list[Any] = []
     for inner, outer in pairwise(network.sizes):
         layers += [library.nn.Linear(inner, outer), library.nn.ReLU()]
@@ -93,7 +93,7 @@ def model_of(library: Library, network: Network, weights: Sequence[Array] | None
 
 
 def optimizer_of(library: Library, parameters: Any, optimizer: str, rate: float, **settings: bool) -> Any:
-    """Make an optimizer: ``"sgd"``, ``"momentum"`` (SGD too) or ``"adam"``."""
+    """Create an optimizer: ``"sgd"``, ``"momentum"`` (SGD too) or ``"adam"``."""
     optimizers = plain_numpy if library.name == NUMPY else library.optim
     if optimizer == "adam":
         return optimizers.Adam(parameters, lr=rate, **settings)
@@ -104,7 +104,7 @@ def optimizer_of(library: Library, parameters: Any, optimizer: str, rate: float,
 def training(
     library: Library, network: Network, optimizer: str, rate: float, *, weights: Sequence[Array] | None
 ) -> Step:
-    """Make model, data and optimizer, and return the step, as users write it; it returns the loss."""
+    """Create model, data and optimizer. Return the step, as users write it, which returns the loss."""
     if library.name == NUMPY:
         return _training_in_plain_numpy(network, optimizer, rate)
     model = model_of(library, network, weights)
@@ -138,7 +138,7 @@ def _training_in_plain_numpy(network: Network, optimizer: str, rate: float) -> S
 
 
 def inference(library: Library, network: Network, *, weights: Sequence[Array] | None) -> Callable[[], float]:
-    """Make model and data, and return a step that asks the model; it returns one figure of the outputs."""
+    """Create model and data. Return a step that runs the model and returns one number of the output."""
     inputs = network.data()[0]
     if library.name == NUMPY:
         by_numpy = plain_numpy.Network(network.weights(), classifies=network.classifies)

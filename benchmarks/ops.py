@@ -12,7 +12,7 @@ from benchmarks.harness import Case, Timer, in_scope
 Loop = Callable[[Any, Any, int], None]
 
 SIZES = (1, 1_000, 100_000, 1_000_000)
-# Seconds. In 4 ms after a pause half of a small op is still the processor's finding its way back to the code.
+# Seconds. In the first 4 ms after a pause a small op takes twice as long, because caches are cold.
 TURN = 0.02
 
 
@@ -45,7 +45,7 @@ def _rows(shape: tuple[int, int], library: Library) -> Timer:
     return in_scope(library, loop)
 
 
-# The result has a name, as in a user's program: it goes when the next one takes its name.
+# A variable holds the result until the next one, as in a user's program.
 
 
 def _add(a: Any, b: Any, repetitions: int) -> None:

@@ -1,13 +1,13 @@
-"""Peak memory of training and of inference: live bytes, and the high water of a process of its own.
+"""Peak memory of training and inference: live bytes, and the high-water mark of a separate process.
 
 One program runs with both libraries: PyTorch's, with its imports changed. A peak is that of the third step,
-when gradients of the last one and the optimizer's state are there; it includes parameters, data and state.
+when the gradients of the last step and the optimizer's state exist. It includes parameters, data and state.
 
-Live bytes: ours is what ``memory.measure`` tells, with every array counted, however small; PyTorch's is the
-running sum of what its profiler says was allocated and freed, from before the model was made. High water is
-what the system says (``VmHWM``, Linux only), of a whole process, above its state after the imports, and above
-its state when it has run a tiny network as well, which loads code and starts threads. It counts what is
-cached, in our pool or in the C library, and the buffers of BLAS.
+Live bytes: ours is the figure of ``memory.measure``, which counts arrays of all sizes. PyTorch's is the
+running sum of the allocations and frees in its profiler, from before the creation of the model. The
+high-water mark is that of the system (``VmHWM``, Linux only) for a whole process, above its state after the
+imports, and above its state after a tiny network, which loads code and starts threads. It includes cached
+memory, in our pool or in the C library, and the buffers of BLAS.
 """
 
 import gc
@@ -35,12 +35,12 @@ RATE = 1e-4
 STEPS = 3
 LAST = "the last step"
 
-# Of some library; it makes what is needed as well.
+# Creates a step for a library, with its model and data.
 Maker = Callable[[Library], Step]
 
 
 def cases() -> Iterator[Case]:
-    """Yield peaks of live bytes for each network and optimizer, then high waters of processes."""
+    """Yield peaks of live bytes for each network and optimizer, then high-water marks of processes."""
     in_bytes = partial(Case, contenders=(OURS, TORCH), rounds=1, repetitions=1, unit="bytes")
     for name, network, optimizer in trainings((*NETWORKS, *DEEP)):
         yield in_bytes(f"peaks/{name}", partial(_live, training_of(network, optimizer)))
@@ -53,7 +53,7 @@ def cases() -> Iterator[Case]:
 
 
 def _tasks() -> dict[str, tuple[Maker, Maker]]:
-    """Return what a process does, by name: a tiny step of the kind, and the step."""
+    """Return the tasks of a process, by name: a tiny step of the same kind, and the step."""
     tasks: dict[str, tuple[Maker, Maker]] = {}
     for name, network, optimizer in trainings():
         tasks[name] = training_of(_tiny(network), optimizer), training_of(network, optimizer)
@@ -72,21 +72,21 @@ def _tiny(network: Network) -> Network:
 
 
 def training_of(network: Network, optimizer: str) -> Maker:
-    """Return what makes the training step of a network in some library."""
+    """Return a function that creates the training step of a network for a library."""
     return partial(training, network=network, optimizer=optimizer, rate=RATE, weights=None)
 
 
 def convolution_of(sizes: convolutions.Sizes) -> Maker:
-    """Return what makes the training step of a convolution in some library."""
+    """Return a function that creates the training step of a convolution for a library."""
     return partial(convolutions.training, sizes=sizes, rate=RATE)
 
 
 def our_peak(make: Maker) -> int:
-    """Return the most bytes that were live in our third step, of all that was made for the training."""
+    """Return the most live bytes in our third step, of everything created for the training."""
     memory = library(OURS).xp.memory
     gc.collect()
     pooled_from = memory.configuration().min_pooled_bytes
-    # Temporaries that the pool does not make are not counted before they are tensors: let it make all.
+    # Temporary arrays outside of the pool count only once they are tensors, so use the pool for all.
     memory.configure(min_pooled_bytes=0)
     try:
         before = memory.statistics().bytes_live
@@ -101,7 +101,7 @@ def our_peak(make: Maker) -> int:
 
 
 def torch_peak(make: Maker) -> int:
-    """Return the most bytes that were live in PyTorch's third step, of all that was made for the training."""
+    """Return the most live bytes in PyTorch's third step, of everything created for the training."""
     torch = library(TORCH)
     profiling = torch.xp.profiler
     activities = [profiling.ProfilerActivity.CPU]
@@ -114,7 +114,7 @@ def torch_peak(make: Maker) -> int:
     recorded: Any = profiler.profiler
     events = recorded.kineto_results.events()
     (start,) = [event.start_ns() for event in events if event.name() == LAST]
-    # What is freed has a negative size. The sort is stable: equal times stay in order.
+    # Frees have a negative size. The sort is stable: equal times stay in order.
     changes = [(event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]"]
     live = peak = 0
     for when, nbytes in sorted(changes, key=itemgetter(0)):
@@ -146,7 +146,7 @@ def _levels_of(contender: str, task: str) -> dict[str, int]:
 
 
 def print_high_water(contender: str, task: str) -> None:
-    """Do three steps in this process, and print its memory at the moments that count, in bytes."""
+    """Run three steps in this process, and print its memory at each relevant moment, in bytes."""
     make_tiny, make = _tasks()[task]
     own = library(contender)
     gc.collect()
@@ -154,7 +154,7 @@ def print_high_water(contender: str, task: str) -> None:
     make_tiny(own)()
     gc.collect()
     levels["tiny"] = _status("VmRSS")
-    CLEAR.write_text("5")  # proc(5): high water starts again, for importing may have gone above
+    CLEAR.write_text("5")  # proc(5): reset the high-water mark, because imports may have exceeded it
     step = make(own)
     for _ in range(STEPS):
         step()

@@ -1,9 +1,9 @@
-"""Measure everything, and make the page on performance of it: `python -m benchmarks.performance`.
+"""Measure everything, and write the page on performance: `python -m benchmarks.performance`.
 
-Steps, each a run of its own: contenders in one process, peaks of memory, how costs grow, each contender in a
-process of its own, ours on several Pythons, each instruction set, then tables and plots, which
-``python -m benchmarks.document`` makes alone. With ``--levels`` it only measures the instruction sets and the
-peaks of memory, and writes the summary and the tables of these.
+Each step is a separate run: contenders in one process, peaks of memory, the growth of costs, each contender
+in its own process, ours on several Pythons, each instruction set. Then it writes tables and plots, which
+``python -m benchmarks.document`` also does alone. With ``--levels`` it only measures the instruction sets and
+the peaks of memory, and writes the summary and the tables of these.
 """
 
 import argparse
@@ -21,21 +21,21 @@ JUDGED = (
     "(ops|memory|kept|reductions|layers|products|training|convolutions|recurrent|attention|inference|optimizers"
     "|scopes)/"
 )
-# Of an instruction set, in this order: what it changes most comes first, for when time is short.
+# Cases for an instruction set. Those that it changes most are first, in case time runs out.
 OF_LEVELS = {
     "rows": "(fresh|reductions)/",
     "networks": "(ops|layers|training|inference|convolutions|recurrent|attention|scopes)/",
     "elements": "(kept|memory|optimizers|products)/",
 }
-# Ours does the same in these as in the cases without the words.
+# In cases with these words ours does the same as in the cases without them.
 TWICE = "(?!.*PyTorch (foreach|fused))"
 
-# What was measured while others used the machine is measured so often once more, and left out after that.
+# The number of new measurements of a case while other programs use the machine. After that it is left out.
 AGAIN = 3
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run all steps; the first one that fails ends them."""
+    """Run all steps until one fails."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.performance", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a quarter of the rounds, and no long cases")
     parser.add_argument(
@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--page", type=Path, default=document.PAGE, help="the page that is filled")
     parser.add_argument("--levels", action="store_true", help="only instruction sets and peaks of memory")
     parser.add_argument("--least", action="store_true", help="as for `python -m benchmarks`")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no step after so many")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="start no step after this time")
     options = parser.parse_args(arguments)
     end = time.monotonic() + 60 * options.minutes
     levels = LEVELS[: LEVELS.index(best_instruction_set()) + 1]

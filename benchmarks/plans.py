@@ -1,4 +1,4 @@
-"""Plans of training steps: bytes predicted and measured, one block, and its time beside the pool's.
+"""Plans of training steps: predicted and measured bytes, and the time in the block beside the pool's.
 
 ``python -m benchmarks.plans`` prints a table. The steps in the block and in the pool take turns.
 ``python -m benchmarks.plans --plot docs/plan.png`` draws a plan; it needs matplotlib.
@@ -67,7 +67,7 @@ def resnet_step(library: Library, batch: int, size: int) -> Step:
 
 
 def _steps() -> dict[str, Callable[[], Step]]:
-    """Return what makes each step, by name."""
+    """Return a function that creates each step, by name."""
     wide = Network((784, 2048, 2048, 10), 256)
     gpt = attention.Sizes(layers=6, heads=6, width=384, length=128, batch=4)
     return {
@@ -122,7 +122,7 @@ def draw(path: str) -> None:
 
 
 def print_table(names: Sequence[str], rounds: int) -> None:
-    """Print a row for each step; of those whose names have one of `names` in them, if there are any."""
+    """Print a row for each step, or for each step whose name contains one of `names`."""
     print(
         "| step | arrays | peak, planned | peak, measured | ratio | most alive | block / most alive ", end=""
     )
@@ -134,7 +134,7 @@ def print_table(names: Sequence[str], rounds: int) -> None:
 
 
 def main() -> None:
-    """Print the table; names of steps may be given, by a part of them. Or draw a plan."""
+    """Print the table, for all steps or for those with the given parts of names. Or draw a plan."""
     if sys.argv[1:2] == ["--plot"]:
         draw(*sys.argv[2:])
         return

@@ -1,4 +1,4 @@
-"""Where we stand, drawn: a line for each goal; and how costs grow: a file for each of what grows."""
+"""Plots: the ratios of each goal, and the growth of costs, with a file for each growing number."""
 
 import re
 from collections import defaultdict
@@ -35,7 +35,7 @@ def draw_standings(standings: Iterable[Standing], folder: Path) -> Path:
     axes.set_yticks(range(len(rows)), [standing.goal for standing in reversed(rows)])
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter("{x:g}")
-    # Of the figure: it is wider than the axes, beside which the goals stand.
+    # Save the whole figure, because the names of goals are beside the axes.
     figure.supxlabel(
         "PyTorch / ours, each case a dot, the median a large one; right of 1 ours is quicker, or takes less; "
         "bars are goals",
@@ -61,10 +61,10 @@ def draw(run: Run, folder: Path) -> list[Path]:
 
 
 def _figure(grows: str, panels: dict[str, list[tuple[int, Measurement]]], folder: Path) -> Path:
-    # Without pyplot: no window, no state that others share.
+    # Without pyplot, there is no window and no shared state.
     from matplotlib.figure import Figure
 
-    # A light ground of its own, so that it reads on pages of either theme.
+    # A light background, so that the plot is readable on light and dark pages.
     figure = Figure(figsize=(4.2 * len(panels), 2.9), layout="constrained", facecolor="white")
     for axes, (what, points) in zip(
         figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True

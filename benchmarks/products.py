@@ -12,7 +12,7 @@ from benchmarks.harness import Case, Timer, in_scope, repeated
 
 Shape = tuple[int, ...]
 
-# What is multiplied, as the shapes in memory; a T is transposed before.
+# The shapes of the operands in memory. An operand with a T is transposed before the product.
 PRODUCTS: dict[str, tuple[Shape, Shape]] = {
     "512 x 512 @ 512 x 512": ((512, 512), (512, 512)),
     "256 x 784 @ (512 x 784).T": ((256, 784), (512, 784)),

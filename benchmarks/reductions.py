@@ -17,7 +17,7 @@ ROWS = ((64, 10), (256, 1_000), (64, 32_000))
 
 
 def cases() -> Iterator[Case]:
-    """Yield each reduction of all, of columns and of rows; then what classifiers end with."""
+    """Yield each reduction of all elements, of columns and of rows; then softmax and cross entropy."""
     for name in REDUCTIONS:
         for words, axis in AXES.items():
             make = partial(_reduction, name, axis)
@@ -55,7 +55,7 @@ def _matrix(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
 
 
 def _reduction(name: str, axis: dict[str, int], library: Library) -> Callable[[], Any]:
-    # PyTorch's `max` along an axis returns the places too, and its `var` divides by one less.
+    # PyTorch's `max` along an axis also returns the indices, and its `var` divides by n - 1.
     extra = {"correction": 0} if name == "var" else {}
     reduce = getattr(library.xp, "amax" if name == "max" and library.name == TORCH else name)
     return partial(reduce, library.array(_matrix(SHAPE)), **axis, **extra)
@@ -88,7 +88,7 @@ def _outputs(words: str, shape: tuple[int, int], library: Library) -> Callable[[
 
 
 def _gradients(words: str, shape: tuple[int, int], library: Library) -> Callable[[], Any]:
-    """Return a step that ends with the gradient of the input, for one of the output that varies."""
+    """Return a step that ends with the gradient of the input, for a gradient of the output that varies."""
     function = _function(words, shape[1], library, True)
     x = library.array(_matrix(shape), requires_grad=True)
     slope = library.array(_matrix((shape[0] + 1, shape[1]))[1:])

@@ -1,4 +1,4 @@
-"""What a run leaves: a table to read and a JSON file to compare with."""
+"""The results of a run: a table, and a JSON file for later comparisons."""
 
 import json
 import os
@@ -20,7 +20,7 @@ CPU = Path("/proc/cpuinfo")
 
 
 def print_table(results: Sequence[Result]) -> None:
-    """Print medians and ratios; a ratio above 1 means that ours is quicker, or takes less memory."""
+    """Print medians and ratios; a ratio above 1 means that ours is faster, or takes less memory."""
     contenders = list(dict.fromkeys(name for result in results for name in result.summaries))
     others = [name for name in (TORCH, NUMPY) if name in contenders]
     table = Table(
@@ -39,7 +39,7 @@ def print_table(results: Sequence[Result]) -> None:
             *(_ratio(result, other) for other in others),
             _middle_half(result),
         )
-    # A fixed width: cut columns in a log are worth nothing.
+    # A fixed width, so that no column is cut off in a log.
     Console(width=150).print(table)
 
 
@@ -89,7 +89,7 @@ def write_json(
 
 
 def _cpu() -> str:
-    """Return what the CPU is called (Linux only)."""
+    """Return the name of the CPU (Linux only)."""
     lines = CPU.read_text().splitlines() if CPU.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else "unknown"
@@ -111,7 +111,7 @@ def _ratio(result: Result, contender: str) -> str:
     ratio = result.ratio(contender)
     if ratio is None:
         return "-"
-    # Peaks of memory are exact, and may lie close together.
+    # Peaks of memory are exact, and may be close together.
     text = f"{ratio:.2f}" if result.unit == "seconds" else f"{ratio:.4f}"
     return f"({text})" if result.is_disturbed else text
 
@@ -125,7 +125,7 @@ def _middle_half(result: Result) -> str:
 
 
 def figure(value: float, unit: str) -> str:
-    """Write a time or a size with three digits and a fitting unit."""
+    """Format a time or a size with three digits and a suitable unit."""
     return _duration(value) if unit.startswith("seconds") else f"{value / 2**20:.2f} MiB"
 
 

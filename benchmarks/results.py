@@ -1,4 +1,4 @@
-"""Results of runs as they were written, and how cases are judged by several of them."""
+"""Results of runs, and ratios of cases over several runs."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ Summary = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one run measured of a case, by contender: medians in its unit, and how these compare."""
+    """The measurements of a case in one run: the medians of each contender, and their ratios."""
 
     name: str
     unit: str
@@ -30,7 +30,7 @@ class Measurement:
 
     @property
     def spread(self) -> float:
-        """The most that a contender takes over the least."""
+        """The largest figure of a contender over the smallest."""
         return max(self.relative.values()) / min(self.relative.values())
 
 
@@ -42,13 +42,13 @@ class Run:
 
     @classmethod
     def read(cls, *paths: Path) -> Self:
-        """Read files of one kind; who ran and when is that of the first."""
+        """Read files of one kind. The machine and the date are those of the first file."""
         first, *others = (json.loads(path.read_text(encoding="utf-8")) for path in paths)
         return cls({**first, "cases": sum((other["cases"] for other in others), start=first["cases"])})
 
     @cached_property
     def cases(self) -> Mapping[str, Measurement]:
-        """The cases by name, but for those that were measured while others used the machine."""
+        """The cases by name, without those that were measured while other programs used the machine."""
         return {
             case["name"]: Measurement(
                 case["name"],
@@ -62,21 +62,21 @@ class Run:
 
     @property
     def disturbed(self) -> list[str]:
-        """The names of those."""
+        """The names of the cases that were measured while other programs used the machine."""
         return [case["name"] for case in self.report["cases"] if case["disturbed"]]
 
 
 def levels_of(folder: Path) -> dict[str, Run]:
-    """Read the runs that hold all contenders to an instruction set, by its name."""
+    """Read the runs that limit all contenders to an instruction set, by its name."""
     paths = {name: sorted(folder.glob(f"{name}.*json")) for name in LEVELS}
     return {name: Run.read(*found) for name, found in paths.items() if found}
 
 
 @dataclass(frozen=True)
 class Runs:
-    """What the page is made of: contenders in one process, each in its own, and ours on several Pythons.
+    """The runs for the page: contenders in one process, each in its own, and ours on several Pythons.
 
-    `levels` has runs that hold all contenders to an instruction set, each contender in its own process.
+    `levels` has runs that limit all contenders to an instruction set, each contender in its own process.
     """
 
     together: Run
@@ -86,7 +86,7 @@ class Runs:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Read what ``python -m benchmarks.performance`` leaves in a folder."""
+        """Read the results of ``python -m benchmarks.performance`` from a folder."""
         together = Run.read(*(folder / f"{name}.json" for name in ("together", "peaks", "scaling")))
         return cls(
             together,
@@ -97,14 +97,14 @@ class Runs:
 
     @classmethod
     def read_levels(cls, folder: Path) -> Self:
-        """Read the runs of instruction sets, and the peaks of memory if these were measured too."""
+        """Read the runs of instruction sets, and the peaks of memory if they were measured too."""
         nothing = Run({"cases": [], "pythons": {}})
         peaks = folder / "peaks.json"
         return cls(Run.read(peaks) if peaks.exists() else nothing, nothing, nothing, levels_of(folder))
 
     @property
     def compared(self) -> tuple[Run, ...]:
-        """The runs that compare ours with others."""
+        """The runs that compare ours with other contenders."""
         return (self.together, self.alone, *self.levels.values())
 
     @property
@@ -113,7 +113,7 @@ class Runs:
         return dict.fromkeys(name for run in self.compared for name in run.cases)
 
     def judged(self, name: str, other: str) -> float | None:
-        """Return the ratio of the case that flatters ours less."""
+        """Return the ratio that is worse for ours: in one process, or in separate ones."""
         cases = [run.cases[name] for run in self.compared if name in run.cases]
         ratios = [ratio for case in cases if (ratio := case.ratio(other)) is not None]
         return min(ratios, default=None)

@@ -1,4 +1,4 @@
-"""Ways to run cases: all contenders in one process, or each in a process of its own."""
+"""Ways to run cases: all contenders in one process, or each in its own process."""
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,7 +24,7 @@ def run_together(cases: Iterable[Case], manner: Manner) -> Iterator[Result]:
 
 
 def run_alone(cases: Iterable[Case], manner: Manner) -> Iterator[Result]:
-    """Measure each case with a process for each contender; a family's cases share these."""
+    """Measure each case with a process for each contender. The cases of a family share these processes."""
     for _, family in groupby(cases, lambda case: family_of(case.name)):
         with ExitStack() as stack:
             workers = {name: stack.enter_context(Worker(name)) for name in CONTENDERS}
@@ -35,7 +35,7 @@ def run_alone(cases: Iterable[Case], manner: Manner) -> Iterator[Result]:
 def run_on_pythons(
     cases: Iterable[Case], pythons: Iterable[str], manner: Manner
 ) -> tuple[list[Result], dict[str, dict[str, str]]]:
-    """Measure ours on each interpreter, and return what versions these have, by the name in the results."""
+    """Measure ours on each interpreter. Return the versions of each, by the name in the results."""
     results, versions = [], {}
     for _, family in groupby(cases, lambda case: family_of(case.name)):
         with ExitStack() as stack:
@@ -50,7 +50,7 @@ def run_on_pythons(
 
 
 def announced(cases: list[Case]) -> Iterator[Case]:
-    """Yield the cases, and say on the error stream whose turn it is."""
+    """Yield the cases, and print the name of each to the standard error stream."""
     for number, case in enumerate(cases, start=1):
         print(f"[{number}/{len(cases)}] {case.name}", file=sys.stderr, flush=True)
         yield case

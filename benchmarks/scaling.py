@@ -1,4 +1,4 @@
-"""How costs grow: with tensors in a scope, nested scopes, threads and parameters; each figure is per one."""
+"""The growth of costs with tensors in a scope, nested scopes, threads and parameters, per item."""
 
 import threading
 import time
@@ -23,13 +23,13 @@ WIDTH = 8
 
 
 def cases() -> Iterator[Case]:
-    """Yield creation and disposal, nested scopes, threads, and models; a name ends with what grows."""
+    """Yield creation and disposal, nested scopes, threads, and models. Names end with the number."""
     for what, build in {"create": _creation, "dispose": disposal}.items():
         for count in COUNTS:
             yield Case(
                 f"scaling/{what}, tensors in a scope: {count:,}",
                 build,
-                # Ten million of PyTorch's tensors would show no more than a million do.
+                # For PyTorch a million tensors suffice: ten million have the same cost per tensor.
                 contenders=CONTENDERS if count < COUNTS[-1] else (OURS,),
                 rounds=max(1, min(20, 3_000_000 // count)),
                 repetitions=count,
@@ -55,7 +55,7 @@ def cases() -> Iterator[Case]:
 
 
 def _creation(library: Library) -> Timer:
-    """Time the creation of that many one-element tensors that live in one scope."""
+    """Time the creation of one-element tensors in one scope. All stay alive until its end."""
     make = maker_of(library)
 
     def run(count: int) -> float:
@@ -84,7 +84,7 @@ def _nesting(depth: int, library: Library) -> Timer:
 
 
 def _threads(size: int, count: int, library: Library) -> Timer:
-    """Time threads that add at the same time, each in a scope of its own."""
+    """Time threads that add at the same time, each in its own scope."""
     a, b = (library.array(np.ones(size, np.float32)) for _ in range(2))
 
     def run(repetitions: int) -> float:
@@ -109,9 +109,9 @@ def _threads(size: int, count: int, library: Library) -> Timer:
 
 
 def _model(count: int, library: Library) -> Any:
-    """Make a chain of layers with that many parameters, a weight and a bias each."""
+    """Create a chain of layers with `count` parameters, a weight and a bias for each layer."""
     model = library.nn.Sequential(*(library.nn.Linear(WIDTH, WIDTH) for _ in range(count // 2)))
-    # Each layer hands on what it gets, so that no value vanishes on the long way.
+    # Each layer is the identity, so that no value vanishes in the long chain.
     for layer in model:
         library.nn.init.eye_(layer.weight)
         library.nn.init.zeros_(layer.bias)

@@ -1,7 +1,7 @@
 """PyTorch's training steps under ``scopes.torch.budget`` on the CPU: peak of the process, and time.
 
-``python -m benchmarks.torch_budgets FOLDER`` prints a table; the file is in FOLDER. Each row is a process of
-its own, with one thread. The peak is what the system says (``VmHWM``, Linux only) above the state before the
+``python -m benchmarks.torch_budgets FOLDER`` prints a table; the file is in FOLDER. Each row is a separate
+process with one thread. The peak is the high-water mark (``VmHWM``, Linux only) above the state before the
 first step. The time is processor time, the least of some steps, which other programs disturb little.
 """
 
@@ -37,7 +37,7 @@ def _status(name: str) -> int:
 
 
 def print_run(name: str, folder: str, size: int | None) -> None:
-    """Train a network under a budget, and print its figures. It runs in a process of its own."""
+    """Train a network under a budget, and print its figures. It runs in a separate process."""
     import torch
 
     import scopes.torch
@@ -49,7 +49,7 @@ def print_run(name: str, folder: str, size: int | None) -> None:
     block: AbstractContextManager[Any] = nullcontext() if held is None else held
     seconds, losses = [], []
     before = _status("VmRSS")
-    CLEAR.write_text("5")  # the high water begins here
+    CLEAR.write_text("5")  # reset the high-water mark
     for _ in range(STEPS):
         start = time.process_time()
         with block:

@@ -1,7 +1,7 @@
-"""What tracking costs: ops, disposals and scopes, with it off and on. No contender has its like.
+"""The cost of tracking: ops, disposals and scopes, with it off and on. No other contender has tracking.
 
-Off, nothing is to be measured: ``off`` and ``off again``, after it was on, are one figure. ``with history``
-is what a program under ``disposescope run`` pays after its beginning, which is looked at often.
+While it is off, it must cost nothing: ``off``, and ``off again`` after it was on, must be equal.
+``with history`` is the cost under ``disposescope run`` after the start, when records are less frequent.
 """
 
 import time
@@ -57,7 +57,7 @@ def _multiplication(switch: Switch, _library: Library, *, requires_grad: bool = 
     return timed(ours)
 
 
-# So seldom that no report is printed: what is measured is that the run is watched.
+# So rarely that no report is printed: this measures only the cost of the history.
 _NEVER = 1e9
 _BEGINNING = 20_000
 
@@ -75,13 +75,13 @@ def _multiplication_in_a_run(_library: Library) -> Timer:
 
 
 def _multiply(a: Any, b: Any, repetitions: int) -> None:
-    # The product has a name, as in a user's program: it goes when the next one takes its name.
+    # A variable holds the product until the next one, as in a user's program.
     for _ in range(repetitions):
         _product = a * b
 
 
 def _disposal(switch: Switch, _library: Library) -> Timer:
-    """Time the ends of scopes with 1,000 tensors each, which are created before; figures are per scope."""
+    """Time the ends of scopes with 1,000 tensors each, which exist before. Figures are per scope."""
 
     def ours(repetitions: int) -> float:
         seconds = 0.0

@@ -1,7 +1,7 @@
-"""Contenders in processes of their own, which take turns: no thread pool or allocator of one helps another.
+"""Contenders in separate processes, which take turns and share no thread pool or allocator.
 
-The parent writes a line of JSON to a worker and reads one back. What is asked: ``build`` a case and
-``check`` it, take a ``turn`` of it, ``drop`` it.
+The parent writes a line of JSON to a worker and reads one back. The requests: ``build`` a case, ``check`` it,
+take a ``turn`` of it, ``drop`` it.
 """
 
 import json
@@ -23,14 +23,14 @@ Ask = Callable[[str, Any], Any]
 
 
 class Worker:
-    """A process that works for one contender, until the end of a ``with``.
+    """A process for one contender, until the end of a ``with`` block.
 
     Parameters
     ----------
     contender
-        Which one.
+        The name of the contender.
     python
-        The interpreter that it runs on.
+        The interpreter that runs the process.
     """
 
     def __init__(self, contender: str, python: str = sys.executable) -> None:
@@ -49,11 +49,11 @@ class Worker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._process.communicate()  # closes its input, upon which it ends
+        self._process.communicate()  # closes its input, which ends it
 
     @property
     def process(self) -> int:
-        """Its id."""
+        """The id of the process."""
         return self._process.pid
 
     def versions(self) -> dict[str, str]:
@@ -67,12 +67,12 @@ class Worker:
         return figures
 
     def build(self, case: str) -> Timer:
-        """Return a timer whose turns are taken there."""
+        """Return a timer whose turns run in the worker."""
         self._ask("build", case)
         return lambda repetitions: float(self._ask("turn", repetitions))
 
     def drop(self) -> None:
-        """Let go what the last case was built of."""
+        """Free the objects of the last case."""
         self._ask("drop")
 
     def _ask(self, what: str, argument: object = None) -> Any:
@@ -93,7 +93,7 @@ class Worker:
 
 
 def serve(contender: str, questions: TextIO, answers: TextIO) -> None:
-    """Answer until the questions end."""
+    """Answer requests until the input ends."""
 
     def ask() -> tuple[str, Any]:
         line = questions.readline()
@@ -124,5 +124,5 @@ def serve(contender: str, questions: TextIO, answers: TextIO) -> None:
 
 if __name__ == "__main__":
     own_output = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a case prints must not pass for an answer
+    os.dup2(2, 1)  # a case may print, which must not count as an answer
     serve(sys.argv[1], sys.stdin, own_output)
