@@ -121,16 +121,11 @@ def _normal(name: str, x: T, mean: float, std: float, generator: Generator | Non
     return _fill_randomly(name, x, numbers_of(generator).standard_normal, std, mean)
 
 
+@example(
+    "x = nn.init.uniform_(tensor.zeros((100,)), 2.0, 3.0); 2 <= min(x.tolist()) <= max(x.tolist()) <= 3", True
+)
 def uniform_(tensor: T, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> T:
-    """Fill with numbers of the uniform distribution from `a` to `b`.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> x = nn.init.uniform_(tensor.zeros((100,)), 2.0, 3.0)
-    >>> 2 <= min(x.tolist()) <= max(x.tolist()) <= 3
-    True
-    """
+    """Fill with numbers of the uniform distribution from `a` to `b`."""
     return _uniform("uniform_", tensor, a, b, generator)
 
 
@@ -313,17 +308,11 @@ def kaiming_normal_(
     return _normal("kaiming_normal_", tensor, 0.0, std, generator)
 
 
+@example("x = nn.init.orthogonal_(tensor.zeros((2, 2))); round(sum(v * v for v in x.tolist()[0]), 4)", 1.0)
 def orthogonal_(tensor: T, gain: float = 1, generator: Generator | None = None) -> T:
     """Fill with a random matrix whose rows or columns are orthonormal, times `gain` (Saxe et al., 2013).
 
     A tensor of more dimensions is treated as a matrix ``(first, product of the others)``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> x = nn.init.orthogonal_(tensor.zeros((2, 2)))
-    >>> round(sum(v * v for v in x.tolist()[0]), 4)
-    1.0
     """
     shape = _size("orthogonal_", tensor)
     if len(shape) < 2:

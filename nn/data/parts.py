@@ -8,6 +8,7 @@ from math import floor, isclose
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from nn.data.dataset import Dataset, IterableDataset
+from nn.module.docstrings import example
 from tensor import Generator, InvalidArgumentError
 from tensor.lowlevel import default_generator
 
@@ -25,16 +26,9 @@ class Indexable(Protocol[T_co]):
     def __len__(self) -> int: ...
 
 
+@example('part = nn.data.Subset("abcd", [3, 0]); len(part), part[0], part[1]', (2, "d", "a"))
 class Subset(Dataset[T_co]):
-    """Subset of a data set: the samples at `indices`, in that order.
-
-    Examples
-    --------
-    >>> from nn.data import Subset
-    >>> part = Subset("abcd", [3, 0])
-    >>> len(part), part[0], part[1]
-    (2, 'd', 'a')
-    """
+    """Subset of a data set: the samples at `indices`, in that order."""
 
     def __init__(self, dataset: Indexable[T_co], indices: Sequence[int]) -> None:
         self.dataset = dataset
@@ -47,16 +41,12 @@ class Subset(Dataset[T_co]):
         return len(self.indices)
 
 
+@example(
+    'joined = nn.data.ConcatDataset(["ab", "cde"]); len(joined), joined[1], joined[2], joined[-1]',
+    (5, "b", "c", "e"),
+)
 class ConcatDataset(Dataset[T_co]):
-    """Concatenation of several data sets.
-
-    Examples
-    --------
-    >>> from nn.data import ConcatDataset
-    >>> joined = ConcatDataset(["ab", "cde"])
-    >>> len(joined), joined[1], joined[2], joined[-1]
-    (5, 'b', 'c', 'e')
-    """
+    """Concatenation of several data sets."""
 
     def __init__(self, datasets: Iterable[Indexable[T_co]]) -> None:
         self.datasets: list[Indexable[T_co]] = list(datasets)
@@ -75,15 +65,9 @@ class ConcatDataset(Dataset[T_co]):
         return self.cumulative_sizes[-1]
 
 
+@example('list(nn.data.ChainDataset(["ab", "c"]))', ["a", "b", "c"])
 class ChainDataset(IterableDataset[T_co]):
-    """Concatenation of several iterable data sets.
-
-    Examples
-    --------
-    >>> from nn.data import ChainDataset
-    >>> list(ChainDataset(["ab", "c"]))
-    ['a', 'b', 'c']
-    """
+    """Concatenation of several iterable data sets."""
 
     def __init__(self, datasets: Iterable[Iterable[T_co]]) -> None:
         self.datasets: Iterable[Iterable[T_co]] = datasets
@@ -96,15 +80,12 @@ class ChainDataset(IterableDataset[T_co]):
         return sum(len(part) for part in self.datasets)  # type: ignore[misc, arg-type]  # raises TypeError if a part has no length
 
 
+@example(
+    'nn.data.StackDataset("ab", [1, 2])[0], nn.data.StackDataset(letter="ab", number=[1, 2])[1]',
+    (("a", 1), {"letter": "b", "number": 2}),
+)
 class StackDataset(Dataset[Any]):
-    """Stack of data sets of equal length: samples are tuples of their samples, or dicts for named ones.
-
-    Examples
-    --------
-    >>> from nn.data import StackDataset
-    >>> StackDataset("ab", [1, 2])[0], StackDataset(letter="ab", number=[1, 2])[1]
-    (('a', 1), {'letter': 'b', 'number': 2})
-    """
+    """Stack of data sets of equal length: samples are tuples of their samples, or dicts for named ones."""
 
     def __init__(self, *args: Indexable[Any], **kwargs: Indexable[Any]) -> None:
         if bool(args) == bool(kwargs):
@@ -126,6 +107,7 @@ class StackDataset(Dataset[Any]):
         return self._length
 
 
+@example("[len(part) for part in nn.data.random_split(range(10), [0.7, 0.3])]", [7, 3])
 def random_split(
     dataset: Indexable[Any], lengths: Sequence[float], generator: Generator | None = None
 ) -> list[Subset[Any]]:
@@ -135,12 +117,6 @@ def random_split(
     ------
     ValueError
         If the lengths do not sum to the length of the data set.
-
-    Examples
-    --------
-    >>> from nn.data import random_split
-    >>> [len(part) for part in random_split(range(10), [0.7, 0.3])]
-    [7, 3]
     """
     count = len(dataset)
     sizes = [int(n) for n in lengths]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from nn.module.docstrings import sections
+from nn.module.docstrings import example, sections
 from nn.module.options import option, options
 from tensor import Generator, InvalidArgumentError
 from tensor.lowlevel import default_generator, shown
@@ -49,15 +49,9 @@ class Sampler(Generic[T_co]):
         raise NotImplementedError(f"{type(self).__name__} yields no indices: define __iter__(self)")
 
 
+@example('list(nn.data.SequentialSampler("abc"))', [0, 1, 2])
 class SequentialSampler(Sampler[int]):
-    """Sampler of all indices in order.
-
-    Examples
-    --------
-    >>> from nn.data import SequentialSampler
-    >>> list(SequentialSampler("abc"))
-    [0, 1, 2]
-    """
+    """Sampler of all indices in order."""
 
     def __init__(self, data_source: Sized) -> None:
         self.data_source = data_source
@@ -122,15 +116,9 @@ class RandomSampler(Sampler[int]):
         return self.num_samples
 
 
+@example("sorted(nn.data.SubsetRandomSampler([7, 3]))", [3, 7])
 class SubsetRandomSampler(Sampler[int]):
-    """Sampler of the given indices in a random order.
-
-    Examples
-    --------
-    >>> from nn.data import SubsetRandomSampler
-    >>> sorted(SubsetRandomSampler([7, 3]))
-    [3, 7]
-    """
+    """Sampler of the given indices in a random order."""
 
     def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
         self.indices = indices
@@ -146,6 +134,7 @@ class SubsetRandomSampler(Sampler[int]):
 
 @_drawing_sections
 @options
+@example("list(nn.data.WeightedRandomSampler([0.0, 1.0, 0.0], num_samples=3))", [1, 1, 1])
 class WeightedRandomSampler(Sampler[int]):
     """Random sampler with probabilities in proportion to `weights`, which need not sum to 1.
 
@@ -155,12 +144,6 @@ class WeightedRandomSampler(Sampler[int]):
         One weight for each sample, at least 0; a sequence or a tensor.
     num_samples
         The number of indices in an epoch.
-
-    Examples
-    --------
-    >>> from nn.data import WeightedRandomSampler
-    >>> list(WeightedRandomSampler([0.0, 1.0, 0.0], num_samples=3))
-    [1, 1, 1]
     """
 
     _weights: InitVar[Sequence[float]] = option(alias="weights")
@@ -195,15 +178,9 @@ class WeightedRandomSampler(Sampler[int]):
         return self.num_samples
 
 
+@example("list(nn.data.BatchSampler(range(5), batch_size=2, drop_last=False))", [[0, 1], [2, 3], [4]])
 class BatchSampler(Sampler[list[int]]):
-    """Sampler of batches: lists of `batch_size` indices of another sampler.
-
-    Examples
-    --------
-    >>> from nn.data import BatchSampler
-    >>> list(BatchSampler(range(5), batch_size=2, drop_last=False))
-    [[0, 1], [2, 3], [4]]
-    """
+    """Sampler of batches: lists of `batch_size` indices of another sampler."""
 
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
         if type(batch_size) is not int or batch_size < 1:

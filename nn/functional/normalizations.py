@@ -125,6 +125,10 @@ norm_sections = sections(
 
 
 @norm_sections
+@example(
+    "y = nn.functional.layer_norm(tensor.tensor([[1.0, 3.0]]), 2); [round(v, 3) for v in y[0].tolist()]",
+    [-1.0, 1.0],
+)
 def layer_norm(
     input: Tensor,
     normalized_shape: int | Sequence[int],
@@ -138,13 +142,6 @@ def layer_norm(
     ----------
     weight, bias
         Shape ``normalized_shape``.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> y = nn.functional.layer_norm(tensor.tensor([[1.0, 3.0]]), 2)
-    >>> [round(v, 3) for v in y[0].tolist()]
-    [-1.0, 1.0]
     """
     x = floating_array_of("layer_norm", "input", input)
     sizes = _sizes("layer_norm", x, normalized_shape)

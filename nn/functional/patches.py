@@ -102,6 +102,10 @@ def unfold(
 
 
 @window_sections
+@example(
+    "x = tensor.ones((1, 1, 3, 3)); nn.functional.fold(nn.functional.unfold(x, 2), 3, 2)[0, 0].tolist()",
+    [[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]],
+)
 def fold(
     input: Tensor,
     output_size: Sizes,
@@ -124,13 +128,6 @@ def fold(
     Returns
     -------
     Shape ``(batch, channels, height, width)``, or the same without the batch.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> x = tensor.ones((1, 1, 3, 3))
-    >>> nn.functional.fold(nn.functional.unfold(x, 2), 3, 2)[0, 0].tolist()
-    [[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]
     """
     x = floating_array_of("fold", "input", input)
     sizes = sizes_of("fold", "output_size", output_size, 2, 1)

@@ -86,6 +86,9 @@ def _rows_of(embeddings: Tensor) -> tuple[int, int]:
 
 
 @options
+@example(
+    "words = nn.Embedding(10, 3, padding_idx=0); words(tensor.tensor([[1, 2], [0, 0]])).shape", (2, 2, 3)
+)
 class Embedding(_Table):
     """Lookup table of embedding vectors.
 
@@ -96,13 +99,6 @@ class Embedding(_Table):
     ----------
     padding_idx
         The index of a row that is initially 0 and gets no gradient. Negative indices count from the end.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> words = nn.Embedding(10, 3, padding_idx=0)
-    >>> words(tensor.tensor([[1, 2], [0, 0]])).shape
-    (2, 2, 3)
     """
 
     num_embeddings: int

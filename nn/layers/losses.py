@@ -88,6 +88,10 @@ class CrossEntropyLoss(ClassLoss, function=F.cross_entropy):
     label_smoothing: float = 0.0
 
 
+@example(
+    "loss = nn.LinearCrossEntropyLoss(3, 2)(tensor.zeros((1, 3)), tensor.tensor([1])); round(loss.item(), 4)",
+    0.6931,
+)
 class LinearCrossEntropyLoss(Loss):
     """Linear layer followed by cross entropy; see ``functional.linear_cross_entropy``.
 
@@ -97,13 +101,6 @@ class LinearCrossEntropyLoss(Loss):
         The number of input features, the number of classes, and the options of `Linear`.
     out_features
         The shape of the logits of one sample and class; () for one logit.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> loss = nn.LinearCrossEntropyLoss(3, 2)(tensor.zeros((1, 3)), tensor.tensor([1]))
-    >>> round(loss.item(), 4)
-    0.6931
     """
 
     weight: Tensor | None

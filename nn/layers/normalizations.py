@@ -43,6 +43,9 @@ class _LastDimensions(Scaling):
 
 
 @options
+@example(
+    "y = nn.LayerNorm(2)(tensor.tensor([[1.0, 3.0]])); [round(v, 3) for v in y[0].tolist()]", [-1.0, 1.0]
+)
 class LayerNorm(_LastDimensions, Affine):
     """Layer normalization: normalizes each sample over its last dimensions (Ba et al., 2016).
 
@@ -54,13 +57,6 @@ class LayerNorm(_LastDimensions, Affine):
         Added to the variance.
     bias
         Whether a bias, initially 0, is added too.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> y = nn.LayerNorm(2)(tensor.tensor([[1.0, 3.0]]))
-    >>> [round(v, 3) for v in y[0].tolist()]
-    [-1.0, 1.0]
     """
 
     _normalized_shape: InitVar[int | Sequence[int]] = option(alias="normalized_shape")

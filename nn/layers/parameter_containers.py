@@ -89,16 +89,9 @@ class ParameterList(_ParameterContainer):
         return self
 
 
+@example('gains = nn.ParameterDict({"left": tensor.ones((2,))}); gains["left"].requires_grad', True)
 class ParameterDict(_ParameterContainer):
-    """Dict of parameters by name. Other tensors are converted to parameters.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> gains = nn.ParameterDict({"left": tensor.ones((2,))})
-    >>> gains["left"].requires_grad
-    True
-    """
+    """Dict of parameters by name. Other tensors are converted to parameters."""
 
     def __init__(self, values: Mapping[str, Tensor] | Iterable[tuple[str, Tensor]] | None = None) -> None:
         super().__init__()

@@ -264,6 +264,9 @@ class _SingleStateRNN(RNNBase):
         return output, last
 
 
+@example(
+    "output, last = nn.RNN(3, 5)(tensor.ones((7, 2, 3))); output.shape, last.shape", ((7, 2, 5), (1, 2, 5))
+)
 class RNN(_SingleStateRNN):
     """Elman network: ``h = tanh(x @ W_ih.T + b_ih + h_before @ W_hh.T + b_hh)`` (Elman, 1990).
 
@@ -291,13 +294,6 @@ class RNN(_SingleStateRNN):
         Whether each layer also processes the sequence backward, and concatenates both outputs.
     dtype
         The dtype of the parameters; float32 for None.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> output, last = nn.RNN(3, 5)(tensor.ones((7, 2, 3)))
-    >>> output.shape, last.shape
-    ((7, 2, 5), (1, 2, 5))
     """
 
     def __init__(
@@ -518,6 +514,7 @@ class RNNCell(RNNCellBase):
         return super().extra_repr() + option
 
 
+@example("h, c = nn.LSTMCell(3, 5)(tensor.ones((2, 3))); h.shape, c.shape", ((2, 5), (2, 5)))
 class LSTMCell(RNNCellBase):
     """One step of an `LSTM`: returns the next ``(h, c)``.
 
@@ -525,13 +522,6 @@ class LSTMCell(RNNCellBase):
     ----------
     input_size, hidden_size, bias, dtype
         As in `RNN`.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> h, c = nn.LSTMCell(3, 5)(tensor.ones((2, 3)))
-    >>> h.shape, c.shape
-    ((2, 5), (2, 5))
     """
 
     _blocks = 4

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 class Traversal(ModuleCore):
     """Methods that iterate over parameters, buffers and submodules."""
 
+    @example(
+        "model = nn.Sequential(nn.Linear(2, 2), nn.ReLU()); [name for name, _ in model.named_modules()]",
+        ["", "0", "1"],
+    )
     def named_modules(self, prefix: str = "", remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
         """Yield this module and all submodules with their dotted names, outer ones first.
 
@@ -27,13 +31,6 @@ class Traversal(ModuleCore):
             The name of this module.
         remove_duplicate
             Yield a module with several names once, under its first name.
-
-        Examples
-        --------
-        >>> import nn
-        >>> model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
-        >>> [name for name, _ in model.named_modules()]
-        ['', '0', '1']
         """
         seen: set[int] = set()
         stack: list[tuple[str, Any]] = [(prefix, self)]

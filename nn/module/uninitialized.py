@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import tensor as tn
+from nn.module.docstrings import example
 from nn.module.parameter import Parameter
 from tensor import Tensor
 from tensor.lowlevel import TensorCore, require_cpu
@@ -106,17 +107,12 @@ class UninitializedParameter(Uninitialized, Parameter):
         _materialize(self, Parameter, shape, device, dtype)
 
 
+@example(
+    "mean = nn.UninitializedBuffer(); mean.materialize((3,)); type(mean).__name__, mean.shape",
+    ("Tensor", (3,)),
+)
 class UninitializedBuffer(Uninitialized):
-    """Buffer without a shape, for a lazy module before its first call. See ``UninitializedParameter``.
-
-    Examples
-    --------
-    >>> import nn
-    >>> mean = nn.UninitializedBuffer()
-    >>> mean.materialize((3,))
-    >>> type(mean).__name__, mean.shape
-    ('Tensor', (3,))
-    """
+    """Buffer without a shape, for a lazy module before its first call. See ``UninitializedParameter``."""
 
     __slots__ = ()
 

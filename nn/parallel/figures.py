@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
+from nn.module.docstrings import example
 from nn.parallel import store
 from scopes import DisposeStatistics, statistics
 from tensor import memory
@@ -17,15 +18,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+@example("nn.parallel.statistics().workers[0].rank", 0)
 class WorkerFigures:
-    """The last reported figures of one worker.
-
-    Examples
-    --------
-    >>> from nn import parallel
-    >>> parallel.statistics().workers[0].rank
-    0
-    """
+    """The last reported figures of one worker."""
 
     rank: int
     #: The number of steps, that is, of exchanges of gradients.

@@ -10,6 +10,7 @@ from weakref import WeakSet
 
 import numpy as np
 
+from nn.module.docstrings import example
 from nn.parallel.errors import late_error
 from nn.parallel.exchange import Exchange, Size
 from nn.parallel.figures import WIDTH, bytes_of_process, figures_of, row_of_now
@@ -352,15 +353,9 @@ def leave() -> None:
         left.close()
 
 
+@example("nn.parallel.rank(), nn.parallel.world_size()", (0, 1))
 def rank() -> int:
-    """Return the rank of this worker in its job, from 0; outside of a job 0.
-
-    Examples
-    --------
-    >>> from nn import parallel
-    >>> parallel.rank(), parallel.world_size()
-    (0, 1)
-    """
+    """Return the rank of this worker in its job, from 0; outside of a job 0."""
     return _current.place.rank
 
 

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nn.module.docstrings import example
 from nn.parallel import group as groups
 from nn.parallel import watching
 from nn.parallel.figures import figures_of
@@ -117,6 +118,9 @@ def memory() -> ClusterMemory:
     )
 
 
+@example(
+    "report = nn.parallel.leaks(); report.nbytes == sum(sum(row.sizes.values()) for row in report.rows)", True
+)
 def leaks() -> ClusterLeaks:
     """Return the living disposables of all workers by creation line.
 
@@ -124,13 +128,6 @@ def leaks() -> ClusterLeaks:
     worker reports nothing. A report has two parts: the disposables alive after the loop (``rows``), and those
     alive at the loop's high-water mark (``highest``). Inside a job, a worker gets its own current leaks. The
     other cases are those of `statistics`.
-
-    Examples
-    --------
-    >>> from nn import parallel
-    >>> report = parallel.leaks()
-    >>> report.nbytes == sum(sum(row.sizes.values()) for row in report.rows)
-    True
     """
     reports = watching.worker_reports()
     found = {rank: worker.leaks for rank, worker in reports.items() if worker.leaks is not None}

@@ -7,6 +7,7 @@ from weakref import ref
 
 import numpy as np
 
+from nn.module.docstrings import example
 from nn.parallel.errors import require
 from scopes.lowlevel import call_site, format_bytes
 from tensor import from_numpy
@@ -95,15 +96,9 @@ def note(block: Array, site: Site) -> None:
     _pins[key] = ref(block, forget), StorePin(block.nbytes, site)
 
 
+@example("nn.parallel.store_pins()", [])
 def store_pins() -> list[StorePin]:
-    """Return the objects of the store that this process holds, with the lines that requested them.
-
-    Examples
-    --------
-    >>> from nn import parallel
-    >>> parallel.store_pins()
-    []
-    """
+    """Return the objects of the store that this process holds, with the lines that requested them."""
     return sorted([pin for _, pin in list(_pins.values())], key=lambda pin: -pin.nbytes)
 
 

@@ -22,33 +22,22 @@ else:
     gamma = ModuleOnDemand("tensor.kernels.gamma")
 
 
+@example(
+    "from tensor.ops.gamma import polygamma; round(polygamma(1, tensor.tensor([1.0])).item(), 4)", 1.6449
+)
 def polygamma(n: int, x: Tensor) -> Tensor:
-    """Return the `n`-th derivative of digamma at `x`.
-
-    Examples
-    --------
-    >>> import tensor
-    >>> from tensor.ops.gamma import polygamma
-    >>> round(polygamma(1, tensor.tensor([1.0])).item(), 4)
-    1.6449
-    """
+    """Return the `n`-th derivative of digamma at `x`."""
     order = index(n)
     if order < 0:
         raise InvalidArgumentError(f"polygamma: n is at least 0, not {n}")
     return apply(RULES["polygamma"], lambda a: gamma.polygamma(order, a), (as_tensor(x),), n=order)
 
 
+@example("from tensor.ops.gamma import bessel_i; bessel_i(1, True, tensor.tensor([0.0])).tolist()", [0.0])
 def bessel_i(order: int, is_scaled: bool, x: Tensor) -> Tensor:
     """Return the modified Bessel function of the first kind, of order 0 or 1, at `x`.
 
     With `is_scaled`, it is multiplied by exp(-abs(x)).
-
-    Examples
-    --------
-    >>> import tensor
-    >>> from tensor.ops.gamma import bessel_i
-    >>> bessel_i(1, True, tensor.tensor([0.0])).tolist()
-    [0.0]
     """
     return apply(
         RULES["bessel_i"],

@@ -87,6 +87,10 @@ class Indexing(Operators):
             raise _with_advice(error, array.shape) from None
         return over(self, array, out, _GETITEM, (where,))
 
+    @example(
+        "x = tensor.zeros((2, 2)); x[0] = tensor.tensor([1.0, 2.0]); x[:, 1] = 7; x.tolist()",
+        [[1.0, 7.0], [0.0, 7.0]],
+    )
     def __setitem__(self, key: object, value: object) -> None:
         """Write `value`, broadcast, to the elements at `key`. `value` gets a gradient.
 
@@ -98,15 +102,6 @@ class Indexing(Operators):
             If `value` does not broadcast to the shape of the selection. In this case nothing is written.
         TypeError
             If `value` is complex and the tensor is real, or `value` is not a number, array or tensor.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> x = tensor.zeros((2, 2))
-        >>> x[0] = tensor.tensor([1.0, 2.0])
-        >>> x[:, 1] = 7
-        >>> x.tolist()
-        [[1.0, 7.0], [0.0, 7.0]]
         """
         self._raise_if_disposed()
         where, _ = numpy_key(key, copying=self._node is not None or getattr(value, "_node", None) is not None)

@@ -21,41 +21,24 @@ class Sharing(TensorCore):
 
     __slots__ = ()
 
+    @example("x = tensor.zeros((2,)); y = x.alias(); x[0] = 3; x.dispose(); y.tolist()", [3.0, 0.0])
     def alias(self) -> Tensor:
         """Return another tensor on the same storage: a write to one changes both.
 
         Disposing one does not affect the other. The memory is freed with the last of them.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> x = tensor.zeros((2,))
-        >>> y = x.alias()
-        >>> x[0] = 3
-        >>> x.dispose()
-        >>> y.tolist()
-        [3.0, 0.0]
         """
         array = self._array
         if array is None:
             self._raise_disposed()
         return over(self, array, array, _ALIAS)
 
+    @example("x = tensor.zeros((2,)); y = x.clone(); x[0] = 3; y.tolist()", [0.0, 0.0])
     def clone(self) -> Tensor:
         """Return a tensor with the same values and its own storage. O(1): the first write copies.
 
         Expanded views, and memory that an exported NumPy array uses, are copied immediately.
 
         Gradients flow to the original tensor.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> x = tensor.zeros((2,))
-        >>> y = x.clone()
-        >>> x[0] = 3
-        >>> y.tolist()
-        [0.0, 0.0]
         """
         self._raise_if_disposed()
         return with_history(wrap_snapshot(self), _CLONE, self)

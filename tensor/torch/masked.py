@@ -259,6 +259,10 @@ def norm(
     return tn.linalg.vector_norm(x, axis=_dims(x, dim), keepdims=keepdim, ord=power)
 
 
+@example(
+    "torch.masked.normalize(torch.tensor([3.0, 4.0]), 2.0, 0, mask=torch.tensor([True, False])).tolist()",
+    [1.0, 0.0],
+)
 def normalize(
     input: Tensor,
     ord: float,
@@ -268,14 +272,7 @@ def normalize(
     dtype: DtypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the unmasked elements, divided by their norm, which is at least `eps`.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> torch.masked.normalize(torch.tensor([3.0, 4.0]), 2.0, 0, mask=torch.tensor([True, False])).tolist()
-    [1.0, 0.0]
-    """
+    """Return the unmasked elements, divided by their norm, which is at least `eps`."""
     x = _numbers(input, dtype)
     size = norm(x, ord, dim, keepdim=True, mask=mask)
     return _kept(x, mask, 0) / size.clamp(min=eps)

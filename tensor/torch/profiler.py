@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import scopes
+from tensor.torch.calling import example
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -42,18 +43,14 @@ class ProfilerAction(Enum):
     RECORD_AND_SAVE = 3
 
 
+@example(
+    "action = torch.profiler.schedule(wait=1, warmup=0, active=2); [action(step).name for step in range(4)]",
+    ["NONE", "RECORD", "RECORD_AND_SAVE", "NONE"],
+)
 def schedule(
     *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0
 ) -> Callable[[int], ProfilerAction]:
-    """Return a schedule of steps: skip, wait, warm up, record. It repeats without end, or `repeat` times.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> action = torch.profiler.schedule(wait=1, warmup=0, active=2)
-    >>> [action(step).name for step in range(4)]
-    ['NONE', 'RECORD', 'RECORD_AND_SAVE', 'NONE']
-    """
+    """Return a schedule of steps: skip, wait, warm up, record. It repeats without end, or `repeat` times."""
     length = wait + warmup + active
 
     def action(step: int) -> ProfilerAction:

@@ -9,6 +9,7 @@ import numpy as np
 
 import tensor as tn
 from tensor import InvalidArgumentError, Tensor
+from tensor.torch.calling import example
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -158,6 +159,10 @@ def _worst(difference: Array) -> str:
     return f"{difference.flat[place]} at index {index}"
 
 
+@example(
+    "x = torch.testing.make_tensor(2, 3, dtype=torch.float32, low=0, high=1); x.shape, bool((x >= 0).all())",
+    ((2, 3), True),
+)
 def make_tensor(
     *shape: Any,
     dtype: DtypeLike,
@@ -168,15 +173,7 @@ def make_tensor(
     noncontiguous: bool = False,
     exclude_zero: bool = False,
 ) -> Tensor:
-    """Return a tensor of random values from `low` to `high`, by default from -9 to 9, as in PyTorch.
-
-    Examples
-    --------
-    >>> import tensor.torch as torch
-    >>> x = torch.testing.make_tensor(2, 3, dtype=torch.float32, low=0, high=1)
-    >>> x.shape, bool((x >= 0).all())
-    ((2, 3), True)
-    """
+    """Return a tensor of random values from `low` to `high`, by default from -9 to 9, as in PyTorch."""
     del device, noncontiguous
     sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
     wanted = tn.zeros((), dtype=dtype).dtype
