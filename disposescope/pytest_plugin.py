@@ -12,15 +12,13 @@ that use the plugin fail, with a message that names the module.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from disposescope.names import shadowing_message, shadows
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 __all__ = ["dispose_statistics"]
 

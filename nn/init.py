@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -12,9 +14,6 @@ from tensor import Tensor
 from tensor.lowlevel import TensorCore, numbers_of, shown, writing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import EllipsisType
-
     from tensor import Generator
     from tensor.lowlevel import Array
 

@@ -18,15 +18,13 @@ from collections import Counter
 from contextlib import suppress
 from multiprocessing import current_process, parent_process
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
 from scopes.tracking import tracking
 from scopes.tracking.history import History
 from scopes.tracking.leaks import snapshot
 from scopes.tracking.sizes import format_bytes
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 # The report only counts children that held fewer bytes than this.
 _LEAST = 64 * 1024

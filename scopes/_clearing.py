@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, MutableMapping
 from inspect import unwrap
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scopes.core.calls import clearing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, MutableMapping
 
 _CompiledFunction = type(clearing)
 # Methods that are not wrapped. The interpreter calls them to create classes and objects and to read

@@ -13,7 +13,8 @@ from contextlib import suppress
 from functools import partial
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from types import FrameType
+from typing import NoReturn
 
 from scopes import _children
 from scopes._program import CannotRunError, run
@@ -31,9 +32,6 @@ from scopes.tracking.sizes import format_bytes, parse_size
 from scopes.tracking.timeline import Timeline
 from scopes.tracking.trace_report import NoTraceError, summarize
 from scopes.tracking.tree import scope_tree
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 _PROGRAM = "disposescope"
 _arguments: list[str] = []

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, TypeVar, overload
 
 from scopes.core.calls import SuspendableScope, call_in_scope
 from scopes.core.containers import find
 from scopes.core.resources import dispose_each, may_be_owned
 from scopes.core.scope import DisposeScope
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -10,14 +10,13 @@ import pkgutil
 import sys
 from importlib.machinery import FileFinder, ModuleSpec, SourceFileLoader, SourcelessFileLoader
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, ModuleType, TracebackType
 from typing import TYPE_CHECKING
 
 from scopes.core.tracebacks import is_ours
 
 if TYPE_CHECKING:
     from importlib.abc import Loader
-    from types import TracebackType
 
 
 class CannotRunError(Exception):

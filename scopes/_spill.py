@@ -9,17 +9,16 @@ import weakref
 import zlib
 from bisect import bisect_left, insort
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
+from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from scopes.core.guard import Guard
 from scopes.tracking.sizes import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import TracebackType
-
     from typing_extensions import Buffer
 
 # Values are aligned to this many bytes, so that the system reads and writes whole pages.

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import gc
+from collections.abc import Iterator
 from contextlib import ExitStack
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from types import CodeType
+from typing import Any
 from warnings import warn
 
 from scopes.core.scope import new_dispose_scope
@@ -15,10 +17,6 @@ from scopes.tracking.history import History
 from scopes.tracking.leaks import snapshot
 from scopes.tracking.runs import Outcome
 from scopes.tracking.tracking import track
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import CodeType
 
 __all__ = ["load_ipython_extension", "unload_ipython_extension"]
 

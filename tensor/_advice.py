@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tensor._errors import shown
 from tensor.core.tensor import TensorCore
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from inspect import Parameter
 
 # Parameter names of other functions and libraries, with possible replacements: the first one that the

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from tensor._errors import shown
 from tensor._examples import example
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 Dtype = np.dtype[np.generic]
 DtypeLike = str | type | Dtype

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Any, Generic, TypeVar
 
 from tensor import Tensor
 from tensor.lowlevel import TensorCore
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, overload
 
@@ -15,7 +16,6 @@ from tensor import Generator
 from tensor.lowlevel import default_generator, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
     from multiprocessing.context import BaseContext
 
     from typing_extensions import TypeVar as TypeVarWithDefault

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from math import floor, isclose
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from nn.data.dataset import Dataset, IterableDataset
 from nn.module.docstrings import example
 from tensor import Generator, InvalidArgumentError
 from tensor.lowlevel import default_generator
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import InitVar
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -13,9 +13,6 @@ from nn.module.docstrings import example, sections
 from nn.module.options import option, options
 from tensor import Generator, InvalidArgumentError
 from tensor.lowlevel import default_generator, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence, Sized
 
 T_co = TypeVar("T_co", covariant=True)
 

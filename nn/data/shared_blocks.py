@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections import deque
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from io import BytesIO
@@ -23,7 +24,6 @@ from tensor import Tensor, from_blob, tensor
 from tensor.lowlevel import snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from multiprocessing.shared_memory import SharedMemory
 
     from tensor.lowlevel import Array

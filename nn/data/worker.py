@@ -8,6 +8,7 @@ import random
 import signal
 import threading
 import traceback
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,6 @@ from scopes.lowlevel import current
 from tensor import manual_seed, set_num_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
     from multiprocessing.connection import Connection
 
 # How often a worker checks that its parent is alive, in case its connection does not close.

@@ -7,6 +7,7 @@ import os
 import pickle
 import signal
 import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
 from secrets import token_hex
@@ -17,7 +18,6 @@ from nn.data.shared_blocks import LoopBlocks, unpack
 from nn.data.worker import GRACE, LOOK_EVERY, Answer, Failure, Job, Task, run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from multiprocessing.connection import Connection
     from multiprocessing.context import BaseContext
     from multiprocessing.process import BaseProcess

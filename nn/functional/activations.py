@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,8 +16,6 @@ from tensor.kernels import silu as silu_of
 from tensor.lowlevel import overwrite, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tensor import Tensor
     from tensor.lowlevel import Array
 

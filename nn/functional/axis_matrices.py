@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tensor.kernels import AxisMatrix, multiply_axes
 from tensor.lowlevel import apply, define
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tensor import Tensor
     from tensor.lowlevel import Array
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,8 +15,6 @@ from tensor.kernels import Geometry, convolve, convolve_for_weight, convolve_tra
 from tensor.lowlevel import apply, define, is_inexact, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from tensor import Tensor
     from tensor.lowlevel import Array
 

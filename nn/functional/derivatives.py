@@ -7,7 +7,8 @@ derivative gets it as a parameter.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +24,6 @@ from tensor.kernels import (
     normalize_rows_backward,
 )
 from tensor.lowlevel import RULES, define
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["RULES"]
 

@@ -7,11 +7,9 @@ does the same for layers.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from types import FunctionType
-from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar, cast
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Generic, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 R = TypeVar("R")

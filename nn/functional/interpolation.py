@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,6 @@ from nn.module.docstrings import example
 from tensor.lowlevel import InvalidArgumentError, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from tensor import Tensor
     from tensor.lowlevel import Array
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,8 +20,6 @@ from tensor.kernels import run_kernel
 from tensor.lowlevel import InvalidArgumentError, record, shown, widening, wrap_recorded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tensor import Tensor
     from tensor.lowlevel import Array
 

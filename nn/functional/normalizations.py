@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +36,6 @@ from tensor.lowlevel import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tensor import Tensor
 
 

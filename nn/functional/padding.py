@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nn.functional.checks import array_of
@@ -9,8 +10,6 @@ from tensor.kernels import empty
 from tensor.lowlevel import InvalidArgumentError, apply, define, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from tensor import Tensor
     from tensor.lowlevel import Array
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,6 @@ from tensor.kernels import Geometry, columns_of_patches, patches_of_columns
 from tensor.lowlevel import InvalidArgumentError, apply, define
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from nn.functional.windows import Sizes
     from tensor import Tensor
     from tensor.lowlevel import Array

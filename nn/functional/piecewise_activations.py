@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,8 +16,6 @@ from tensor.kernels import hardswish as hardswish_of
 from tensor.lowlevel import InvalidArgumentError, apply, apply_into, composite, define, last_use, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tensor import Generator, Tensor
     from tensor.lowlevel import Array
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,6 @@ from tensor.kernels import add_at_places, as_one_dtype, largest_of_windows, run_
 from tensor.lowlevel import apply, define, record, wrap, wrap_recorded
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tensor import Tensor
     from tensor.lowlevel import Array
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +14,6 @@ from tensor.kernels import as_one_dtype, recurrent_backward, recurrent_forward, 
 from tensor.lowlevel import is_recording, wrap
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tensor import Tensor
     from tensor.lowlevel import Array
 

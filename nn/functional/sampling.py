@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
@@ -13,8 +14,6 @@ from nn.functional.checks import floating_array_of
 from tensor.lowlevel import InvalidArgumentError, shown, widening, wrap
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tensor import Tensor
     from tensor.lowlevel import Array
 

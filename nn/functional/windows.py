@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,8 +14,6 @@ from nn.module.docstrings import sections
 from tensor.lowlevel import InvalidArgumentError, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tensor import Tensor
     from tensor.lowlevel import Array
 

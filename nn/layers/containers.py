@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self, cast, overload
 
 from nn.layers.joined import modules_in, through
@@ -11,8 +12,6 @@ from tensor.autograd import checkpoint
 from tensor.lowlevel import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from tensor import Tensor
 
 

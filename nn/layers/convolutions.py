@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import InitVar
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,8 +14,6 @@ from nn.module.options import option, options
 from tensor.lowlevel import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from nn.layers.weighted import Shape
     from tensor import Tensor
     from tensor.lowlevel import DtypeLike

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,6 @@ from nn.module.docstrings import example
 from nn.module.options import options
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tensor import Tensor
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from nn.module.docstrings import complete, texts_of
 from nn.module.module import Module
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from tensor import Tensor
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import InitVar
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,8 +13,6 @@ from nn.module.docstrings import example
 from nn.module.options import option, options
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from nn.layers.weighted import Shape
     from tensor import Tensor
     from tensor.lowlevel import DtypeLike

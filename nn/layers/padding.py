@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from nn import functional as F
@@ -9,8 +10,6 @@ from nn.layers.dimensions import Dimensional
 from tensor.lowlevel import InvalidArgumentError, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tensor import Tensor
 
 

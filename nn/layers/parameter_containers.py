@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Self
 
 from nn.module.docstrings import example
 from nn.module.module import Module
 from nn.module.parameter import Parameter
 from tensor import Tensor
 from tensor.lowlevel import TensorCore
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
 
 
 def _as_parameter(x: object) -> Parameter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from nn.functional.convolutions import sizes_of
@@ -11,8 +12,6 @@ from nn.layers.function_layers import Unary
 from nn.module.options import options
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from nn.functional.windows import OutputSizes, Sizes
     from tensor import Tensor
 

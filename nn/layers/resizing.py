@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from nn import functional as F
@@ -11,8 +12,6 @@ from nn.module.docstrings import example
 from nn.module.options import options
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from nn.functional.windows import Sizes
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -20,8 +21,6 @@ from nn.module.module import Module
 from tensor.lowlevel import InvalidArgumentError, require_cpu, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tensor import Tensor
     from tensor.lowlevel import DtypeLike
 

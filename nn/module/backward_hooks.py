@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -10,8 +11,6 @@ from tensor.autograd import Function
 from tensor.lowlevel import HookTable, is_recording
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from nn.module.registration import ModuleCore
     from tensor.lowlevel import RemovableHandle
 

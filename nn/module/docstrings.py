@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Callable, Mapping
 from functools import partial
 from inspect import cleandoc
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from tensor.lowlevel import example as example_of_tensor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 Described = TypeVar("Described")
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from nn.module.backward_hooks import BackwardHooks
 from nn.module.registration import ModuleCore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from nn.module.module import Module
     from tensor.lowlevel import RemovableHandle
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 from weakref import ref
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # For each value's id: a weak reference to the value, whose callback removes the entry, and weak references to
 # its owners.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pickle import UnpicklingError
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from nn.module.calling import Callable
@@ -16,8 +17,6 @@ from tensor import TensorDisposedError
 from tensor.lowlevel import HookTable, TensorCore
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from tensor import Tensor
 
 Kind = Literal["parameter", "buffer", "module"]

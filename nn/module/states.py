@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import repeat
 from operator import setitem
 from os import PathLike
@@ -28,8 +29,6 @@ from tensor.lowlevel import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from tensor import Tensor
     from tensor.lowlevel import Array
 

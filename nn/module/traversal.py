@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
 from nn.module.docstrings import example
 from nn.module.registration import Kind, ModuleCore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from nn.module.module import Module
     from nn.module.parameter import Parameter
     from tensor import Tensor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import tensor as tn
@@ -11,8 +12,6 @@ from tensor import Tensor
 from tensor.lowlevel import TensorCore, require_cpu
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tensor.lowlevel import DtypeLike
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
+from types import EllipsisType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import EllipsisType
-
     from tensor.lowlevel import Array
 
     Key = tuple[int | slice | EllipsisType, ...]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import InitVar
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,8 +20,6 @@ from tensor.kernels import empty, run_kernel
 from tensor.lowlevel import shown, snapshot, writing_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from nn.optim.optimizer import Group
     from tensor.lowlevel import Array
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tensor.lowlevel import Array
 
 # The Wolfe conditions: the loss decreases by at least _FALL times the initial slope times the step length.

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from tensor import Tensor
 from tensor.lowlevel import shown
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # Options that are not stored in groups.
 IGNORED = ("foreach", "fused")

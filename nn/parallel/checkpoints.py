@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nn.parallel.errors import require
 from nn.parallel.group import current
 from tensor import load, save
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _NAME = "checkpoint.safetensors"
 

@@ -8,6 +8,7 @@ that is possible now and does not wait; `result` waits.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -15,7 +16,6 @@ import numpy as np
 from nn.parallel.regions import Layout
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from concurrent.futures import Future
 
     from nn.parallel.group import Group

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from nn.module.docstrings import example
 from nn.parallel import store
 from scopes import DisposeStatistics, statistics
 from tensor import memory
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True)

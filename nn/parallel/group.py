@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as StillRunningError
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,8 +20,6 @@ from nn.parallel.shared_values import SharedValues
 from nn.parallel.stragglers import Position, Stragglers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from nn.parallel.board import Board
     from nn.parallel.figures import WorkerFigures
     from nn.parallel.links import Link

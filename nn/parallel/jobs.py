@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,8 +20,6 @@ from nn.parallel.links import Link
 from tensor import get_num_threads, set_num_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from nn.parallel.board import Board
 
 

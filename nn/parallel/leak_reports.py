@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,6 @@ from scopes.lowlevel import Cell, Curve, Table, as_html, chart_of, format_bytes,
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Mapping, Sequence
 
     from nn.parallel.figures import WorkerFigures
 

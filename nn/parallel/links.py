@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from queue import SimpleQueue
 from threading import Thread
@@ -10,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 from nn.parallel.errors import ExchangeTimeoutError, WorkerLostError, require
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tensor.lowlevel import Array
 
 

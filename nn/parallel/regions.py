@@ -12,6 +12,7 @@ import mmap
 import os
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from weakref import finalize
@@ -24,8 +25,6 @@ from nn.parallel.flags import Flags
 from tensor.lowlevel import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from tensor.lowlevel import Array, Dtype
 
 #: The prefix of each file's name. A file remains if all workers are killed while they map it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, overload
 from weakref import WeakKeyDictionary, ref
@@ -17,8 +18,6 @@ from tensor import Tensor, zeros_like
 from tensor.lowlevel import Leaf, TensorCore, is_inexact, snapshot, writing, writing_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from nn.parallel.group import Group
     from tensor.lowlevel import Array, RemovableHandle
 

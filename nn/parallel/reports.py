@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,6 @@ from scopes.lowlevel import format_bytes
 from tensor.memory import MemoryStatistics
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from nn.parallel.figures import WorkerFigures
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sized
 from copy import copy
 from dataclasses import KW_ONLY, InitVar
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,9 +14,6 @@ from nn.module.docstrings import example
 from nn.module.options import option, options
 from nn.parallel.group import current
 from tensor.lowlevel import InvalidArgumentError, default_generator, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sized
 
 LoaderT = TypeVar("LoaderT", bound=DataLoader[Any, Any])
 

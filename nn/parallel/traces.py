@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from nn.parallel.board import WorkerReport

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 import uuid
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from nn.parallel.errors import require
@@ -13,7 +14,6 @@ from nn.parallel.watching import Watch
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
 
 
 class Trainer:

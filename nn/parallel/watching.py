@@ -11,9 +11,11 @@ import tempfile
 import threading
 import time
 import warnings
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from types import TracebackType
+from typing import Any, Self
 
 from nn.parallel import group as groups
 from nn.parallel.board import Board, WorkerReport
@@ -22,10 +24,6 @@ from nn.parallel.torch_models import lost_worker
 from nn.parallel.traces import merge
 from scopes import Timeline, snapshot, track
 from scopes.lowlevel import History, Outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import TracebackType
 
 # The reports of the last job's workers until another job ends, and the boards of running jobs.
 _last: dict[int, WorkerReport] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,8 +16,6 @@ from nn.module.states import copy_values
 from tensor.lowlevel import TensorCore, is_inexact, wrap, writing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from tensor import Tensor
 
 __all__ = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -14,8 +15,6 @@ from tensor import Tensor
 from tensor.lowlevel import TensorCore, apply, shown, wrap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from tensor.lowlevel import Array, DtypeLike
 
 __all__ = [

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     # Arguments: the function's name and parameters, and the call's arguments by position and by name.
     Adviser = Callable[
         [str, Mapping[str, inspect.Parameter], tuple[Any, ...], Mapping[str, Any]], "str | None"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from scopes.core.errors import TensorDisposedError
@@ -10,9 +12,6 @@ from scopes.core.foreign import how_it_ended
 from scopes.tracking.tracking import record_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from types import ModuleType
-
     from scopes.core.scope import DisposeScope
 
 

@@ -6,6 +6,8 @@ The tests only cover arrays over memory that CuPy does not own, because they ran
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 from weakref import ref
 
@@ -16,9 +18,6 @@ from scopes.tracking.sites import pass_over
 from scopes.tracking.tracking import note_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import TracebackType
-
     from scopes.core.errors import TensorDisposedError
 
 cupy = import_library("cupy", "CuPy", "cupy")

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import ref
 
 from scopes.core.containers import add_holder
 from scopes.core.foreign import add_adapter, adopt, dispose_adopted, is_adopted, raise_if_disposed
 from scopes.foreign.adapter import Adapter, check_version, import_library, raise_unsupported
 from scopes.tracking.sites import pass_over
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 jax = import_library("jax", "JAX", "jax")
 check_version("jax", jax.__version__, (0, 9))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from scopes.core.guard import Guard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 _ABSENT = object()

@@ -5,18 +5,16 @@ from __future__ import annotations
 import gc
 import inspect
 import warnings
+from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar, cast
 
 from scopes._figures import FIGURES, DisposeStatistics
 from scopes._statistics import StatisticsView
 from scopes.testing.leftovers import Leftovers, alive_since, left, others_than
 from scopes.tracking import tracking
 from scopes.tracking.leaks import Snapshot, snapshot
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import TracebackType
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

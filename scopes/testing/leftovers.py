@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from scopes.core.foreign import find_kept_by_older
@@ -13,8 +14,6 @@ from scopes.tracking.leaks import kept_by_each
 from scopes.tracking.sizes import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from scopes.tracking.records import Record
     from scopes.tracking.sites import Site
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import re
 from bisect import bisect_left
+from collections.abc import Generator
 from functools import partial
 from pathlib import Path
 from types import MethodType
@@ -32,8 +33,6 @@ from scopes.tracking.runs import LEAST_GROWTH, Outcome
 from scopes.tracking.sizes import format_bytes, parse_size
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from scopes.core.scope import DisposeScope
     from scopes.tracking.records import Record
 

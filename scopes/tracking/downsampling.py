@@ -7,13 +7,12 @@ it merges those within one time interval (the grain). If too many are left, the 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from heapq import nlargest
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from scopes.tracking.sites import Site
 
 T = TypeVar("T")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 import time
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,8 +27,6 @@ from scopes.tracking.records import serial_of
 from scopes.tracking.sizes import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scopes.core.scope import DisposeScope
     from scopes.tracking.records import Record
     from scopes.tracking.reports import Report

@@ -14,6 +14,7 @@ import sysconfig
 import threading
 import weakref
 from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
@@ -31,13 +32,10 @@ from types import (
     ModuleType,
     TracebackType,
 )
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from scopes.core.tracebacks import is_ours, is_ours_by_name
 from scopes.tracking.sites import is_passed_over
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
 # The number of objects of one line to search for, spread from the oldest to the newest.
 _SAMPLES = 5

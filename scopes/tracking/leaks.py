@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,8 +15,6 @@ from scopes.tracking.reports import Cell, Report, Table, figure, line, size, wor
 from scopes.tracking.sizes import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Sequence
-
     from scopes.tracking.downsampling import Thing
     from scopes.tracking.records import Record, Tracker
     from scopes.tracking.sites import Site

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,6 @@ from scopes.tracking.sizes import format_bytes
 from scopes.tracking.tree import ScopeRow, scope_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from scopes.tracking.sites import Site
 
 NO_RICH = "--live needs rich, which is not installed: pip install 'disposescope[report]'"

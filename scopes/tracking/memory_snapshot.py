@@ -10,12 +10,12 @@ import pickle
 import time
 from bisect import bisect_left
 from collections import Counter, deque
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scopes.tracking.files import require_ours
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
     from os import PathLike
 
     from scopes.tracking.records import Record

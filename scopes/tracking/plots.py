@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scopes.tracking.downsampling import peaks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from os import PathLike
 
     from scopes.tracking.downsampling import Sample

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from html import escape
@@ -14,8 +15,6 @@ from scopes.tracking.pages import page, write_page
 from scopes.tracking.sizes import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from scopes.tracking.sites import Site
 
 # The most rows of a text. Pages and dicts have all rows.

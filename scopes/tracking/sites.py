@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import linecache
 import sys
-from typing import TYPE_CHECKING
+from types import CodeType, FrameType
 from weakref import ref
 
 from scopes.core.tracebacks import is_ours
-
-if TYPE_CHECKING:
-    from types import CodeType, FrameType
 
 
 class Line:

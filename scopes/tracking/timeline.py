@@ -6,10 +6,12 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable
 from functools import partial
 from heapq import nlargest
 from itertools import accumulate
 from threading import get_ident
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
@@ -23,9 +25,7 @@ from scopes.tracking.plots import Growth, draw
 from scopes.tracking.trace_events import write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from os import PathLike
-    from types import TracebackType
 
     from scopes.core.scope import DisposeScope
     from scopes.tracking.records import Record

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from collections.abc import Iterator
 from itertools import count, pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TextIO
@@ -18,8 +19,6 @@ from scopes.tracking.downsampling import peaks
 from scopes.tracking.files import require_ours
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from scopes.tracking.downsampling import Kept, Sample, Span, Thing, Track
 
     Event = dict[str, Any]

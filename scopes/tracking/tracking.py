@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from scopes.core.disposable import set_observer
@@ -17,8 +18,6 @@ from scopes.tracking.records import LAST_REFERENCE as LAST_REFERENCE
 from scopes.tracking.records import Record, Tracker
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from scopes.core.scope import DisposeScope
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,6 @@ from scopes.tracking.leaks import NOT_TRACKING
 from scopes.tracking.reports import Cell, Report, Table, figure, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from scopes.tracking.paths import Place
 
 

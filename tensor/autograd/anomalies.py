@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -19,8 +20,6 @@ from tensor.tape.modes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tensor.tape.modes import Answers
     from tensor.tape.nodes import Node
 

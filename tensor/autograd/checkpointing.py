@@ -11,6 +11,7 @@ reached has saved values.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 from weakref import ref
@@ -33,8 +34,6 @@ from tensor.tape.nodes import Deferred, Leaf, Node, become_leaf
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tensor.memory.buffer import Share
 
 P = ParamSpec("P")

@@ -9,6 +9,7 @@ that of the imaginary part.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
@@ -22,8 +23,6 @@ from tensor.core.writing import writing
 from tensor.tape.rules.overlay import Places
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from tensor._tensor import Tensor
 
 

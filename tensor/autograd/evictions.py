@@ -13,6 +13,7 @@ last, parameters. Their next use reads them back (`tensor.core.idle`).
 from __future__ import annotations
 
 from bisect import bisect_right, insort
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -29,8 +30,6 @@ from tensor.tape.nodes import Deferred, Node
 from tensor.tape.recipes import Layout, Recipe, holds_of, layout_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from scopes.lowlevel import Spilled
     from tensor._dtypes import Array
     from tensor.core.storage import StorageReference

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import wraps
 from inspect import getattr_static
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -20,8 +21,6 @@ from tensor.tape.modes import GradMode, grad_enabled, is_recording
 from tensor.tape.nodes import Node, Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from tensor.autograd.function_context import Saved
 
 

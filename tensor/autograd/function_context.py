@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,6 @@ from tensor.core.tensor import TensorCore
 from tensor.ops.messages import require_writable_history
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from weakref import ref
 
     from tensor._tensor import Tensor

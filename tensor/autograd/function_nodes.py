@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
@@ -15,8 +16,6 @@ from tensor.memory.buffer import zeros
 from tensor.tape.nodes import Node, Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tensor._dtypes import Dtype
     from tensor._tensor import Tensor
     from tensor.autograd.engine import Backward

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +15,6 @@ from tensor.creation.from_data import zeros_like
 from tensor.tape.modes import enable_grad
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from tensor._tensor import Tensor
 
     Function = Callable[..., Tensor | Sequence[Tensor]]

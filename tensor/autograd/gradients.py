@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
@@ -19,8 +19,6 @@ from tensor.tape.modes import GradMode
 from tensor.tape.nodes import Leaf, Node, become_leaf
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
     from tensor._tensor import Tensor
     from tensor.autograd import tensor_gradients
     from tensor.memory.buffer import Share

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -12,8 +13,6 @@ from tensor.core.tensor import wrap_share
 from tensor.tape.nodes import Node
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from tensor._tensor import Tensor
     from tensor.autograd.pending_gradients import PendingGradient
     from tensor.memory.buffer import Share

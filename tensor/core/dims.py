@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
 from operator import index
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import SupportsIndex
 
 import numpy as np
 
 from tensor._errors import InvalidArgumentError, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 Sizes = int | tuple[int, ...] | list[int]
 # The dimensions of a reduction; None for all.

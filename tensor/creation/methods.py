@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
@@ -20,8 +21,6 @@ from tensor.kernels.context import run_kernel
 from tensor.ops.data import as_tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from tensor import _limits
     from tensor._dtypes import Array, DtypeLike
     from tensor._tensor import Tensor

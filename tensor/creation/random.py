@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,8 +15,6 @@ from tensor.creation.generators import numbers_of
 from tensor.kernels.context import run_kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tensor._dtypes import Array, Dtype
     from tensor._tensor import Tensor
     from tensor.creation.generators import Generator

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +15,6 @@ from tensor.kernels.context import run_kernel
 from tensor.ops.data import cast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tensor._tensor import Tensor
 
 _NUMBERS = frozenset({int, float})

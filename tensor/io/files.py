@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from stat import S_IMODE
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -19,7 +19,6 @@ from tensor.io.safetensors import METADATA, Entry, compose, name_of, read_header
 from tensor.memory.external import External
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from tensor._tensor import Tensor

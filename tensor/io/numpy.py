@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +16,6 @@ from tensor.ops.data import as_data
 from tensor.ops.dispatch import as_array, function_of
 from tensor.ops.linalg import matmul
 from tensor.tape.modes import grad_enabled
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 function_of[np.matmul] = matmul
 

@@ -11,6 +11,7 @@ or use `save_file`.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakValueDictionary, ref
@@ -26,8 +27,6 @@ from tensor.memory.buffer import copy
 from tensor.tape.nodes import Leaf, become_leaf
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tensor._tensor import Tensor
 
 

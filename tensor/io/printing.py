@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,8 +16,6 @@ from tensor.core.tensor import TensorCore
 from tensor.tape.nodes import Leaf
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tensor._dtypes import Array
 
 # Dtypes that are not printed, because Python's numbers have them by default.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Mapping
 from operator import attrgetter
 from reprlib import Repr
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, NoReturn
@@ -17,8 +18,6 @@ from tensor import _dtypes as dtypes
 from tensor._dtypes import Dtype
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tensor._dtypes import Array
 
 METADATA = "__metadata__"

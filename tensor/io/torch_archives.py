@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
@@ -18,7 +19,6 @@ from tensor.io.unpickling import CheckpointError
 
 if TYPE_CHECKING:
     import zipfile
-    from collections.abc import Sequence
     from typing import BinaryIO
 
 SIGNATURE = b"PK\x03\x04"

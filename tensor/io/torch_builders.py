@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
+from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -18,8 +19,6 @@ from tensor.io.unpickling import Builder, CheckpointError, keys_of
 from tensor.tape.nodes import become_leaf
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tensor._tensor import Tensor
 
 _NAMES = (

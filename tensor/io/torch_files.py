@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -27,7 +28,6 @@ from tensor.io.unpickling import Builder, CheckpointError, unpickle
 from tensor.tape.hooks import HookTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
     from typing import BinaryIO
 
     from tensor._dtypes import Array

@@ -12,6 +12,7 @@ import os
 import pickle
 import sys
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -24,8 +25,6 @@ from tensor.io.torch_builders import rebuild_parameter, rebuild_tensor, rebuild_
 from tensor.io.torch_storages import NAME_OF, STORAGES, StorageKind, UntypedStorage, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tensor._dtypes import Array, Dtype
 
 # PyTorch's protocol. It writes each global name with one opcode, which `_renamed` replaces.

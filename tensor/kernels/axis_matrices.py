@@ -6,6 +6,7 @@ a multiplication by the transpose, so derivatives of all orders are such product
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
@@ -14,8 +15,6 @@ import numpy as np
 from tensor.kernels.sparse import sparse_product
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tensor._dtypes import Array
 
 

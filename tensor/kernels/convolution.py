@@ -12,6 +12,7 @@ other, so they are sufficient for derivatives of all orders:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,8 +24,6 @@ from tensor.kernels.patches import gather_patches, scatter_patches
 from tensor.memory.buffer import empty, zeros
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from tensor._dtypes import Array
 
 # A "place" is one position of the kernel, for one element of the output. A piece of places takes about

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,8 +14,6 @@ from tensor.kernels.scatter_add import scatter_add
 from tensor.kernels.selecting import keep_where, overwrite_where_nonzero, where, where_nonzero
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tensor.kernels.elementwise import SlopeKernel
 
 # Kernels that compute a gradient times a slope in one pass, for float32 and float64. The slope depends on one

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,6 @@ from tensor.kernels.elementwise import UnaryKernel
 from tensor.kernels.powers import power
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from tensor._dtypes import Array
 
 # Each kernel uses NumPy for arrays that it does not support.

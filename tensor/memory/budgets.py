@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -12,7 +13,6 @@ from tensor.memory.watches import Bound, ReservedWatch, Watch
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from scopes.lowlevel import Spilled

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Iterator
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from tensor.memory.allocator import count_donation
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

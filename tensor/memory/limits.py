@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from threading import local
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scopes.lowlevel import format_bytes
 from tensor.memory import allocator
 from tensor.memory.holders import holdings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class OutOfMemoryError(MemoryError):

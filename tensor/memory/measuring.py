@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
+from typing import Any, ParamSpec, Self, TypeVar, cast
 
 from scopes.lowlevel import format_bytes, measure_memory_by, measure_peaks_by, parse_size
 from tensor.memory.allocator import cached_bytes, live_and_allocated
 from tensor.memory.watches import Bound, Watch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

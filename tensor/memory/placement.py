@@ -6,14 +6,13 @@ Neural Net Inference" (2020): largest array first, each in the smallest gap that
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     _Integers: TypeAlias = NDArray[np.int64]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,8 +15,6 @@ from tensor.memory.placement import Life, most_alive, place
 from tensor.memory.watches import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from scopes import Site
 
     # A class of matplotlib, an optional dependency.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Self
 
 from tensor._devices import require_cpu
@@ -29,8 +30,6 @@ from tensor.ops.dispatch import apply_as_is
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tensor._dtypes import Dtype
     from tensor._tensor import Tensor
 

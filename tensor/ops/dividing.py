@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,8 +15,6 @@ from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_data, as_tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tensor._tensor import Tensor
 
 

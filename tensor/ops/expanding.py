@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,8 +17,6 @@ from tensor.ops.dispatch import apply, over
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tensor._tensor import Tensor
 
 _BROADCAST_TO = RULES["broadcast_to"]

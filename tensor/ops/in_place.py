@@ -6,6 +6,7 @@ shape of the tensor.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,8 +29,6 @@ from tensor.tape.modes import enable_grad
 from tensor.tape.nodes import Leaf
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tensor._tensor import Tensor
 
 

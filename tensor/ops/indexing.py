@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from functools import partial
 from operator import index
 from types import EllipsisType
@@ -23,8 +24,6 @@ from tensor.ops.operators import Operators
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from tensor._tensor import Tensor
 
 _GETITEM = RULES["getitem"]

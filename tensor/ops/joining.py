@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, repeat
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,6 @@ from tensor.ops.promotion import promoted
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from tensor._tensor import Tensor
 
 _CONCAT = RULES["concat"]

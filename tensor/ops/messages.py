@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -12,8 +13,6 @@ from tensor.core.tensor import TensorCore
 from tensor.tape.nodes import Leaf
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tensor.core.storage import StorageReference
 
 # The operands of elementwise functions: tensors, arrays, and numbers, which have no dtype of their own.

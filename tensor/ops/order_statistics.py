@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
@@ -19,8 +20,6 @@ from tensor.ops.elementwise import round as round_even
 from tensor.ops.selecting import take_along_axis
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tensor._tensor import Tensor
     from tensor.ops import results
     from tensor.ops.results import Sorted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, overload
 
 from scopes.lowlevel import ModuleOnDemand
@@ -19,8 +20,6 @@ from tensor.ops.elementwise import divide, isnan, logical_not, maximum, minimum,
 from tensor.ops.shapes import expand_dims
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tensor._dtypes import DtypeLike
     from tensor._tensor import Tensor
     from tensor.core.dims import Axis

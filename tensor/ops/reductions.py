@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod as product
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,6 @@ from tensor.tape.recording import record, wrap_recorded
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tensor._dtypes import Array, DtypeLike
     from tensor._tensor import Tensor
     from tensor.core.dims import Axis

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
@@ -21,8 +22,6 @@ from tensor.ops.indexing import Key, numpy_key
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tensor._tensor import Tensor
 
 # The smallest index that an op takes, if not 0. None allows negative indices, which count from the end.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,6 @@ from tensor.ops.views import reshaped, sizes_for
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tensor._tensor import Tensor
 
 _EXPAND_DIMS = RULES["expand_dims"]

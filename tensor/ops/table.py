@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -20,8 +21,6 @@ from tensor.ops.writing import of_other_dtype
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tensor._dtypes import Array
     from tensor._tensor import Tensor
 

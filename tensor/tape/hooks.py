@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from weakref import ref
 
@@ -10,9 +12,6 @@ from tensor.core.tensor import TensorCore, wrap_snapshot_unowned
 from tensor.tape.nodes import Leaf
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import TracebackType
-
     from tensor._tensor import Tensor
     from tensor.tape.nodes import Node
 

@@ -7,6 +7,7 @@ receives each new node: for anomaly detection, checkpoints and budgets.
 from __future__ import annotations
 
 import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextvars import ContextVar
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -33,8 +34,6 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-
     from tensor.tape.nodes import Node
 
     # The values of `grad_enabled` and `when_enabled`.

@@ -7,6 +7,7 @@ or in the file. Before a value is evicted, `Recipe.secure` makes sure that these
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import ref
@@ -18,8 +19,6 @@ from tensor.core.tensor import TensorCore
 from tensor.memory.buffer import offset_in, owner_of, share_with, view_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from tensor._dtypes import Array, Dtype
     from tensor.memory.buffer import Share
     from tensor.tape.nodes import Node

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from scopes.lowlevel import format_bytes
@@ -11,8 +12,6 @@ from tensor.core.tensor import TensorCore
 from tensor.tape.nodes import Leaf, Node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from tensor._tensor import Tensor
     from tensor.memory.buffer import Buffer, Share
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from contextlib import ContextDecorator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tensor.torch.calling import example
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from nn.optim import Optimizer
     from tensor.lowlevel import Dtype
 

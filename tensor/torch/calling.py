@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import wraps
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -11,8 +12,6 @@ from tensor.lowlevel import TensorCore, is_floating, require_cpu, shown, sizes_o
 from tensor.lowlevel import example as example_of_tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from tensor import Tensor
     from tensor.lowlevel import Dtype
 

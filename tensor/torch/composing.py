@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -14,8 +15,6 @@ from tensor.torch.calling import example, options_for_cpu, with_out
 from tensor.torch.joining import meshgrid, searchsorted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tensor.lowlevel import Operand
 
 __all__ = [

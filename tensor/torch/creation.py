@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -12,8 +13,6 @@ from tensor.lowlevel import is_floating, require_cpu, sizes_of
 from tensor.torch.calling import example, options_for_cpu, placed, sized, with_out
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tensor import Generator
     from tensor.lowlevel import DtypeLike
 

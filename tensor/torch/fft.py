@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +10,6 @@ from tensor import fft as _ours
 from tensor.torch.calling import example, placed, with_out
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from tensor import Tensor
 
 __all__ = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
@@ -12,8 +13,6 @@ from tensor import InvalidArgumentError, Tensor
 from tensor.torch.calling import example, with_out
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tensor.lowlevel import Operand
 
 __all__ = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
@@ -17,8 +18,6 @@ from tensor.torch.lu_factors import lu, lu_factor, lu_factor_ex, lu_solve
 from tensor.torch.solving import cholesky_ex, inv_ex, solve, solve_ex, solve_triangular
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tensor import Tensor
 
 __all__ = [

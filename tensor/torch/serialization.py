@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -10,7 +11,6 @@ from nn import Parameter
 from tensor.lowlevel import Reading, global_name, load_with, require_cpu, write_torch_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
     from os import PathLike
 
     from tensor import Tensor

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from builtins import tuple as Size  # noqa: N812 -- PyTorch's name
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tensor import InvalidArgumentError, float32
@@ -10,8 +11,6 @@ from tensor.lowlevel import as_dtype
 from tensor.torch.calling import example
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tensor.lowlevel import Dtype, DtypeLike
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +12,6 @@ from tensor import InvalidArgumentError, Tensor
 from tensor.torch.calling import example
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tensor.lowlevel import Array, DtypeLike
 
 __all__ = ["assert_allclose", "assert_close", "make_tensor"]

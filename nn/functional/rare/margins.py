@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,8 +23,6 @@ from nn.module.docstrings import example
 from tensor.lowlevel import composite, shown, snapshot, widening
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tensor import Tensor
     from tensor.lowlevel import Array
 

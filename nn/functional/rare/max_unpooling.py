@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Final
 
@@ -15,8 +16,6 @@ from nn.functional.windows import Sizes, pooled_array
 from tensor.lowlevel import InvalidArgumentError, apply, snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tensor import Tensor
     from tensor.lowlevel import Array
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,8 +15,6 @@ from tensor import Tensor
 from tensor.lowlevel import InvalidArgumentError, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tensor.lowlevel import DtypeLike
 
 

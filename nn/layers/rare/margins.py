@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,6 @@ from nn.module.docstrings import example
 from nn.module.options import options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tensor import Tensor
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from nn.optim.lr_scheduler.plateau import ReduceLROnPlateau
 from nn.optim.lr_scheduler.scheduler import LRScheduler, documented
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from nn.optim.optimizer import Optimizer
 
 

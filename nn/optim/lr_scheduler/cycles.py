@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from nn.optim.lr_scheduler.scheduler import (
@@ -16,8 +17,6 @@ from nn.optim.lr_scheduler.scheduler import (
 from tensor.lowlevel import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from nn.optim.optimizer import Group, Optimizer
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from nn.module.options import options
@@ -11,8 +12,6 @@ from nn.optim.lr_scheduler.scheduler import LRScheduler, Schedule, documented
 from tensor.lowlevel import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from nn.optim.optimizer import Optimizer
 
 

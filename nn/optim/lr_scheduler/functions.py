@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from nn.optim.lr_scheduler.scheduler import (
@@ -13,8 +14,6 @@ from nn.optim.lr_scheduler.scheduler import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from nn.optim.optimizer import Optimizer
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from nn.module.docstrings import complete
 from nn.module.options import options
 from nn.optim.optimizer import Optimizer
 from tensor.lowlevel import shown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
 
 # Docstrings of the parameters that schedulers share, and their common example.
 _TEXTS = {

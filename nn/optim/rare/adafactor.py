@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import InitVar
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,6 @@ from tensor.kernels import empty
 from tensor.lowlevel import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from nn.optim.chunks import Key
     from nn.optim.optimizer import Group
     from tensor import Tensor

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from dataclasses import InitVar
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -16,8 +17,6 @@ from tensor import Tensor, no_grad
 from tensor.lowlevel import require_cpu
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from nn.optim.swa_utils.averages import AvgFn, MultiAvgFn
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -10,8 +11,6 @@ from tensor import no_grad
 from tensor.lowlevel import is_inexact, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from tensor import Tensor
 
     AvgFn = Callable[[Tensor, Tensor, Tensor | int], Tensor]

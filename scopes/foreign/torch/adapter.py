@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from scopes.core.containers import add_holder
 from scopes.core.foreign import add_adapter
@@ -12,9 +13,6 @@ from scopes.foreign.torch.keeping import KEEPERS
 from scopes.foreign.torch.library import torch
 from scopes.tracking.holders import follow_graphs
 from scopes.tracking.sites import pass_over
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class TorchAdapter(Adapter):

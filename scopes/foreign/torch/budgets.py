@@ -7,6 +7,7 @@ import weakref
 from collections import defaultdict, deque
 from dataclasses import dataclass
 from operator import methodcaller
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from scopes._spill import SpillFile
@@ -19,7 +20,6 @@ from scopes.tracking.sizes import parse_size
 
 if TYPE_CHECKING:
     import os
-    from types import TracebackType
 
     from scopes._spill import Spilled
 

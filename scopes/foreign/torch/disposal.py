@@ -11,15 +11,13 @@ for backward, or a view. Then backward works as before, and the memory is freed 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from scopes.core.errors import TensorDisposedError
 from scopes.foreign.adapter import raise_unsupported
 from scopes.foreign.torch import held, streams
 from scopes.foreign.torch.library import VERSION, torch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 try:
     _swap = torch._C._swap_tensor_impl

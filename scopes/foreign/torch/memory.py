@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from scopes.foreign.torch.library import torch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 _NoFunctions = torch._C.DisableTorchFunction
 

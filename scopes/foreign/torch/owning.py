@@ -12,8 +12,10 @@ import operator
 import os
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Self
+from types import TracebackType
+from typing import Any, Self
 
 from scopes.core import births
 from scopes.core.containers import find
@@ -25,10 +27,6 @@ from scopes.foreign.torch import streams
 from scopes.foreign.torch.adapter import ADAPTER
 from scopes.foreign.torch.keeping import KEEPERS
 from scopes.foreign.torch.library import torch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import TracebackType
 
 _is_traced = torch.compiler.is_dynamo_compiling
 _backward_id = torch._C._current_graph_task_id

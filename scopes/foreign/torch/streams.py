@@ -7,13 +7,11 @@ dispose the tensor earlier, so the disposal calls ``record_stream`` for all stre
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from scopes.foreign.torch import memory
 from scopes.foreign.torch.library import torch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # The streams that were current inside `owning()`, by handle. PyTorch has a pool of a few streams.
 used: dict[int, Any] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,8 +21,6 @@ from tensor.ops.linalg import matmul
 from tensor.ops.matrices import plus_product
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tensor._tensor import Tensor
     from tensor.ops import factorizations, solving
     from tensor.ops.results import QRResult

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,8 +16,6 @@ from tensor.ops.dispatch import view
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tensor._dtypes import Array
     from tensor._tensor import Tensor
 

@@ -7,13 +7,11 @@ nonlinear least squares problems whose variables separate" (1973).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from tensor.tape.rules.factorizations import adjoint
 from tensor.tape.rules.table import conj, define
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 
 def _inv(xp: Any, g: Any, out: Any) -> Any:

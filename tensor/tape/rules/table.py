@@ -10,12 +10,10 @@ Wirtinger derivative, as in PyTorch: the direction of steepest ascent.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from tensor.tape.nodes import Rule
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 _MISSING = (
     "the op {name!r} has no entry in the table of derivatives. In the file of its kind in tensor/tape/rules "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,6 @@ from tensor import broadcast_shapes, log_softmax, logical_and, no_grad
 from tensor.torch.distributions.distribution import Distribution
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tensor import Tensor
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import tensor as tn
 from tensor import InvalidArgumentError, broadcast_tensors, no_grad
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tensor import Tensor
 
 

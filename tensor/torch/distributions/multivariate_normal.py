@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tensor import InvalidArgumentError, linalg
 from tensor.torch.distributions.distribution import Distribution
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tensor import Tensor
 
 

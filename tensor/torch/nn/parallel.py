@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nn import Module, parallel
 from tensor.torch.calling import example
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
 
 __all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]

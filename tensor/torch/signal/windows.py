@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,8 +16,6 @@ from tensor import InvalidArgumentError
 from tensor.torch.calling import example, options_for_cpu
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from tensor import Tensor
 
 __all__ = [
