@@ -79,11 +79,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run each test inside `with new_dispose_scope(), scopes.torch.owning():`",
     )
-    group.addoption(
-        "--torch-scopes-exact",
-        action="store_true",
-        help="the same with `owning(exact=True)`",
-    )
+    group.addoption("--torch-scopes-exact", action="store_true", help="the same with `owning(exact=True)`")
     parser.addini("tensor_leaks", "no_tensor_leaks for all tests", type="bool", default=False)
     parser.addini("tensor_growth", "no_tensor_growth for all tests", type="bool", default=False)
     parser.addini("tensor_leak_threshold", "how much memory a test may leave", default="")

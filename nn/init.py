@@ -40,13 +40,7 @@ T = TypeVar("T", bound=Tensor)
 # The block size of random numbers: a block stays in the cache.
 _PIECE = 16384
 
-_GAINS = {
-    "linear": 1.0,
-    "sigmoid": 1.0,
-    "tanh": 5 / 3,
-    "relu": math.sqrt(2),
-    "selu": 3 / 4,
-}
+_GAINS = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 3 / 4}
 
 
 @example('round(nn.init.calculate_gain("relu"), 4)', 1.4142)

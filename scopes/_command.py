@@ -221,11 +221,7 @@ class _FinalReport:
     """Writes the report once, when the program has ended."""
 
     def __init__(
-        self,
-        options: argparse.Namespace,
-        history: History,
-        timeline: Timeline | None,
-        live: LiveView | None,
+        self, options: argparse.Namespace, history: History, timeline: Timeline | None, live: LiveView | None
     ) -> None:
         self._options = options
         self._live = live

@@ -76,20 +76,7 @@ from tensor.ops.expanding import (
 from tensor.ops.joining import cat, concat, meshgrid, stack, unstack
 from tensor.ops.linalg import cross, matmul, outer, tensordot, trace, vecdot
 from tensor.ops.moving import flip, imag, real, roll, tril, triu
-from tensor.ops.reductions import (
-    all,
-    any,
-    argmax,
-    argmin,
-    count_nonzero,
-    max,
-    mean,
-    min,
-    prod,
-    std,
-    sum,
-    var,
-)
+from tensor.ops.reductions import all, any, argmax, argmin, count_nonzero, max, mean, min, prod, std, sum, var
 from tensor.ops.scans import (
     cumulative_prod,
     cumulative_sum,

@@ -5,16 +5,7 @@ with several results return named tuples.
 """
 
 from scopes.lowlevel import names_of_face as _names_of_face
-from tensor.ops.factorizations import (
-    cholesky,
-    eig,
-    eigh,
-    eigvals,
-    eigvalsh,
-    qr,
-    svd,
-    svdvals,
-)
+from tensor.ops.factorizations import cholesky, eig, eigh, eigvals, eigvalsh, qr, svd, svdvals
 from tensor.ops.lapack import LinAlgError
 from tensor.ops.linalg import cross, diagonal, matmul, outer, tensordot, trace, vecdot
 from tensor.ops.norms import matrix_norm, matrix_rank

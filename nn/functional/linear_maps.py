@@ -10,14 +10,7 @@ from nn.functional.checks import array_of
 from nn.functional.derivatives import RULES
 from nn.module.docstrings import example, sections
 from tensor.kernels import run_kernel, widen
-from tensor.lowlevel import (
-    InvalidArgumentError,
-    apply,
-    apply_affine,
-    widening,
-    wrap,
-    writing,
-)
+from tensor.lowlevel import InvalidArgumentError, apply, apply_affine, widening, wrap, writing
 
 if TYPE_CHECKING:
     from tensor import Tensor

@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nn.functional.checks import (
-    array_of,
-    check_delta,
-    loss_sections,
-    pair_of,
-    reduced,
-)
+from nn.functional.checks import array_of, check_delta, loss_sections, pair_of, reduced
 from nn.functional.derivatives import RULES
 from nn.module.docstrings import example
 from tensor.kernels import run_kernel

@@ -179,9 +179,6 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             for size, (before, after) in zip(sizes, pairs, strict=True)
         ]
         input = input[(..., *key)]
-    pads = (
-        *((0, 0),) * (x.ndim - count),
-        *[(max(before, 0), max(after, 0)) for before, after in pairs],
-    )
+    pads = (*((0, 0),) * (x.ndim - count), *[(max(before, 0), max(after, 0)) for before, after in pairs])
     filling = 0 if value is None else value
     return apply(_PAD, lambda x: _pad(x, pads, mode, filling), (input,), pads=pads, mode=mode)

@@ -183,10 +183,7 @@ def _taps(
     if mode == "bilinear":
         return [(1 - share, first), (share, first + 1)]
     return [
-        (
-            _cubic(share, step),
-            _kept_inside(wrap(first + step), size, padding_mode, aligned).numpy(),
-        )
+        (_cubic(share, step), _kept_inside(wrap(first + step), size, padding_mode, aligned).numpy())
         for step in range(-1, 3)
     ]
 

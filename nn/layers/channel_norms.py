@@ -137,10 +137,7 @@ class _InstanceNorm(ChannelNorm):
     affine: bool = False
     track_running_stats: bool = False
 
-    _example = (
-        "nn.{name}(3)(tensor.ones((2, 3, {sizes[4,5,6]}))).shape",
-        "(2, 3, {sizes[4,5,6]})",
-    )
+    _example = ("nn.{name}(3)(tensor.ones((2, 3, {sizes[4,5,6]}))).shape", "(2, 3, {sizes[4,5,6]})")
     _texts: ClassVar = {
         **ChannelNorm._texts,
         "track_running_stats": (

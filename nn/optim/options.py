@@ -25,8 +25,7 @@ TEXTS = {
     ),
     "maximize": "Maximize the objective instead of minimizing it.",
     **dict.fromkeys(
-        IGNORED,
-        "Accepted for PyTorch's programs, without effect: a step is one pass over each parameter.",
+        IGNORED, "Accepted for PyTorch's programs, without effect: a step is one pass over each parameter."
     ),
 }
 EXAMPLE = """\

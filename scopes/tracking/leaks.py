@@ -354,9 +354,7 @@ class Seen(set[int]):
 
 
 def kept_by_each(
-    items: Sequence[tuple[Record, Any]],
-    others: Iterable[tuple[Record, Any]],
-    lasting: Container[Site] = (),
+    items: Sequence[tuple[Record, Any]], others: Iterable[tuple[Record, Any]], lasting: Container[Site] = ()
 ) -> list[Kept]:
     """Return the memory that each of `items` keeps, oldest first. Memory of `others` is not counted.
 
@@ -411,11 +409,7 @@ _MAX_HELD = 5
 
 
 def with_holders(
-    report: LeakReport,
-    items: Iterable[tuple[Record, Any]],
-    effort: Effort,
-    *,
-    in_libraries: bool = True,
+    report: LeakReport, items: Iterable[tuple[Record, Any]], effort: Effort, *, in_libraries: bool = True
 ) -> LeakReport:
     """Return the `report` of `items` with the holders of its first rows."""
     wanted: dict[Site, list[Any]] = {row.site: [] for row in report.rows[:_MAX_HELD]}

@@ -10,14 +10,7 @@ import numpy as np
 
 from scopes.lowlevel import callers
 from tensor.tape.blocks import set_modes
-from tensor.tape.modes import (
-    Block,
-    Recorder,
-    Recording,
-    grad_enabled,
-    innermost_recorder,
-    when_enabled,
-)
+from tensor.tape.modes import Block, Recorder, Recording, grad_enabled, innermost_recorder, when_enabled
 
 if TYPE_CHECKING:
     from tensor.tape.modes import Answers

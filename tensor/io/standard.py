@@ -46,12 +46,7 @@ class _Inspection:
     def default_dtypes(self, *, device: str | None = None) -> dict[str, Dtype]:
         """Return the default dtypes of new tensors."""
         require_cpu(device)
-        return {
-            "real floating": float32,
-            "complex floating": complex64,
-            "integral": int64,
-            "indexing": int64,
-        }
+        return {"real floating": float32, "complex floating": complex64, "integral": int64, "indexing": int64}
 
     @example('list(tensor.__array_namespace_info__().dtypes(kind="real floating"))', ["float32", "float64"])
     def dtypes(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tensor._tensor import Tensor
 
 Norm = Literal["backward", "ortho", "forward"]
+Ints = Sequence[int] | None
 
 _INVERSE: dict[str, Norm] = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 _KERNELS: dict[str, Callable[..., Any]] = {
@@ -41,12 +42,7 @@ _KERNELS: dict[str, Callable[..., Any]] = {
 
 
 def _transformed(
-    name: str,
-    kernel: str,
-    x: object,
-    s: Sequence[int | None] | None,
-    axes: Sequence[int] | None,
-    norm: str,
+    name: str, kernel: str, x: object, s: Sequence[int | None] | None, axes: Sequence[int] | None, norm: str
 ) -> Tensor:
     """Return the transform of `x` by `kernel`, over several dimensions. Errors begin with `name`."""
     y = as_tensor(x)
@@ -109,14 +105,7 @@ def ifft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "ba
 
 
 @example("tensor.fft.fftn(tensor.ones((2, 2))).tolist()", [[(4 + 0j), 0j], [0j, 0j]])
-def fftn(
-    x: Tensor,
-    /,
-    *,
-    s: Sequence[int] | None = None,
-    axes: Sequence[int] | None = None,
-    norm: Norm = "backward",
-) -> Tensor:
+def fftn(x: Tensor, /, *, s: Ints = None, axes: Ints = None, norm: Norm = "backward") -> Tensor:
     """Return the discrete Fourier transform over several dimensions: `axes`, of sizes `s`.
 
     Without `axes` it runs over the last ``len(s)`` dimensions, or over all without `s`.
@@ -125,14 +114,7 @@ def fftn(
 
 
 @example("tensor.fft.ifftn(tensor.ones((2, 2))).tolist()", [[(1 + 0j), 0j], [0j, 0j]])
-def ifftn(
-    x: Tensor,
-    /,
-    *,
-    s: Sequence[int] | None = None,
-    axes: Sequence[int] | None = None,
-    norm: Norm = "backward",
-) -> Tensor:
+def ifftn(x: Tensor, /, *, s: Ints = None, axes: Ints = None, norm: Norm = "backward") -> Tensor:
     """Return the inverse of ``fftn``."""
     return _transformed("ifftn", "ifftn", x, s, axes, norm)
 
@@ -153,27 +135,13 @@ def irfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "b
 
 
 @example("tensor.fft.rfftn(tensor.ones((2, 2))).tolist()", [[(4 + 0j), 0j], [0j, 0j]])
-def rfftn(
-    x: Tensor,
-    /,
-    *,
-    s: Sequence[int] | None = None,
-    axes: Sequence[int] | None = None,
-    norm: Norm = "backward",
-) -> Tensor:
+def rfftn(x: Tensor, /, *, s: Ints = None, axes: Ints = None, norm: Norm = "backward") -> Tensor:
     """Return the transform of real numbers over several dimensions: ``rfft`` along the last of them."""
     return _transformed("rfftn", "rfftn", x, s, axes, norm)
 
 
 @example("tensor.fft.irfftn(tensor.tensor([[4.0, 0.0], [0.0, 0.0]])).tolist()", [[1.0, 1.0], [1.0, 1.0]])
-def irfftn(
-    x: Tensor,
-    /,
-    *,
-    s: Sequence[int] | None = None,
-    axes: Sequence[int] | None = None,
-    norm: Norm = "backward",
-) -> Tensor:
+def irfftn(x: Tensor, /, *, s: Ints = None, axes: Ints = None, norm: Norm = "backward") -> Tensor:
     """Return the inverse of ``rfftn``."""
     return _transformed("irfftn", "irfftn", x, s, axes, norm)
 

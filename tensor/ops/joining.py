@@ -57,11 +57,7 @@ def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0, out: Tensor | N
             )
         ends.append(ends[-1] + shape[place])
     result = apply(
-        _CONCAT,
-        lambda *given: np.concatenate(promoted(given), place),
-        xs,
-        axis=place,
-        ends=tuple(ends),
+        _CONCAT, lambda *given: np.concatenate(promoted(given), place), xs, axis=place, ends=tuple(ends)
     )
     return result if out is None else copy_out("concat", xs, result, out)
 

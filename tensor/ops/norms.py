@@ -41,13 +41,7 @@ def matrix_rank(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:
 Norm = int | float | Literal["fro", "nuc"]
 
 
-def matrix_norm(
-    x: Tensor,
-    /,
-    *,
-    keepdims: bool = False,
-    ord: Norm | None = "fro",
-) -> Tensor:
+def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: Norm | None = "fro") -> Tensor:
     """Return a norm of matrices, shape (..., m, n).
 
     Parameters

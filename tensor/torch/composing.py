@@ -203,11 +203,7 @@ def polygamma(n: int, input: Tensor) -> Tensor:
 @widening
 @example("torch.gradient(torch.tensor([1.0, 4.0, 9.0]))[0].tolist()", [3.0, 4.0, 5.0])
 def gradient(
-    input: Tensor,
-    *,
-    spacing: Any = None,
-    dim: int | Sequence[int] | None = None,
-    edge_order: int = 1,
+    input: Tensor, *, spacing: Any = None, dim: int | Sequence[int] | None = None, edge_order: int = 1
 ) -> tuple[Tensor, ...]:
     """Estimate the gradient of `input` along each `dim` by second-order central differences.
 

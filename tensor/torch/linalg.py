@@ -78,31 +78,31 @@ class LstsqResult(NamedTuple):
 
 @with_out
 @example("torch.linalg.cholesky(torch.tensor([[4.0]])).tolist()", [[2.0]])
-def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:  # noqa: N803 - PyTorch's names, as below
+def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     """Return the Cholesky factor: the lower triangular L with ``A = L @ L.mH``, or the upper one."""
     return _ours.cholesky(A, upper=upper)
 
 
 @with_out
 @example("torch.linalg.matrix_power(torch.tensor([[2.0]]), 3).tolist()", [[8.0]])
-def matrix_power(A: Tensor, n: int) -> Tensor:  # noqa: N803
+def matrix_power(A: Tensor, n: int) -> Tensor:
     """Return the `n`-th power of square matrices."""
     return _ours.matrix_power(A, n)
 
 
 @with_out
 @example("torch.linalg.svdvals(torch.tensor([[2.0]])).tolist()", [2.0])
-def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:  # noqa: N803
+def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """Return the singular values of matrices in descending order. `driver` has no effect."""
     del driver
     return _ours.svdvals(A)
 
 
-def _singular(A: Tensor, hermitian: bool) -> Tensor:  # noqa: N803
+def _singular(A: Tensor, hermitian: bool) -> Tensor:
     return _ours.eigvalsh(A).abs() if hermitian else _ours.svdvals(A)
 
 
-def _cut(A: Tensor, values: Tensor, atol: Any, rtol: Any) -> Tensor:  # noqa: N803
+def _cut(A: Tensor, values: Tensor, atol: Any, rtol: Any) -> Tensor:
     """Return the tolerance up to which singular values count as 0."""
     if rtol is None:
         some = (atol > 0) if isinstance(atol, tn.Tensor) else bool(atol)
@@ -115,7 +115,7 @@ def _cut(A: Tensor, values: Tensor, atol: Any, rtol: Any) -> Tensor:  # noqa: N8
 @with_out
 @example("torch.linalg.matrix_rank(torch.tensor([[1.0, 0.0], [0.0, 1e-3]]), atol=0.1, rtol=0.0).item()", 1)
 def matrix_rank(
-    A: Tensor,  # noqa: N803
+    A: Tensor,
     tol: float | Tensor | None = None,
     hermitian: bool = False,
     *,
@@ -142,7 +142,7 @@ def matrix_rank(
 @with_out
 @example("torch.linalg.pinv(torch.tensor([[2.0], [0.0]])).tolist()", [[0.5, 0.0]])
 def pinv(
-    A: Tensor,  # noqa: N803
+    A: Tensor,
     rcond: float | Tensor | None = None,
     hermitian: bool = False,
     *,
@@ -177,7 +177,7 @@ def pinv(
 
 @with_out
 @example("torch.linalg.cond(torch.tensor([[2.0, 0.0], [0.0, 1.0]])).item()", 2.0)
-def cond(A: Tensor, p: float | Literal["fro", "nuc"] | None = None) -> Tensor:  # noqa: N803
+def cond(A: Tensor, p: float | Literal["fro", "nuc"] | None = None) -> Tensor:
     """Return the condition numbers of matrices for the norm `p`."""
     if p in (None, 2, -2):
         values = _ours.svdvals(A)
@@ -194,13 +194,7 @@ def cond(A: Tensor, p: float | Literal["fro", "nuc"] | None = None) -> Tensor:  
 
 
 @with_out
-def lstsq(
-    A: Tensor,  # noqa: N803
-    B: Tensor,  # noqa: N803
-    rcond: float | None = None,
-    *,
-    driver: str | None = None,
-) -> LstsqResult:
+def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LstsqResult:
     """Return the least squares solution X of ``A @ X = B``, by the pseudo-inverse.
 
     Parameters
@@ -237,7 +231,7 @@ def lstsq(
 
 
 @example("torch.linalg.vander(torch.tensor([2, 3]), 3).tolist()", [[1, 2, 4], [1, 3, 9]])
-def vander(x: Tensor, N: int | None = None) -> Tensor:  # noqa: N803
+def vander(x: Tensor, N: int | None = None) -> Tensor:
     """Return the Vandermonde matrix: powers 0 to `N` - 1 of each element, in a new last dimension."""
     size = x.shape[-1] if N is None and x.ndim else N
     if size is None or size < 1 or (N is not None and N < 2):
@@ -250,7 +244,7 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:  # noqa: N803
 
 @with_out
 @example("torch.linalg.tensorinv(torch.eye(4).reshape(2, 2, 4)).shape", (4, 2, 2))
-def tensorinv(A: Tensor, ind: int = 2) -> Tensor:  # noqa: N803
+def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """Return the inverse of the map from x to ``tensordot(A, x, A.ndim - ind)``."""
     if ind < 1:
         raise InvalidArgumentError(f"tensorinv: ind is at least 1, not {ind}")
@@ -265,10 +259,10 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:  # noqa: N803
 
 @with_out
 @example("torch.linalg.tensorsolve(torch.eye(4).reshape(2, 2, 4), torch.ones(2, 2)).shape", (4,))
-def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:  # noqa: N803
+def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:
     """Solve ``tensordot(A, X, X.ndim) = B``, after moving `dims` of `A` to the end."""
     if dims is not None:
-        A = A.movedim(tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))  # noqa: N806
+        A = A.movedim(tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))
     rest = A.shape[B.ndim :]
     if int(np.prod(rest)) != B.numel():
         raise InvalidArgumentError(f"tensorsolve: shapes {A.shape} and {B.shape} do not fit together")
@@ -277,19 +271,19 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tens
 
 @with_out
 @example("torch.linalg.eigh(torch.diag(torch.tensor([2.0, 1.0]))).eigenvalues.tolist()", [1.0, 2.0])
-def eigh(A: Tensor, UPLO: Literal["L", "U"] = "L") -> _ours.EighResult:  # noqa: N803 - PyTorch's names
+def eigh(A: Tensor, UPLO: Literal["L", "U"] = "L") -> _ours.EighResult:
     """Return eigenvalues (ascending) and eigenvectors of Hermitian matrices; `UPLO` selects the triangle."""
     return _ours.eigh(A, upper=_is_upper(UPLO))
 
 
 @with_out
 @example('torch.linalg.eigvalsh(torch.diag(torch.tensor([2.0, 1.0])), UPLO="U").tolist()', [1.0, 2.0])
-def eigvalsh(A: Tensor, UPLO: Literal["L", "U"] = "L") -> Tensor:  # noqa: N803
+def eigvalsh(A: Tensor, UPLO: Literal["L", "U"] = "L") -> Tensor:
     """Return the eigenvalues of Hermitian matrices in ascending order; `UPLO` selects the triangle."""
     return _ours.eigvalsh(A.mH if _is_upper(UPLO) else A)
 
 
-def _is_upper(UPLO: str) -> bool:  # noqa: N803
+def _is_upper(UPLO: str) -> bool:
     if UPLO.upper() not in ("L", "U"):
         raise InvalidArgumentError(f"UPLO is 'L' or 'U', not {UPLO!r}")
     return UPLO.upper() == "U"
@@ -297,14 +291,14 @@ def _is_upper(UPLO: str) -> bool:  # noqa: N803
 
 @with_out
 @example("torch.linalg.qr(torch.ones(3, 2)).Q.shape", (3, 2))
-def qr(A: Tensor, mode: Literal["reduced", "complete"] = "reduced") -> _ours.QRResult:  # noqa: N803
+def qr(A: Tensor, mode: Literal["reduced", "complete"] = "reduced") -> _ours.QRResult:
     """Return the QR decomposition: Q with orthonormal columns, and upper triangular R."""
     return _ours.qr(A, mode=mode)
 
 
 @with_out
 @example("torch.linalg.svd(torch.ones(3, 2), full_matrices=False).U.shape", (3, 2))
-def svd(A: Tensor, full_matrices: bool = True) -> _ours.SVDResult:  # noqa: N803
+def svd(A: Tensor, full_matrices: bool = True) -> _ours.SVDResult:
     """Return the singular value decomposition: U, S and Vh with ``A = U @ diag(S) @ Vh``."""
     return _ours.svd(A, full_matrices=full_matrices)
 
@@ -328,7 +322,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
 
 
 @example("torch.linalg.diagonal(torch.tensor([[1, 2], [3, 4]])).tolist()", [1, 4])
-def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:  # noqa: N803
+def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Return a view of the diagonals with respect to two dimensions."""
     return A.diagonal(offset, dim1, dim2)
 
@@ -357,7 +351,7 @@ def vector_norm(
 @with_out
 @example('torch.linalg.matrix_norm(torch.tensor([[3.0, 0.0], [0.0, 4.0]]), "nuc").item()', 7.0)
 def matrix_norm(
-    A: Tensor,  # noqa: N803
+    A: Tensor,
     ord: float | Literal["fro", "nuc"] = "fro",
     dim: tuple[int, int] = (-2, -1),
     keepdim: bool = False,
@@ -370,7 +364,7 @@ def matrix_norm(
 @with_out
 @example("torch.linalg.norm(torch.tensor([3.0, 4.0])).item()", 5.0)
 def norm(
-    A: Tensor,  # noqa: N803
+    A: Tensor,
     ord: float | Literal["fro", "nuc"] | None = None,
     dim: int | tuple[int, ...] | None = None,
     keepdim: bool = False,

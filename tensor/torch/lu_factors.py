@@ -23,7 +23,7 @@ class PLU(NamedTuple):
 
 
 @with_out
-def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:  # noqa: N803 -- PyTorch's names, as below
+def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:
     """Return the LU factors of matrices in one matrix, and the pivots; see ``torch.lu_unpack``.
 
     Examples
@@ -38,7 +38,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:  # noqa: N803 -- Py
 
 @with_out
 @example("torch.linalg.lu_factor_ex(torch.zeros(2, 2)).info.item()", 1)
-def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> LUFactorEx:  # noqa: N803
+def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> LUFactorEx:
     """Return the results of ``lu_factor``, and the first zero pivot of each matrix."""
     found = factor_lu(A, pivot)
     if check_errors and found.info.any():
@@ -51,7 +51,7 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
     "P, L, U = torch.linalg.lu(torch.tensor([[1.0, 2.0], [2.0, 2.0]])); (P @ L @ U).tolist()",
     [[1.0, 2.0], [2.0, 2.0]],
 )
-def lu(A: Tensor, *, pivot: bool = True) -> PLU:  # noqa: N803
+def lu(A: Tensor, *, pivot: bool = True) -> PLU:
     """Return a permutation matrix, a lower and an upper factor, whose product is `A`."""
     if not pivot:
         factor_lu(A, pivot)  # raises
@@ -59,14 +59,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> PLU:  # noqa: N803
 
 
 @with_out
-def lu_solve(
-    LU: Tensor,  # noqa: N803
-    pivots: Tensor,
-    B: Tensor,  # noqa: N803
-    *,
-    left: bool = True,
-    adjoint: bool = False,
-) -> Tensor:
+def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """Solve ``A @ X = B`` with the LU factors of A, or ``X @ A = B`` if `left` is False.
 
     `adjoint` uses the conjugate transpose of A.
@@ -83,10 +76,7 @@ def lu_solve(
 
 @with_out
 def lu_unpack(
-    LU_data: Tensor,  # noqa: N803
-    LU_pivots: Tensor,  # noqa: N803
-    unpack_data: bool = True,
-    unpack_pivots: bool = True,
+    LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> PLU:
     """Return P, L and U from the results of ``linalg.lu_factor``; unrequested ones are empty tensors.
 

@@ -15,14 +15,7 @@ if TYPE_CHECKING:
 
     from tensor import Tensor
 
-__all__ = [
-    "add_safe_globals",
-    "clear_safe_globals",
-    "get_safe_globals",
-    "load",
-    "safe_globals",
-    "save",
-]
+__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
 
 # Allowed objects by their names in files: for the process, as in PyTorch, and for the current context.
 _allowed: dict[str, object] = {}

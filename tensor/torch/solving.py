@@ -49,7 +49,7 @@ def _first_minor(matrix: Any) -> int:
     return 0
 
 
-def _where_regular(A: Tensor, info: Tensor) -> Tensor:  # noqa: N803
+def _where_regular(A: Tensor, info: Tensor) -> Tensor:
     """Replace the matrices for which `info` is not 0 by the identity."""
     return tn.where((info == 0)[..., None, None], A, tn.eye(A.shape[-1], dtype=A.dtype))
 
@@ -61,7 +61,7 @@ def _require_regular(name: str, info: Tensor, check_errors: bool) -> None:
 
 @with_out
 @example("torch.linalg.solve(torch.tensor([[[2.0]], [[4.0]]]), torch.ones(2, 1)).tolist()", [[0.5], [0.25]])
-def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:  # noqa: N803
+def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """Solve ``A @ X = B``, or ``X @ A = B`` if `left` is False.
 
     `B` is a vector, a batch of vectors (one dimension less than `A`), or matrices.
@@ -81,12 +81,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:  # noqa: N803
     "torch.linalg.solve_triangular(torch.tensor([[2.0]]), torch.ones(1, 1), upper=True).tolist()", [[0.5]]
 )
 def solve_triangular(
-    A: Tensor,  # noqa: N803
-    B: Tensor,  # noqa: N803
-    *,
-    upper: bool,
-    left: bool = True,
-    unitriangular: bool = False,
+    A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Tensor:
     """Solve ``A @ X = B`` for triangular `A`, or ``X @ A = B`` if `left` is False.
 
@@ -102,7 +97,7 @@ def solve_triangular(
 
 @with_out
 @example("torch.linalg.cholesky_ex(-torch.eye(2)).info.item()", 1)
-def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> CholeskyEx:  # noqa: N803
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> CholeskyEx:
     """Return the Cholesky factor, and an error code for each matrix instead of an exception.
 
     For a matrix that is not positive definite, the factor is the identity.
@@ -121,7 +116,7 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
 
 @with_out
 @example("torch.linalg.inv_ex(torch.zeros(2, 2)).info.item()", 1)
-def inv_ex(A: Tensor, *, check_errors: bool = False) -> InvEx:  # noqa: N803
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> InvEx:
     """Return the inverse, and an error code for each matrix instead of an exception.
 
     For a singular matrix, the inverse is the identity.
@@ -133,7 +128,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> InvEx:  # noqa: N803
 
 @with_out
 @example("torch.linalg.solve_ex(torch.zeros(2, 2), torch.ones(2)).info.item()", 1)
-def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> SolveEx:  # noqa: N803
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> SolveEx:
     """Return the solution, and an error code for each matrix instead of an exception."""
     info = factor_lu(A.detach()).info
     _require_regular("solve_ex", info, check_errors)

@@ -186,11 +186,7 @@ class budget:  # noqa: N801  # it is called like a function
     """
 
     def __init__(
-        self,
-        size: int | str,
-        *,
-        spill: str | os.PathLike[str] | None = None,
-        host: int | str | None = None,
+        self, size: int | str, *, spill: str | os.PathLike[str] | None = None, host: int | str | None = None
     ) -> None:
         self.limit = parse_size(size, "size")
         self.host_limit = None if host is None else parse_size(host, "host")

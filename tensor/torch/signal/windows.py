@@ -48,7 +48,7 @@ def _window(name: str, m: int, sym: bool, options: dict[str, Any], of: Callable[
 
 
 @example("torch.signal.windows.general_cosine(3, a=[0.5, 0.5]).tolist()", [0.0, 1.0, 0.0])
-def general_cosine(M: int, *, a: Sequence[float], sym: bool = True, **options: Any) -> Tensor:  # noqa: N803
+def general_cosine(M: int, *, a: Sequence[float], sym: bool = True, **options: Any) -> Tensor:
     """Return the general cosine window: a sum of cosines with weights `a` of alternating sign."""
     weights = [float(weight) for weight in a]
     if not weights:
@@ -62,55 +62,50 @@ def general_cosine(M: int, *, a: Sequence[float], sym: bool = True, **options: A
 
 
 @example("torch.signal.windows.general_hamming(3, alpha=0.5).tolist()", [0.0, 1.0, 0.0])
-def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **options: Any) -> Tensor:  # noqa: N803
+def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **options: Any) -> Tensor:
     """Return the general Hamming window: ``alpha - (1 - alpha) * cos``."""
     return general_cosine(M, a=[alpha, 1 - alpha], sym=sym, **options)
 
 
 @example("torch.signal.windows.hamming(3).shape", (3,))
-def hamming(M: int, *, sym: bool = True, **options: Any) -> Tensor:  # noqa: N803
+def hamming(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     """Return the Hamming window."""
     return general_hamming(M, sym=sym, **options)
 
 
 @example("torch.signal.windows.hann(3).tolist()", [0.0, 1.0, 0.0])
-def hann(M: int, *, sym: bool = True, **options: Any) -> Tensor:  # noqa: N803
+def hann(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     """Return the Hann window: ``(1 - cos) / 2``."""
     return general_hamming(M, alpha=0.5, sym=sym, **options)
 
 
 @example("torch.signal.windows.blackman(3)[1].item()", 1.0)
-def blackman(M: int, *, sym: bool = True, **options: Any) -> Tensor:  # noqa: N803
+def blackman(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     """Return the Blackman window."""
     return general_cosine(M, a=[0.42, 0.5, 0.08], sym=sym, **options)
 
 
 @example("torch.signal.windows.nuttall(3)[1].item()", 1.0)
-def nuttall(M: int, *, sym: bool = True, **options: Any) -> Tensor:  # noqa: N803
+def nuttall(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     """Return the Nuttall window in Heinzel's definition."""
     return general_cosine(M, a=[0.3635819, 0.4891775, 0.1365995, 0.0106411], sym=sym, **options)
 
 
 @example("torch.signal.windows.bartlett(3).tolist()", [0.0, 1.0, 0.0])
-def bartlett(M: int, *, sym: bool = True, **options: Any) -> Tensor:  # noqa: N803
+def bartlett(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     """Return the Bartlett window: a triangle."""
     return _window("bartlett", M, sym, options, lambda n, last: 1 - np.abs(2 * n / last - 1))
 
 
 @example("torch.signal.windows.cosine(3)[1].item()", 1.0)
-def cosine(M: int, *, sym: bool = True, **options: Any) -> Tensor:  # noqa: N803
+def cosine(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     """Return the cosine window: half a period of a sine."""
     return _window("cosine", M, sym, options, lambda n, last: np.sin(math.pi * (n + 0.5) / (last + 1)))
 
 
 @example("torch.signal.windows.exponential(3)[1].item()", 1.0)
 def exponential(
-    M: int,  # noqa: N803
-    *,
-    center: float | None = None,
-    tau: float = 1.0,
-    sym: bool = True,
-    **options: Any,
+    M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, **options: Any
 ) -> Tensor:
     """Return the exponential window: exp(-distance / tau) from the middle, or from `center` if not `sym`."""
     if tau <= 0:
@@ -127,7 +122,7 @@ def exponential(
 
 
 @example("torch.signal.windows.gaussian(3)[1].item()", 1.0)
-def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **options: Any) -> Tensor:  # noqa: N803
+def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **options: Any) -> Tensor:
     """Return the Gaussian window with standard deviation `std`, in elements."""
     if std <= 0:
         raise InvalidArgumentError(f"gaussian: std is above 0, not {std}")
@@ -135,7 +130,7 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **options: Any) -> T
 
 
 @example("torch.signal.windows.kaiser(3)[1].item()", 1.0)
-def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **options: Any) -> Tensor:  # noqa: N803
+def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **options: Any) -> Tensor:
     """Return the Kaiser window with shape parameter `beta`."""
     if beta < 0:
         raise InvalidArgumentError(f"kaiser: beta is at least 0, not {beta}")
