@@ -22,7 +22,6 @@ from tensor.ops.casts import Casts
 from tensor.ops.dividing import Dividing
 from tensor.ops.expanding import Expanding
 from tensor.ops.gamma import Gamma
-from tensor.ops.in_place import InPlace
 from tensor.ops.indexing import Indexing
 from tensor.ops.joining import Joining
 from tensor.ops.linalg import LinearAlgebra
@@ -65,7 +64,6 @@ class Tensor(
     Factoring,
     Gamma,
     Gradients,
-    InPlace,
     Indexing,
     Interop,
     Joining,

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tensor.creation.from_data import ones, ones_like, zeros, zeros_like
-from tensor.creation.ranges import arange, eye
+from tensor.creation import from_data, ranges
 from tensor.kernels.scatter_add import scatter_add
-from tensor.ops import elementwise, fourier, moving, reductions, scans, shapes, solving
+from tensor.ops import (
+    elementwise,
+    expanding,
+    fourier,
+    gamma,
+    joining,
+    linalg,
+    moving,
+    reductions,
+    scans,
+    shapes,
+    solving,
+)
 from tensor.ops.casts import astype
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import apply
 from tensor.ops.einsum import einsum
-from tensor.ops.expanding import broadcast_to
-from tensor.ops.gamma import bessel_i, polygamma
-from tensor.ops.joining import concat, stack
-from tensor.ops.linalg import matmul
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
@@ -67,77 +75,39 @@ def _scaled_product(g: Any, number: Any, x: Any) -> Any:
     return g * (product.conj() if product.dtype.kind == "c" else product)
 
 
-class Functions:
-    """The functions of the array API standard that derivatives use, and a few more."""
+# The functions with the name of a function of `tensor`.
+_SAME: Final = {
+    elementwise: (
+        "abs conj copysign cos cosh divide erf exp expm1 floor_divide isnan log log1p logaddexp maximum "
+        "minimum multiply negative pow sigmoid sign sin sinh sqrt square tanh where"
+    ),
+    expanding: "broadcast_to",
+    from_data: "ones ones_like zeros zeros_like",
+    gamma: "bessel_i polygamma",
+    joining: "concat stack",
+    linalg: "matmul",
+    moving: "flip roll tril triu",
+    ranges: "arange eye",
+    reductions: "any max mean min prod sum",
+    scans: "cumulative_prod cumulative_sum softmax",
+    shapes: "expand_dims matrix_transpose permute_dims reshape",
+}
 
-    is_recorded = True
-
-    abs: Final = elementwise.abs
-    any: Final = reductions.any
-    arange = arange
-    asarray = _asarray
-    astype = astype
-    broadcast_to = broadcast_to
-    concat = concat
-    conj: Final = elementwise.conj
-    copysign: Final = elementwise.copysign
-    cos: Final = elementwise.cos
-    cosh: Final = elementwise.cosh
-    cumulative_prod: Final = scans.cumulative_prod
-    cumulative_sum: Final = scans.cumulative_sum
-    divide: Final = elementwise.divide
-    einsum = _einsum
-    erf: Final = elementwise.erf
-    exp: Final = elementwise.exp
-    expand_dims: Final = shapes.expand_dims
-    expm1: Final = elementwise.expm1
-    eye = eye
-    fft = fourier
-    flip: Final = moving.flip
-    floor_divide: Final = elementwise.floor_divide
-    int64 = np.int64
-    isnan: Final = elementwise.isnan
-    linalg = solving  # the functions of numpy.linalg that derivatives use
-    keep_where = _keep_where
-    log: Final = elementwise.log
-    log1p: Final = elementwise.log1p
-    logaddexp: Final = elementwise.logaddexp
-    matmul: Final = matmul
-    matrix_transpose: Final = shapes.matrix_transpose
-    max: Final = reductions.max
-    maximum: Final = elementwise.maximum
-    mean: Final = reductions.mean
-    min: Final = reductions.min
-    minimum: Final = elementwise.minimum
-    multiply: Final = elementwise.multiply
-    negative: Final = elementwise.negative
-    ones = ones
-    ones_like = ones_like
-    permute_dims: Final = shapes.permute_dims
-    bessel_i = bessel_i
-    polygamma = polygamma
-    pow: Final = elementwise.pow
-    prod: Final = reductions.prod
-    imag = _imag
-    real = _real
-    reshape: Final = shapes.reshape
-    roll: Final = moving.roll
-    scaled_product: Final = staticmethod(_scaled_product)
-    scatter_add = _scatter_add
-    sigmoid: Final = elementwise.sigmoid
-    sign: Final = elementwise.sign
-    sin: Final = elementwise.sin
-    sinh: Final = elementwise.sinh
-    slope: Final = staticmethod(_slope)
-    softmax: Final = scans.softmax
-    sqrt: Final = elementwise.sqrt
-    square: Final = elementwise.square
-    stack = stack
-    sum: Final = reductions.sum
-    tanh: Final = elementwise.tanh
-    tril: Final = moving.tril
-    triu: Final = moving.triu
-    where: Final = elementwise.where
-    where_nonzero = _where_nonzero
-    zeros = zeros
-    zeros_like = zeros_like
+# The functions of the array API standard that derivatives use, and a few more.
+Functions: Any = SimpleNamespace(
+    is_recorded=True,
+    **{name: getattr(module, name) for module, names in _SAME.items() for name in names.split()},
+    asarray=_asarray,
+    astype=astype,
+    einsum=_einsum,
+    fft=fourier,
+    int64=np.int64,
+    linalg=solving,  # the functions of numpy.linalg that derivatives use
+    keep_where=_keep_where,
+    imag=_imag,
+    real=_real,
+    scaled_product=_scaled_product,
+    scatter_add=_scatter_add,
+    slope=_slope,
+    where_nonzero=_where_nonzero,
+)

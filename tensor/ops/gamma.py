@@ -12,6 +12,7 @@ from tensor.core.donation import composite
 from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import apply
+from tensor.ops.in_place import with_in_place
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def bessel_i(order: int, is_scaled: bool, x: Tensor) -> Tensor:
     )
 
 
+@with_in_place("lgamma i0 digamma polygamma")
 class Gamma(TensorCore):
     """The gamma function and its derivatives, and the Bessel function I0."""
 

@@ -11,6 +11,7 @@ from tensor.core.donation import composite, last_use
 from tensor.core.tensor import TensorCore
 from tensor.ops import elementwise as f
 from tensor.ops.data import as_tensor
+from tensor.ops.in_place import with_in_place
 from tensor.ops.linalg import outer, tensordot
 from tensor.ops.moving import flip
 from tensor.ops.shapes import matrix_transpose
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tensor._tensor import Tensor
 
 
+@with_in_place("addmm addmv addr baddbmm")
 class Matrices(TensorCore):
     """Methods of matrices, with PyTorch's names."""
 

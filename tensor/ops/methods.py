@@ -15,6 +15,7 @@ from tensor.core.tensor import TensorCore
 from tensor.ops import elementwise as f
 from tensor.ops.data import as_tensor
 from tensor.ops.elementwise import Elementwise
+from tensor.ops.in_place import with_in_place
 from tensor.ops.messages import Operand
 from tensor.ops.writing import become
 
@@ -25,6 +26,12 @@ else:
     _limits = ModuleOnDemand("tensor._limits")
 
 
+@with_in_place(
+    """
+    eq ne not_equal lt less le less_equal gt greater ge greater_equal logical_and logical_or logical_xor
+    logical_not bitwise_not clamp clip clamp_min clamp_max nextafter fmod nan_to_num xlogy logit
+    """
+)
 class ElementwiseMethods(Elementwise):
     """All elementwise methods: those of the table, and those with PyTorch's arguments."""
 

@@ -15,6 +15,7 @@ from tensor.core.tensor import TensorCore, wrap
 from tensor.memory.buffer import zeros
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import apply, view
+from tensor.ops.in_place import with_in_place
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ def _triangle(op: str, x: Tensor, k: int) -> Tensor:
     return apply(RULES[op], lambda a: kernel(a, k), (x,), k=k)
 
 
+@with_in_place("tril triu")
 class Moving(TensorCore):
     """Methods that move elements, or return some of them."""
 

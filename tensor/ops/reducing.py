@@ -17,6 +17,7 @@ from tensor.ops import scans
 from tensor.ops.casts import astype
 from tensor.ops.data import as_tensor
 from tensor.ops.elementwise import divide, isnan, logical_not, maximum, minimum, where
+from tensor.ops.in_place import with_in_place
 from tensor.ops.shapes import expand_dims
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def over(dim: Axis) -> Axis:
     return None if isinstance(dim, (tuple, list)) and not dim else dim
 
 
+@with_in_place("cumsum cumprod")
 class Reductions(TensorCore):
     """Reductions; `dim` is an int, several, or None for all."""
 

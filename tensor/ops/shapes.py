@@ -12,6 +12,7 @@ from tensor.core.dims import dim_of, dims_of, exchange, infer_sizes, order_of, s
 from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import apply, over
+from tensor.ops.in_place import with_in_place
 from tensor.ops.views import reshaped, sizes_for
 from tensor.tape.rules import RULES
 
@@ -137,6 +138,7 @@ def expand_dims(x: Tensor, /, axis: int | tuple[int, ...] = 0) -> Tensor:
     return y.unsqueeze(axis)
 
 
+@with_in_place(views="squeeze unsqueeze transpose swapaxes swapdims t")
 class Shapes(TensorCore):
     """Methods that change the shape. Views share the memory."""
 

@@ -27,9 +27,12 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T", bound=TensorCore)
+Class = TypeVar("Class", bound=type[TensorCore])
 
 # All elementwise ops with one kernel, by name.
 OPS: dict[str, UnaryOp | BinaryOp] = {}
+# The functions of entries, by name.
+_FUNCTIONS: dict[str, Callable[..., Any]] = {}
 # The text for the docstring of each op, and the operands and the result of its example.
 _EXAMPLES: dict[str, tuple[str, str, str, str]] = {}
 
@@ -71,7 +74,9 @@ def unary(name: str, kernel: Callable[[Any], Any], result: str, x: str, y: str) 
 
     if isinstance(kernel, np.ufunc):
         function_of.setdefault(kernel, run)
-    return _documented(function, name, f"Return {result}\n\n{_INTO}", f"tensor.{name}(tensor.tensor({x}))", y)
+    text = f"Return {result}\n\n{_INTO}"
+    _FUNCTIONS[name] = _documented(function, name, text, f"tensor.{name}(tensor.tensor({x}))", y)
+    return function
 
 
 @_makes(_binary)
@@ -86,13 +91,9 @@ def binary(name: str, kernel: Callable[[Any, Any], Any], result: str, x1: str, x
 
     if isinstance(kernel, np.ufunc):
         function_of.setdefault(kernel, run)
-    return _documented(
-        function,
-        name,
-        f"Return {result}\n\nShapes broadcast; `tensor.result_type` names the dtype. {_INTO}",
-        f"tensor.{name}(tensor.tensor({x1}), {x2})",
-        y,
-    )
+    text = f"Return {result}\n\nShapes broadcast; `tensor.result_type` names the dtype. {_INTO}"
+    _FUNCTIONS[name] = _documented(function, name, text, f"tensor.{name}(tensor.tensor({x1}), {x2})", y)
+    return function
 
 
 def unary_in_place(name: str, kernel: Callable[[Array], Any] | None = None) -> Callable[[T], T]:
@@ -116,6 +117,33 @@ def binary_in_place(
         f"tensor.tensor({x1}).{name}_({x2})",
         y,
     )
+
+
+def with_entries(names: str, *, in_place: str) -> Callable[[Class], Class]:
+    """Return a decorator that adds entries to a class as methods.
+
+    Parameters
+    ----------
+    names
+        The names of entries, each as ``"exp"``, or as ``"neg=negative"`` for a method with another name.
+    in_place
+        The same for entries that get an in-place method too. Two names of one entry share it.
+    """
+
+    def add(owner: Class) -> Class:
+        made: dict[str, Any] = {}
+        for given in f"{names} {in_place}".split():
+            name, _, entry = given.rpartition("=")
+            setattr(owner, name or entry, _FUNCTIONS[entry])
+        for given in in_place.split():
+            name, _, entry = given.rpartition("=")
+            if entry not in made:
+                make = unary_in_place if isinstance(OPS[entry], UnaryOp) else binary_in_place
+                made[entry] = make(entry)
+            setattr(owner, f"{name or entry}_", made[entry])
+        return owner
+
+    return add
 
 
 def augmented(name: str, kernel: Callable[[Array, Any], Any] | None = None) -> Callable[[T, Operand], T]:

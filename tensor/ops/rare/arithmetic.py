@@ -16,6 +16,7 @@ from tensor.core.tensor import TensorCore, wrap
 from tensor.kernels.context import run_kernel
 from tensor.ops import elementwise as f
 from tensor.ops.data import as_data, as_tensor
+from tensor.ops.in_place import with_in_place
 from tensor.ops.messages import Operand
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ else:
     results = ModuleOnDemand("tensor.ops.results")
 
 
+@with_in_place("frac deg2rad rad2deg sinc heaviside gcd lcm ldexp float_power mvlgamma")
 class Arithmetic(TensorCore):
     """Elementwise methods that are composed of other ops."""
 

@@ -18,6 +18,7 @@ from tensor.core.tensor import TensorCore, wrap
 from tensor.kernels.context import run_kernel
 from tensor.ops import elementwise as f
 from tensor.ops.data import as_data, as_tensor
+from tensor.ops.in_place import with_in_place
 from tensor.ops.joining import concat
 from tensor.ops.order_statistics import quantiles
 from tensor.ops.selecting import take_along_axis
@@ -33,6 +34,7 @@ else:
     results = ModuleOnDemand("tensor.ops.results")
 
 
+@with_in_place("renorm")
 class Counting(TensorCore):
     """Methods that count elements or find them by their order."""
 

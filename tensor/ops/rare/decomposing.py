@@ -17,6 +17,7 @@ from tensor.core.donation import composite
 from tensor.core.tensor import TensorCore
 from tensor.ops import elementwise as f
 from tensor.ops.data import as_tensor
+from tensor.ops.in_place import with_in_place
 from tensor.ops.linalg import matmul
 from tensor.ops.matrices import plus_product
 
@@ -32,6 +33,7 @@ else:
 _TERMS = 16
 
 
+@with_in_place("addbmm")
 class Decomposing(TensorCore):
     """Factorizations, and functions of matrices, with PyTorch's names."""
 

@@ -15,6 +15,7 @@ from tensor.kernels.context import run_kernel
 from tensor.ops import elementwise as f
 from tensor.ops.data import as_tensor
 from tensor.ops.expanding import broadcast_to
+from tensor.ops.in_place import with_in_place
 from tensor.ops.selecting import add_at, array_for, line_of, mask_of, parts_along, places_of, sources_for
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ _REDUCTIONS = {"sum": "sum", "add": "sum", "mean": "mean", "prod": "prod", "mult
 _REDUCTIONS |= {"amax": "amax", "amin": "amin"}
 
 
+@with_in_place("scatter_reduce index_reduce put masked_scatter")
 class Scattering(TensorCore):
     """Methods that combine elements with the same index, or return copies with one part replaced."""
 
