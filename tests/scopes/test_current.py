@@ -5,6 +5,7 @@ import threading
 import tensor
 from scopes import current_dispose_scope, new_dispose_scope
 from tests.things import Thing
+from tests.threads import NEW_THREADS_INHERIT_CONTEXT
 
 
 def in_thread(function, context=None):
@@ -16,10 +17,11 @@ def in_thread(function, context=None):
     return result[0]
 
 
-def test_a_new_thread_has_no_scope() -> None:
-    with new_dispose_scope():
-        assert in_thread(current_dispose_scope) is None
-        assert in_thread(lambda: tensor.ones((1,))).owning_dispose_scope is None
+def test_a_new_thread_has_no_scope_unless_it_inherits_the_context() -> None:
+    with new_dispose_scope() as scope:
+        expected = scope if NEW_THREADS_INHERIT_CONTEXT else None
+        assert in_thread(current_dispose_scope) is expected
+        assert in_thread(lambda: tensor.ones((1,))).owning_dispose_scope is expected
 
 
 def test_a_scope_of_a_thread_is_not_seen_by_others() -> None:

@@ -418,7 +418,8 @@ def test_modules_that_dispose_are_no_records_of_their_own() -> None:
 
 
 def run(source: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    names = {"PYTHONPATH": str(ROOT), "PATH": os.environ.get("PATH", "")}
+    # A free-threaded Python would warn that it turns its lock on.
+    names = {"PYTHONPATH": str(ROOT), "PATH": os.environ.get("PATH", ""), "PYTHON_GIL": "1"}
     return subprocess.run(
         [sys.executable, "-c", source],
         env={**names, **environment},

@@ -17,6 +17,7 @@ from tensor.memory.allocator import is_counted, pooled
 from tensor.memory.holders import Held, Holding, holdings, list_holders_by
 from tensor.memory.limits import OutOfMemoryError, out_of_memory
 from tests.process import needs_process_memory
+from tests.threads import NEW_THREADS_INHERIT_CONTEXT
 
 pytestmark = pytest.mark.usefixtures("fresh_allocator")
 
@@ -65,7 +66,7 @@ def test_a_last_huge_page_is_counted_and_freed_with_its_block() -> None:
     assert (end.bytes_live, end.bytes_cached, end.bytes_overhead) == (0, 0, 0)
 
 
-def test_no_other_thread_or_task_is_inside() -> None:
+def test_no_other_thread_is_inside_unless_it_inherits_the_context_and_no_other_task_is() -> None:
     found = []
 
     def allocate() -> None:
@@ -88,7 +89,7 @@ def test_no_other_thread_or_task_is_inside() -> None:
         thread.start()
         thread.join()
     asyncio.run(two())
-    assert found == [False, False]
+    assert found == [NEW_THREADS_INHERIT_CONTEXT, False]
 
 
 def test_the_hook_is_as_before_after_an_error_and_after_an_inner_block() -> None:

@@ -8,8 +8,8 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 
-import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import tensor
 from scopes import new_dispose_scope, statistics
@@ -138,7 +138,7 @@ def test_a_branch_that_is_dropped_gives_its_memory_back_at_once():
         assert bytes_live() == alone + (WIDE // 2 + 1) * x.nbytes
         total.sum().backward()
         slope = sum(i / WIDE for i in range(1, WIDE, 2))
-        np.testing.assert_allclose(x.grad.numpy(), slope, rtol=1e-5)
+        assert_allclose(x.grad.numpy(), slope, rtol=1e-5)
         assert bytes_live() == alone + total.nbytes + x.grad.nbytes
         del x, total
 
@@ -150,7 +150,7 @@ def test_a_thousand_branches_that_meet_in_one_node_are_walked_and_freed():
         whole = tensor.stack(branches(x))
         assert nodes() == 2 + 2 * WIDE
         whole.sum().backward()
-        np.testing.assert_allclose(x.grad.numpy(), (WIDE - 1) / 2, rtol=1e-5)
+        assert_allclose(x.grad.numpy(), (WIDE - 1) / 2, rtol=1e-5)
         assert bytes_live() == alone + whole.nbytes + x.grad.nbytes
         del whole
         assert nodes() == 1
