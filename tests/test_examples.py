@@ -137,7 +137,7 @@ def test_an_episode_ends_in_failure_or_at_its_full_length():
     assert cart.steps == 500
 
 
-def test_outputs_fed_back_let_memory_climb_and_each_cure_keeps_it_flat(capsys):
+def test_memory_grows_with_outputs_fed_back_and_each_fix_keeps_it_flat(capsys):
     result = load("dqn_memory").main(["--quick"])
     trouble, *cures = result.loops.values()
     assert [mark.node_count for mark in trouble.marks] == [200, 400, 600, 800, 1000]

@@ -59,7 +59,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_goal_is_judged_by_the_worst_case_in_the_less_flattering_way(folder: Path):
+def test_goal_is_judged_by_the_worst_ratio_of_both_ways_to_measure(folder: Path):
     runs = Runs.read(folder)
     assert runs.judged("ops/add 1", TORCH) == pytest.approx(0.9)
     assert runs.judged("ops/add 1,000", TORCH) == pytest.approx(1.5)
@@ -78,7 +78,7 @@ def test_goals_name_cases_that_exist():
         assert any(re.match(pattern, name) for name in names), goal
 
 
-def test_tables_tell_medians_and_both_ratios(folder: Path):
+def test_tables_show_medians_and_both_ratios(folder: Path):
     blocks = document.blocks(Runs.read(folder))
     assert set(FAMILIES) < set(blocks)
     assert blocks["ops"].splitlines() == [

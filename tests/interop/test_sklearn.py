@@ -51,7 +51,7 @@ def results_of(estimator: Any) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)
-def test_an_estimator_learns_from_tensors_what_it_learns_from_arrays(estimator: Any) -> None:
+def test_estimator_fitted_on_tensors_equals_one_fitted_on_arrays(estimator: Any) -> None:
     expected = type(estimator)(**estimator.get_params()).fit(X, Y)
     before = statistics.live_count
     with new_dispose_scope():

@@ -188,7 +188,7 @@ def test_values_that_are_not_finite_appear_where_the_formula_has_them(channels: 
     np.testing.assert_allclose(found, expected)
 
 
-def test_a_tiny_input_is_convolved_alike_in_batches_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_convolution_of_tiny_inputs_is_correct_over_several_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convolution, "_PIECE_BYTES", 2000)  # 17 samples at a time
     geometry = convolution.Geometry((2, 3), (1, 1), ((1, 0), (1, 1)), (1, 1), 1)
     drawn = np.random.default_rng(0)

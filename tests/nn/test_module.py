@@ -358,7 +358,7 @@ def test_dispose_reaches_any_depth():
     assert innermost.scale.is_invalid
 
 
-def test_dispose_leaves_a_module_with_a_dispose_of_its_own_to_that():
+def test_dispose_of_a_container_calls_dispose_of_a_nested_module():
     class Careful(nn.Linear):
         is_closed = False
 

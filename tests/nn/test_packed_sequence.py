@@ -70,7 +70,7 @@ def test_created_in_a_scope(counted: Any) -> None:
         assert scope.disposables_view == (packed,)
 
 
-def test_attaching_where_it_is_counts_nothing(counted: Any) -> None:
+def test_attach_to_the_current_owner_changes_no_counter(counted: Any) -> None:
     with new_dispose_scope() as scope:
         packed = scope.attach(create())
         assert counted() == ((0, 0, 6, 2, 0, 4, 4), (0, 0, 1, 0, 0, 0, 1))

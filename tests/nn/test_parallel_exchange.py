@@ -139,7 +139,7 @@ def test_a_worker_that_is_killed_before_it_maps_memory_is_noticed(killed: int) -
         assert f"WorkerLostError: worker {killed} has ended or was killed" in error
 
 
-def test_a_worker_that_arrives_after_the_others_left_blames_the_killed_worker() -> None:
+def test_late_worker_raises_an_error_that_names_the_killed_worker() -> None:
     first, killed, last = workers.run(3, training.prepare_when_another_has_left, 1)
     assert killed is None
     for error in (first, last):
@@ -271,7 +271,9 @@ def test_nn_imports_neither_ray_nor_modules_that_need_it() -> None:
     workers.require_not_imported("from nn import parallel", "ray", "nn.parallel.jobs")
 
 
-def test_memory_that_there_is_not_enough_of_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lack_of_shared_memory_raises_an_error_with_the_docker_option(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -282,7 +284,7 @@ def test_memory_that_there_is_not_enough_of_is_asked_for_by_name(monkeypatch: py
         regions.Region("test.0-n0-1", 0, 2, layout, 1.0, (0, 1))
 
 
-def test_a_worker_that_waits_in_vain_for_mapped_memory_leaves_without_blame() -> None:
+def test_worker_that_times_out_at_mapping_memory_does_not_count_as_killed() -> None:
     layout, ranks = regions.Layout(), (0, 1, 2)
     layout.add(8)
     name = f"{uuid.uuid4().hex[:8]}.0-n0-1"

@@ -106,7 +106,7 @@ def test_a_leafs_gradient_and_its_pending_graph_go_into_a_parameter():
     assert parameter.grad.tolist() == [5.0, 5.0]
 
 
-def test_a_parameter_that_is_not_trained_lets_the_gradient_and_the_history_go():
+def test_parameter_without_requires_grad_drops_gradient_and_history():
     x = tensor.ones((2,), requires_grad=True)
     pending = (x * 3).sum() + x.sum()
     pending.backward(retain_graph=True)

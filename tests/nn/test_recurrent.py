@@ -313,7 +313,7 @@ def test_packed_output_belongs_to_the_scope_and_keeps_the_order() -> None:
     assert output.data.is_invalid
 
 
-def test_dropout_stands_between_layers_in_training_alone() -> None:
+def test_dropout_between_recurrent_layers_applies_only_in_training() -> None:
     tensor.manual_seed(0)
     lstm = nn.LSTM(2, 8, num_layers=2, dropout=0.9)
     x = tensor.randn(3, 2, 2)
@@ -334,7 +334,7 @@ def test_half_precision_is_computed_in_single() -> None:
     assert half.weight_ih_l0.grad.dtype == np.float16
 
 
-def test_nan_and_infinity_go_where_formulas_send_them() -> None:
+def test_recurrent_layers_propagate_nan_and_infinity_by_their_formulas() -> None:
     lstm = nn.LSTM(1, 40)
     output, _ = lstm(tensor.tensor([[[float("nan")], [1.0]]]))
     assert np.isnan(output[0, 0].detach().numpy()).all()

@@ -26,7 +26,7 @@ def test_every_name_appears_without_remove_duplicate():
     assert names == ["a.weight", "a.bias", "b.weight", "b.bias", "c.weight"]
 
 
-def test_a_prefix_stands_before_each_name():
+def test_named_parameters_puts_the_prefix_before_each_name():
     assert [name for name, _ in nn.Linear(1, 1).named_parameters("net")] == ["net.weight", "net.bias"]
 
 

@@ -229,7 +229,7 @@ def test_a_user_optimizer_needs_only_a_formula() -> None:
     assert x.tolist() == [1.25, 0.75]
 
 
-def test_a_rule_that_is_not_there_is_named() -> None:
+def test_unknown_update_rule_raises_an_error_with_its_name() -> None:
     with pytest.raises(ValueError, match="'adagrad'"):
         Step("adagrad")
 

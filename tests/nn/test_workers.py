@@ -406,7 +406,7 @@ def test_an_error_while_a_batch_is_made_leaves_no_block_behind() -> None:
         (0, "with exit code 0"),
     ],
 )
-def test_the_death_of_a_worker_is_an_error_that_says_how(code: int, says: str) -> None:
+def test_dead_worker_raises_an_error_that_says_how_it_ended(code: int, says: str) -> None:
     kept = []
     with pytest.raises(RuntimeError, match=rf"worker 1 \(process \d+\) .* ended {says}"):
         for x, _ in forked(EndingItself(40, code), 2):
@@ -423,7 +423,7 @@ def test_a_worker_that_cannot_read_its_request_ends_without_a_hang() -> None:
     assert not children()
 
 
-def test_an_answer_of_a_worker_that_has_ended_since_and_removed_its_names_tells_of_its_end() -> None:
+def test_answer_with_missing_shared_memory_of_a_dead_worker_raises_an_error_that_names_the_worker() -> None:
     batches: Any = iter(forked(Images(4), None, num_workers=1, prefetch_factor=1))
     member = batches._workers.members[0]
     assert wait_until(lambda: f"{member.blocks._name}_0" in names_of_blocks() and member.connection.poll())

@@ -176,7 +176,7 @@ def test_a_program_that_is_interrupted_reports_what_its_functions_hold(tmp_path:
         assert lines_named(err.rpartition("has ended")[2], "program.py")[0] == 5
 
 
-def test_an_interrupt_that_comes_upon_tracking_itself_is_not_lost(tmp_path: Path) -> None:
+def test_interrupt_inside_of_tracking_code_is_raised_in_the_program(tmp_path: Path) -> None:
     program = write(
         tmp_path / "program.py",
         f"{LEAK}"
@@ -446,7 +446,7 @@ def test_a_wrong_option_is_named_before_anything_runs(
     assert message in tracked.stderr
 
 
-def test_nothing_of_the_users_is_overwritten(tmp_path: Path) -> None:
+def test_command_does_not_overwrite_files_of_the_user(tmp_path: Path) -> None:
     write(tmp_path / "ops.py", "print('ran')")
     mine = write(tmp_path / "mytrain.py", "import tensor\n")
     for option in ("--trace", "--html"):

@@ -47,7 +47,7 @@ def test_a_leak_is_a_steady_rise(weights: list[int | None], expected: bool) -> N
     assert found.is_steady is expected
 
 
-def test_too_few_looks_tell_nothing() -> None:
+def test_too_few_records_give_no_growth() -> None:
     assert risen(looks([100, 200, 300]), SITE) is None
     assert risen(looks([100] * 40), OTHER) is None
 
@@ -128,7 +128,7 @@ def test_a_slow_machine_looks_when_a_fast_one_does() -> None:
     assert looks_of_a_run_with(Slow, 10, 1000) == looks_of_a_run_with(Thing, 10, 1000)
 
 
-def test_however_much_is_alive_there_is_a_look_at_each_quarter_more() -> None:
+def test_history_records_again_when_a_quarter_more_was_created() -> None:
     births = looks_of_a_run_with(Thing, 10_000, 60_000)
     rare = [later / earlier for earlier, later in pairwise(births) if later > 10_000]
     assert max(rare) < 1.3

@@ -164,7 +164,7 @@ def test_a_local_of_a_function_that_runs_on_another_thread(module: types.ModuleT
         module.thread.join()
 
 
-def test_looking_at_a_frame_holds_nothing_that_is_in_there(module: types.ModuleType) -> None:
+def test_search_for_holders_keeps_no_local_of_a_frame_alive(module: types.ModuleType) -> None:
     source = """
     import gc
     def work(look):

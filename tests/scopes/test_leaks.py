@@ -118,7 +118,7 @@ def test_an_object_made_for_another_is_reported_at_the_line_of_the_other() -> No
         del state
 
 
-def test_a_report_as_plain_data_is_json_and_says_all() -> None:
+def test_to_dict_of_a_report_is_json_with_all_figures() -> None:
     with track(depth=2), new_dispose_scope("outer") as scope:
         thing = scope.detach(Thing(7))
         report = leaks()

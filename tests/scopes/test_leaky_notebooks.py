@@ -105,7 +105,7 @@ def test_a_cell_that_fails_shows_its_report_and_its_error() -> None:
     assert "ZeroDivisionError" in shown
 
 
-def test_a_number_says_how_many_lines_are_noted() -> None:
+def test_leaks_magic_takes_the_number_of_lines_to_record() -> None:
     shown = run(
         "%load_ext disposescope\nimport tensor",
         "def make():\n    return tensor.ones((1000,))",

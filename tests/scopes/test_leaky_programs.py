@@ -57,7 +57,7 @@ def test_program(kind, number):
 """
 
 
-def test_pytest_fails_the_twelve_and_passes_the_cured_ones(tmp_path: Path) -> None:
+def test_pytest_fails_the_twelve_leaking_programs_and_passes_the_fixed_ones(tmp_path: Path) -> None:
     for number, leaky in enumerate(PROGRAMS.values()):
         (tmp_path / f"leaking_{number}.py").write_text(leaky.leaking)
         (tmp_path / f"cured_{number}.py").write_text(leaky.cured)

@@ -218,7 +218,7 @@ def test_wrong_limit_is_named_and_opens_no_scope(options, text):
     assert current_dispose_scope() is None
 
 
-def test_scope_tells_its_limits():
+def test_scope_has_its_own_limits_as_attributes():
     with new_dispose_scope(limit="1 MiB", max_members=3) as scope:
         assert (scope.limit, scope.max_members) == (2**20, 3)
         with new_dispose_scope() as inner:

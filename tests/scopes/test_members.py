@@ -36,7 +36,7 @@ def test_a_scope_lists_its_members_oldest_first_however_many(count: int) -> None
     assert not any(x.whole for x in things)
 
 
-def test_one_that_left_and_came_back_is_there_once_and_is_the_youngest() -> None:
+def test_member_that_returns_to_a_scope_is_listed_once_and_as_the_newest() -> None:
     with new_dispose_scope() as outer:
         first, second = Thing(), Thing()
         with new_dispose_scope() as inner:
@@ -86,7 +86,7 @@ def test_a_finalizer_that_looks_at_the_scope_does_not_find_the_dying_object() ->
 
 
 @pytest.mark.parametrize("end", [DisposeScope.dispose, DisposeScope.dispose_everything])
-def test_a_finalizer_may_end_the_scope_of_the_dying_object(
+def test_finalizer_may_end_the_scope_of_the_object_that_is_freed(
     end: Callable[[DisposeScope], None], window
 ) -> None:
     class Ending:

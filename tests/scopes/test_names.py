@@ -65,7 +65,7 @@ PYTEST = ("pytest", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "--st
 PLUGIN = ("-p", "no:disposescope", "-p", "disposescope.pytest_plugin")
 
 
-def test_pytest_starts_with_somebody_elses_scopes(installed: Path, project: Path) -> None:
+def test_pytest_starts_in_a_project_with_its_own_scopes(installed: Path, project: Path) -> None:
     (project / "scopes.py").write_text("MINE = True\n")
     (project / "test_own.py").write_text("import scopes\ndef test_own(): assert scopes.MINE\n")
     done = python(installed, project, *PYTEST, *PLUGIN)
@@ -77,7 +77,7 @@ def test_pytest_starts_with_somebody_elses_scopes(installed: Path, project: Path
 
 
 @pytest.mark.parametrize("name", ["nn", "tensor"])
-def test_pytest_starts_and_watches_with_somebody_elses_nn_or_tensor(
+def test_pytest_plugin_works_in_a_project_with_its_own_nn_or_tensor(
     installed: Path, project: Path, name: str
 ) -> None:
     (project / name).mkdir()

@@ -318,7 +318,7 @@ class TestIt:
 
 
 @pytest.mark.parametrize("scope", ["class", "module", "package", "session"])
-def test_a_fixture_of_wider_scope_is_not_blamed_on_the_test_and_may_live_on(run, scope):
+def test_tensors_of_a_fixture_of_wider_scope_do_not_count_against_the_test(run, scope):
     run(WIDE.format(scope=scope)).assert_outcomes(passed=3)
 
 
@@ -395,7 +395,7 @@ def test_it(model):
     result.stdout.fnmatch_lines(["* left 1 disposable, 8 bytes:", "* left 1 disposable, 12 bytes:"])
 
 
-def test_a_fixture_asked_for_in_the_test_is_put_to_itself(run):
+def test_leak_of_a_fixture_requested_in_the_test_is_reported_for_the_fixture(run):
     source = """
 @pytest.fixture(scope="session")
 def model():
@@ -453,7 +453,7 @@ def test_it():
 MARK = "@pytest.mark.no_tensor_growth"
 
 
-def test_a_test_in_which_a_line_keeps_more_and_more_fails_though_all_has_gone_at_its_end(run):
+def test_test_with_a_growing_line_fails_even_if_all_tensors_are_freed_at_its_end(run):
     source = GROWING.format(mark=MARK)
     result = run(source)
     result.assert_outcomes(failed=1)

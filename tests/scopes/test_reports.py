@@ -146,7 +146,7 @@ def test_the_script_of_a_page_has_no_syntax_error(tmp_path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_page_is_written_where_asked(tmp_path) -> None:
+def test_to_html_writes_the_page_to_the_given_path(tmp_path) -> None:
     path = tmp_path / "report.html"
     assert FRUIT.to_html(path) == path.read_text(encoding="utf-8")
     assert FRUIT.to_html(str(path)) == FRUIT.to_html()

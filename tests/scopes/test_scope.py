@@ -369,7 +369,7 @@ def test_dispose_everything_but_keeps_members_in_keep_owned(window) -> None:
         assert window().attached_to_scope_count == 0
 
 
-def test_dispose_everything_but_adopts_no_stranger() -> None:
+def test_dispose_everything_but_does_not_attach_a_tensor_of_no_scope() -> None:
     stray = tensor.ones((1,))
     with new_dispose_scope() as scope:
         scope.dispose_everything_but(stray)
@@ -546,7 +546,7 @@ def test_an_empty_scope_is_true() -> None:
         assert scope
 
 
-def test_repr_tells_name_state_and_size() -> None:
+def test_repr_shows_name_state_and_size() -> None:
     with new_dispose_scope("step") as scope:
         assert repr(scope) == "<DisposeScope 'step': open, 0 disposables, 0 bytes>"
         x = tensor.ones((1000,))

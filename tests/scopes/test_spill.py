@@ -130,7 +130,7 @@ def test_mistakes_say_what_to_write_instead(tmp_path: Path) -> None:
             read(spilled)
 
 
-def test_changed_bytes_are_found_out_and_stay_readable_when_mended(tmp_path: Path) -> None:
+def test_changed_bytes_in_a_spill_file_raise_an_error_until_they_are_restored(tmp_path: Path) -> None:
     data = bytes_of(1, 3 * PAGE)
     with SpillFile(tmp_path) as file:
         spilled = file.write(data)

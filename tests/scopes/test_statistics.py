@@ -58,7 +58,7 @@ def test_views_and_snapshots_agree() -> None:
     del thing
 
 
-def test_repr_and_html_tell_the_figures() -> None:
+def test_repr_and_html_show_the_figures() -> None:
     assert repr(statistics).startswith("<Statistics live_count: ")
     html = statistics.of(Thing)._repr_html_()
     assert html.startswith("<table><tr><th>live_count</th>")

@@ -367,7 +367,7 @@ def test_figures_of_several_packages_are_added(trace, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize(("steps", "most"), [(400, 100), pytest.param(5000, 1000, marks=pytest.mark.soak)])
-def test_memory_stays_in_its_bound_however_many_events_there_are(trace, steps: int, most: int) -> None:
+def test_timeline_memory_stays_bounded_for_any_number_of_events(trace, steps: int, most: int) -> None:
     tracemalloc.start()
     try:
         with Timeline(max_events=most) as timeline:

@@ -103,14 +103,14 @@ def test_an_error_in_the_block_ends_tracking() -> None:
     assert not is_tracking()
 
 
-def test_a_record_says_line_scope_type_size_thread_and_order() -> None:
+def test_record_has_line_scope_type_size_thread_and_order() -> None:
     with track(), new_dispose_scope("epoch"), new_dispose_scope("step"):
         first, second = Made(size=100), Made()
         record = known_of(first)
         assert (record.kind, record.nbytes, record.scope) == ("Made", 100, ("epoch", "step"))
         assert record.site.text == "first, second = Made(size=100), Made()"
         assert Path(record.site.file) == Path(__file__)
-        assert record.site.function.endswith("record_says_line_scope_type_size_thread_and_order")
+        assert record.site.function.endswith("record_has_line_scope_type_size_thread_and_order")
         assert record.thread == threading.get_ident()
         assert record.serial + 1 == known_of(second).serial
         assert record.created_at <= known_of(second).created_at
@@ -155,7 +155,7 @@ def test_lines_in_lambdas_comprehensions_and_generators_are_named() -> None:
         assert known_of(of_generator[1]).site.text.startswith("of_generator")
 
 
-def test_code_of_exec_has_a_line_and_text_where_linecache_knows_it() -> None:
+def test_site_in_code_of_exec_has_text_if_linecache_has_the_source() -> None:
     source = "\n\nx = Made()\n"
     with track():
         space = {"Made": Made, "__name__": "of_the_user"}
@@ -288,7 +288,7 @@ def test_objects_in_a_cycle_are_forgotten_when_they_are_collected() -> None:
         assert scope_tree().root.alive_count == 0
 
 
-def test_a_user_class_that_notes_itself_is_in_the_report_until_it_says_that_it_ended() -> None:
+def test_report_has_an_object_of_any_class_from_note_created_to_note_ended() -> None:
     class Lease:
         pass
 
@@ -411,7 +411,7 @@ def test_the_end_of_tracking_lets_go_of_all_records_without_the_collector() -> N
         gc.enable()
 
 
-def test_modules_that_dispose_are_no_records_of_their_own() -> None:
+def test_modules_add_no_record_besides_their_tensors() -> None:
     with track(), new_dispose_scope() as scope:
         scope.attach(Module(Made(), Made()))
         assert leaks().count == 2

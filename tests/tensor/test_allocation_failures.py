@@ -38,7 +38,7 @@ class Step:
 
 @pytest.mark.skipif(not allocator.DEBUGGING, reason="only the debugging build makes allocations fail")
 @pytest.mark.parametrize("min_pooled_bytes", [4096, 1])
-def test_a_step_that_runs_out_of_memory_anywhere_loses_nothing_and_the_next_one_works(
+def test_step_that_fails_at_any_allocation_leaks_nothing_and_the_next_one_works(
     min_pooled_bytes: int,
 ) -> None:
     before = memory.configuration().min_pooled_bytes

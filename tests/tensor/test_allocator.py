@@ -193,7 +193,7 @@ def test_an_array_that_grows_as_it_is_read_is_whole() -> None:
     assert (x == np.arange(300_000)).all()
 
 
-def test_a_program_that_repeats_itself_takes_nothing_fresh_after_its_first_round() -> None:
+def test_repeated_allocations_take_no_fresh_memory_after_the_first_round() -> None:
     rng = np.random.default_rng(0)
     steps = [
         (int(n), int(i))

@@ -118,7 +118,7 @@ def test_each_kind_of_op_has_its_line(kind):
     assert f"in nan_in\n    return {'tensor.' if kind == 'where' else ''}" in str(caught.value)
 
 
-def test_a_graph_that_was_recorded_outside_is_looked_at_and_asks_to_be_recorded_inside():
+def test_anomaly_in_a_graph_recorded_outside_asks_for_the_forward_pass_inside():
     y = root_of_nothing(leaf(1.0))
     with (
         autograd.detect_anomaly(),

@@ -258,7 +258,7 @@ def test_detach_is_a_new_leaf_on_the_same_storage():
     assert base.tolist() == [3.0, 0.0]
 
 
-def test_is_leaf_grad_fn_and_requires_grad_tell_leaves_from_results():
+def test_is_leaf_grad_fn_and_requires_grad_distinguish_leaves_from_results():
     x = leaf(1.0)
     y = x * 2
     assert (x.is_leaf, x.grad_fn, x.requires_grad) == (True, None, True)

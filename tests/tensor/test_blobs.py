@@ -122,7 +122,7 @@ def test_few_elements_or_none_hold_the_buffer_too(shape):
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="Python needs __buffer__ from 3.12 on")
-def test_a_class_with_its_own_buffer_is_a_source_too_and_learns_of_the_release():
+def test_from_blob_takes_a_class_with_a_buffer_and_releases_the_buffer():
     told = []
 
     class Ring:
@@ -285,7 +285,7 @@ def test_the_last_holder_of_any_kind_releases_once(kept):
 
 
 @pytest.mark.parametrize("kept", [lambda x: x.numpy(), lambda x: memoryview(np.asarray(x.detach()))])
-def test_bytes_stay_borrowed_as_long_as_an_exported_array_looks_at_them(kept):
+def test_bytes_stay_external_until_the_last_exported_array_is_gone(kept):
     before = memory.statistics()
     x = tensor.from_blob(numbers(), (4,), "float32")
     holder = kept(x)
@@ -319,7 +319,7 @@ def test_the_tape_keeps_values_and_not_the_buffer():
     assert w.grad.tolist() == [0.0, 1.0, 2.0, 3.0]
 
 
-def test_a_leaf_over_a_blob_learns_in_place():
+def test_in_place_update_of_a_leaf_over_a_blob_writes_to_the_blob():
     source = numbers()
     x = tensor.from_blob(source, (4,), "float32").requires_grad_()
     (x * x).sum().backward()
@@ -459,7 +459,7 @@ def test_an_exported_array_at_the_end_of_a_program_keeps_no_module_from_being_fi
     assert path.read_text() == "begun"
 
 
-def test_blobs_that_live_when_the_interpreter_ends_are_released_once_and_nothing_fails():
+def test_blobs_that_are_alive_at_the_end_of_the_interpreter_are_released_once():
     program = (
         "import builtins, functools, sys, tensor\n"
         "def blob(name):\n"

@@ -81,7 +81,7 @@ def test_gradients_within_a_budget_are_the_same_to_the_bit(way, share, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_budget_that_is_not_needed_changes_nothing():
+def test_budget_above_the_needed_memory_evicts_no_value():
     wanted = gradients()
     with memory.budget("1 GiB") as budget:
         assert gradients() == wanted
@@ -110,7 +110,7 @@ def test_inference_has_nothing_to_evict():
 # --- When memory is short -----------------------------------------------------------------------------------
 
 
-def test_on_pressure_gets_the_chance_first():
+def test_on_pressure_is_called_before_any_eviction():
     x, spare, asked = values(), [tensor.ones((N, N)) for _ in range(4)], []
 
     def drop(missing: int) -> None:
@@ -217,7 +217,7 @@ def test_what_another_thread_is_made_to_raise_while_memory_is_freed_is_raised_th
 # --- The file -----------------------------------------------------------------------------------------------
 
 
-def test_a_folder_that_is_none_is_named_at_once(tmp_path):
+def test_budget_with_a_missing_spill_folder_raises_before_the_block(tmp_path):
     with (
         pytest.raises(SpillError, match="no spill file can be created"),
         memory.budget("1 GiB", spill=tmp_path / "none"),
@@ -421,7 +421,7 @@ def test_a_graph_that_is_dropped_leaves_nothing():
 # --- Tensors that nobody looks at ---------------------------------------------------------------------------
 
 
-def test_tensors_that_nobody_looks_at_wait_in_the_file_and_are_read_when_somebody_looks(tmp_path):
+def test_idle_tensors_move_to_the_file_and_are_read_at_their_next_use(tmp_path):
     array = np.random.default_rng(0).standard_normal((4, N, N), np.float32)
     state = [tensor.tensor(part) for part in array]
     columns = tensor.tensor(np.asfortranarray(array[0]))
@@ -457,7 +457,7 @@ def test_a_tensor_in_the_file_can_be_written_moved_cloned_and_disposed(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_others_look_at_stays_in_memory(tmp_path):
+def test_tensors_with_views_or_exported_arrays_stay_in_memory(tmp_path):
     seen = tensor.ones((N, N))
     outside = seen.numpy()
     base = tensor.ones((N, N))
@@ -620,7 +620,7 @@ def test_the_folder_stays_empty_while_values_are_in_the_file(tmp_path: Path):
         y.sum().backward()
 
 
-def test_a_long_run_in_one_block_keeps_no_list_of_what_has_gone():
+def test_long_run_in_one_budget_keeps_no_records_of_freed_nodes():
     x = tensor.ones((4,), requires_grad=True)
     with memory.budget("1 GiB") as budget:
         for _ in range(3000):

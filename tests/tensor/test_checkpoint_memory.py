@@ -330,7 +330,7 @@ def test_an_interrupt_at_any_call_of_the_second_run_leaves_recording_unchanged()
 
 
 @pytest.mark.parametrize("use_reentrant", [True, False])
-def test_a_call_as_pytorch_wants_it_is_the_same_call(use_reentrant):
+def test_checkpoint_accepts_use_reentrant_as_pytorch_does(use_reentrant):
     x = tensor.tensor([2.0], requires_grad=True)
     checkpoint(lambda x: x * x, x, use_reentrant=use_reentrant).backward()
     assert x.grad.tolist() == [4.0]

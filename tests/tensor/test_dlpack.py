@@ -104,7 +104,7 @@ def test_an_unused_capsule_gives_the_memory_back():
     assert released == [1]
 
 
-def test_a_consumer_that_asks_for_a_copy_gets_one_and_nothing_is_lent():
+def test_dlpack_with_copy_true_copies_and_shares_no_memory():
     x = tensor.zeros((2,))
     array = np.from_dlpack(x, copy=True)
     array[0] = 1.0
@@ -336,7 +336,7 @@ def test_pytorchs_memory_lives_as_long_as_our_last_tensor(torch):
     assert gone() is None
 
 
-def test_a_copy_for_pytorch_and_one_of_pytorch_are_each_sides_own(torch):
+def test_dlpack_copies_to_and_from_pytorch_are_independent(torch):
     x = tensor.zeros((2,))
     theirs = torch.from_dlpack(x, copy=True)
     ours = tensor.from_dlpack(theirs, copy=True)

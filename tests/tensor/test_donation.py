@@ -110,7 +110,7 @@ def looks_by_a_detached_tensor(x):
         looks_by_a_detached_tensor,
     ],
 )
-def test_while_somebody_looks_the_op_allocates_and_the_looker_sees_no_write(look, shape, donations) -> None:
+def test_donated_memory_with_a_view_or_clone_is_not_overwritten(look, shape, donations) -> None:
     x = of(shape)
     other = look(x)
     seen = other.tolist()  # not by an export, which would give a clone memory of its own

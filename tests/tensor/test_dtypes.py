@@ -62,7 +62,7 @@ def test_kinds(dtype, kinds):
 
 
 @pytest.mark.parametrize("name", ["float", "int", "bool", "complex"])
-def test_pythons_types_name_what_its_numbers_become(name):
+def test_python_types_as_dtype_equal_the_dtype_of_python_numbers(name):
     kind = {"float": float, "int": int, "bool": bool, "complex": complex}[name]
     assert tensor.zeros((1,), dtype=kind).dtype == tensor.tensor(kind(1)).dtype
 

@@ -45,7 +45,7 @@ def test_without_materialized_gradients_it_is_none() -> None:
     assert x.grad.tolist() == [2.0]
 
 
-def test_ctx_tells_which_gradients_are_needed() -> None:
+def test_needs_input_grad_of_ctx_shows_which_inputs_require_grad() -> None:
     x, weight = tensor.ones((1, 2)), tensor.ones((3, 2), requires_grad=True)
     Linear.apply(x, weight, None).sum().backward()
     assert Linear.needed == (False, True, False)
@@ -71,7 +71,9 @@ def test_gradients_are_summed_and_cast_to_shape_and_dtype_of_their_argument(
     assert (dy.dtype, dy.tolist()) == (tensor.float32, [2.0])
 
 
-def test_a_gradient_for_a_tensor_that_needs_none_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_backward_ignores_gradients_of_tensors_that_do_not_require_grad(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     returning(monkeypatch, lambda grad: (grad, grad))
     x, y = leaf(1.0), tensor.ones((5,))
     Returning.apply(x, y).backward()

@@ -84,7 +84,7 @@ class NumpyCube(autograd.Function):
         return (tensor.from_numpy(3 * x.detach().numpy() ** 2 * grad.numpy()),)
 
 
-def test_a_backward_that_is_derivable_once_says_so_when_it_is_derived_again() -> None:
+def test_second_derivative_of_once_differentiable_backward_raises_an_error() -> None:
     x = doubles(3)
     assert autograd.gradcheck(NumpyCube.apply, x)
     y = NumpyCube.apply(x)
@@ -105,7 +105,7 @@ def test_once_differentiable_raises_for_each_source_of_the_gradient() -> None:
             autograd.grad(dx.sum(), source)
 
 
-def test_once_differentiable_stands_below_staticmethod() -> None:
+def test_once_differentiable_above_staticmethod_raises_an_error() -> None:
     with pytest.raises(TypeError, match="write @staticmethod above it"):
         autograd.once_differentiable(staticmethod(Exp.backward))
 

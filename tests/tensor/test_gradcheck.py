@@ -182,7 +182,7 @@ def test_less_than_double_precision_is_warned_of(checker) -> None:
     assert [warning.filename for warning in caught] == [__file__]
 
 
-def test_a_kink_is_a_difference_and_elsewhere_there_is_none() -> None:
+def test_gradcheck_reports_a_kink_only_at_the_kink() -> None:
     with pytest.raises(GradcheckError, match=r"backward gives 0, differences give 0\.5.*a kink"):
         gradcheck(lambda x: x.relu(), leaf(-1.0, 0.0))
     assert gradcheck(lambda x: x.relu(), leaf(-1.0, 1.0))

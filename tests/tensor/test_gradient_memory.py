@@ -136,7 +136,7 @@ def test_threads_that_share_a_leaf_lose_no_gradient(hooks):
     assert set(x.grad.numpy()) == {steps * count}
 
 
-def test_a_gradient_that_was_set_is_added_to_and_the_users_own():
+def test_backward_adds_to_a_gradient_that_the_user_assigned():
     x = leaf(1.0)
     mine = tensor.ones((1,))
     with new_dispose_scope():
@@ -329,7 +329,7 @@ def test_a_gradient_without_another_user_is_overwritten_by_that_of_a_relu():
         x.grad = None
 
 
-def test_a_gradient_that_somebody_has_is_not_written_over():
+def test_backward_does_not_overwrite_gradients_that_other_code_holds():
     values = tensor.tensor([[-1.0, 1.0]]).expand(SIDE, 2).reshape(SIDE * 2)
 
     def mixed() -> Tensor:

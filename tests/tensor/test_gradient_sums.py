@@ -18,7 +18,7 @@ ORDERS = {
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "complex128"])
 @pytest.mark.parametrize("shape", [(), (0,), (5,), (3, 4), (2, 3, 4)])
 @pytest.mark.parametrize("order", ORDERS)
-def test_a_gradient_is_added_in_place_in_whatever_order_it_lies(dtype, shape, order):
+def test_gradient_is_accumulated_in_place_for_any_memory_order(dtype, shape, order):
     rng = np.random.default_rng(0)
     first, second = (rng.standard_normal(shape).astype(dtype) for _ in range(2))
     if first.dtype.kind == "c":

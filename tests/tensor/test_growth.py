@@ -339,7 +339,7 @@ def test_as_an_error_it_leaves_existing_tensors_whole():
     assert w.grad.tolist() == [2 * (steps + 2.0), 4 * (steps + 2.0)]
 
 
-def test_as_an_error_it_lets_no_memory_go_astray():
+def test_growth_warning_as_an_error_leaks_no_memory():
     w = tensor.ones((1000,), requires_grad=True)
     before = tensor.memory.statistics().bytes_live
     x = w * 1

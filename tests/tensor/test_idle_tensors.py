@@ -81,7 +81,7 @@ def test_a_column_major_tensor_gets_the_same_memory_back(tmp_path):
         assert budget.statistics().read_bytes == 0
 
 
-def test_what_the_last_op_used_moves_after_all_else(tmp_path):
+def test_operands_of_the_last_op_are_evicted_last(tmp_path):
     x, y = full(1), full(2)
     with budget_of(0, tmp_path) as budget:
         x._live_array()

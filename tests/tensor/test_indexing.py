@@ -195,7 +195,7 @@ def test_without_dimensions_there_is_nothing_to_iterate_over():
             use(x)
 
 
-def test_in_asks_for_values():
+def test_in_operator_compares_values():
     x = tensor.tensor([1, 2])
     assert 2 in x
     assert tensor.tensor(2) in x

@@ -279,7 +279,7 @@ def test_a_small_tensor_takes_less_than_200_bytes_in_addition_to_its_values() ->
     assert 0 < taken / len(held) < 200
 
 
-def test_an_array_that_is_asked_for_stays_the_tensors() -> None:
+def test_numpy_of_an_inline_tensor_shares_memory_in_each_call() -> None:
     x = tensor.tensor([1.0]) + 1.0
     array = x.numpy()
     array[0] = 7.0

@@ -186,7 +186,7 @@ MISFITS = {
 
 
 @pytest.mark.parametrize("write", MISFITS.values(), ids=MISFITS)
-def test_a_result_of_another_kind_is_refused_with_the_cure(write):
+def test_in_place_op_with_a_result_of_a_higher_kind_raises_an_error_with_the_fix(write):
     x = tensor.tensor([1, 2])
     with pytest.raises(TypeError, match=r"_: the result is float32.*int64.*x\.float\(\)"):
         write(x)

@@ -125,7 +125,7 @@ def test_a_save_that_is_interrupted_at_any_call_leaves_the_old_file_or_the_new_o
 
 
 @LEFT_TO_ITS_LAST_REFERENCE
-def test_a_load_that_is_interrupted_at_any_call_lets_go_of_the_file(tmp_path: Path) -> None:
+def test_load_interrupted_at_any_call_releases_the_file(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
     tensor.save_file({"x": tensor.ones((300, 2)), "y": tensor.zeros((3,))}, path)
     start = what_is_alive()

@@ -97,7 +97,7 @@ def plain_slope(x: Array, g: Array, axis: int) -> Array:
 
 @every_layout
 @every_dtype
-def test_softmax_and_its_kin_are_the_formulas(dtype: str, layout: str) -> None:
+def test_softmax_log_softmax_and_logsumexp_equal_their_formulas(dtype: str, layout: str) -> None:
     for shape in SHAPES:
         x = laid_out(layout, shape, dtype)
         wide, given = x.astype(np.float64), tensor.asarray(x)
@@ -167,7 +167,7 @@ def test_products_of_many_empty_matrices_take_no_time(
         (partial(tensor.einsum, "bij,bjk->bik"), ((MANY, 0, 3), (MANY, 3, 0))),
     ],
 )
-def test_nor_do_their_gradients(product: Any, shapes: tuple[tuple[int, ...], ...]) -> None:
+def test_gradients_of_empty_products_are_zeros(product: Any, shapes: tuple[tuple[int, ...], ...]) -> None:
     operands = [of_shape(*shape) for shape in shapes]
     product(*operands).sum().backward()
     assert [x.grad.shape for x in operands if x.grad is not None] == list(shapes)
@@ -252,7 +252,7 @@ def test_norms_are_the_formulas(dtype: str, layout: str) -> None:
         assert_like(expected, F.batch_norm(given[0], *running, given[1], given[2]), dtype)
 
 
-def test_a_choice_between_complex_numbers_that_lie_at_half_their_size() -> None:
+def test_where_takes_complex_numbers_aligned_to_half_their_size() -> None:
     size = 5000
     x = np.frombuffer(np.arange(2 * size + 1, dtype=np.float32), np.complex64, size, 4)
     mask = np.arange(size) % 3 == 0

@@ -172,7 +172,7 @@ def test_backward_frees_the_graph_and_its_gradients_are_exact(onlooker):
     assert w.grad[:1].item() == pytest.approx(5.436564)
 
 
-def test_the_memory_that_a_tool_itself_holds_is_live_until_it_lets_go(window):
+def test_memory_held_by_a_tool_is_live_until_the_tool_releases_it(window):
     live = memory.statistics().bytes_live
     w = tensor.ones((N,), requires_grad=True)
     with new_dispose_scope():

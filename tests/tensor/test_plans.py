@@ -297,10 +297,10 @@ def test_no_program_reads_what_another_wrote_whatever_the_plan(planned, first, s
     run(first, places)
 
 
-def test_most_alive_is_the_sum_where_lives_meet():
+def test_most_alive_is_the_largest_sum_of_overlapping_lives():
     found = [Life(10, 0, 5), Life(20, 3, 8), Life(40, 5, 9)]
     assert most_alive(found, [10, 20, 40], 9) == 60
 
 
-def test_nothing_takes_no_place():
+def test_placement_of_no_arrays_is_empty():
     assert place([], []) == ([], 0)

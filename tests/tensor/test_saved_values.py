@@ -147,7 +147,7 @@ def test_the_bits_of_a_dropout_are_its_mask_whatever_the_shape(shape):
     ],
     ids=["relu", "leaky_relu", "elu", "a negative slope", "a negative alpha", "silu"],
 )
-def test_in_place_the_old_values_are_kept_only_where_the_new_do_not_tell_them(function, expected):
+def test_in_place_op_saves_old_values_only_if_the_new_ones_do_not_suffice(function, expected):
     y = function(operands()[0].requires_grad_() * 1)
     assert saved(y, out=y) == expected
 

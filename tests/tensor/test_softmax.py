@@ -123,7 +123,7 @@ def test_infinities_and_nan_change_their_columns_alone(count):
     assert np.isnan(sums[2])
 
 
-def test_several_axes_are_one_if_they_lie_side_by_side_or_not():
+def test_logsumexp_takes_adjacent_and_other_axes():
     array = np.random.default_rng(0).uniform(-9, 9, (3, 4, 5, 6))
     for axis in ((1, 2), (2, 1), (0, 1), (2, 3), (0, 2), (1, 3), (0, 1, 2, 3), None):
         for keepdims in (False, True):
@@ -184,9 +184,7 @@ def test_logits_and_classes_of_a_kernel_are_as_many() -> None:
 
 @pytest.mark.parametrize("wrong", [-1, 7, 2**62, -(2**63)])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_class_that_is_none_makes_its_row_of_the_gradient_nan_and_touches_no_other(
-    dtype: str, wrong: int
-) -> None:
+def test_an_invalid_class_makes_only_its_own_row_of_the_gradient_nan(dtype: str, wrong: int) -> None:
     logits = np.random.default_rng(0).standard_normal((4, 7)).astype(dtype)
     classes = np.array([0, 6, 3, 2])
     found = mean_cross_entropy(logits, classes)

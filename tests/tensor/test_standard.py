@@ -37,7 +37,7 @@ def test_the_namespace_of_version_2025_has_all_else_that_tensor_has():
         later.no_such_name  # noqa: B018
 
 
-def test_the_namespace_tells_of_itself():
+def test_array_namespace_info_describes_the_namespace():
     info = tensor.__array_namespace_info__()
     assert info.devices() == [info.default_device()] == ["cpu"]
     assert info.default_dtypes()["real floating"] == tensor.zeros((1,)).dtype
@@ -161,7 +161,7 @@ def test_differences_of_several_orders_with_prepend_and_append():
 
 @pytest.mark.parametrize("dtype", FLOATING)
 @pytest.mark.parametrize("step", [1, 2])
-def test_infinities_divide_as_the_standard_says(dtype, step):
+def test_floor_division_of_infinities_follows_the_array_api_standard(dtype, step):
     def every(values):
         return tensor.tensor(np.repeat(np.array(values, dtype), step))[::step]
 

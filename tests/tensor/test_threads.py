@@ -142,7 +142,7 @@ def test_work_leaves_all_threads_the_cores_that_they_may_use(cores: set[int]) ->
 
 @pytest.mark.soak
 @pytest.mark.usefixtures("cores")
-def test_woken_workers_are_not_left_on_the_core_of_the_thread_that_asks() -> None:
+def test_woken_workers_move_from_the_core_of_the_calling_thread() -> None:
     tensor.set_num_threads(2)
     alone = []
     for _ in range(8):
@@ -387,7 +387,7 @@ def test_how_long_threads_stay_awake_is_a_number_of_microseconds(
         configure_threads(awake_microseconds=wrong)  # type: ignore[arg-type]
 
 
-def test_threadpoolctl_knows_the_pool() -> None:
+def test_threadpoolctl_lists_and_limits_the_pool() -> None:
     threadpoolctl = pytest.importorskip("threadpoolctl")
     ours = [entry for entry in threadpoolctl.threadpool_info() if entry["internal_api"] == "disposescope"]
     assert [entry["num_threads"] for entry in ours] == [3]
@@ -399,7 +399,7 @@ def test_threadpoolctl_knows_the_pool() -> None:
 
 
 @pytest.mark.parametrize("modules", ["threadpoolctl, tensor", "tensor, threadpoolctl"])
-def test_threadpoolctl_knows_the_pool_whichever_is_imported_first(modules: str) -> None:
+def test_threadpoolctl_lists_the_pool_for_each_order_of_imports(modules: str) -> None:
     pytest.importorskip("threadpoolctl")
     program = f"import {modules}; print(*(each['user_api'] for each in threadpoolctl.threadpool_info()))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -114,7 +114,7 @@ def test_a_sample_belongs_to_the_open_scope_whichever_scope_owns_the_tensor(tmp_
     ]
 
 
-def test_asking_for_memory_does_not_go_with_every_operation(tmp_path) -> None:
+def test_timeline_does_not_sample_memory_at_each_operation(tmp_path) -> None:
     x = tensor.ones((4,))
     with Timeline() as timeline:
         start = time.perf_counter()

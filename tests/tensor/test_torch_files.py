@@ -223,7 +223,7 @@ def test_broken_files_and_files_with_code_are_refused(data: bytes, message: str)
         load(data)
 
 
-def test_another_zip_archive_is_none_of_torch() -> None:
+def test_zip_archive_of_another_program_is_refused() -> None:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as made:
         made.writestr("a.txt", "a")
@@ -231,7 +231,7 @@ def test_another_zip_archive_is_none_of_torch() -> None:
         load(file.getvalue())
 
 
-def test_a_member_that_is_elsewhere_than_the_archive_says_is_refused() -> None:
+def test_archive_member_at_a_wrong_position_is_refused() -> None:
     data = one_tensor()
     place = data.index(b"PK\x03\x04", 4)
     with pytest.raises(CheckpointError, match="not at the position that its archive says"):
@@ -340,7 +340,7 @@ def test_a_file_of_pytorch_is_read_whatever_the_protocol(protocol: int) -> None:
     assert found["turned"].tolist() == [[1, 1]] * 3
 
 
-def test_a_whole_optimizer_and_model_of_pytorch_go_on_here() -> None:
+def test_training_continues_from_a_model_and_optimizer_saved_by_pytorch() -> None:
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)
     theirs = torch.nn.Linear(3, 2)

@@ -177,7 +177,7 @@ def test_moves_between_scopes_change_no_record() -> None:
         assert (record.site, record.serial, record.scope) == (site, serial, ("outer", "inner"))
 
 
-def test_a_scope_that_another_thread_has_ended_is_not_where_a_tensor_was_made() -> None:
+def test_record_omits_a_scope_that_another_thread_has_ended() -> None:
     with track(), new_dispose_scope("outer"):
         new_dispose_scope("ended elsewhere")
         thread = threading.Thread(target=scopes.current_dispose_scope().dispose)

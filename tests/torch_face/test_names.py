@@ -134,7 +134,7 @@ def test_settings_that_choose_how_pytorch_works_change_nothing() -> None:
         torch.set_default_dtype(torch.float64)
 
 
-def test_a_layer_of_einops_stands_in_a_sequential() -> None:
+def test_sequential_accepts_layers_of_einops() -> None:
     layers = pytest.importorskip("einops.layers.torch")
     rearrange = layers.Rearrange("b (h w) -> b h w", h=2)
     model = torch.nn.Sequential(torch.nn.Linear(3, 4), rearrange).append(layers.Reduce("b h w -> b h", "sum"))

@@ -276,7 +276,7 @@ def test_a_state_dict_is_assigned_without_a_copy() -> None:
     assert weight.tolist() != state["0.weight"].tolist() == [[2.0, 2.0], [2.0, 2.0]]
 
 
-def test_an_assigned_state_brings_its_dtype_and_all_or_nothing_holds() -> None:
+def test_load_state_dict_with_assign_takes_the_dtype_and_changes_all_or_none() -> None:
     model = nn.Linear(2, 1)
     before = model.weight.tolist()
     with pytest.raises(RuntimeError, match="has shape"):

@@ -40,7 +40,7 @@ def array(kind: type = cupy.ndarray) -> tuple[Any, Callable[[], object]]:
     return kind((2, 3), dtype="float32", memptr=cupy.cuda.MemoryPointer(memory, 0)), ref(owner)
 
 
-def test_a_scope_lets_go_of_the_memory_though_somebody_refers_to_the_array(window: Window) -> None:
+def test_scope_frees_the_memory_of_an_array_even_if_a_reference_exists(window: Window) -> None:
     x, owner = array()
     with new_dispose_scope() as scope:
         scope.attach({"x": x})
@@ -118,7 +118,7 @@ def test_functions_that_ask_no_class_see_an_empty_array() -> None:
     assert size.__get__(x) == 0
 
 
-def test_a_disposed_array_can_be_shown_and_asked() -> None:
+def test_disposed_array_supports_repr_is_invalid_and_isinstance() -> None:
     x, _ = array()
     dispose(x)
     assert repr(x).startswith("<disposed: this cupy tensor (shape (2, 3), dtype float32) is empty")

@@ -143,7 +143,7 @@ def test_an_object_created_outside_counts_as_outside(window: Window) -> None:
     assert figures(window) == (1, 1, 0, 0, 0, 0, 0)
 
 
-def test_statistics_know_the_librarys_own_class(window: Window) -> None:
+def test_statistics_count_arrays_of_the_librarys_class(window: Window) -> None:
     before = statistics.of(Block).snapshot()
     with new_dispose_scope():
         blocks = [new() for _ in range(3)]

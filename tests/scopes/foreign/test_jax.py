@@ -89,7 +89,7 @@ def test_with_tracking_the_error_names_the_line() -> None:
 
 
 @pytest.mark.parametrize("use", [lambda x: x.block_until_ready(), lambda x: x.unsafe_buffer_pointer()])
-def test_what_asks_the_buffer_alone_is_jaxs_own_error(use: Callable[[Any], object]) -> None:
+def test_use_of_only_the_buffer_raises_the_error_of_jax(use: Callable[[Any], object]) -> None:
     with scopes.jax.owning(), new_dispose_scope():
         x = jnp.ones(3)
     with pytest.raises(RuntimeError, match="deleted or donated buffer"):
@@ -189,7 +189,7 @@ def test_an_array_of_numpy_stays_valid() -> None:
     assert array.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
 
 
-def test_statistics_and_reports_know_jax() -> None:
+def test_statistics_and_reports_include_arrays_of_jax() -> None:
     kind = type(jnp.ones(1))
     before = statistics.of(kind).snapshot()
     with scopes.track(), scopes.jax.owning(), new_dispose_scope() as scope:

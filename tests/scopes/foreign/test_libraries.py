@@ -90,7 +90,7 @@ SPOILED = {
 
 
 @pytest.mark.parametrize("case", SPOILED)
-def test_a_library_that_is_not_what_it_was_is_refused_at_import(case: str) -> None:
+def test_changed_internals_of_a_library_are_refused_at_import(case: str) -> None:
     library, change, why = SPOILED[case]
     if find_spec(library) is None:
         pytest.skip(f"needs {library}")

@@ -73,7 +73,7 @@ def test_an_environment_variable_chooses_the_mode(value: str, printed: str) -> N
     assert ran.stdout.strip() == printed
 
 
-def test_a_mode_of_the_users_stays_where_it_is_when_ours_goes() -> None:
+def test_end_of_tracking_keeps_the_users_mode_active() -> None:
     with scopes.torch.owning():
         tracking = scopes.track()
         tracking.__enter__()
@@ -275,7 +275,7 @@ class Wrapped(torch.Tensor):  # type: ignore[misc, name-defined]
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_what_a_tensor_is_made_of_goes_with_it(strict: bool) -> None:
+def test_inner_tensors_of_a_wrapper_end_or_stay_with_it(strict: bool) -> None:
     with scopes.torch.owning(strict=strict), new_dispose_scope() as scope:
         kept = scope.detach(Wrapped(torch.ones(2)) * 3)
         gone = Wrapped(torch.ones(2)) * 3
@@ -295,7 +295,7 @@ def test_results_of_compiled_functions_are_owned_and_their_constants_are_not(bac
             y + 1
 
 
-def test_where_births_cannot_be_noted_a_mode_sees_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_owning_uses_a_mode_if_allocations_cannot_be_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(owning, "_can_note", False)
     with scopes.torch.owning(), new_dispose_scope() as scope:
         assert modes() == 1
@@ -303,6 +303,6 @@ def test_where_births_cannot_be_noted_a_mode_sees_each_call(monkeypatch: pytest.
     assert modes() == 0
 
 
-def test_a_class_that_allocates_in_its_own_way_is_not_watched() -> None:
+def test_watch_refuses_classes_with_their_own_allocation() -> None:
     assert not births.watch(dict)
     assert not births.pass_over(len)

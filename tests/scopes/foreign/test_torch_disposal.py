@@ -34,7 +34,7 @@ def disposed(x: Any) -> Any:
     return x
 
 
-def test_a_disposed_tensor_gives_its_memory_back_though_somebody_refers_to_it() -> None:
+def test_disposed_tensor_frees_its_memory_even_if_a_reference_exists() -> None:
     with new_dispose_scope() as scope:
         x = scope.attach(torch.ones(1000))
         is_back = memory_of(x)
@@ -171,7 +171,7 @@ def test_a_disposed_tensor_can_be_printed_hashed_compared_by_identity_and_asked(
     assert isinstance(x, torch.Tensor)
 
 
-def test_gradients_are_what_they_would_have_been() -> None:
+def test_gradients_after_a_disposal_equal_those_without_it() -> None:
     def step(*, ends: bool) -> list[Any]:
         torch.manual_seed(0)
         model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
@@ -434,7 +434,7 @@ def test_a_named_tuple_of_torch_moves_out_whole() -> None:
         assert found.indices in outer
 
 
-def test_statistics_know_torch(window: Window) -> None:
+def test_statistics_count_tensors_of_pytorch(window: Window) -> None:
     before = statistics.of(torch.Tensor).snapshot()
     with new_dispose_scope() as scope, scopes.torch.owning():
         x = torch.ones(2)

@@ -517,7 +517,7 @@ def test_strictly_only_parameters_buffers_and_state_outlive_the_scope() -> None:
     assert not is_disposed(metric.values[1])
 
 
-def test_what_a_user_attaches_ends_though_a_module_keeps_it() -> None:
+def test_attached_tensors_end_even_if_a_module_keeps_them() -> None:
     model = torch.nn.Linear(2, 2)
     with scopes.torch.owning(), new_dispose_scope() as scope:
         scope.attach(model)
@@ -534,7 +534,7 @@ def test_dispose_before_the_end_of_the_scope_spares_kept_tensors() -> None:
     assert is_disposed(x)
 
 
-def test_nothing_is_kept_alive_by_being_known(library: Any) -> None:
+def test_known_keepers_are_referred_to_weakly(library: Any) -> None:
     cache, model = library.Cache(), torch.nn.Linear(2, 2)
     gone = weakref.ref(cache), weakref.ref(model)
     with scopes.torch.owning(), new_dispose_scope():
@@ -544,7 +544,7 @@ def test_nothing_is_kept_alive_by_being_known(library: Any) -> None:
     assert [reference() for reference in gone] == [None, None]
 
 
-def test_no_scope_left_anything_says_so() -> None:
+def test_report_of_kept_tensors_says_if_there_are_none() -> None:
     assert str(scopes.torch.kept("a scope that never was")) == "no torch tensor outlived its scope"
 
 

@@ -422,7 +422,7 @@ def test_batches_that_a_loader_prefetched_live_until_their_own_step(workers: int
     assert seen == list(range(12))
 
 
-def test_other_threads_notice_nothing_unless_they_say_so() -> None:
+def test_owning_applies_only_to_threads_that_enter_it() -> None:
     found: list[bool] = []
 
     def work() -> None:

@@ -163,7 +163,7 @@ def test_without_torch_nothing_of_pytorch_is_watched(project: pytest.Pytester) -
     result.assert_outcomes(passed=CLEAN + len(LEAKS))
 
 
-def test_limits_know_tensors_of_pytorch(project: pytest.Pytester) -> None:
+def test_markers_with_limits_count_tensors_of_pytorch(project: pytest.Pytester) -> None:
     tests = """
 import pytest, torch
 
