@@ -33,6 +33,8 @@ complex128: Dtype = np.dtype(np.complex128)
 # "V", and tensors support no other dtype of that kind.
 FLOATING = "fV"
 INEXACT = "fcV"
+# The kinds of dtypes, numbered in the order of promotion.
+_RANKS = {"b": 0, "u": 1, "i": 1, "f": 2, "V": 2, "c": 3}
 
 SUPPORTED = {
     dtype: dtype
@@ -150,6 +152,15 @@ def is_floating(dtype: Dtype) -> bool:
 def is_inexact(dtype: Dtype) -> bool:
     """Return whether `dtype` is floating or complex, so that it supports gradients."""
     return dtype.kind in INEXACT
+
+
+def fits(dtype: Dtype, target: Dtype) -> bool:
+    """Return whether an op may write a result of `dtype` to a tensor of dtype `target`, as in PyTorch.
+
+    It may not if `target` is of a lower kind: bool, integer, floating, complex. Widths and signs have no
+    effect.
+    """
+    return dtype.kind in _RANKS and _RANKS[dtype.kind] <= _RANKS[target.kind]
 
 
 def result_type(*arrays_and_dtypes: object) -> Dtype:

@@ -11,7 +11,16 @@ from scopes.lowlevel import names_on_demand as _names_on_demand
 from scopes.lowlevel import origins_of as _origins_of
 from tensor._advice import call_advice
 from tensor._devices import require_cpu
-from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, is_floating, is_inexact, require_supported
+from tensor._dtypes import (
+    Array,
+    Dtype,
+    DtypeLike,
+    as_dtype,
+    fits,
+    is_floating,
+    is_inexact,
+    require_supported,
+)
 from tensor._errors import InvalidArgumentError, shown
 from tensor._examples import example
 from tensor.autograd.gradients import take_values

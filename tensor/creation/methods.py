@@ -16,7 +16,7 @@ from tensor.core.dims import sizes_of
 from tensor.core.tensor import TensorCore
 from tensor.creation.from_data import empty, full, tensor, zeros
 from tensor.creation.generators import Generator, numbers_of
-from tensor.creation.random import normal_array, uniform_array
+from tensor.creation.random import integer_array, integers_of, normal_array, uniform_array
 from tensor.kernels.context import run_kernel
 from tensor.ops.data import as_tensor
 
@@ -155,19 +155,20 @@ class Creating(TensorCore):
     def random_(self, from_: int = 0, to: int | None = None, *, generator: Generator | None = None) -> Self:
         """Fill with uniform random integers below `from_`, or from `from_` to `to` (excluded).
 
-        The default range is from 0 to the largest integer up to which a floating dtype is exact. For integer
-        dtypes, it ends before their largest integer.
+        The default range is from 0 to the largest integer of the dtype. For floating dtypes, it is from 0 to
+        the largest integer up to which all integers are exact, such as 2**24 for float32.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the range is empty, or the dtype can't represent it.
         """
-        dtype = as_tensor(self).dtype
-        if to is None:
-            low, high = (0, from_) if from_ else (0, _first_not_exact(dtype))
-        else:
-            low, high = from_, to
-        if not low < high:
-            raise InvalidArgumentError(f"random_: there is no integer from {low} to {high} (excluded)")
-        return _filled(
-            "random_", self, lambda x: numbers_of(generator).integers(low, high, x.shape), floating=False
-        )
+
+        def draw(x: Tensor) -> Array:
+            low, high = (from_, to) if to is not None else (0, from_ or _first_not_exact(x.dtype))
+            return integer_array("random_", low, high, x.shape, x.dtype, generator)
+
+        return _filled("random_", self, draw, floating=False)
 
     @example("tensor.tensor([0.0, 1.0]).bernoulli().tolist()", [0.0, 1.0])
     def bernoulli(self, *, generator: Generator | None = None) -> Tensor:
@@ -199,7 +200,7 @@ def _first_not_exact(dtype: np.dtype[Any]) -> int:
     """Return the default upper bound of ``random_`` for `dtype` (excluded)."""
     if is_floating(dtype):
         return int(2 / _limits.finfo(dtype).eps) + 1
-    return 2 if dtype.kind == "b" else int(np.iinfo(dtype).max)
+    return integers_of(dtype)[1] + 1
 
 
 def _filled(name: str, x: T, draw: Callable[[Tensor], Array], *, floating: bool = True) -> T:

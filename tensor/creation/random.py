@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tensor._dtypes import DtypeLike, as_dtype, float32, float64, is_bfloat16, is_inexact
+from scopes.lowlevel import ModuleOnDemand
+from tensor._dtypes import DtypeLike, as_dtype, float32, float64, int64, is_bfloat16, is_floating, is_inexact
+from tensor._errors import InvalidArgumentError
 from tensor._examples import example
 from tensor.core.dims import sizes_of
 from tensor.creation.from_data import finish, shape_of
@@ -15,9 +17,12 @@ from tensor.creation.generators import numbers_of
 from tensor.kernels.context import run_kernel
 
 if TYPE_CHECKING:
+    from tensor import _limits
     from tensor._dtypes import Array, Dtype
     from tensor._tensor import Tensor
     from tensor.creation.generators import Generator
+else:
+    _limits = ModuleOnDemand("tensor._limits")
 
 
 def _floating(op: str, dtype: DtypeLike | None) -> Dtype:
@@ -61,6 +66,48 @@ def _normal(numbers: np.random.Generator, sizes: tuple[int, ...], dtype: Dtype) 
     else:
         drawn = numbers.standard_normal(sizes, np.float32)
     return np.asarray(drawn).astype(dtype, copy=False)
+
+
+def integer_array(
+    op: str, low: int, high: int, sizes: tuple[int, ...], dtype: Dtype, generator: Generator | None
+) -> Array:
+    """Return an array of uniform integers from `low` to `high` (excluded), which `dtype` must represent."""
+    if not low < high:
+        raise InvalidArgumentError(f"{op}: there is no integer from {low} to {high} (excluded)")
+    least, most = integers_of(dtype)
+    if low < least or high - 1 > most:
+        raise InvalidArgumentError(
+            f"{op}: {dtype} has integers from {least} to {most}, but the numbers are from {low} to {high} "
+            "(excluded): pass a smaller range or another dtype"
+        )
+    if is_floating(dtype):
+        # Rounding must not leave the range.
+        first, last = np.int64(low).astype(dtype), np.int64(high - 1).astype(dtype)
+        if int(float(first)) < low:
+            low = int(float(np.nextafter(first, dtype.type(np.inf))))
+        if int(float(last)) >= high:
+            high = int(float(np.nextafter(last, dtype.type(-np.inf)))) + 1
+        if not low < high:
+            raise InvalidArgumentError(f"{op}: there is no integer of {dtype} in this range")
+    return run_kernel(_integers, numbers_of(generator), low, high, sizes, dtype)
+
+
+def integers_of(dtype: Dtype) -> tuple[int, int]:
+    """Return the smallest and the largest integer of `dtype`. For floating dtypes, they also fit int64."""
+    if dtype.kind == "b":
+        return 0, 1
+    if not is_inexact(dtype):
+        return _limits.iinfo(dtype).min, _limits.iinfo(dtype).max
+    limits = _limits.iinfo(int64)
+    most = _limits.finfo(dtype).max
+    return (limits.min, limits.max) if most > limits.max else (-int(most), int(most))
+
+
+def _integers(
+    numbers: np.random.Generator, low: int, high: int, sizes: tuple[int, ...], dtype: Dtype
+) -> Array:
+    width = np.int64 if high <= 2**63 else np.uint64
+    return np.asarray(numbers.integers(low, high, sizes, width)).astype(dtype, copy=False)
 
 
 @example("tensor.rand(2, 3).shape", (2, 3))

@@ -22,7 +22,7 @@ from tensor.core.bfloat16 import widen
 from tensor.core.tensor import TensorCore, wrap
 from tensor.creation.from_data import shape_of
 from tensor.creation.generators import Generator, numbers_of
-from tensor.creation.random import normal_array, uniform_array
+from tensor.creation.random import integer_array, normal_array, uniform_array
 from tensor.kernels.context import run_kernel
 from tensor.ops.data import as_tensor
 
@@ -57,17 +57,8 @@ def randint(
         raise TypeError(
             "randint takes low, high and a shape: write randint(0, 10, (4,)) or randint(10, (4,))"
         )
-    if not low < high:
-        raise ValueError(f"randint: there is no integer from {low} to {high} (not included)")
     wanted = int64 if dtype is None else as_dtype(dtype)
-    drawn = run_kernel(_integers, numbers_of(generator), low, high, shape_of(size), wanted)
-    return wrap(drawn)
-
-
-def _integers(
-    numbers: np.random.Generator, low: int, high: int, sizes: tuple[int, ...], dtype: Dtype
-) -> Array:
-    return np.asarray(numbers.integers(low, high, sizes)).astype(dtype, copy=False)
+    return wrap(integer_array("randint", low, high, shape_of(size), wanted, generator))
 
 
 @example("sorted(tensor.randperm(3).tolist())", [0, 1, 2])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor._dtypes import is_bfloat16
+from tensor._dtypes import fits, is_bfloat16
 from tensor.core.bfloat16 import in_float32
 from tensor.kernels import arithmetic, exponentials, gaussian, special, special_cases
 from tensor.kernels.elementwise import UnaryKernel
@@ -82,7 +82,15 @@ def compute_into(ufunc: Any, operands: Sequence[Any], out: Array) -> Array:
     if is_bfloat16(out.dtype):
         np.copyto(out, in_float32(COMPILED.get(ufunc, ufunc), *operands), casting="same_kind")
         return out
-    return COMPILED.get(ufunc, ufunc)(*operands, out=out)  # type: ignore[no-any-return]
+    call = COMPILED.get(ufunc, ufunc)
+    try:
+        return call(*operands, out=out)  # type: ignore[no-any-return]
+    except TypeError as error:
+        # NumPy does not write signed integers to unsigned ones. Its error for this has the dtype in `from_`.
+        found = getattr(error, "from_", None)
+        if found is None or not fits(found, out.dtype):
+            raise
+    return np.positive(call(*operands), out=out, casting="unsafe")  # type: ignore[no-any-return]
 
 
 # The result dtype by ufunc and the dtypes (or types of numbers) of its operands; None to let NumPy decide.

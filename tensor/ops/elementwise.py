@@ -44,11 +44,11 @@ def _write_power(x1: Array, x2: Any) -> None:
     if x1.dtype.kind in "iu" and np.asarray(x2).dtype.kind in "iu" and np.any(x2 < 0):
         # NumPy would raise after it has written some elements.
         raise InvalidArgumentError("Integers to negative integer powers are not allowed.")
-    power(x1, x2, x1)
+    compute_into(power, (x1, x2), x1)
 
 
 def _write_floor_divide(x1: Array, x2: Any) -> None:
-    special_cases.floor_divide(x1, x2, x1)
+    compute_into(special_cases.floor_divide, (x1, x2), x1)
 
 
 def _write_abs(x: Array) -> Any:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensor._dtypes import fits
 from tensor._errors import InvalidArgumentError
 from tensor.core.bfloat16 import in_float32
 from tensor.core.storage import snapshot
@@ -70,10 +71,10 @@ def copy_out(name: str, operands: Sequence[Any], result: Tensor, out: Tensor) ->
 def _put(name: str, result: Array, out: Tensor) -> Tensor:
     """Write `result` to `out`, and return `out`."""
     _require_shape(name, result.shape, out)
-    if not np.can_cast(result.dtype, out.dtype, "same_kind"):
+    if not fits(result.dtype, out.dtype):
         raise _of_other_dtype(name, result.dtype, out.dtype)
     with writing(out) as target:
-        run_kernel(np.copyto, target, result, casting="same_kind")
+        run_kernel(np.copyto, target, result, casting="unsafe")
     return out
 
 

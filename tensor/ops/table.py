@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from tensor._dtypes import fits
 from tensor._errors import InvalidArgumentError
 from tensor.core.bfloat16 import in_float32, write_wide
 from tensor.core.tensor import TensorCore
@@ -178,7 +179,7 @@ def _write_unary(name: str, kernel: Callable[..., Any]) -> Callable[[Any], Any]:
 
     def copy(array: Array) -> None:
         out = in_float32(kernel, *promoted_for(kernel, (array,)))
-        if not np.can_cast(out.dtype, array.dtype, "same_kind"):
+        if not fits(out.dtype, array.dtype):
             raise of_other_dtype(name, out.dtype, array)
         array[...] = out
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from tensor._dtypes import fits
 from tensor._errors import InvalidArgumentError
 from tensor._examples import example
 from tensor.core.tensor import TensorCore
@@ -37,12 +38,10 @@ def become(name: str, x: Tensor, new: Tensor) -> Tensor:
             f"{name}_: the result has shape {values.shape}, but a write in place can't grow the tensor, "
             f"whose shape is {array.shape}. Write x = x.{name}(...) instead"
         )
-    if not np.can_cast(values.dtype, array.dtype, "same_kind"):
+    if not fits(values.dtype, array.dtype):
         raise of_other_dtype(name, values.dtype, array)
     del array
-    return overwrite(
-        RULES["copy"], x, lambda target: np.copyto(target, values, casting="same_kind"), (x, new)
-    )
+    return overwrite(RULES["copy"], x, lambda target: np.copyto(target, values, casting="unsafe"), (x, new))
 
 
 class Writing(TensorCore):

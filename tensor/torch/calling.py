@@ -8,12 +8,11 @@ from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from tensor import no_grad
-from tensor.lowlevel import TensorCore, is_floating, require_cpu, shown, sizes_of
+from tensor.lowlevel import TensorCore, fits, require_cpu, shown, sizes_of
 from tensor.lowlevel import example as example_of_tensor
 
 if TYPE_CHECKING:
     from tensor import Tensor
-    from tensor.lowlevel import Dtype
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -28,8 +27,6 @@ _SIZES_OR_DIMS = ("dims", "shape")
 _NUMBER_FIRST = frozenset({"float_power", "pow", "remainder", "xlogy"})
 # Functions whose result is not cast for ``out=``.
 _SAME_DTYPE = frozenset({"amax", "amin", "aminmax", "gather", "multinomial"})
-# The kinds of NumPy's dtypes, in the order of promotion.
-_KINDS = "buifc"
 
 
 def example(call: str, result: object) -> Callable[[Described], Described]:
@@ -99,7 +96,7 @@ def _write_out(name: str, result: Any, out: Any) -> Any:
             raise TypeError(
                 f"{name}: the result is {values.dtype}, but out= has {target.dtype}: pass one of that dtype"
             )
-        if _promotion_rank(values.dtype) > _promotion_rank(target.dtype):
+        if not fits(values.dtype, target.dtype):
             raise TypeError(
                 f"{name}: the result is {values.dtype}, which does not fit out= of {target.dtype}: pass one "
                 "of that dtype, or remove out= and write result.to(dtype)"
@@ -114,10 +111,6 @@ def _write_out(name: str, result: Any, out: Any) -> Any:
         raise TypeError(f"{name}(): out= takes as many tensors as there are results, not {shown(out)}")
     written = [_write_out(name, y, target) for y, target in zip(result, out, strict=True)]
     return type(result)(*written) if hasattr(result, "_fields") else type(result)(written)
-
-
-def _promotion_rank(dtype: Dtype) -> int:
-    return _KINDS.index("f" if is_floating(dtype) else dtype.kind)
 
 
 def with_out(make: Callable[P, R]) -> Callable[P, R]:

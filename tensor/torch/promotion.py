@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from tensor import result_type
-from tensor.lowlevel import Dtype, DtypeLike, as_dtype, is_floating
+from tensor.lowlevel import Dtype, DtypeLike, as_dtype, fits
 from tensor.torch.calling import example
 
 __all__ = ["can_cast", "promote_types"]
-
-_KINDS = "b", "ui", "f", "c"
-
-
-def _rank(dtype: Dtype) -> int:
-    letter = "f" if is_floating(dtype) else dtype.kind
-    return next(rank for rank, kind in enumerate(_KINDS) if letter in kind)
 
 
 @example("torch.can_cast(torch.double, torch.float), torch.can_cast(torch.float, torch.int)", (True, False))
@@ -22,7 +15,7 @@ def can_cast(from_: DtypeLike, to: DtypeLike) -> bool:
 
     It does not if `to` is of a lower kind: bool, integer, floating, complex. Widths have no effect.
     """
-    return _rank(as_dtype(from_)) <= _rank(as_dtype(to))
+    return fits(as_dtype(from_), as_dtype(to))
 
 
 @example("str(torch.promote_types(torch.float16, torch.int64))", "float16")

@@ -126,6 +126,47 @@ def test_a_wider_target_is_cast_into_and_another_kind_is_an_error() -> None:
     assert not whole.numpy().any()
 
 
+@pytest.mark.parametrize("target", ["uint8", "uint16", "uint32", "uint64"])
+@pytest.mark.parametrize("source", ["int8", "int16", "int32", "int64"])
+def test_signed_integers_are_written_to_unsigned_tensors(source: str, target: str) -> None:
+    x = tensor.tensor([-1, 2], dtype=source)
+    expected = x.numpy().astype(target)
+    for call in (
+        lambda out: tensor.add(x, 0, out=out),
+        lambda out: tensor.floor_divide(x, 1, out=out),
+        lambda out: tensor.pow(x, 1, out=out),
+        lambda out: tensor.concat([x], out=out),
+        lambda out: tensor.sum(x.view(1, 2), axis=0, dtype=source, out=out),
+        lambda out: tensor.zeros((2,), dtype=target).copy_(out.copy_(x)),
+    ):
+        out = tensor.zeros((2,), dtype=target)
+        call(out)
+        assert np.array_equal(out.numpy(), expected)
+
+
+def test_signed_integers_are_added_in_place_to_unsigned_ones() -> None:
+    x, y = tensor.tensor([1, 2], dtype="uint8"), tensor.tensor([3, -1])
+    other = x.clone()
+    assert x.add_(y).tolist() == [4, 1]
+    assert x.mul_(y).tolist() == [12, 255]
+    assert x.floor_divide_(y.abs()).tolist() == [4, 255]
+    assert x.pow_(y.abs()).tolist() == [64, 255]
+    assert other.tolist() == [1, 2]
+    with pytest.raises(TypeError, match="the result is float32, which does not fit the tensor's uint8"):
+        x.add_(tensor.tensor([1.5, 2.0]))
+    with pytest.raises(TypeError, match="does not fit the tensor's bool"):
+        tensor.zeros((2,), dtype="bool").add_(x)
+
+
+def test_complex_numbers_are_not_written_to_floating_tensors() -> None:
+    pytest.importorskip("ml_dtypes")
+    for name in ("float16", "bfloat16", "float64"):
+        with pytest.raises(
+            TypeError, match=f"concat: the result is complex64, which does not fit out= of {name}"
+        ):
+            tensor.concat([tensor.ones((2,), dtype="complex64")], out=tensor.zeros((2,), dtype=name))
+
+
 def test_the_target_may_be_an_operand_or_overlap_one() -> None:
     x = tensor.arange(10.0)
     tensor.add(x, x, out=x)

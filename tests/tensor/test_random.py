@@ -85,6 +85,48 @@ def test_integers_stay_in_their_range():
         tensor.randint(0, 4)
 
 
+@pytest.mark.parametrize("name", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])
+def test_integers_reach_both_ends_of_every_dtype(name):
+    limits = tensor.iinfo(name)
+    for value in (limits.min, limits.max):
+        assert tensor.randint(value, value + 1, (3,), dtype=name).tolist() == [value] * 3
+        assert tensor.zeros((3,), dtype=name).random_(value, value + 1).tolist() == [value] * 3
+    drawn = tensor.randint(limits.min, limits.max + 1, (100,), dtype=name).tolist()
+    quarter = (limits.max - limits.min) // 4
+    assert min(drawn) < limits.min + quarter
+    assert max(drawn) > limits.max - quarter
+
+
+def test_random_reaches_the_largest_integer():
+    assert max(tensor.zeros((9_000,), dtype="uint8").random_().tolist()) == 255
+    assert max(tensor.zeros((3_000,), dtype="int8").random_().tolist()) == 127
+    assert set(tensor.zeros((100,), dtype="bool").random_().tolist()) == {False, True}
+    assert max(tensor.zeros((100,), dtype="uint64").random_().tolist()) > 2**63
+    assert max(tensor.zeros((60_000,), dtype="float16").random_().tolist()) == 2**11
+    for name, last in (("float32", 2**24), ("float64", 2**53)):
+        drawn = tensor.zeros((100,), dtype=name).random_().tolist()
+        assert last / 2 < max(drawn) <= last
+
+
+def test_a_range_of_integers_that_the_dtype_lacks_is_an_error():
+    ranges = ("uint8", 0, 257), ("uint8", -1, 5), ("int8", -129, 0), ("bool", 0, 3), ("float16", 0, 70_000)
+    for name, low, high in (*ranges, ("int64", 0, 2**63 + 1), ("uint64", 0, 2**64 + 1)):
+        x = tensor.zeros((2,), dtype=name)
+        with pytest.raises(ValueError, match=rf"random_: {name} has integers from .* pass a smaller range"):
+            x.random_(low, high)
+        with pytest.raises(ValueError, match=rf"randint: {name} has integers from"):
+            tensor.randint(low, high, (2,), dtype=name)
+        assert not x.any()
+
+
+def test_rounding_to_a_floating_dtype_does_not_leave_the_range():
+    assert set(tensor.randint(2049, 2052, (50,), dtype="float16").tolist()) == {2050}
+    assert set(tensor.randint(2**24 + 1, 2**24 + 4, (50,), dtype="float32").tolist()) == {2**24 + 2}
+    assert max(tensor.randint(0, 2**62, (200_000,), dtype="float32").tolist()) < 2**62
+    with pytest.raises(ValueError, match="randint: there is no integer of float16 in this range"):
+        tensor.randint(2049, 2050, (2,), dtype="float16")
+
+
 def test_multinomial_follows_its_weights():
     g = tensor.Generator().manual_seed(0)
     weights = tensor.tensor([[1.0, 3.0], [0.0, 5.0]])
