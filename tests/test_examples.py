@@ -29,7 +29,7 @@ def load(name: str) -> ModuleType:
 
 
 @pytest.mark.parametrize(("epochs", "accuracy"), [(3, 0.85), pytest.param(40, 0.97, marks=pytest.mark.soak)])
-def test_the_digits_are_learnt_and_nothing_is_left(capsys, epochs: int, accuracy: float):
+def test_train_digits_learns_and_leaves_no_tensor(capsys, epochs: int, accuracy: float):
     result = load("train_digits").main(["--quiet", "--epochs", str(epochs)])
     assert result.accuracy >= accuracy
     assert len({epoch.live_tensors for epoch in result.epochs}) == 1

@@ -39,7 +39,7 @@ def names_in(hint: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", [*METHODS, *_NAMES])
-def test_a_hint_names_what_exists(name: str) -> None:
+def test_hints_name_only_existing_functions(name: str) -> None:
     missing, _, hint = name_advice(name, Tensor).partition(": ")
     assert missing == f"module 'tensor' has no attribute {name!r}"
     assert [each for each in names_in(hint) if not is_there(each)] == []

@@ -85,7 +85,7 @@ def test_a_users_frame_between_ours_keeps_its_locals() -> None:
     assert frame.f_locals["mine"].shape == (10,)
 
 
-def test_causes_and_contexts_hold_nothing_either() -> None:
+def test_causes_and_contexts_of_stored_errors_hold_no_tensor_memory() -> None:
     def fail_twice() -> None:
         try:
             ones(100, 100).view(3, 7)

@@ -132,7 +132,7 @@ def test_the_command_writes_the_page_and_draws_the_plots(folder: Path, capsys):
     assert "performance_tensors.png" in capsys.readouterr().out
 
 
-def test_pictures_of_the_page_are_there():
+def test_pictures_of_the_page_exist():
     page = document.PAGE.read_text()
     pictures = re.findall(r"\]\((performance_\w+\.png)\)", page)
     assert len(pictures) == 5

@@ -139,7 +139,7 @@ def test_attention_over_an_empty_dimension_has_the_right_shapes(empty: str) -> N
     assert (grads[0] == 0).all()
 
 
-def test_heads_that_lie_within_rows_are_joined_without_a_copy() -> None:
+def test_heads_inside_rows_are_joined_without_a_copy() -> None:
     x = drawn(2, 5, 3 * 4)
     heads = x.reshape(2, 5, 3, 4).permute(0, 2, 1, 3)
     out = F.scaled_dot_product_attention(heads, heads, heads)

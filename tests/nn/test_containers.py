@@ -49,7 +49,7 @@ def test_a_value_that_is_not_a_module_is_refused():
         nn.ModuleList().insert(0, 3)
 
 
-def test_a_place_that_is_not_there_is_named():
+def test_index_out_of_range_of_a_module_list_raises_an_error():
     layers = nn.ModuleList([nn.ReLU()])
     with pytest.raises(IndexError, match=r"index 1 .* ModuleList of length 1"):
         layers[1]

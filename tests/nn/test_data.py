@@ -244,7 +244,7 @@ def test_several_rounds_at_once_do_not_touch_each_other():
     assert pairs == [(0.0, 0.0), (0.0, 2.0), (2.0, 0.0), (2.0, 2.0)]
 
 
-def test_threads_go_through_one_loader(window):
+def test_several_threads_may_iterate_over_one_loader(window):
     data = numbered(40)
     loader = Disposing(data, 4, shuffle=True, generator=0)
     live = window().live_count

@@ -60,7 +60,7 @@ def test_an_orthogonal_matrix_is_orthogonal(shape):
 
 @pytest.mark.parametrize("places", [(3,), (5, 4), (3, 1, 2)])
 @pytest.mark.parametrize(("outputs", "inputs", "groups"), [(4, 4, 1), (2, 3, 1), (6, 2, 3), (6, 3, 3)])
-def test_a_dirac_convolution_hands_on_the_channels_of_each_group(outputs, inputs, groups, places):
+def test_dirac_convolution_is_the_identity_in_each_group(outputs, inputs, groups, places):
     weight = init.dirac_(tensor.ones((outputs, inputs, *places)), groups).numpy()
     expected = np.zeros_like(weight)
     for out in range(outputs):

@@ -141,7 +141,7 @@ def test_a_deleted_module_no_longer_protects_its_layers():
     assert layer.is_disposed
 
 
-def test_deleting_forgets_without_disposing():
+def test_deleting_an_attribute_unregisters_the_parameter_without_disposal():
     layer = nn.Linear(2, 2)
     weight = layer.weight
     del layer.weight

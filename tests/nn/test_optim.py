@@ -416,7 +416,7 @@ def test_state_that_a_users_own_step_makes_in_a_scope_belongs_to_the_optimizer()
     assert x.tolist() == [1.0 - 3.0, 2.0 - 12.0]
 
 
-def test_the_other_tensors_of_a_users_own_step_are_the_scopes(window):
+def test_other_tensors_of_a_users_step_belong_to_the_scope(window):
     _, optimizer = remembering()
     with new_dispose_scope() as scope:
         optimizer.step()

@@ -206,7 +206,7 @@ class Matrices:
 
 @pytest.mark.parametrize("options", MUON_CASES)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
-def test_muons_steps_are_pytorchs_where_sums_have_one_term(options, dtype):
+def test_muon_steps_equal_those_of_pytorch_if_sums_have_one_term(options, dtype):
     matrices = Matrices([(4, 4), (3, 5), (5, 2), (1, 1), (6, 1)], dtype, options)
     for _ in range(10):
         matrices.step(matrices.diagonal)

@@ -353,7 +353,7 @@ def test_copies_are_whole_when_the_first_is_disposed(copied: Any) -> None:
 
 
 @pytest.mark.parametrize("use", [pad_packed_sequence, unpack_sequence, lambda x: x.to("float32"), copy.copy])
-def test_a_disposed_one_says_that_and_how(use: Any) -> None:
+def test_use_of_a_disposed_sequence_raises_an_error_that_names_its_scope(use: Any) -> None:
     with new_dispose_scope("batch"):
         packed = create()
     assert repr(packed) == "<PackedSequence: disposed>"

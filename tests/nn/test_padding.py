@@ -49,7 +49,7 @@ def test_the_gradient_counts_each_element_as_often_as_it_appears(mode: str) -> N
     assert x.grad.tolist() == [[1.0] * 4 if mode == "constant" else shown]
 
 
-def test_a_value_fills_and_nothing_is_a_copy() -> None:
+def test_pad_fills_with_the_value_and_copies_without_padding() -> None:
     x = tensor.tensor([1, 2])
     assert F.pad(x, (1, 0), value=7).tolist() == [7, 1, 2]
     y = F.pad(x, (0, 0))

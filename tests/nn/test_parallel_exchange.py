@@ -118,7 +118,7 @@ def test_different_models_are_refused() -> None:
 
 
 @pytest.mark.parametrize("at", [0, 7])
-def test_a_worker_that_is_killed_is_noticed_and_its_last_figures_are_there(at: int) -> None:
+def test_other_workers_detect_a_killed_worker_and_keep_its_last_figures(at: int) -> None:
     first, killed, third = workers.run(3, training.die_in_mid_step, at)
     assert killed is None
     for message, step, is_last_seen, alive in (first, third):

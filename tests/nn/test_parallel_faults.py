@@ -187,9 +187,7 @@ def test_ctrl_c_ends_a_job_and_its_actors_at_any_moment(
     assert "nothing is left, and the next job ends right" in done.stdout, done.stdout + done.stderr
 
 
-def test_a_straggler_is_waited_for_and_named_when_it_takes_too_long(
-    at_its_start: None, tmp_path: Path
-) -> None:
+def test_slow_worker_is_awaited_and_named_after_the_timeout(at_its_start: None, tmp_path: Path) -> None:
     # Before the last step, so that hardly anything else is waited for after it.
     config = {"steps": 10, "what": "sleep", "seconds": 8.0, "worker": 1, "at": 8}
     assert_learnt(run(jobs.train, config, tmp_path), 10)

@@ -179,7 +179,7 @@ def test_a_model_is_applied_to_a_data_set(cluster: None) -> None:
     assert found == [(float(i), 2.0 * i + 1) for i in range(100)]
 
 
-def test_a_view_lets_the_store_go_when_its_scope_ends(at_its_start: None) -> None:
+def test_end_of_the_scope_releases_the_object_store_memory_of_a_view(at_its_start: None) -> None:
     before = free("object_store_memory")
     reference = parallel.put({"x": tensor.ones((5_000_000,))})
     assert wait_until(lambda: free("object_store_memory") < before - 15e6)

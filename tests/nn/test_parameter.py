@@ -126,7 +126,7 @@ def test_parameter_without_requires_grad_drops_gradient_and_history():
         (lambda: tensor.ones((2,), requires_grad=True) * 2, RuntimeError, r"MultiplyBackward.*detach\(\)"),
     ],
 )
-def test_data_that_can_be_no_parameter_is_an_error_that_names_the_cure(data, error, cure):
+def test_data_that_cannot_be_a_parameter_raises_an_error_with_the_fix(data, error, cure):
     with pytest.raises(error, match=cure):
         nn.Parameter(data())
 

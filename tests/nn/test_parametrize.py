@@ -120,7 +120,7 @@ def test_a_tensor_can_be_made_of_several_and_buffers_too() -> None:
     assert [name for name, _ in norm.named_parameters()] == ["weight", "bias"]
 
 
-def test_a_computed_parameter_belongs_to_the_scope_and_nothing_is_left() -> None:
+def test_computed_parameter_belongs_to_the_scope_and_ends_with_it() -> None:
     layer = parametrizations.weight_norm(nn.Linear(3, 2))
     live = statistics.live_count
     with new_dispose_scope() as scope:

@@ -165,7 +165,7 @@ def test_patches_that_do_not_fit_are_an_error() -> None:
         F.fold(tensor.ones((1, 12, 19)), (5, 6), 2)
 
 
-def test_layers_show_what_they_were_given() -> None:
+def test_repr_of_resizing_layers_shows_their_options() -> None:
     assert repr(nn.Upsample(scale_factor=[2, 3])) == "Upsample(scale_factor=(2.0, 3.0), mode='nearest')"
     assert repr(nn.Fold((4, 5), 2)) == (
         "Fold(output_size=(4, 5), kernel_size=2, dilation=1, padding=0, stride=1)"

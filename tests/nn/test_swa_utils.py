@@ -59,7 +59,7 @@ def test_an_averaged_model_computes_trains_saves_and_loads_as_other_modules():
 
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
-def test_copies_and_pickles_go_on_by_the_same_average(duplicate):
+def test_copies_and_pickles_of_an_averaged_model_continue_its_average(duplicate):
     model = nn.Linear(2, 1)
     averaged = swa_utils.AveragedModel(model, multi_avg_fn=swa_utils.get_ema_multi_avg_fn(0.5))
     averaged.update_parameters(model)

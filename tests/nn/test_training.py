@@ -95,7 +95,7 @@ def test_gradients_survive_the_scope_of_their_step():
     assert model.weight.grad.owning_dispose_scope is None
 
 
-def test_a_disposing_step_hands_its_loss_out():
+def test_step_with_disposing_returns_its_loss_to_the_caller():
     model = nn.Linear(2, 2)
     optimizer = nn.optim.SGD(model.parameters(), lr=0.1)
 

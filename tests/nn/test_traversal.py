@@ -30,7 +30,7 @@ def test_named_parameters_puts_the_prefix_before_each_name():
     assert [name for name, _ in nn.Linear(1, 1).named_parameters("net")] == ["net.weight", "net.bias"]
 
 
-def test_without_recurse_only_the_modules_own_are_there():
+def test_parameters_without_recurse_are_only_those_of_the_module():
     assert list(tied().parameters(recurse=False)) == []
     assert len(list(nn.Linear(1, 1).parameters(recurse=False))) == 2
 

@@ -140,7 +140,7 @@ ALIKE = {"exit", "exit 0", "exit deep inside", "a chain of exceptions", "a group
         for name, end in ENDS.items()
     ],
 )
-def test_the_end_is_the_programs_own_and_brings_the_report(end: str, tmp_path: Path) -> None:
+def test_exit_status_and_output_are_the_programs_followed_by_the_report(end: str, tmp_path: Path) -> None:
     program = write(tmp_path / "program.py", f"{LEAK}import sys\nprint('mine', flush=True)\n{end}\n")
     alone, tracked = python(program), scopes_run(program)
     assert tracked.returncode == alone.returncode
@@ -233,7 +233,7 @@ def test_a_syntax_error_is_shown_as_python_shows_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [["nowhere.py"], ["-m", "nowhere"], ["-m", "os.nowhere"], ["empty"]])
-def test_a_program_that_is_not_there_is_named(command: list[str], tmp_path: Path) -> None:
+def test_command_names_a_missing_program(command: list[str], tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     alone, tracked = python(*command, cwd=tmp_path), scopes_run(*command, cwd=tmp_path)
     assert tracked.returncode == alone.returncode
@@ -414,7 +414,7 @@ def test_fail_on_leak_exits_with_1_where_lines_keep_more_and_more(tmp_path: Path
     assert scopes_run("--fail-on-leak", write(tmp_path / "other.py", f"{LEAK}exit(7)")).returncode == 7
 
 
-def test_the_lines_of_callers_end_with_the_programs_own(tmp_path: Path) -> None:
+def test_callers_in_a_report_include_no_line_of_the_command(tmp_path: Path) -> None:
     program = write(
         tmp_path / "program.py",
         "import tensor\ndef make(): return tensor.ones((2,))\ndef f(): return make()\nx = f()\n",

@@ -142,14 +142,14 @@ def test_containers_made_on_the_fly_are_all_looked_into() -> None:
     assert found(Fleeting(0)) == things
 
 
-def test_a_found_module_is_looked_into_only_when_asked() -> None:
+def test_search_finds_members_of_a_module_only_with_inside() -> None:
     x = Thing()
     module = Module(x)
     assert found(module, inside=False) == [module]
     assert found(module) == [module, x]
 
 
-def test_a_mapping_of_a_users_own_is_looked_into() -> None:
+def test_search_finds_values_of_a_users_mapping() -> None:
     class Own(Mapping):
         def __getitem__(self, key):
             return x
@@ -245,7 +245,7 @@ def test_strings_ranges_and_arrays_are_left_alone() -> None:
     ],
 )
 @pytest.mark.parametrize("call", ["attach", "detach", "move_to_outer", "dispose_everything_but"])
-def test_an_iterator_which_a_look_would_use_up_is_refused(make, call) -> None:
+def test_iterator_that_a_search_would_use_up_is_refused(make, call) -> None:
     with new_dispose_scope() as scope:
         x = Thing()
         items = make([x])

@@ -19,7 +19,7 @@ def test_tensors_that_ended_in_a_long_scope_leave_no_memory_behind() -> None:
         assert scope.disposables_view == (kept,)
 
 
-def test_members_may_go_from_any_place() -> None:
+def test_members_may_be_removed_at_any_position() -> None:
     with new_dispose_scope() as scope:
         things = [Thing() for _ in range(9)]
         for place in (8, 0, 4, 2):

@@ -70,7 +70,7 @@ def test_a_last_expression_that_is_named_lives(run: Notebook) -> None:
     assert run.names["x"].tolist() == [1.0, 1.0]
 
 
-def test_a_semicolon_shows_nothing(run: Notebook, capsys: pytest.CaptureFixture[str]) -> None:
+def test_semicolon_hides_the_output_of_a_cell(run: Notebook, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     run("%%scope\ntensor.ones((2,));")
     assert capsys.readouterr().out == ""
@@ -140,7 +140,7 @@ def test_an_empty_cell_and_one_that_does_not_parse_are_as_without_it(run: Notebo
         run("%%scope\nx = = 1")
 
 
-def test_after_unloading_there_are_no_such_cells(run: Notebook) -> None:
+def test_unload_ext_removes_the_magics(run: Notebook) -> None:
     run("%unload_ext disposescope")
     assert run.shell.find_cell_magic("scope") is None
     assert run.shell.find_cell_magic("leaks") is None

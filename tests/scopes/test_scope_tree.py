@@ -78,7 +78,7 @@ def test_the_same_name_in_two_places_is_two_rows() -> None:
     assert (tree["train", "step"].rounds, tree["eval", "step"].rounds) == (1, 1)
 
 
-def test_a_path_that_was_not_there_is_an_error_that_names_those_that_were() -> None:
+def test_unknown_path_in_the_tree_raises_an_error_with_the_known_paths() -> None:
     with track(), new_dispose_scope("step"):
         tree = scope_tree()
     with pytest.raises(KeyError, match=r"no scope \('stop',\) was open.*\('step',\)"):
@@ -124,7 +124,7 @@ def test_a_scope_that_ends_after_tracking_does_no_harm() -> None:
         assert [row.path for row in scope_tree().root.walk()] == [()]
 
 
-def test_a_name_that_a_scope_gets_later_makes_no_second_row() -> None:
+def test_renamed_scope_keeps_its_row_in_the_tree() -> None:
     with track():
         with new_dispose_scope("first") as scope:
             Thing(1)

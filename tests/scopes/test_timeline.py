@@ -411,7 +411,7 @@ def test_thinned_spans_merge_neighbours_and_their_contents_but_not_across_long_o
     ]
 
 
-def test_a_peak_is_put_to_the_line_that_brought_memory_close_to_it() -> None:
+def test_peak_is_reported_for_the_line_that_brought_memory_close_to_it() -> None:
     first, second = scopes.Site(()), scopes.Site(())
     samples = [
         Sample(at, live, 0, 0, (), site)
@@ -423,7 +423,7 @@ def test_a_peak_is_put_to_the_line_that_brought_memory_close_to_it() -> None:
     assert found == [(2, 901, second), (4, 700, first)]
 
 
-def test_nothing_has_no_peaks() -> None:
+def test_peaks_of_no_samples_are_empty() -> None:
     assert peaks([]) == []
 
 

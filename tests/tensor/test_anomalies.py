@@ -206,7 +206,7 @@ def test_it_decorates_functions_and_nests():
     root_of_nothing(leaf(1.0)).backward()
 
 
-def test_within_no_grad_nothing_is_recorded_and_backward_still_looks():
+def test_detect_anomaly_works_for_backward_inside_of_no_grad():
     x = leaf(1.0)
     with autograd.detect_anomaly():
         with tensor.no_grad():

@@ -183,7 +183,7 @@ def test_a_part_that_is_freed_already_stops_backward_before_any_gradient_changes
     assert w.grad.tolist() == before
 
 
-def test_a_limit_met_anywhere_in_backward_leaves_gradients_as_they_were_and_no_memory():
+def test_limit_exceeded_anywhere_in_backward_changes_no_gradient_and_leaks_no_memory():
     three, reference = Three(), Three()
     reference.forward().backward()
     start = bytes_live()

@@ -74,7 +74,7 @@ def test_both_sides_see_each_others_writes_and_a_clone_neither():
     assert list(source) == [1.0, 2.0]
 
 
-def test_over_read_only_memory_the_first_write_copies_and_lets_the_source_go():
+def test_first_write_to_read_only_memory_copies_it_and_releases_the_source():
     released = Calls()
     source = b"\x01\x02\x03\x04"
     x = tensor.from_blob(source, (4,), "uint8", on_release=released)
@@ -109,7 +109,7 @@ def test_any_address_will_do():
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (0,), (0, 3), (2, 0)])
-def test_few_elements_or_none_hold_the_buffer_too(shape):
+def test_from_blob_with_few_or_no_elements_holds_the_buffer(shape):
     released = Calls()
     source = bytearray(4)
     x = tensor.from_blob(source, shape, "float32", on_release=released)

@@ -49,7 +49,7 @@ def test_a_memoryview_has_the_tensors_shape_strides_and_format():
     assert (view.shape, view.strides, view.format, view.readonly) == ((3, 2), (8, 24), "d", False)
 
 
-def test_either_side_may_go_first():
+def test_tensor_and_buffer_may_be_freed_in_any_order():
     x = tensor.ones((2,))
     view = view_of(x)
     x.dispose()

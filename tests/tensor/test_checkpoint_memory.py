@@ -254,7 +254,7 @@ def test_draws_of_another_thread_in_between_are_an_error_and_no_wrong_gradient(r
         assert set(x.grad.numpy().ravel()) == {0.0, 4.0}
 
 
-def test_draws_of_another_thread_do_not_matter_to_a_function_that_draws_none():
+def test_random_numbers_of_another_thread_do_not_affect_a_checkpoint_without_random_numbers():
     x = leaf(1.0)
     y = checkpoint(lambda a: (draw_in_a_thread(), a.exp())[1], x)
     draw_in_a_thread()

@@ -51,7 +51,7 @@ def test_one_element_becomes_a_number(kind):
 
 @pytest.mark.parametrize("convert", [bool, int, float, complex, lambda x: x.item(), [1, 2, 3].__getitem__])
 @pytest.mark.parametrize("shape", [(2,), (0,)])
-def test_several_elements_or_none_are_no_number(convert, shape):
+def test_conversion_of_several_or_no_elements_to_a_number_raises_an_error(convert, shape):
     with pytest.raises(ValueError, match=rf"one element, not of shape \({shape[0]},\)"):
         convert(tensor.zeros(shape, dtype="int64"))
 

@@ -156,7 +156,7 @@ def test_a_capsule_is_of_the_newest_version_that_the_consumer_knows(version, nam
     assert f'"{name}"' in repr(capsule)
 
 
-def test_a_version_that_is_none_is_an_error():
+def test_invalid_max_version_of_dlpack_raises_an_error():
     with pytest.raises(TypeError, match="max_version"):
         tensor.ones((2,)).__dlpack__(max_version="1.0")
 
@@ -392,6 +392,6 @@ def test_bfloat16_shares_memory_with_pytorch_in_both_directions(torch):
     assert tensor.asarray(theirs).dtype == tensor.tensor(theirs).dtype == x.dtype
 
 
-def test_a_dtype_of_pytorchs_own_is_named_with_a_way_out(torch):
+def test_from_dlpack_names_a_dtype_that_only_pytorch_has_and_the_conversion(torch):
     with pytest.raises(TypeError, match=r"torch.float8_e5m2 can't become a tensor.*Convert it"):
         tensor.from_dlpack(torch.ones(2).to(torch.float8_e5m2))

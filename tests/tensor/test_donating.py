@@ -96,7 +96,7 @@ def test_tensors_in_containers_are_donated():
     assert not after["network"].velocities[0].is_invalid
 
 
-def test_emptied_tensor_hands_its_place_in_the_scope_on():
+def test_result_takes_the_place_of_the_donated_tensor_in_its_scope():
     with new_dispose_scope() as scope:
         state = tensor.ones((100, 100))
         before = statistics.snapshot()
@@ -190,7 +190,7 @@ def test_error_in_the_function_leaves_the_arguments_empty():
     assert state.is_invalid
 
 
-def test_argument_that_can_not_be_donated_leaves_all_as_they_are():
+def test_argument_that_cannot_be_donated_leaves_all_arguments_unchanged():
     @memory.donating("a", "b")
     def use(a, b=None):
         return a

@@ -207,7 +207,7 @@ def test_clip_names_bounds_that_do_not_broadcast():
 
 
 @given(operands=pairs())
-def test_where_picks_as_numpy_and_promotes_by_kind(operands):
+def test_where_selects_as_numpy_and_promotes_by_kind(operands):
     a, b = operands
     shape = np.broadcast_shapes(a.shape, b.shape)
     condition = np.arange(int(np.prod(shape))).reshape(shape) % 2 == 0

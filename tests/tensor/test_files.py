@@ -128,7 +128,7 @@ def test_a_file_whose_data_are_not_aligned_loads_too(path: Path) -> None:
     assert (x * 2 + x).tolist() == [3.0, 6.0]
 
 
-def test_empty_tensors_lie_between_others(path: Path) -> None:
+def test_load_file_takes_empty_tensors_between_others(path: Path) -> None:
     header = {
         "a": entry(offsets=(0, 4)),
         "none": entry(shape=(0, 3), offsets=(4, 4)),
@@ -214,7 +214,7 @@ def test_loaded_tensors_belong_to_the_current_scope(path: Path) -> None:
     assert current_dispose_scope() is None
 
 
-def test_the_end_of_the_scope_lets_the_file_go_at_once(
+def test_end_of_the_scope_closes_the_file_immediately(
     path: Path, mappings: list[weakref.ref[mmap.mmap]]
 ) -> None:
     tensor.save_file({"x": np.zeros(3), "y": np.zeros(3)}, path)

@@ -28,7 +28,7 @@ def test_outputs_without_a_gradient_have_zeros() -> None:
     assert SinCos.given == ([1.0, 1.0], None, [0.0, 0.0], 0)
 
 
-def test_without_materialized_gradients_it_is_none() -> None:
+def test_missing_gradient_is_none_without_materialize_grads() -> None:
     class Sparse(SinCos):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Any:
@@ -52,7 +52,7 @@ def test_needs_input_grad_of_ctx_shows_which_inputs_require_grad() -> None:
     assert weight.grad.tolist() == [[1.0, 1.0]] * 3
 
 
-def test_a_gradient_of_none_adds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradient_none_leaves_grad_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     returning(monkeypatch, lambda grad: (None, grad * 2))
     x, y = leaf(1.0), leaf(1.0)
     Returning.apply(x, y).backward()

@@ -302,7 +302,7 @@ def test_printed_figures_are_a_table():
     assert str(autograd.graph_statistics(x)).splitlines()[1:] == ["all      0  0 bytes     0 bytes"]
 
 
-def test_figures_are_frozen_and_go_through_pickle():
+def test_graph_statistics_are_frozen_and_can_be_pickled():
     found = autograd.graph_statistics(leaf().exp())
     assert pickle.loads(pickle.dumps(found)) == found
     with pytest.raises(AttributeError, match="set"):

@@ -219,7 +219,7 @@ def test_setting_the_steps_lets_lines_warn_again(caught):
 # The setting
 
 
-def test_switched_off_nothing_warns(caught):
+def test_growth_warning_can_be_switched_off(caught):
     autograd.warn_on_graph_growth(None)
     pile_up(1000)
     assert caught == []
@@ -313,7 +313,7 @@ def test_a_filter_that_ignores_the_warning_is_heeded():
         pile_up()
 
 
-def test_warnings_go_through_pickle():
+def test_growth_warnings_can_be_pickled():
     with pytest.warns(GraphGrowthWarning) as found:
         pile_up()
     warning = found[0].message

@@ -323,7 +323,7 @@ def test_a_hook_stays_with_the_value_that_a_write_replaces():
     assert seen == [[5.0]]
 
 
-def test_a_hook_that_refers_to_its_own_tensor_is_a_cycle_that_the_collector_finds():
+def test_garbage_collector_frees_tensors_whose_hooks_refer_to_them():
     def make() -> list[weakref.ref[Tensor]]:
         x = block()
         y = x * 2

@@ -51,7 +51,7 @@ def test_writing_is_as_in_numpy(case):
 
 
 @given(INDEXED)
-def test_gradients_go_where_the_elements_were(case):
+def test_gradients_of_indexing_are_added_at_the_indexed_elements(case):
     shape, key = case
     x = tensor.zeros(shape, dtype="float64", requires_grad=True)
     y = x[as_tensors(key)]

@@ -258,7 +258,7 @@ def test_bytes_are_live_once_with_and_without_an_array() -> None:
 
 
 @pytest.mark.parametrize("ends", ["dispose", "drop", "scope"])
-def test_inline_bytes_go_with_the_tensor(ends: str) -> None:
+def test_inline_bytes_are_freed_with_the_tensor(ends: str) -> None:
     start = memory.statistics()
     with new_dispose_scope():
         x = tensor.ones((2,)) + tensor.ones((2,))

@@ -25,7 +25,7 @@ def test_stack_names_the_tensor_whose_shape_differs():
 
 
 @pytest.mark.parametrize("join", [tensor.concat, tensor.cat, tensor.stack])
-def test_there_must_be_something_to_join(join):
+def test_joining_no_tensors_raises_an_error(join):
     with pytest.raises(ValueError, match="no tensors to join"):
         join([])
 

@@ -164,7 +164,7 @@ def test_a_measure_reports_peak_allocations_and_remaining_bytes() -> None:
     assert repr(outer).startswith("<measure: peak ")
 
 
-def test_a_peak_before_the_measure_began_is_not_its_own() -> None:
+def test_measure_ignores_peaks_before_its_start() -> None:
     block(10 * N)
     start = live()
     with memory.measure() as measured:

@@ -233,7 +233,7 @@ ALONG = {
 
 
 @pytest.mark.parametrize("reduce", ALONG.values(), ids=ALONG)
-def test_a_dimension_that_is_not_there_is_named(reduce):
+def test_dimension_out_of_range_raises_an_error_with_its_number(reduce):
     for x, dim in ((tensor.ones((2, 3)), 2), (tensor.ones((2, 3)), -3), (tensor.tensor(1.0), 1)):
         with pytest.raises(IndexError, match=rf"dimension {dim} is out of range"):
             reduce(x, dim)

@@ -105,7 +105,7 @@ def test_a_broken_file_is_an_error_that_says_what_was_expected_and_found(path: P
 
 
 @pytest.mark.parametrize("dtype", ["F8_E4M3", "F8_E5M2", "F4"])
-def test_a_dtype_that_numpy_has_not_is_named_with_a_way_out(path: Path, dtype: str) -> None:
+def test_load_file_names_a_dtype_that_numpy_lacks_and_the_conversion(path: Path, dtype: str) -> None:
     path.write_bytes(with_header({"layer.weight": entry(dtype, (2,))}, bytes(4)))
     with pytest.raises(SafetensorsError, match=rf"'layer.weight' has dtype {dtype}.*x\.to\(torch\.float32\)"):
         tensor.load_file(path)

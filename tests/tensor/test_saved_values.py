@@ -159,7 +159,7 @@ def test_weights_of_a_loss_are_shared_and_saved_only_for_inputs_that_need_them()
 
 
 @pytest.mark.parametrize("function", [*[f for f, _ in ONE.values()], F.dropout], ids=[*ONE, "dropout"])
-def test_without_a_gradient_to_compute_nothing_is_saved(function):
+def test_no_node_is_saved_without_a_gradient_to_compute(function):
     x = operands()[0]
     assert function(x)._node is None
     with tensor.no_grad():

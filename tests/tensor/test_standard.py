@@ -118,7 +118,7 @@ def test_integers_that_no_dtype_holds_promote_to_the_default_dtype():
     assert (x + y).dtype == tensor.result_type("uint64", "int64") == tensor.float32
 
 
-def test_a_double_that_was_asked_for_stays_one():
+def test_float64_of_numpy_arrays_and_scalars_gives_float64():
     x = tensor.tensor([1, 2])
     assert (x * np.float64(2.5)).dtype == tensor.add(x, np.ones(2)).dtype == tensor.float64
 

@@ -226,7 +226,7 @@ def test_sixteen_threads_that_change_the_same_tensors_and_scopes_leave_all_whole
     assert change.bytes_allocated == change.bytes_freed > 0
 
 
-def test_a_view_taken_while_a_write_moves_its_tensor_is_on_the_new_memory_and_a_clone_keeps_the_old() -> None:
+def test_view_created_during_a_write_has_the_new_memory_and_a_clone_the_old() -> None:
     x = tensor.zeros((4, 3))
     clone = x.clone()
 

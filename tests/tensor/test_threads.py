@@ -112,7 +112,7 @@ def test_a_thread_that_leaves_a_core_is_on_another_one_at_once(cores: set[int]) 
     assert sum(left) > 40
 
 
-def test_a_thread_with_one_core_stays_there(cores: set[int]) -> None:
+def test_thread_that_may_use_one_core_stays_on_it(cores: set[int]) -> None:
     core = min(cores)
     os.sched_setaffinity(0, {core})
     assert leave_core(core) == core

@@ -59,7 +59,7 @@ def test_cached_bytes_are_counted(tmp_path) -> None:
     memory.trim()
 
 
-def test_a_peak_that_lasts_microseconds_is_put_to_its_line(tmp_path) -> None:
+def test_short_peak_is_reported_for_its_line(tmp_path) -> None:
     before = memory.statistics().bytes_live
     with Timeline() as timeline:
         with new_dispose_scope("step"):

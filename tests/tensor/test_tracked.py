@@ -202,7 +202,7 @@ def test_a_parameter_takes_the_place_of_its_data_in_the_report() -> None:
         assert leaks().count == 0
 
 
-def test_a_moved_handle_is_put_to_the_line_that_takes_it() -> None:
+def test_moved_handle_is_reported_for_the_line_that_takes_it() -> None:
     with track():
         handle = tensor.ones((2,)).move_handle()
         assert leaks().count == 0
@@ -211,7 +211,7 @@ def test_a_moved_handle_is_put_to_the_line_that_takes_it() -> None:
         assert not taken.is_invalid
 
 
-def test_a_modules_parameters_are_put_to_the_line_that_made_the_module() -> None:
+def test_parameters_are_reported_for_the_line_that_made_the_module() -> None:
     with track():
         model = nn.Sequential(nn.Linear(10, 20), nn.ReLU(), nn.Linear(20, 5))
         (row,) = leaks().rows
@@ -222,7 +222,7 @@ def test_a_modules_parameters_are_put_to_the_line_that_made_the_module() -> None
         assert leaks().count == 0
 
 
-def test_an_optimizers_state_is_put_to_the_line_that_made_the_optimizer() -> None:
+def test_optimizer_state_is_reported_for_the_line_that_made_the_optimizer() -> None:
     with track():
         model = nn.Linear(10, 10)
         optimizer = nn.optim.Adam(model.parameters())

@@ -331,7 +331,7 @@ def torch() -> Any:
 
 
 @each_program
-def test_pytorch_refuses_writes_that_it_sees_and_is_wrong_where_it_does_not(program, torch):
+def test_pytorch_refuses_detected_writes_and_has_wrong_gradients_after_others(program, torch):
     x = torch.tensor(START, requires_grad=True)
     if program.torch is REFUSED:
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):

@@ -38,7 +38,7 @@ def assert_same(found: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("line", CALLS)
-def test_a_line_gives_what_pytorch_gives(line: str) -> None:
+def test_line_of_code_has_the_same_result_in_pytorch(line: str) -> None:
     expected = run(theirs, line)
     assert_same(plain(run(tensor.torch, line)), plain(expected))
 

@@ -211,7 +211,7 @@ def test_a_checkpoint_of_activations_gives_the_same_gradient() -> None:
     assert x.grad.tolist() == pytest.approx([2 * math.e] * 2)
 
 
-def test_backward_can_be_asked_for_some_leaves_alone() -> None:
+def test_backward_with_inputs_computes_only_their_gradients() -> None:
     x, y = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
     loss = (x * y).sum()
     loss.backward(inputs=[x], retain_graph=True)

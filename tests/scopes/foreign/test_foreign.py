@@ -187,7 +187,7 @@ def test_detach_lets_it_live(window: Window) -> None:
     assert figures(window) == (0, 0, 1, 0, 0, 1, 1)
 
 
-def test_move_to_outer_hands_it_out(window: Window) -> None:
+def test_move_to_outer_moves_a_foreign_array_to_the_outer_scope(window: Window) -> None:
     with new_dispose_scope() as outer:
         with new_dispose_scope() as inner:
             held = inner.move_to_outer({"block": new()})

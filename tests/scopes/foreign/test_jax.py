@@ -149,7 +149,7 @@ def test_jitted_functions_gradients_and_keys_work_again_after_the_scope() -> Non
     assert len(set(values)) == 1
 
 
-def test_a_training_step_hands_its_pytree_on() -> None:
+def test_training_step_returns_its_pytree_to_the_callers_scope() -> None:
     @disposing
     def step(parameters: dict[str, Any], x: Any) -> dict[str, Any]:
         gradients = jax.grad(lambda p: ((x @ p["w"] + p["b"]) ** 2).mean())(parameters)

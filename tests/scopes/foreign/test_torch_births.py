@@ -169,7 +169,7 @@ def test_a_scope_ends_all_that_it_made_however_the_collector_runs(collector: str
     assert all(is_disposed(x) for x in before)
 
 
-def test_memory_that_another_tensor_gave_back_brings_no_owner() -> None:
+def test_reused_memory_of_a_freed_tensor_does_not_set_an_owner() -> None:
     weight = torch.nn.Parameter(torch.ones(2))
     with scopes.torch.owning(), new_dispose_scope():
         for _ in range(200):

@@ -153,11 +153,11 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
     return run
 
 
-def test_what_older_keepers_keep_is_no_leak(run) -> None:
+def test_tensors_kept_by_older_objects_are_no_leak(run) -> None:
     run({f"test_{n}": tests for n, tests in enumerate(CLEAN.values())}).assert_outcomes(passed=len(CLEAN))
 
 
-def test_what_the_test_itself_keeps_is_a_leak(run) -> None:
+def test_tensors_kept_by_the_test_itself_are_a_leak(run) -> None:
     result = run({f"test_{n}": tests for n, tests in enumerate(LEAKS.values())})
     result.assert_outcomes(passed=len(LEAKS), errors=len(LEAKS))
     result.stdout.fnmatch_lines(["*fixture 'kept' (scope: module) left 1 disposable, 12 bytes*"])
