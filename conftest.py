@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, settings
 
 from scopes import DisposeStatistics, current_dispose_scope, statistics
 
-# The same examples at each run, so that a failure comes from what changed; `make soak` draws others.
-# Hypothesis looks how long it takes to draw them: a busy machine is slow.
+# Each run has the same examples, so that a failure comes from a change; `make soak` draws others. The check
+# for slow generation of examples would fail on a busy machine.
 settings.register_profile(
     "default",
     max_examples=20,
@@ -28,54 +28,54 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Modules by other libraries' names, for programs that run beside PyTorch: pytest would import them here.
+# Modules with the names of other libraries, for programs that run beside PyTorch: pytest would import them.
 collect_ignore = ["tests/programs/stand_ins"]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def collections_pass_over_what_was_there_before() -> None:
-    # Else each collection walks all of NumPy, Hypothesis and the reports of earlier tests: 40 ms a test.
+def earlier_objects_are_frozen() -> None:
+    # Otherwise each collection visits NumPy, Hypothesis and the reports of earlier tests: 40 ms a test.
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(autouse=True)
-def no_scope_is_left_current(collections_pass_over_what_was_there_before: None) -> Iterator[None]:
+def no_scope_is_left_current(earlier_objects_are_frozen: None) -> Iterator[None]:
     yield
     left = current_dispose_scope()
     while (scope := current_dispose_scope()) is not None:
         scope.dispose()
     gc.collect()
-    gc.freeze()  # what is left belongs to pytest: the next test's collection has nothing to walk
+    gc.freeze()  # the remaining objects belong to pytest: collections of the next test skip them
     assert left is None, f"the test left {left} open"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def the_main_module_is_as_before() -> Iterator[None]:
-    # A shell of IPython replaces it by one without `__spec__`, with which no process can be spawned.
+def main_module_is_restored() -> Iterator[None]:
+    # A shell of IPython replaces it by one without `__spec__`, which prevents spawning a process.
     before = sys.modules["__main__"]
     yield
     sys.modules["__main__"] = before
 
 
 @pytest.fixture(autouse=True)
-def numpy_reports_as_before() -> Iterator[None]:
-    # An interrupt at the door of `np.errstate` leaves the settings as they are inside.
+def numpy_error_settings_are_restored() -> Iterator[None]:
+    # An interrupt at the end of an `np.errstate` block keeps the settings of the block.
     with np.errstate():
         yield
 
 
 @pytest.fixture
 def window() -> Callable[[], DisposeStatistics]:
-    """Return a function that gives the figures since the test began; others' leftovers are not in them."""
+    """Return a function that returns the figures since the test began, without objects of earlier tests."""
     gc.collect()
     before = statistics.snapshot()
     return lambda: statistics.snapshot() - before
 
 
 @pytest.fixture
-def hectic() -> Iterator[None]:
-    """Let the interpreter change threads as often as it can."""
+def fast_thread_switches() -> Iterator[None]:
+    """Let the interpreter switch threads as often as possible."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:

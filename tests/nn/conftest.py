@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
-    """One node with four processors, as far as Ray knows."""
+    """Start one node of Ray with four processors, on any machine."""
     ray = pytest.importorskip("ray", reason="needs Ray: pip install 'disposescope[ray]', or make test-ray")
     # Not at the top: `nn.parallel` needs files and locks of POSIX, which the other tests here do without.
     from tests.nn.parallel_cluster import environment, start
@@ -31,8 +31,8 @@ def cluster() -> Iterator[None]:
 
 
 @pytest.fixture
-def at_its_start(cluster: None) -> Iterator[None]:
-    """Hold that a test leaves nothing behind in the cluster."""
+def cluster_is_left_clean(cluster: None) -> Iterator[None]:
+    """Check that a test leaves nothing behind in the cluster."""
     from tests.nn.parallel_cluster import nothing_left_behind
 
     with nothing_left_behind():

@@ -272,7 +272,7 @@ def test_threads_have_scopes_of_their_own_for_them() -> None:
     assert (now.created_in_scope_count, now.disposed_in_scope_count, now.live_count) == (200, 200, 0)
 
 
-def test_two_threads_that_dispose_one_count_it_once(hectic: None) -> None:
+def test_two_threads_that_dispose_one_count_it_once(fast_thread_switches: None) -> None:
     for _ in range(50):
         packed = create()
         before = [statistics.of(kind).snapshot() for kind in KINDS]

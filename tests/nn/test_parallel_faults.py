@@ -54,7 +54,7 @@ def assert_learnt(result: Any, steps: int) -> None:
 
 
 def test_a_killed_worker_costs_at_most_the_steps_since_the_last_checkpoint(
-    at_its_start: None, tmp_path: Path
+    cluster_is_left_clean: None, tmp_path: Path
 ) -> None:
     config = {
         "steps": 60, "every": 10, "what": "kill", "worker": 1, "at": 33, "once": str(tmp_path / "once"),
@@ -68,7 +68,7 @@ def test_a_killed_worker_costs_at_most_the_steps_since_the_last_checkpoint(
 
 
 def test_a_worker_that_is_killed_in_mid_backward_leaves_the_bits_of_an_undisturbed_job(
-    at_its_start: None, tmp_path: Path
+    cluster_is_left_clean: None, tmp_path: Path
 ) -> None:
     config = {
         "steps": 60, "every": 10, "what": "kill", "worker": 1, "in_backward_of": 33, "bucket_bytes": 1000,
@@ -86,7 +86,7 @@ def test_a_worker_that_is_killed_in_mid_backward_leaves_the_bits_of_an_undisturb
 
 
 def test_a_worker_that_is_killed_while_others_connect_costs_an_attempt(
-    at_its_start: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    cluster_is_left_clean: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from nn.parallel import jobs as jobs_of_train
     from tests.nn.parallel_connecting import KilledWhileOthersConnect
@@ -106,7 +106,7 @@ def test_machines_that_do_not_connect_are_waited_for_and_reported(cluster: None)
     assert told.startswith("waited 0.5 s for the workers of the other machines to connect")
 
 
-def test_a_killed_worker_is_last_seen_at_the_step_before(at_its_start: None, tmp_path: Path) -> None:
+def test_a_killed_worker_is_last_seen_at_the_step_before(cluster_is_left_clean: None, tmp_path: Path) -> None:
     config = {"steps": 60, "what": "kill", "worker": 1, "at": 33, "pause": 0.02}
     with pytest.raises(train.TrainingFailedError):
         run(jobs.train, config, tmp_path)
@@ -117,7 +117,7 @@ def test_a_killed_worker_is_last_seen_at_the_step_before(at_its_start: None, tmp
 
 
 def test_an_exception_in_one_worker_is_reported_with_its_lines_and_stops_the_others(
-    at_its_start: None, tmp_path: Path
+    cluster_is_left_clean: None, tmp_path: Path
 ) -> None:
     config = {"steps": 1000, "what": "raise", "worker": 1, "at": 5}
     with pytest.raises(train.TrainingFailedError, match="this worker is out of patience") as caught:
@@ -131,7 +131,9 @@ def test_an_exception_in_one_worker_is_reported_with_its_lines_and_stops_the_oth
     assert figures[0].step <= 6
 
 
-def test_the_error_of_a_loop_is_reported_even_without_the_board(at_its_start: None, tmp_path: Path) -> None:
+def test_the_error_of_a_loop_is_reported_even_without_the_board(
+    cluster_is_left_clean: None, tmp_path: Path
+) -> None:
     with (
         pytest.warns(RuntimeWarning, match="the reports of the workers are lost"),
         pytest.raises(train.TrainingFailedError, match="the error of the loop itself"),
@@ -140,14 +142,16 @@ def test_the_error_of_a_loop_is_reported_even_without_the_board(at_its_start: No
 
 
 def test_the_result_of_a_job_is_returned_also_where_the_board_is_gone(
-    at_its_start: None, tmp_path: Path
+    cluster_is_left_clean: None, tmp_path: Path
 ) -> None:
     with pytest.warns(RuntimeWarning, match="the reports of the workers are lost"):
         result = run(jobs.lose_the_board, {"fails": False}, tmp_path, count=1)
     assert result.metrics["step"] == 1
 
 
-def test_a_job_ends_right_when_the_process_of_its_board_ends(at_its_start: None, tmp_path: Path) -> None:
+def test_a_job_ends_right_when_the_process_of_its_board_ends(
+    cluster_is_left_clean: None, tmp_path: Path
+) -> None:
     config = {"steps": 20, "every": 10, "ended": str(tmp_path / "ended")}
     # A restart takes as long as Ray needs for a process. Earlier attempts fail.
     result = run(jobs.train_while_the_board_restarts, config, tmp_path, failures=20)
@@ -159,7 +163,7 @@ def test_a_job_ends_right_when_the_process_of_its_board_ends(at_its_start: None,
 @pytest.mark.parametrize("moment", moments(1))
 @pytest.mark.parametrize("what", ["kill", "raise"])
 def test_a_job_ends_right_whenever_a_worker_is_killed_or_raises(
-    what: str, moment: int, at_its_start: None, tmp_path: Path
+    what: str, moment: int, cluster_is_left_clean: None, tmp_path: Path
 ) -> None:
     numbers = np.random.default_rng([moment, what == "raise"])
     once = tmp_path / "once"
@@ -178,7 +182,7 @@ def test_a_job_ends_right_whenever_a_worker_is_killed_or_raises(
 
 @pytest.mark.parametrize("moment", moments(2))
 def test_ctrl_c_ends_a_job_and_its_actors_at_any_moment(
-    moment: int, at_its_start: None, tmp_path: Path
+    moment: int, cluster_is_left_clean: None, tmp_path: Path
 ) -> None:
     address = ray.get_runtime_context().gcs_address
     program = [sys.executable, "-m", "tests.nn.parallel_interrupted", address, str(moment), str(tmp_path)]
@@ -187,7 +191,9 @@ def test_ctrl_c_ends_a_job_and_its_actors_at_any_moment(
     assert "nothing is left, and the next job ends right" in done.stdout, done.stdout + done.stderr
 
 
-def test_slow_worker_is_awaited_and_named_after_the_timeout(at_its_start: None, tmp_path: Path) -> None:
+def test_slow_worker_is_awaited_and_named_after_the_timeout(
+    cluster_is_left_clean: None, tmp_path: Path
+) -> None:
     # Before the last step, so that hardly anything else is waited for after it.
     config = {"steps": 10, "what": "sleep", "seconds": 8.0, "worker": 1, "at": 8}
     assert_learnt(run(jobs.train, config, tmp_path), 10)
@@ -201,7 +207,7 @@ def test_slow_worker_is_awaited_and_named_after_the_timeout(at_its_start: None, 
     assert "ExchangeTimeoutError" in parallel.statistics().workers[0].lost
 
 
-def test_ray_tune_runs_a_job_for_each_trial(at_its_start: None, tmp_path: Path) -> None:
+def test_ray_tune_runs_a_job_for_each_trial(cluster_is_left_clean: None, tmp_path: Path) -> None:
     from ray import tune
 
     found = tune.Tuner(

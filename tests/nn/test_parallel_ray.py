@@ -28,7 +28,7 @@ train = pytest.importorskip("ray.train", reason="needs Ray Train: pip install 'd
 pytestmark = pytest.mark.filterwarnings("default")
 
 
-def test_a_job_trains_as_one_process_and_leaves_nothing(at_its_start: None, tmp_path: Path) -> None:
+def test_a_job_trains_as_one_process_and_leaves_nothing(cluster_is_left_clean: None, tmp_path: Path) -> None:
     trace = tmp_path / "job.json.gz"
     result = run(jobs.train, {"steps": 200}, tmp_path, count=3, track=True, trace=trace)
     for name, values in expected(200).items():
@@ -48,7 +48,7 @@ def test_a_job_trains_as_one_process_and_leaves_nothing(at_its_start: None, tmp_
 
 @pytest.mark.parametrize("processors", [1, 2])
 def test_a_worker_computes_on_as_many_threads_as_it_has_processors(
-    processors: int, at_its_start: None, tmp_path: Path
+    processors: int, cluster_is_left_clean: None, tmp_path: Path
 ) -> None:
     scaling = train.ScalingConfig(num_workers=1, resources_per_worker={"CPU": processors})
     threads = run(jobs.tell_threads, None, tmp_path, scaling_config=scaling).metrics["threads"]
@@ -56,7 +56,7 @@ def test_a_worker_computes_on_as_many_threads_as_it_has_processors(
 
 
 @pytest.mark.soak
-def test_ten_thousand_steps_leave_all_figures_flat(at_its_start: None, tmp_path: Path) -> None:
+def test_ten_thousand_steps_leave_all_figures_flat(cluster_is_left_clean: None, tmp_path: Path) -> None:
     marks = run(jobs.train_long, {"steps": 10_000}, tmp_path).metrics["marks"]
     assert len(marks) == 20
     for worker in ("0", "1"):
@@ -65,7 +65,9 @@ def test_ten_thousand_steps_leave_all_figures_flat(at_its_start: None, tmp_path:
         assert max(it["process"] for it in mine) < min(it["process"] for it in mine) + 2**20
 
 
-def test_a_leak_in_one_worker_is_named_by_line_and_worker(at_its_start: None, tmp_path: Path) -> None:
+def test_a_leak_in_one_worker_is_named_by_line_and_worker(
+    cluster_is_left_clean: None, tmp_path: Path
+) -> None:
     run(jobs.leak, {"steps": 50, "worker": 2}, tmp_path, count=3, track=True)
     report = parallel.leaks()
     assert report.workers == (0, 1, 2)
@@ -84,7 +86,7 @@ def test_a_leak_in_one_worker_is_named_by_line_and_worker(at_its_start: None, tm
 
 
 def test_a_leak_that_ends_with_the_loop_of_one_worker_is_named_by_line_and_worker(
-    at_its_start: None, tmp_path: Path
+    cluster_is_left_clean: None, tmp_path: Path
 ) -> None:
     run(training.keep_in_the_loop, {"steps": 50, "worker": 1}, tmp_path, count=3, track=True)
     report = parallel.leaks()
@@ -179,7 +181,7 @@ def test_a_model_is_applied_to_a_data_set(cluster: None) -> None:
     assert found == [(float(i), 2.0 * i + 1) for i in range(100)]
 
 
-def test_end_of_the_scope_releases_the_object_store_memory_of_a_view(at_its_start: None) -> None:
+def test_end_of_the_scope_releases_the_object_store_memory_of_a_view(cluster_is_left_clean: None) -> None:
     before = free("object_store_memory")
     reference = parallel.put({"x": tensor.ones((5_000_000,))})
     assert wait_until(lambda: free("object_store_memory") < before - 15e6)
@@ -195,7 +197,7 @@ def test_end_of_the_scope_releases_the_object_store_memory_of_a_view(at_its_star
     assert wait_until(lambda: free("object_store_memory") >= before)
 
 
-def test_a_write_over_the_store_makes_a_copy(at_its_start: None) -> None:
+def test_a_write_over_the_store_makes_a_copy(cluster_is_left_clean: None) -> None:
     reference = parallel.put([tensor.zeros((100_000,))])
     with new_dispose_scope():
         (x,) = parallel.get([reference])[0]
@@ -206,7 +208,9 @@ def test_a_write_over_the_store_makes_a_copy(at_its_start: None) -> None:
         assert again.sum().item() == 0
 
 
-def test_tensors_of_pytorch_are_counted_and_their_leaks_named(at_its_start: None, tmp_path: Path) -> None:
+def test_tensors_of_pytorch_are_counted_and_their_leaks_named(
+    cluster_is_left_clean: None, tmp_path: Path
+) -> None:
     pytest.importorskip("torch", reason="needs PyTorch")
     from ray.train.torch import TorchTrainer
 
@@ -224,7 +228,7 @@ def test_tensors_of_pytorch_are_counted_and_their_leaks_named(at_its_start: None
 
 
 def test_a_model_of_pytorch_trains_as_in_one_process_and_its_leak_is_named(
-    at_its_start: None, tmp_path: Path
+    cluster_is_left_clean: None, tmp_path: Path
 ) -> None:
     pytest.importorskip("torch", reason="needs PyTorch")
     from tests.nn import parallel_torch
@@ -253,7 +257,7 @@ def test_the_trace_of_a_job_has_a_process_for_each_worker(cluster: None, tmp_pat
         assert steps
 
 
-def test_the_example_learns_the_digits_and_nothing_is_left(at_its_start: None, capsys: Any) -> None:
+def test_the_example_learns_the_digits_and_nothing_is_left(cluster_is_left_clean: None, capsys: Any) -> None:
     pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'disposescope[examples]'")
     assert load("train_on_ray").main(["--epochs", "3"]) > 0.85
     printed = capsys.readouterr().out

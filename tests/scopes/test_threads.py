@@ -101,7 +101,7 @@ def story(model, chance, depth):
         model.ended_in += 1
 
 
-def test_sixteen_threads_with_nested_scopes_count_exactly(window, hectic) -> None:
+def test_sixteen_threads_with_nested_scopes_count_exactly(window, fast_thread_switches) -> None:
     def work(n):
         model, chance = Model(), random.Random(n)
         for _ in range(20):
@@ -125,7 +125,7 @@ def test_a_thousand_tasks_with_nested_scopes_count_exactly(window) -> None:
     sum(asyncio.run(main()), Model()).check(window())
 
 
-def test_tasks_on_sixteen_threads_count_exactly(window, hectic) -> None:
+def test_tasks_on_sixteen_threads_count_exactly(window, fast_thread_switches) -> None:
     async def work(n):
         model, chance = Model(), random.Random(n)
         for _ in story(model, chance, depth=2):
@@ -138,7 +138,7 @@ def test_tasks_on_sixteen_threads_count_exactly(window, hectic) -> None:
     sum(on_threads(lambda n: asyncio.run(main(n))), Model()).check(window())
 
 
-def test_objects_that_end_on_other_threads_count_exactly(window, hectic) -> None:
+def test_objects_that_end_on_other_threads_count_exactly(window, fast_thread_switches) -> None:
     def work(n):
         with new_dispose_scope():
             return [thing.detach_from_dispose_scope() for thing in [Thing() for _ in range(200)]]
@@ -152,7 +152,7 @@ def test_objects_that_end_on_other_threads_count_exactly(window, hectic) -> None
     )
 
 
-def test_one_scope_that_all_threads_attach_to_and_take_from(window, hectic) -> None:
+def test_one_scope_that_all_threads_attach_to_and_take_from(window, fast_thread_switches) -> None:
     with new_dispose_scope() as shared:
         things = [shared.detach(Thing()) for _ in range(100)]
         before = window()
@@ -173,7 +173,7 @@ def test_one_scope_that_all_threads_attach_to_and_take_from(window, hectic) -> N
     assert window().live_count == 0
 
 
-def test_disposing_and_moving_the_same_objects_ends_each_once(window, hectic) -> None:
+def test_disposing_and_moving_the_same_objects_ends_each_once(window, fast_thread_switches) -> None:
     for _ in range(10):
         with new_dispose_scope() as outer, new_dispose_scope() as inner:
             things = [Thing() for _ in range(100)]
@@ -193,7 +193,7 @@ def test_disposing_and_moving_the_same_objects_ends_each_once(window, hectic) ->
     assert figures.disposed_outside_scope_count == 0
 
 
-def test_a_scope_that_ends_while_threads_register_loses_none(window, hectic) -> None:
+def test_a_scope_that_ends_while_threads_register_loses_none(window, fast_thread_switches) -> None:
     def end_one_while_threads_register():
         scope = new_dispose_scope()
         contexts = [contextvars.copy_context() for _ in range(4)]
@@ -215,7 +215,9 @@ def test_a_scope_that_ends_while_threads_register_loses_none(window, hectic) -> 
     assert figures.created_in_scope_count == figures.disposed_in_scope_count
 
 
-def test_a_resource_that_threads_take_from_each_other_is_closed_by_each_last_owner(hectic) -> None:
+def test_a_resource_that_threads_take_from_each_other_is_closed_by_each_last_owner(
+    fast_thread_switches,
+) -> None:
     for _ in range(20):
         channel = Channel()
 
@@ -247,7 +249,7 @@ def test_a_generator_may_go_from_thread_to_thread() -> None:
     iterator.close()
 
 
-def test_figures_read_while_others_count_are_never_negative(hectic) -> None:
+def test_figures_read_while_others_count_are_never_negative(fast_thread_switches) -> None:
     stop = threading.Event()
 
     def work(n):
@@ -317,7 +319,9 @@ def change_what_all_share(n: int, things: list[Once], scopes: list[DisposeScope]
             pass  # another thread was quicker
 
 
-def test_sixteen_threads_that_change_the_same_objects_and_scopes_end_each_once(window, hectic) -> None:
+def test_sixteen_threads_that_change_the_same_objects_and_scopes_end_each_once(
+    window, fast_thread_switches
+) -> None:
     all_things: list[Once] = []
     context = contextvars.copy_context()
 
@@ -348,7 +352,7 @@ def test_sixteen_threads_that_change_the_same_objects_and_scopes_end_each_once(w
 
 
 @pytest.mark.soak
-def test_threads_count_exactly_for_minutes(window, hectic) -> None:
+def test_threads_count_exactly_for_minutes(window, fast_thread_switches) -> None:
     def work(n):
         model, chance = Model(), random.Random(n)
         for _ in range(10_000):

@@ -63,7 +63,9 @@ TRACERS = [
 
 
 @pytest.mark.parametrize("tracer", TRACERS)
-def test_threads_that_share_a_scope_under_a_line_tracer_lose_none(tracer, window, hectic) -> None:
+def test_threads_that_share_a_scope_under_a_line_tracer_lose_none(
+    tracer, window, fast_thread_switches
+) -> None:
     with tracer():
         for _ in range(10):
             with new_dispose_scope("shared") as scope:
@@ -82,7 +84,7 @@ def test_threads_that_share_a_scope_under_a_line_tracer_lose_none(tracer, window
 
 
 @pytest.mark.parametrize("tracer", TRACERS)
-def test_asyncio_to_thread_under_a_line_tracer(tracer, window, hectic) -> None:
+def test_asyncio_to_thread_under_a_line_tracer(tracer, window, fast_thread_switches) -> None:
     async def main() -> None:
         with new_dispose_scope() as scope:
             await asyncio.gather(*(asyncio.to_thread(lambda: [Thing() for _ in range(20)]) for _ in range(8)))
