@@ -37,7 +37,7 @@ from tensor.kernels.threads import configure_threads
 from tensor.memory.buffer import owner_of
 from tensor.ops.casts import dtype_asked
 from tensor.ops.dispatch import apply, apply_into, overwrite
-from tensor.ops.gamma import bessel_i
+from tensor.ops.gamma import bessel_i, erfcx, log_ndtr
 from tensor.ops.indexing import Key
 from tensor.ops.messages import Operand, explain
 from tensor.ops.rare.complex_views import view_as_complex, view_as_real

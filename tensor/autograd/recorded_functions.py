@@ -83,7 +83,7 @@ _SAME: Final = {
     ),
     expanding: "broadcast_to",
     from_data: "ones ones_like zeros zeros_like",
-    gamma: "bessel_i polygamma",
+    gamma: "bessel_i erfcx polygamma",
     joining: "concat stack",
     linalg: "matmul",
     moving: "flip roll tril triu",

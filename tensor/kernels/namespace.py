@@ -34,6 +34,7 @@ _SLOPES: dict[str, SlopeKernel] = {
 _ON_DEMAND = {
     "bessel_i": "tensor.kernels.bessel",
     "cross_entropy_backward": "tensor.kernels.softmax",
+    "erfcx": "tensor.kernels.scaled_erfc",
     "log_softmax_backward": "tensor.kernels.softmax",
     "polygamma": "tensor.kernels.gamma",
     "softmax_backward": "tensor.kernels.softmax",

@@ -1,4 +1,4 @@
-"""Special functions: the logarithm of the gamma function with its derivatives, and Bessel functions."""
+"""Special functions: the gamma function with its derivatives, Bessel functions, and tails of erfc."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
-    from tensor.kernels import bessel, gamma
+    from tensor.kernels import bessel, gamma, scaled_erfc
 else:
     bessel = ModuleOnDemand("tensor.kernels.bessel")
     gamma = ModuleOnDemand("tensor.kernels.gamma")
+    scaled_erfc = ModuleOnDemand("tensor.kernels.scaled_erfc")
 
 
 @example(
@@ -47,6 +48,18 @@ def bessel_i(order: int, is_scaled: bool, x: Tensor) -> Tensor:
         order=order,
         is_scaled=is_scaled,
     )
+
+
+@example("from tensor.ops.gamma import erfcx; erfcx(tensor.tensor([0.0])).tolist()", [1.0])
+def erfcx(x: Tensor) -> Tensor:
+    """Return exp(x * x) * erfc(x), without overflow or underflow of the factors."""
+    return apply(RULES["erfcx"], scaled_erfc.erfcx, (x,))
+
+
+@example("from tensor.ops.gamma import log_ndtr; round(log_ndtr(tensor.tensor([0.0])).item(), 4)", -0.6931)
+def log_ndtr(x: Tensor) -> Tensor:
+    """Return the logarithm of the normal distribution function at `x`, without underflow."""
+    return apply(RULES["log_ndtr"], scaled_erfc.log_ndtr, (x,))
 
 
 @with_in_place("lgamma i0 digamma polygamma")

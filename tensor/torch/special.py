@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 import tensor as tn
 from tensor import Tensor
 from tensor.lowlevel import bessel_i, is_floating
+from tensor.lowlevel import erfcx as _erfcx
+from tensor.lowlevel import log_ndtr as _log_ndtr
 from tensor.torch import functions as _functions
 from tensor.torch.calling import example, function, with_out
 from tensor.torch.composing import polygamma
@@ -68,10 +70,6 @@ softmax: Final = _functions.softmax
 xlogy: Final = function(Tensor.xlogy)
 
 
-# The threshold above which the asymptotic expansion is exact to the rounding of float32.
-_FAR = 20.0
-
-
 @with_out
 def entr(input: Tensor) -> Tensor:
     """Return -x log(x), 0 at 0, and -inf below.
@@ -128,13 +126,7 @@ def i1e(input: Tensor) -> Tensor:
 @example("torch.special.erfcx(torch.tensor([0.0])).tolist()", [1.0])
 def erfcx(input: Tensor) -> Tensor:
     """Return exp(x * x) * erfc(x), without overflow or underflow of the factors."""
-    x = input.double()
-    near = x.clamp(max=_FAR)
-    # Above the threshold, use the first terms of the asymptotic expansion.
-    inverse = 1 / x.clamp(min=_FAR).square()
-    far = (1 - 0.5 * inverse + 0.75 * inverse.square()) * inverse.sqrt() / math.sqrt(math.pi)
-    found = tn.where(x < _FAR, near.square().exp() * near.erfc(), far)
-    return found.to(input.dtype if is_floating(input.dtype) else tn.float32)
+    return _erfcx(input)
 
 
 @with_out
@@ -147,10 +139,7 @@ def log_ndtr(input: Tensor) -> Tensor:
     >>> torch.special.log_ndtr(torch.tensor([0.0]))
     tensor([-0.6931])
     """
-    x = input.double() * math.sqrt(0.5)
-    low, high = x.clamp(max=-0.7), x.clamp(min=-0.7)
-    found = tn.where(x < -0.7, (erfcx(-low) * 0.5).log() - low.square(), (-0.5 * high.erfc()).log1p())
-    return found.to(input.dtype if is_floating(input.dtype) else tn.float32)
+    return _log_ndtr(input)
 
 
 @with_out

@@ -9,7 +9,7 @@ import numpy as np
 
 import tensor
 from tensor import Tensor
-from tensor.ops.gamma import bessel_i
+from tensor.ops.gamma import bessel_i, erfcx, log_ndtr
 from tests.tensor.gradients import Function, Sample
 
 MASK = tensor.tensor([[True, False, True], [False, True, True]])
@@ -49,6 +49,8 @@ ELEMENTWISE: list[Sample] = [
     *_unary("log", "log1p", "log2", "log10", "sqrt", "rsqrt", domain="positive"),
     Sample("bessel_i", lambda x: x.i0(), (M,)),
     Sample("bessel_i", lambda x: bessel_i(1, True, x), (M,)),
+    Sample("erfcx", erfcx, (M,)),
+    Sample("log_ndtr", log_ndtr, (M,)),
     Sample("lgamma", lambda x: x.lgamma(), (M,), "positive"),
     Sample("polygamma", lambda x: x.digamma(), (M,), "positive"),
     Sample("polygamma", lambda x: x.polygamma(2), (M,), "positive"),

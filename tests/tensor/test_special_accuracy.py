@@ -9,7 +9,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from tensor.kernels import bessel, gamma
+import tensor.torch as torch
+from tensor.kernels import bessel, gamma, scaled_erfc, special
 
 FLOATS = [np.float32, np.float64]
 
@@ -48,6 +49,23 @@ def _bessel(order: int, *, is_scaled: bool) -> Callable[[Any], Any]:
     return exact
 
 
+def _erfcx(x: Any) -> Any:
+    if x < 1e6:
+        return mpmath.exp(x * x) * mpmath.erfc(x)
+    return (1 - 1 / (2 * x * x)) / (x * mpmath.sqrt(mpmath.pi))
+
+
+def _log_ndtr(x: Any) -> Any:
+    tail = mpmath.erfc(abs(x) / mpmath.sqrt(2)) / 2
+    if x > -1000:
+        return mpmath.log(tail) if x < 0 else mpmath.log1p(-tail)
+    return mpmath.log(_erfcx(-x / mpmath.sqrt(2)) / 2) - x * x / 2
+
+
+def _ndtri(p: Any) -> Any:
+    return -mpmath.sqrt(2) * mpmath.erfinv(1 - 2 * p)
+
+
 def _lgamma(x: Any) -> Any:
     return mpmath.loggamma(x) if x > 0 else mpmath.log(abs(mpmath.gamma(x)))
 
@@ -65,7 +83,14 @@ def _polygamma(n: int) -> Callable[[Any], Any]:
 
 
 # The function, its exact values, the arguments, and the largest error in float64.
+UNIT = np.concatenate(
+    [_magnitudes(1e-17, 0.5), 1 - _magnitudes(1e-7, 0.4), 0.5 + _both(_magnitudes(1e-7, 0.3))]
+)
 FUNCTIONS: dict[str, tuple[Callable[[np.ndarray], Any], Callable[[Any], Any], np.ndarray, float]] = {
+    "erfcx": (scaled_erfc.erfcx, _erfcx, np.concatenate([REAL, _magnitudes(5, 60), -_magnitudes(5, 26)]), 6),
+    "log_ndtr": (scaled_erfc.log_ndtr, _log_ndtr, np.concatenate([REAL, _both(_magnitudes(0.5, 37))]), 6),
+    "erfinv": (special.erfinv, mpmath.erfinv, _both(UNIT), 2),
+    "ndtri": (lambda x: torch.special.ndtri(torch.tensor(x)).numpy(), _ndtri, UNIT[UNIT != 0.5], 4),
     "i0": (lambda x: bessel.bessel_i(0, False, x), _bessel(0, is_scaled=False), REAL[abs(REAL) < 700], 8),
     "i0e": (lambda x: bessel.bessel_i(0, True, x), _bessel(0, is_scaled=True), REAL, 8),
     "i1": (lambda x: bessel.bessel_i(1, False, x), _bessel(1, is_scaled=False), REAL[abs(REAL) < 700], 8),
@@ -103,6 +128,14 @@ def test_the_last_digits_of_special_functions_are_right_in_float64(name: str) ->
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_special_functions_are_rounded_to_the_nearest_number_in_float32(name: str) -> None:
     assert _worst_error(name, np.float32) <= 0.51
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_erfcx_and_log_ndtr_have_limits_at_infinity(dtype: type) -> None:
+    x = np.array([-np.inf, -50, np.inf, np.nan, 0.0], dtype)
+    np.testing.assert_array_equal(scaled_erfc.erfcx(x), np.array([np.inf, np.inf, 0, np.nan, 1], dtype))
+    found = scaled_erfc.log_ndtr(x[[0, 2, 3]])
+    np.testing.assert_array_equal(found, np.array([-np.inf, 0, np.nan], dtype))
 
 
 def test_i0_is_finite_up_to_its_own_overflow() -> None:

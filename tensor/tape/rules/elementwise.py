@@ -278,6 +278,8 @@ define("erfinv", x=lambda xp, g, out: g * (math.sqrt(math.pi) / 2) * xp.exp(out 
 define("erfc", x=lambda xp, g, x: g * (-2 / math.sqrt(math.pi)) * xp.exp(-x * x))
 
 define("bessel_i", x=_bessel_i)
+define("erfcx", x=lambda xp, g, x, out: g * (2 * x * out - 2 / math.sqrt(math.pi)))
+define("log_ndtr", x=lambda xp, g, x: g * math.sqrt(2 / math.pi) / xp.erfcx(x * -math.sqrt(0.5)))
 define("lgamma", x=lambda xp, g, x: g * xp.polygamma(0, x))
 define("polygamma", x=lambda xp, g, x, n: g * xp.polygamma(n + 1, x))
 
