@@ -119,6 +119,7 @@ cpdef list find(objects, wanted, bint inside):
 
 cdef list find_in(tuple objects, wanted, bint inside, call):
     cdef list found = [], part
+    cdef set seen = set()
     cdef _Search search
     if call is None:
         return find(objects, wanted, inside)
@@ -127,7 +128,10 @@ cdef list find_in(tuple objects, wanted, bint inside, call):
         part = search.run([x], wanted, inside)
         if not part and _is_opaque(x):
             warnings.warn(NOTHING.format(call=call, kind=type(x).__name__), UserWarning, stacklevel=1)
-        found += part
+        for y in part:
+            if id(y) not in seen:
+                seen.add(id(y))
+                found.append(y)
     return found
 
 

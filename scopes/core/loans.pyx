@@ -9,7 +9,7 @@ from scopes.core.disposable cimport Disposable, MemberList, outer_of
 from scopes.core.disposable cimport owner_of as owner_of_disposable
 from scopes.core.limits cimport make_room_for_all
 from scopes.core.owning cimport OwningList
-from scopes.core.resources cimport Held, new_member_for
+from scopes.core.resources cimport Held, member_to_own
 
 from scopes.core.resources import may_be_attached
 
@@ -28,9 +28,8 @@ cdef class Loan:
         if self.members is not None:
             raise RuntimeError("this loan has begun: write `with scope.borrow(x):` for each block")
         for thing in find_in(self.lent, may_be_attached, False, "borrow"):
-            x = new_member_for(thing)
-            if not isinstance(x, Held):
-                x._raise_if_disposed()
+            x = member_to_own(thing)
+            x._raise_if_disposed()
             members.append(x)
             counters.append(counters_of(type(thing)) if isinstance(x, Held) else None)
             owners.append(owner_of_disposable(x))

@@ -44,8 +44,8 @@ cdef class OwningList(MemberList):
             # First the checks that may fail.
             for i in range(len(members)):
                 x = <Disposable>members[i]
-                if x.counters is None and not isinstance(x, Held):
-                    raise_disposed(x)  # another thread has just disposed it
+                if (<Held>x).resource is None if isinstance(x, Held) else x.counters is None:
+                    raise_disposed(x)  # another thread or a finalizer has just disposed it
             self.hold(members)
             for i in range(len(members)):
                 x = <Disposable>members[i]

@@ -15,8 +15,8 @@ cdef Held new_held(resource)
 cdef int remember(Held held) except -1
 cdef Held held_of(x)
 cdef Disposable member_for(x)
-# The same, but for a resource always a new `Held`; see `OwningList.hold`.
-cdef Disposable new_member_for(x)
+# The same, but create a member, which is in no scope yet, if there is none.
+cdef Disposable member_to_own(x)
 # Return the objects that users have for `members`, without freed ones.
 cdef list subjects_of(list members)
 cdef int raise_disposed(Disposable x) except -1

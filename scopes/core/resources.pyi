@@ -1,7 +1,9 @@
-from typing import final
+from typing import Final, final
 
 from scopes.core.disposable import Disposable
 from scopes.core.scope import DisposeScope
+
+CLOSED_MEANWHILE: Final[str]
 
 @final
 class Held(Disposable): ...

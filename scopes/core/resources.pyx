@@ -18,6 +18,11 @@ from scopes.core.foreign cimport foreign_for, foreign_of, is_foreign
 from scopes.core.disposable import step_lock as _step_lock
 from scopes.core.errors import TensorDisposedError
 
+CLOSED_MEANWHILE = (
+    "a scope that owned this object ended and closed it while another scope was about to own it. Attach it "
+    "before its scope ends, or move it out of that scope: scope.move_to_outer(x), scope.detach(x)"
+)
+
 # Maps the address of a resource to its `Held`; both are borrowed references. An entry is removed with its
 # `Held`.
 cdef unordered_map[size_t, PyObject*] _held_by_address
@@ -60,6 +65,10 @@ cdef class Held(Disposable):
     cdef object subject(self):
         return self.resource
 
+    def _raise_if_disposed(self):
+        if self.resource is None:
+            raise TensorDisposedError(CLOSED_MEANWHILE)
+
 
 cdef int end_resource(resource) except -1:
     if is_disposable(resource):
@@ -99,11 +108,15 @@ cdef Disposable member_for(x):
     return held_of(x) if member is None else member
 
 
-cdef Disposable new_member_for(x):
-    """Return the member of `x`: itself, its `Foreign`, or always a new `Held`; see `OwningList.hold`."""
+cdef Disposable member_to_own(x):
+    """Return the member of `x`. If there is none, create one that is in no scope yet."""
+    cdef Held held
     if isinstance(x, Disposable):
         return <Disposable>x
-    return foreign_for(x) if is_foreign(x) else new_held(x)
+    if is_foreign(x):
+        return foreign_for(x)
+    held = held_of(x)
+    return new_held(x) if held is None else held
 
 
 cdef list subjects_of(list members):
@@ -246,7 +259,7 @@ def dispose_each(list items):
         try:
             x = items.pop()
             if isinstance(x, Disposable) or is_foreign(x):
-                new_member_for(x).dispose()
+                member_to_own(x).dispose()
                 continue
             held = held_of(x)
             if held is not None:

@@ -19,7 +19,7 @@ from scopes.core.limits cimport Limits, begin_in, end_in, make_room_for, make_ro
 from scopes.core.loans cimport Loan
 from scopes.core.owning cimport OwningList
 from scopes.core.resources cimport (
-    Held, add_sizes, dispose_members, member_for, members_of, new_member_for, noted, raise_all, subjects_of
+    Held, add_sizes, dispose_members, member_for, members_of, member_to_own, noted, raise_all, subjects_of
 )
 
 from scopes.core.limits import limits_of
@@ -310,15 +310,12 @@ cdef class DisposeScope(OwningList):
         # Keep the found objects alive until the end: a mapping may create its values on access.
         found = find_in(xs, may_be_attached, False, "attach")
         for x in found:
-            member = new_member_for(x)
+            member = member_to_own(x)
             members.append(member)
-            if isinstance(member, Held):
-                counters.append(counters_of(type(x)))
-            else:
-                member._raise_if_disposed()
-                counters.append(None)
-                if isinstance(member, Foreign):
-                    (<Foreign>member).is_noticed = False
+            member._raise_if_disposed()
+            counters.append(counters_of(type(x)) if isinstance(member, Held) else None)
+            if isinstance(member, Foreign):
+                (<Foreign>member).is_noticed = False
         if self.limits is not None:
             make_room_for_all(self.limits, members)
         self.take_over(members, counters)
@@ -525,7 +522,7 @@ cdef int _replace_resource(original, replacement) except -1:
     cdef DisposeScope scope = None if before is None else <DisposeScope>owner_of_disposable(before)
     if scope is None:
         return 0
-    scope.take_over([new_member_for(replacement)], None)
+    scope.take_over([member_to_own(replacement)], None)
     if before.link.owner is not NULL:
         unlink(&before.link)
     if isinstance(before, Held):

@@ -7,6 +7,9 @@ import gc
 import io
 import pickle
 import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -259,6 +262,100 @@ def test_borrowed_resource_is_not_closed_by_the_scope():
             assert file in scope
         assert file not in scope
     assert not file.closed
+
+
+def test_borrowed_resource_returns_to_its_owner_and_no_counter_changes():
+    with new_dispose_scope() as outer:
+        file = outer.attach(io.StringIO())
+        with new_dispose_scope() as inner:
+            before = statistics.snapshot()
+            with inner.borrow(file):
+                assert file in inner
+                assert file not in outer
+            assert statistics.snapshot() == before
+            assert file in outer
+            assert len(inner) == 0
+        assert not file.closed
+    assert file.closed
+
+
+def test_borrowed_resource_without_an_owner_counts_as_attached_and_detached():
+    file = io.StringIO()
+    with new_dispose_scope() as scope:
+        before = statistics.snapshot()
+        with scope.borrow(file):
+            pass
+        difference = statistics.snapshot() - before
+    assert (difference.attached_to_scope_count, difference.detached_from_scope_count) == (1, 1)
+    assert not file.closed
+
+
+def test_borrowed_resource_goes_to_the_scope_around_an_owner_that_ended():
+    with new_dispose_scope() as first:
+        second = new_dispose_scope()
+        file = second.attach(io.StringIO())
+        with new_dispose_scope() as inner, inner.borrow(file):
+            second.dispose()
+        assert file in first
+    assert file.closed
+
+
+@pytest.mark.parametrize("create", [io.StringIO, lambda: tensor.ones((2,))], ids=["resource", "tensor"])
+def test_borrowing_an_object_twice_at_once_counts_once(create: Callable[[], Any]):
+    with new_dispose_scope() as scope:
+        x = scope.detach(scope.attach(create()))
+        before = statistics.snapshot()
+        with scope.borrow(x, [x]):
+            assert len(scope) == 1
+        difference = statistics.snapshot() - before
+    assert (difference.attached_to_scope_count, difference.detached_from_scope_count) == (1, 1)
+
+
+def test_resource_that_is_inside_already_needs_no_room():
+    with new_dispose_scope("request", max_members=1) as scope:
+        file = scope.attach(io.StringIO())
+        assert scope.attach(file) is file
+        scope.attach(file, [file])
+        with scope.borrow(file):
+            pass
+        with new_dispose_scope() as inner:
+            inner.attach(file)
+            with scope.borrow(file):
+                assert file in scope
+            inner.move_to_outer(file)
+        assert scope.disposables_view == (file,)
+        with pytest.raises(ScopeLimitError, match="may own 1 member, but would own 2"):
+            scope.attach(io.StringIO())
+    assert file.closed
+
+
+def test_new_resource_given_twice_needs_room_for_one():
+    file = io.StringIO()
+    with new_dispose_scope(max_members=1) as scope:
+        scope.attach(file, file)
+        assert len(scope) == 1
+
+
+def test_resource_that_its_scope_closes_meanwhile_is_not_attached():
+    class Node:
+        pass
+
+    gc.disable()
+    try:
+        owner = new_dispose_scope()
+        file = owner.attach(io.StringIO())
+        with new_dispose_scope(max_members=1) as scope:
+            node = Node()
+            node.me, node.x = node, tensor.ones((2,))
+            weakref.finalize(node, owner.dispose)
+            del node
+            # There is no room at first. The collection of garbage makes room, and ends the owner.
+            with pytest.raises(TensorDisposedError, match="ended and closed it while another scope"):
+                scope.attach(file)
+            assert len(scope) == 0
+        assert file.closed
+    finally:
+        gc.enable()
 
 
 def test_borrowing_several_returns_all_after_an_error():
