@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from scopes.lowlevel import Guard, ModuleOnDemand, SpillError, SpillFile, format_bytes, parse_size
 from tensor.memory.allocator import live_or_pinned, set_relief
 from tensor.memory.limits import forget_failure, note_failure
-from tensor.memory.watches import Bound, ReservedWatch, Watch
+from tensor.memory.watches import Bound, Watch
 
 if TYPE_CHECKING:
     import os
@@ -23,7 +23,7 @@ class Tape(Protocol):
     """The interface of the tape for a budget."""
 
     def evict(self, nbytes: int, more: int) -> int:
-        """Evict at least `nbytes`, and `more` if that is cheap. Return the number of evicted bytes."""
+        """Evict at least `nbytes`, and up to `more` in addition. Return the number of evicted bytes."""
 
 
 # The tape is in a package above this one, and most programs never need it.
@@ -52,9 +52,10 @@ class BudgetStatistics:
     peak_bytes : int
         The most bytes that were live at once.
     peak_reserved_bytes : int
-        The most bytes that arrays and free blocks of the pool took from the system at once, measured when the
-        pool allocates a new block. The resident size of the process rises by about as much. The pool releases
-        blocks that no longer fit in the budget.
+        The most bytes that arrays, free blocks of the pool and reserved memory took from the system at once.
+        The resident size of the process rises by about as much. The pool releases blocks that no longer fit
+        in the budget. Python objects are not included: with many small tensors add ``bytes_overhead`` of
+        ``memory.statistics()``.
     """
 
     pressure_count: int
@@ -140,7 +141,6 @@ class budget:  # noqa: N801  # it is called like a function
         # One thread evicts at a time. Its own allocations must not start another eviction.
         self._evicting = Guard()
         self._watch = Watch()
-        self._reserved = ReservedWatch()
         self._figures = dict.fromkeys(BudgetStatistics.__slots__, 0)
 
     def __enter__(self) -> Self:
@@ -156,7 +156,6 @@ class budget:  # noqa: N801  # it is called like a function
             self._bound.set()
             _changing.run(_add, self)
             self._watch.start()
-            self._reserved.start()
         except BaseException:
             self.__exit__()
             raise
@@ -173,7 +172,7 @@ class budget:  # noqa: N801  # it is called like a function
         self._bound.lift()
         _changing.run(_remove, self)
         self._watch.stop()
-        self._reserved.stop()
+        self._keep_peaks()
         forget_failure()
         if self._recording is not None:
             self._recording.__exit__(None, None, None)
@@ -182,8 +181,7 @@ class budget:  # noqa: N801  # it is called like a function
 
     def statistics(self) -> BudgetStatistics:
         """Return the counts so far, over all blocks of this object."""
-        for name, watch in (("peak_bytes", self._watch), ("peak_reserved_bytes", self._reserved)):
-            self._figures[name] = max(self._figures[name], watch.nbytes)
+        self._keep_peaks()
         return BudgetStatistics(**self._figures)
 
     def __repr__(self) -> str:
@@ -241,6 +239,12 @@ class budget:  # noqa: N801  # it is called like a function
             return None
 
     # --- Figures --------------------------------------------------------------------------------------------
+
+    def _keep_peaks(self) -> None:
+        """Keep the peaks, because the next block of this object starts new ones."""
+        figures = self._figures
+        figures["peak_bytes"] = max(figures["peak_bytes"], self._watch.nbytes)
+        figures["peak_reserved_bytes"] = max(figures["peak_reserved_bytes"], self._bound.reserved_peak)
 
     def _count_forgotten(self, nbytes: int) -> None:
         self._figures["forgotten_bytes"] += nbytes

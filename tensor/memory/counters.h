@@ -46,6 +46,8 @@ struct Peak : Link<Peak> {
 // A limit. The smallest of all limits applies. The caller that set it owns it until `lift`.
 struct Limit : Link<Limit> {
     Bytes nbytes = no_limit;
+    // The most bytes that arrays and the pool took from the system at once while the limit was set.
+    std::atomic<Bytes> reserved_peak{0};
 };
 
 struct Counters {
@@ -121,39 +123,11 @@ struct Counters {
         return now;
     }
 
-    // Return the bytes that arrays and the pool take from the system. `idle`: the reserved bytes that hold no
-    // array.
-    Bytes reserved(Bytes idle) const noexcept {
-        return live.load() + pinned.load() + cached.load() + slack.load() + idle;
-    }
-
-    void start_reserved(Peak* peak, Bytes idle) noexcept {
-        const std::lock_guard<std::mutex> guard(mutex);
-        reserved_peaks.add(peak);
-        peak->nbytes.store(reserved(idle));
-    }
-
-    void stop_reserved(Peak* peak) noexcept {
-        const std::lock_guard<std::mutex> guard(mutex);
-        reserved_peaks.remove(peak);
-    }
-
-    // Called after the pool allocates a large block. Small arrays and arenas increase `reserved` too, but
-    // raise no peak.
-    void raise_reserved(Bytes idle) noexcept {
-        const std::lock_guard<std::mutex> guard(mutex);
-        const Bytes now = reserved(idle);
-        for (Peak* peak = reserved_peaks.first; peak != nullptr; peak = peak->next) {
-            if (now > peak->nbytes.load()) peak->nbytes.store(now);
-        }
-    }
-
     Peak process_peak;
     std::mutex mutex;
 
    private:
     List<Peak> peaks;
-    List<Peak> reserved_peaks;
     std::atomic<Bytes> lowest_peak{no_limit};
 
     void raise_peaks(Bytes now) noexcept {

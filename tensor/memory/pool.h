@@ -97,6 +97,9 @@ class Reservation {
         all_.fetch_add(n);
     }
 
+    // Whether a limit granted the bytes.
+    bool is_taken() const noexcept { return nbytes_ != 0; }
+
    private:
     std::atomic<Bytes>& all_;
     Bytes nbytes_ = 0;
@@ -184,8 +187,8 @@ class Pool {
         if (block->origin != Origin::small && n <= before && n >= block->capacity / 2) {
             const Bytes less = static_cast<Bytes>(before - n);
             block->asked = n;
-            counters.slack.fetch_add(less, std::memory_order_relaxed);
             counters.remove(less, block->state.load() == State::pinned);
+            counters.slack.fetch_add(less, std::memory_order_relaxed);
             return data;
         }
         void* const moved = allocate(n, false);
@@ -205,6 +208,7 @@ class Pool {
         Reservation held(granted);
         if (!grant(n, held)) return false;
         counters.count_new(n);
+        if (held.is_taken()) raise_reserved_peaks();
         return true;
     }
 
@@ -253,6 +257,7 @@ class Pool {
             find_limit();
         }
         trim_to_limit();
+        raise_reserved_peaks();
     }
 
     void lift(Limit* one) noexcept {
@@ -293,6 +298,7 @@ class Pool {
             arena->next = slabs.load();
             slabs.store(arena);
         }
+        raise_reserved_peaks();
         return arena;
     }
 
@@ -385,6 +391,8 @@ class Pool {
     // The entered arenas, the last one first; and the arenas from which the pool takes new blocks.
     std::atomic<Arena*> active{nullptr};
     std::atomic<Arena*> slabs{nullptr};
+    // The lowest `reserved_peak` of all limits.
+    std::atomic<Bytes> lowest_reserved_peak{no_limit};
     // The part of `idle` that belongs to plans.
     std::atomic<Bytes> planned_idle{0};
     std::atomic<Recorder*> recorder{nullptr};
@@ -584,8 +592,7 @@ class Pool {
         Block* block = nullptr;
         if (!grant(static_cast<Bytes>(n), held, capacity, &block)) return nullptr;
         bool is_zero = false;
-        const bool is_fresh = block == nullptr;
-        if (!is_fresh) {
+        if (block != nullptr) {
             unprotect(block);
             counters.reuses.fetch_add(1, std::memory_order_relaxed);
             block->asked = n;
@@ -601,7 +608,7 @@ class Pool {
         }
         counters.slack.fetch_add(block->footprint() - static_cast<Bytes>(n), std::memory_order_relaxed);
         counters.count_new(static_cast<Bytes>(n));
-        if (is_fresh) counters.raise_reserved(idle.load());
+        if (held.is_taken()) raise_reserved_peaks();
         if (is_zeroed && !is_zero) std::memset(block->data(), 0, n);
         return block;
     }
@@ -696,15 +703,44 @@ class Pool {
         return most - counters.live.load() - counters.pinned.load() - granted.load() - planned_idle.load() - n;
     }
 
+    // Return the bytes that arrays and the pool take from the system.
+    Bytes reserved() const noexcept {
+        return counters.live.load() + counters.pinned.load() + counters.cached.load() + counters.slack.load() +
+               idle.load();
+    }
+
+    // Called after each step that may raise `reserved`, if a limit is set.
+    void raise_reserved_peaks() noexcept {
+        if (reserved() <= lowest_reserved_peak.load()) return;
+        // With both mutexes, no block counts twice while another thread moves it between two counters.
+        const std::lock_guard<std::mutex> guard(mutex);
+        const std::lock_guard<std::mutex> arena_guard(arena_mutex);
+        const Bytes now = reserved();
+        for (Limit* one = limits.first; one != nullptr; one = one->next) {
+            if (now > one->reserved_peak.load()) one->reserved_peak.store(now);
+        }
+        find_lowest_reserved_peak();
+    }
+
+    // Functions that require `mutex`:
+
     void find_limit() noexcept {
         Bytes found = no_limit;
         for (Limit* one = limits.first; one != nullptr; one = one->next) {
             if (one->nbytes < found) found = one->nbytes;
         }
         limit.store(found);
+        find_lowest_reserved_peak();
     }
 
-    // Functions that require `mutex`:
+    void find_lowest_reserved_peak() noexcept {
+        Bytes found = no_limit;
+        for (Limit* one = limits.first; one != nullptr; one = one->next) {
+            const Bytes peak = one->reserved_peak.load();
+            if (peak < found) found = peak;
+        }
+        lowest_reserved_peak.store(found);
+    }
 
     void put(Block* block) noexcept {
         block->newer = nullptr;

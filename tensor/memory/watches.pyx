@@ -16,17 +16,15 @@ cdef extern from "tensor/memory/pool.h" namespace "disposescope::memory" nogil:
         atomic[int64_t] nbytes
     cdef cppclass CLimit "disposescope::memory::Limit":
         int64_t nbytes
+        atomic[int64_t] reserved_peak
     cdef cppclass Counters:
         void start(CPeak*) noexcept
         void restart(CPeak*) noexcept
         void stop(CPeak*) noexcept
-        void start_reserved(CPeak*, int64_t) noexcept
-        void stop_reserved(CPeak*) noexcept
     cdef cppclass Pool:
         Counters counters
         void set(CLimit*) noexcept
         void lift(CLimit*) noexcept
-        atomic[int64_t] idle
 
 cdef Pool* _pool = <Pool*>the_pool()
 
@@ -63,36 +61,6 @@ cdef class Watch:
 
 
 @cython.final
-cdef class ReservedWatch:
-    """The peak of bytes that arrays and the pool take from the system, until ``stop()``."""
-
-    cdef CPeak _peak
-    cdef bint _is_running
-
-    def start(self):
-        """Start at the bytes that are reserved now."""
-        if self._is_running:
-            _pool.counters.stop_reserved(&self._peak)
-        self._is_running = True
-        _pool.counters.start_reserved(&self._peak, _pool.idle.load())
-
-    def stop(self):
-        """Stop measuring."""
-        if self._is_running:
-            self._is_running = False
-            _pool.counters.stop_reserved(&self._peak)
-
-    @property
-    def nbytes(self):
-        """The peak so far."""
-        return self._peak.nbytes.load()
-
-    def __dealloc__(self):
-        if self._is_running:
-            _pool.counters.stop_reserved(&self._peak)
-
-
-@cython.final
 cdef class Bound:
     """A limit for live, pinned and cached bytes from ``set()`` until ``lift()`` or its deallocation."""
 
@@ -118,6 +86,11 @@ cdef class Bound:
     def nbytes(self):
         """The limit in bytes."""
         return self._limit.nbytes
+
+    @property
+    def reserved_peak(self):
+        """The most bytes that arrays and the pool took from the system at once while the limit was set."""
+        return self._limit.reserved_peak.load()
 
     def __dealloc__(self):
         if self._is_set:

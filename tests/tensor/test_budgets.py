@@ -570,6 +570,49 @@ def test_a_budget_serves_many_blocks_one_after_the_other():
     assert "not open" in repr(budget)
 
 
+MIB = 2**20
+
+
+def test_peak_of_reserved_bytes_includes_memory_reserved_ahead():
+    with memory.budget("100 MiB") as budget:
+        before = budget.statistics().peak_reserved_bytes
+        with memory.reserve("50 MiB"):
+            kept = tensor.zeros((MIB,))
+            del kept
+    assert budget.statistics().peak_reserved_bytes == before + 50 * MIB
+
+
+def test_peak_of_reserved_bytes_includes_small_tensors():
+    with memory.budget("100 MiB") as budget:
+        before = budget.statistics().peak_reserved_bytes
+        kept = [tensor.zeros((500,)) for _ in range(1000)]
+        assert budget.statistics().peak_reserved_bytes == before + len(kept) * 2000
+
+
+def test_peak_of_reserved_bytes_includes_free_blocks_beside_small_tensors():
+    with memory.budget("100 MiB") as budget:
+        large = tensor.zeros((MIB,))
+        before = budget.statistics().peak_reserved_bytes
+        assert before >= 4 * MIB
+        del large
+        kept = [tensor.zeros((500,)) for _ in range(1000)]
+        figures = budget.statistics()
+        assert figures.peak_reserved_bytes == before + len(kept) * 2000
+        assert figures.peak_bytes < figures.peak_reserved_bytes
+
+
+def test_peaks_of_a_budget_are_those_of_all_its_blocks():
+    budget = memory.budget("100 MiB")
+    with budget:
+        tensor.zeros((4 * MIB,))
+    memory.trim()
+    with budget:
+        tensor.zeros((MIB,))
+    tensor.zeros((8 * MIB,))
+    figures = budget.statistics()
+    assert 16 * MIB <= figures.peak_bytes <= figures.peak_reserved_bytes < 32 * MIB
+
+
 def test_threads_with_a_budget_each():
     wanted, found = gradients(), []
     start = threading.Barrier(2)

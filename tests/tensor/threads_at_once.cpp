@@ -96,16 +96,15 @@ void run(int self) {
                 limit.nbytes = 50'000'000;
                 pool.set(&limit);
                 if (pool.count(1'000)) pool.counters.count_free(1'000, false);
+                check(limit.reserved_peak.load() >= 0, "the peak of reserved bytes is never negative");
                 pool.lift(&limit);
                 break;
             }
             case 6: {
-                memory::Peak peak, reserved;
+                memory::Peak peak;
                 pool.counters.start(&peak);
-                pool.counters.start_reserved(&reserved, pool.idle.load());
                 pool.counters.restart(&peak);
                 check(pool.counters.read_live() >= 0, "live bytes are never negative");
-                pool.counters.stop_reserved(&reserved);
                 pool.counters.stop(&peak);
                 break;
             }
