@@ -139,6 +139,35 @@ def test_what_the_program_keeps_too_is_not_copied(
         assert held.statistics().spill_count > 0
 
 
+def test_peak_and_held_bytes_leave_out_what_the_program_keeps_too(
+    device: str, budget: Callable[[int], scopes.torch.budget]
+) -> None:
+    with budget(2**30) as held:
+        kept = [leaf(device)]
+        for _ in range(6):
+            kept.append(kept[-1].sin())
+        figures = held.statistics()
+        assert (figures.held_bytes, figures.peak_bytes) == (0, 0)
+        del kept[1:-1]
+        figures = held.statistics()
+        assert (figures.held_bytes, figures.peak_bytes) == (5 * 40_000, 5 * 40_000)
+        kept[-1].sum().backward()
+    figures = held.statistics()
+    assert (figures.held_bytes, figures.peak_bytes) == (0, 5 * 40_000)
+
+
+def test_peak_includes_what_the_program_drops_before_backward(
+    device: str, budget: Callable[[int], scopes.torch.budget]
+) -> None:
+    with budget(2**30) as held:
+        kept = [leaf(device)]
+        for _ in range(6):
+            kept.append(kept[-1].sin())
+        del kept[1:-1]
+        kept[-1].sum().backward()
+    assert held.statistics().peak_bytes == 5 * 40_000
+
+
 def test_parameters_and_their_views_are_not_copied(
     device: str, budget: Callable[[int], scopes.torch.budget]
 ) -> None:
