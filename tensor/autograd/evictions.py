@@ -238,7 +238,10 @@ class Evictions(Recorder):
     # --- Eviction -------------------------------------------------------------------------------------------
 
     def evict(self, nbytes: int, more: int) -> int:
-        """Evict at least `nbytes`, and `more` if that is cheap. Return the number of evicted bytes."""
+        """Evict at least `nbytes`, and return the number of evicted bytes.
+
+        Up to `more` bytes in addition leave with them, but no value that a tensor uses too, and no parameter.
+        """
         groups, shared = self._groups()
         costs = []
         most = 1

@@ -32,7 +32,7 @@ using Body = void (*)(void* context, std::ptrdiff_t start, std::ptrdiff_t end);
 constexpr int most_threads = 256;
 
 // The time for a worker to start before it is first moved to another core. A worker that is awake starts in
-// less than a microsecond, one whose core must be woken takes 20 to 100.
+// less than a microsecond, one whose core must be woken takes 45 to 100.
 constexpr std::chrono::microseconds first_patience{20};
 
 // A wait of this length at the end of a job, much longer than a piece takes, means that another program has

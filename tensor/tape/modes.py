@@ -171,7 +171,7 @@ class SetGradEnabled(GradMode):
 
     def __init__(self, enabled: bool) -> None:
         super().__init__(enabled)
-        # The former modes. The first block restores them when it is entered, so that it also ends with them.
+        # The modes before the switch. The first block sets them again when it begins, and so at its end too.
         self._before: Answers | None = set_modes(self._inside())
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
