@@ -16,6 +16,7 @@ from tensor.lowlevel import (
     become_leaf,
     clear_gradients,
     dtype_asked,
+    is_floating,
     is_inexact,
     run_kernel,
     wrap_unowned,
@@ -67,15 +68,7 @@ class Conversion(Traversal):
         wanted = as_dtype(asked)
         if not is_inexact(wanted):
             raise TypeError(f"a module's parameters can't be {wanted}: pass a floating or a complex dtype")
-        held = [x for x in (*self.parameters(), *self.buffers()) if _needs(x, wanted)]
-        # Allocate all memory before the first tensor changes.
-        arrays = [run_kernel(_converted, x._live_array(), wanted) for x in held]
-        grads = [
-            None if grad is None else run_kernel(_converted, grad._live_array(), wanted)
-            for grad in map(gradient_of, held)
-        ]
-        for x, array, grad in zip(held, arrays, grads, strict=True):
-            _replace(x, array, grad)
+        _convert([x for x in (*self.parameters(), *self.buffers()) if is_inexact(_dtype_of(x))], wanted)
         return self
 
     def cpu(self) -> Self:
@@ -96,25 +89,31 @@ class Conversion(Traversal):
         return self.to(device=Device("cuda", device) if isinstance(device, int) else device or "cuda")
 
     def half(self) -> Self:
-        """Convert all floating and complex parameters and buffers to float16, and return this module."""
-        return self.to(float16)
+        """Convert all floating parameters and buffers to float16, not complex ones. Return this module."""
+        return self._with_floats(float16)
 
     def float(self) -> Self:
-        """Convert all floating and complex parameters and buffers to float32, and return this module."""
-        return self.to(float32)
+        """Convert all floating parameters and buffers to float32, not complex ones. Return this module."""
+        return self._with_floats(float32)
 
     @example("str(nn.Linear(2, 2).double().bias.dtype)", "float64")
     def double(self) -> Self:
-        """Convert all floating and complex parameters and buffers to float64, and return this module."""
-        return self.to(float64)
+        """Convert all floating parameters and buffers to float64, not complex ones. Return this module."""
+        return self._with_floats(float64)
 
     @example("str(nn.Linear(2, 2).bfloat16().weight.dtype)", "bfloat16")
     def bfloat16(self) -> Self:
-        """Convert floating and complex parameters and buffers to bfloat16; return this module.
+        """Convert all floating parameters and buffers to bfloat16, not complex ones. Return this module.
 
         It needs ml_dtypes.
         """
-        return self.to("bfloat16")
+        return self._with_floats("bfloat16")
+
+    def _with_floats(self, dtype: DtypeLike) -> Self:
+        _convert(
+            [x for x in (*self.parameters(), *self.buffers()) if is_floating(_dtype_of(x))], as_dtype(dtype)
+        )
+        return self
 
     def type(self, dst_type: DtypeLike) -> Self:
         """Convert all floating and complex parameters and buffers to the dtype `dst_type`, as ``to`` does.
@@ -161,9 +160,20 @@ class Conversion(Traversal):
         clear_gradients(self.parameters(), set_to_none)
 
 
-def _needs(x: TensorCore, wanted: Dtype) -> bool:
-    found = x._live_array().dtype
-    return is_inexact(found) and found != wanted
+def _dtype_of(x: TensorCore) -> Dtype:
+    return x._live_array().dtype
+
+
+def _convert(tensors: list[Tensor], wanted: Dtype) -> None:
+    held = [x for x in tensors if _dtype_of(x) != wanted]
+    # Allocate all memory before the first tensor changes.
+    arrays = [run_kernel(_converted, x._live_array(), wanted) for x in held]
+    grads = [
+        None if grad is None else run_kernel(_converted, grad._live_array(), wanted)
+        for grad in map(gradient_of, held)
+    ]
+    for x, array, grad in zip(held, arrays, grads, strict=True):
+        _replace(x, array, grad)
 
 
 def _converted(array: Array, wanted: Dtype) -> Array:

@@ -98,7 +98,8 @@ class Indexing(Operators):
         IndexError
             If an index is out of range, there are too many indices, or a mask does not fit.
         ValueError
-            If `value` does not broadcast to the shape of the selection. In this case nothing is written.
+            If `value` does not broadcast to the shape of the selection, or an integer tensor can't represent
+            it. In this case nothing is written.
         TypeError
             If `value` is complex and the tensor is real, or `value` is not a number, array or tensor.
         """
@@ -263,7 +264,15 @@ def _checked_value(x: TensorCore, value: object) -> TensorCore | Array:
         if array is None:
             value._raise_disposed()
     elif isinstance(value, (bool, int, float)) or (isinstance(value, complex) and dtype.kind == "c"):
-        return np.asarray(value, dtype)
+        try:
+            return np.asarray(value, dtype)
+        except (OverflowError, ValueError):
+            if dtype.kind not in "iu":
+                raise
+            least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+            raise InvalidArgumentError(
+                f"can't write {value} into a tensor of {dtype}, which has integers from {least} to {most}"
+            ) from None
     else:
         try:
             # A list of Python floats keeps its full precision in a float64 tensor.

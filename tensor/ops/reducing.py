@@ -71,8 +71,8 @@ class Reductions(TensorCore):
     def nanmean(self, dim: Axis = None, keepdim: bool = False) -> Tensor:
         """Return the mean over `dim` of the elements that are not nan."""
         known = logical_not(isnan(self))
-        total = f.sum(where(known, self, 0), axis=dim, keepdims=keepdim)
-        return divide(total, f.sum(known, axis=dim, keepdims=keepdim, dtype=total.dtype))
+        total = f.sum(where(known, self, 0), axis=over(dim), keepdims=keepdim)
+        return divide(total, f.sum(known, axis=over(dim), keepdims=keepdim, dtype=total.dtype))
 
     @example("tensor.tensor([2.0, 3.0]).prod().item()", 6.0)
     def prod(self, dim: Axis = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Tensor:

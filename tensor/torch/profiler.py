@@ -25,7 +25,7 @@ __all__ = [
 
 
 class ProfilerActivity(Enum):
-    """The activities of PyTorch's profiler, without effect here."""
+    """The common activities of PyTorch's profiler, without effect here."""
 
     CPU = 0
     CUDA = 1

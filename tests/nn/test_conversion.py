@@ -51,3 +51,20 @@ def test_zero_grad_disposes_or_fills():
     layer.zero_grad()
     assert layer.weight.grad is None
     assert grad.is_invalid
+
+
+@pytest.mark.parametrize("name", ["half", "float", "double", "bfloat16"])
+def test_conversions_to_a_float_leave_complex_and_integer_tensors(name):
+    if name == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    layer = nn.Linear(1, 1)
+    layer.phase = nn.Parameter(tensor.ones((1,), dtype="complex64"))
+    layer.register_buffer("wide", tensor.ones((1,), dtype="complex128"))
+    layer.register_buffer("count", tensor.ones((1,), dtype="int64"))
+    assert getattr(layer, name)() is layer
+    wanted = {"half": "float16", "float": "float32", "double": "float64"}.get(name, name)
+    assert str(layer.weight.dtype) == str(layer.bias.dtype) == wanted
+    assert layer.phase.dtype == tensor.complex64
+    assert layer.wide.dtype == tensor.complex128
+    assert layer.count.dtype == tensor.int64
+    assert layer.to("float64").phase.dtype == tensor.float64  # as in PyTorch

@@ -250,3 +250,10 @@ def test_a_dimension_named_twice_is_an_error():
 def test_a_string_raises_an_error_that_names_it(name):
     with pytest.raises(TypeError, match=r"'text'|not str"):
         getattr(tensor, name)("text")
+
+
+def test_nan_sums_and_means_over_no_dimensions_are_over_all():
+    x = tensor.tensor([[1.0, tensor.nan], [3.0, 5.0]])
+    assert x.nansum(dim=()).item() == 9
+    assert x.nanmean(dim=()).item() == 3
+    assert x.nanmean(dim=(), keepdim=True).shape == (1, 1)

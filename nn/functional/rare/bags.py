@@ -141,6 +141,8 @@ def embedding_bag(
         If an index is out of range.
     ValueError
         If shapes or options do not fit.
+    NotImplementedError
+        If `per_sample_weights` is given and `mode` is not ``"sum"``.
 
     Examples
     --------
