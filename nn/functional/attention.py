@@ -107,7 +107,7 @@ def _leading(arrays: list[Array], enable_gqa: bool) -> tuple[int, ...]:
     shapes = f"query has shape {q.shape}, key {k.shape} and value {v.shape}"
     if len({x.dtype for x in arrays}) > 1:
         raise InvalidArgumentError(
-            f"{_NAME}: query, key and value must have one dtype, but theirs are {q.dtype}, {k.dtype} and "
+            f"{_NAME}: query, key and value must have one dtype, not {q.dtype}, {k.dtype} and "
             f"{v.dtype}: convert with .to(query.dtype)"
         )
     if min(x.ndim for x in arrays) < 2:

@@ -113,7 +113,7 @@ def _narrowed(out: Array, dtype: Dtype) -> Array:
 norm_sections = sections(
     {
         "input": "Shape ``(*, *normalized_shape)``.",
-        "normalized_shape": "The sizes of the dimensions to normalise over.",
+        "normalized_shape": "The sizes of the dimensions to normalize over.",
         "weight": "Shape ``(channels,)``.",
         "bias": "Shape ``(channels,)``.",
         "momentum": "The weight of the batch's statistics in the running statistics.",
@@ -268,7 +268,7 @@ def _blend(running: Tensor | None, new: Array, momentum: float, factor: float = 
 def local_response_norm(
     input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Tensor:
-    """Return `input` divided by a power of the mean square of neighbouring channels.
+    """Return `input` divided by a power of the mean square of neighboring channels.
 
     ``input / (k + alpha * mean) ** beta``, with the mean of squares over `size` channels around each channel.
     Channels beyond the first and the last count as zeros (Krizhevsky et al., 2012).

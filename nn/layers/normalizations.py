@@ -108,7 +108,7 @@ class RMSNorm(_LastDimensions):
 @options
 @example("nn.LocalResponseNorm(2)(tensor.ones((4, 3, 5))).shape", (4, 3, 5))
 class LocalResponseNorm(Unary, function=F.local_response_norm):
-    """Local response normalization over neighbouring channels (Krizhevsky et al., 2012).
+    """Local response normalization over neighboring channels (Krizhevsky et al., 2012).
 
     See ``nn.functional.local_response_norm``.
     """

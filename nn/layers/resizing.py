@@ -43,7 +43,7 @@ class Upsample(Unary, function=F.interpolate):
 
 @example("nn.UpsamplingNearest2d(scale_factor=2)(tensor.ones((1, 3, 4, 5))).shape", (1, 3, 8, 10))
 class UpsamplingNearest2d(Upsample):
-    """Nearest-neighbour upsampling of images: PyTorch's older name for ``Upsample``."""
+    """Nearest-neighbor upsampling of images: PyTorch's older name for ``Upsample``."""
 
     def __init__(
         self, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None

@@ -17,9 +17,9 @@ TEXTS = {
     "params": 'Leaf tensors, or dicts of options with such tensors under ``"params"``.',
     "lr": "The learning rate.",
     "betas": "The decay rates of the averages of the gradient and of its square.",
-    "eps": "Added to the square root of the second average.",
+    "eps": "Added to the square root of the average of squared gradients.",
     "weight_decay": "The factor of the parameter that is added to its gradient.",
-    "amsgrad": "Divide by the largest second average so far (Reddi et al., 2018).",
+    "amsgrad": "Divide by the largest average of squared gradients so far (Reddi et al., 2018).",
     "decoupled_weight_decay": (
         "Subtract `weight_decay` times `lr` times the parameter, instead of adding the decay to the gradient."
     ),

@@ -265,7 +265,7 @@ def _dtype_like(x: object, dtype: DtypeLike | None) -> tuple[tuple[int, ...], Dt
 def empty(
     shape: Sizes, *, dtype: DtypeLike | None = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return an uninitialised tensor of `shape`. The default dtype is float32."""
+    """Return an uninitialized tensor of `shape`. The default dtype is float32."""
     if device is not None:
         require_cpu(device)
     return finish(empty_array(shape_of(shape), _or_default(dtype)), requires_grad)
@@ -312,7 +312,7 @@ def full(
 def empty_like(
     x: Tensor, /, *, dtype: DtypeLike | None = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return an uninitialised tensor with the shape and dtype of `x`."""
+    """Return an uninitialized tensor with the shape and dtype of `x`."""
     if device is not None:
         require_cpu(device)
     return finish(empty_array(*_dtype_like(x, dtype)), requires_grad)

@@ -83,7 +83,7 @@ class Creating(TensorCore):
         device: str | None = None,
         requires_grad: bool = False,
     ) -> Tensor:
-        """Return a new uninitialised tensor. The default dtype is that of this tensor."""
+        """Return a new uninitialized tensor. The default dtype is that of this tensor."""
         require_cpu(device)
         return empty(sizes_of("new_empty", size), dtype=_dtype_of(self, dtype), requires_grad=requires_grad)
 

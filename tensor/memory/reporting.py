@@ -137,7 +137,7 @@ def configure(
     limit_bytes
         The limit for live, pinned and cached bytes together; by default None, for no limit.
     fill
-        A byte, 0 to 255, to fill uninitialised memory with. It makes reads of such memory visible. By default
+        A byte, 0 to 255, to fill uninitialized memory with. It makes reads of such memory visible. By default
         None, for no fill.
 
     Raises

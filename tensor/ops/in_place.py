@@ -58,7 +58,7 @@ def _in_place(owner: type[TensorCore], name: str) -> Callable[..., Tensor]:
         return x
 
     write.__name__ = write.__qualname__ = f"{name}_"
-    write.__doc__ = f"Write what ``{name}`` returns over the tensor, whose shape and dtype it must fit."
+    write.__doc__ = f"Write the result of ``{name}`` to the tensor. It must have the shape and fit the dtype of the tensor."
     return composite(write)  # type: ignore[return-value]  # every instance is a Tensor
 
 

@@ -23,9 +23,9 @@ LEAF_WRITE = (
     "would lose its meaning. Write inside `with tensor.no_grad():`, or to x.clone()"
 )
 SHARED_WRITE = (
-    "this tensor shares memory with one of another dtype (a view of its real or imaginary parts, or what "
-    "it is such a view of), whose history would miss this recorded write. Write to x.clone(), or inside "
-    "`with tensor.no_grad():`, or dispose the other one first"
+    "this tensor shares memory with a tensor of another dtype: one is a view of the real or imaginary parts "
+    "of the other. The history of the other tensor would miss this recorded write. Write to x.clone(), "
+    "or inside `with tensor.no_grad():`, or dispose the other tensor first"
 )
 INTEGER_WRITE = (
     "values that require grad can't be written into a tensor of integers or bools: only floating and complex "
