@@ -58,7 +58,7 @@ def _in_place(owner: type[TensorCore], name: str) -> Callable[..., Tensor]:
         return x
 
     write.__name__ = write.__qualname__ = f"{name}_"
-    write.__doc__ = f"Write the result of ``{name}`` to the tensor. It must have the shape and fit the dtype of the tensor."
+    write.__doc__ = f"Write the result of ``{name}`` to the tensor, which keeps its shape and dtype."
     return composite(write)  # type: ignore[return-value]  # every instance is a Tensor
 
 
