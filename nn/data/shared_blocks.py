@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # Smaller tensors are pickled: that is as fast, and a small tensor that the user keeps holds no block.
 _MIN_BYTES = 4096
 # A free block is closed after this many writes to other blocks: its size is no longer needed.
-_IDLE = 64
+_MAX_IDLE_WRITES = 64
 # Above this number of used blocks of a worker, tensors are copied, for example if a program collects batches.
 # Each block is an open file, and a process may have about a thousand.
 _MAX_OUT = 64
@@ -86,7 +86,7 @@ class WorkerBlocks:
 
     def retire(self) -> list[int]:
         """Close blocks that are no longer needed, and return their numbers."""
-        idle = [number for number, since in self._free.items() if self._takes - since > _IDLE]
+        idle = [number for number, since in self._free.items() if self._takes - since > _MAX_IDLE_WRITES]
         for number in idle:
             del self._free[number]
             self._blocks.pop(number).close()

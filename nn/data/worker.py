@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 # How often a worker checks that its parent is alive, in case its connection does not close.
-LOOK_EVERY = 1.0  # seconds
+CHECK_INTERVAL = 1.0  # seconds
 # The time for a worker to exit before it is killed, and for one whose parent has exited.
 GRACE = 5.0  # seconds
-_GRACE_OF_ORPHANS = 1.0
+_ORPHAN_EXIT_TIMEOUT = 1.0
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class _Worker:
         finally:  # also after an error: without this thread the process would never exit
             self._is_stopping = True
             self._tasks.put(None)
-        if not self._ended.wait(_GRACE_OF_ORPHANS if self._is_orphan else GRACE):
+        if not self._ended.wait(_ORPHAN_EXIT_TIMEOUT if self._is_orphan else GRACE):
             if self._is_orphan:
                 self._blocks.unlink()
             os._exit(1)
@@ -171,7 +171,7 @@ class _Worker:
         task: Task | None = None
         self._is_orphan = True
         while True:
-            ready = wait([self._connection, *sentinel], LOOK_EVERY)
+            ready = wait([self._connection, *sentinel], CHECK_INTERVAL)
             if self._connection not in ready:
                 if ready or os.getppid() != first_parent:
                     break

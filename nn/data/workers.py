@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakSet
 
 from nn.data.shared_blocks import LoopBlocks, unpack
-from nn.data.worker import GRACE, LOOK_EVERY, Answer, Failure, Job, Task, run
+from nn.data.worker import CHECK_INTERVAL, GRACE, Answer, Failure, Job, Task, run
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nn.data.fetching import Recipe
 
 # The seconds that a busy system may need to end a process after a kill or a closed connection.
-_DYING = 30.0
+_EXIT_TIMEOUT = 30.0
 
 _living: WeakSet[Workers] = WeakSet()
 _open_ends: WeakSet[Connection[Any, Any]] = WeakSet()
@@ -151,7 +151,7 @@ class Workers:
 
     def _end_with(self, worker: _Worker) -> NoReturn:
         """End all workers because one has died, and raise an error that says how."""
-        worker.process.join(_DYING)
+        worker.process.join(_EXIT_TIMEOUT)
         code, pid = worker.process.exitcode, worker.process.pid
         self.stop(at_once=True)
         raise RuntimeError(_death_message(worker.id, pid, code))
@@ -165,7 +165,7 @@ class Workers:
             with suppress(OSError, ValueError):
                 member.connection.send(None)
             member.connection.close()
-        for end, seconds in ((None, 0.0 if at_once else GRACE), ("terminate", 1.0), ("kill", _DYING)):
+        for end, seconds in ((None, 0.0 if at_once else GRACE), ("terminate", 1.0), ("kill", _EXIT_TIMEOUT)):
             for member in members:
                 if end is not None and member.process.is_alive():
                     getattr(member.process, end)()
@@ -275,7 +275,7 @@ class WorkerRound:
             if wanted in self._answers:
                 assert wanted is not None
                 return wanted
-            left = LOOK_EVERY if until is None else min(LOOK_EVERY, until - time.monotonic())
+            left = CHECK_INTERVAL if until is None else min(CHECK_INTERVAL, until - time.monotonic())
             if left <= 0:
                 self._workers.stop(at_once=True)
                 raise RuntimeError(

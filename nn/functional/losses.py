@@ -136,7 +136,7 @@ def binary_cross_entropy(
 
     def values() -> Array:
         yes, no = np.maximum(np.log(x), -100), np.maximum(np.log1p(-x), -100)
-        return _weighed(-(y * yes + (1 - y) * no), counts, x)
+        return _weighted(-(y * yes + (1 - y) * no), counts, x)
 
     return _finish(name, (input, target, weight), values, reduction)
 
@@ -175,14 +175,14 @@ def binary_cross_entropy_with_logits(
         # log(1 + exp(-x)) without overflow, in two parts, so that values near 0 keep their digits.
         tail, rest = np.log1p(np.exp(-np.abs(x))), np.maximum(-x, 0)
         if yes_counts is None:
-            return _weighed((1 - y) * x + rest + tail, counts, x)
+            return _weighted((1 - y) * x + rest + tail, counts, x)
         loss_of_yes, loss_of_no = rest + tail, np.maximum(x, 0) + tail
-        return _weighed((1 - y) * loss_of_no + yes_counts * y * loss_of_yes, counts, x)
+        return _weighted((1 - y) * loss_of_no + yes_counts * y * loss_of_yes, counts, x)
 
     return _finish(name, (input, target, weight, pos_weight), values, reduction)
 
 
-def _weighed(values: Array, counts: Array | None, like: Array) -> Array:
+def _weighted(values: Array, counts: Array | None, like: Array) -> Array:
     """Return `values` times their weights, in the dtype of `like`."""
     return np.asarray(values if counts is None else values * counts, like.dtype)
 

@@ -51,7 +51,7 @@ class InPlaceActivation(Unary):
         return type(self)._function(input, self.inplace)
 
 
-class SilentActivation(InPlaceActivation):
+class ActivationWithoutExtraRepr(InPlaceActivation):
     """Base class of activations whose repr does not show the option `inplace`, as in PyTorch."""
 
     def extra_repr(self) -> str:
@@ -182,12 +182,12 @@ class ReLU6(InPlaceActivation, function=F.relu6):
 
 
 @example("nn.Hardsigmoid()(tensor.tensor([-3.0, 0.0])).tolist()", [0.0, 0.5])
-class Hardsigmoid(SilentActivation, function=F.hardsigmoid):
+class Hardsigmoid(ActivationWithoutExtraRepr, function=F.hardsigmoid):
     """Hard sigmoid: x / 6 + 1 / 2 clamped to the range from 0 to 1."""
 
 
 @example("nn.Hardswish()(tensor.tensor([0.0, 4.0])).tolist()", [0.0, 4.0])
-class Hardswish(SilentActivation, function=F.hardswish):
+class Hardswish(ActivationWithoutExtraRepr, function=F.hardswish):
     """Hard swish: ``x * hardsigmoid(x)`` (Howard et al., 2019)."""
 
 

@@ -37,7 +37,7 @@ def as_module(x: Any) -> Any:
     return OtherModule(x) if next(iter(x.parameters()), None) is None else x
 
 
-class Row(Module):
+class ModuleSequence(Module):
     """Base class of `Sequential` and `ModuleList`: modules with the names "0", "1", ..."""
 
     def _names(self) -> list[str]:
@@ -135,7 +135,7 @@ class Row(Module):
         return module
 
 
-class Sequential(Row):
+class Sequential(ModuleSequence):
     """Sequential container: the output of each module is the input of the next.
 
     A `Linear` followed by a `ReLU`, `GELU`, `SiLU`, `Tanh` or `Sigmoid` runs as one fused op, without the
@@ -216,7 +216,7 @@ def _require_count(every: int) -> None:
         )
 
 
-class ModuleList(Row):
+class ModuleList(ModuleSequence):
     """List of modules. It has no ``forward``.
 
     Examples

@@ -45,10 +45,10 @@ def _copies(layer: Module, count: int) -> ModuleList:
     return ModuleList([copy.deepcopy(layer) for _ in range(count)])
 
 
-def _is_causal(mask: Tensor | None, told: bool | None) -> bool:
-    """Return `told`, the caller's answer, or compute whether `mask` is causal."""
-    if told is not None or mask is None:
-        return bool(told)
+def _is_causal(mask: Tensor | None, is_causal: bool | None) -> bool:
+    """Return `is_causal`, the caller's answer, or compute whether `mask` is causal."""
+    if is_causal is not None or mask is None:
+        return bool(is_causal)
     rows, columns = mask.shape[-2:]
     if mask.ndim != 2 or rows != columns:
         return False

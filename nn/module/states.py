@@ -272,11 +272,11 @@ def copy_values(targets: Sequence[TensorCore], values: Sequence[Any]) -> None:
 def _assign_values(targets: Sequence[TensorCore], values: Sequence[Any]) -> None:
     """Assign the memory of `values` to `targets`. All clones are created before the first target changes."""
     with DisposeScope("load_state_dict"):
-        givers = [
+        clones = [
             wrap_snapshot(value) if isinstance(value, TensorCore) else wrap(value.copy()) for value in values
         ]
-        for target, giver in zip(targets, givers, strict=True):
-            take_values(target, giver)
+        for target, clone in zip(targets, clones, strict=True):
+            take_values(target, clone)
 
 
 def _address(array: Array) -> tuple[int, tuple[int, ...]]:

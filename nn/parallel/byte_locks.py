@@ -6,7 +6,7 @@ import errno
 from typing import Any
 
 
-def require() -> None:
+def require_locks() -> None:
     """Raise an error unless the system has such locks.
 
     Raises

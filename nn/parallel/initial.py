@@ -70,7 +70,7 @@ def _require_same(named: dict[str, Tensor], group: Group) -> None:
 def _copy(values: list[Tensor], group: Group) -> None:
     """Copy worker 0's values to `values`, through shared memory of one machine."""
     layout = Layout()
-    come = layout.add(8 * group.place.local_world_size)
+    arrived = layout.add(8 * group.place.local_world_size)
     arrays = [snapshot(x) for x in values]
     places = [layout.add(array.nbytes) for array in arrays]
     region = group.new_region(layout)
@@ -81,8 +81,8 @@ def _copy(values: list[Tensor], group: Group) -> None:
         for to, array in zip(shared, arrays, strict=True):
             to[...] = array
     del arrays
-    region.flags.set(region.flags_at(come) + group.place.local_rank, 1)
-    region.wait(region.flags_at(come), 1, "to send the first values")
+    region.flags.set(region.flags_at(arrived) + group.place.local_rank, 1)
+    region.wait(region.flags_at(arrived), 1, "to send the first values")
     if group.place.rank != 0:
         for x, values_of_first in zip(values, shared, strict=True):
             with writing(x) as array:

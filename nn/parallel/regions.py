@@ -130,7 +130,7 @@ class Region:
             self._memory = mmap.mmap(-1, nbytes)
             self.flags = Flags(self._memory)
             return
-        byte_locks.require()
+        byte_locks.require_locks()
         path = folder() / (PREFIX + name)
         file = self._file = _make(path, nbytes) if place == 0 else self._open(path)
         # Also close the file when this object is freed together with its model.

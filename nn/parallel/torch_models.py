@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from nn.parallel.group import Group
 
 # How long the system may take to release the locks of a process whose connections it has closed, in seconds.
-_PATIENCE = 5.0
+_LOCK_RELEASE_TIMEOUT = 5.0
 
 
 def is_model(x: object) -> bool:
@@ -80,15 +80,15 @@ def lost_worker(error: RuntimeError, group: Group) -> WorkerLostError | None:
     """Return the error for a worker that has ended, if `error` is gloo's error for a broken connection."""
     if "gloo" not in str(error).lower():
         return None
-    end = time.monotonic() + _PATIENCE
+    end = time.monotonic() + _LOCK_RELEASE_TIMEOUT
     ranks: list[int] = []
     while not ranks and time.monotonic() < end and group.place.local_world_size > 1:
         ranks = [rank for rank, (_, lost) in group.rows().items() if lost]
         time.sleep(0.05)
     if not ranks and group.place.node_count == 1:
         return None
-    who = f"worker {', '.join(map(str, ranks))}" if ranks else "a worker on another machine"
+    workers = f"worker {', '.join(map(str, ranks))}" if ranks else "a worker on another machine"
     return WorkerLostError(
-        f"{who} has ended or was killed while the others exchanged gradients of PyTorch: gloo says "
+        f"{workers} has ended or was killed while the others exchanged gradients of PyTorch: gloo says "
         f"{str(error)[:300]!r}. Last figures are in parallel.statistics()"
     )

@@ -42,17 +42,17 @@ class _SpectralNorm(Module):
                 u, v = self.formula.new_vectors(weight)
                 self.register_buffer("_u", u)
                 self.register_buffer("_v", v)
-                self._improve(weight, 15)
+                self._run_power_iterations(weight, 15)
 
     def forward(self, weight: Tensor) -> Tensor:
         if weight.ndim == 1:
             return self.formula.unit(weight)
         if self.training and not is_recomputing():
             with tn.no_grad():
-                self._improve(weight, self.formula.n_power_iterations)
+                self._run_power_iterations(weight, self.formula.n_power_iterations)
         return self.formula.weight(weight, self._u, self._v)
 
-    def _improve(self, weight: Tensor, times: int) -> None:
+    def _run_power_iterations(self, weight: Tensor, times: int) -> None:
         # PyTorch's order of updates, which is the opposite in `nn.utils.spectral_norm`.
         matrix = self.formula.matrix(weight)
         for _ in range(times):

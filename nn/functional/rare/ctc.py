@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tensor.lowlevel import Array
 
 # Replaces log(0). It is finite, so that differences of two have a value and a derivative.
-_NEVER = -1e30
+_LOG_ZERO = -1e30
 
 
 class _Paths:
@@ -53,7 +53,7 @@ class _Paths:
     def emissions(self, xp: Any, log_probs: Any) -> Any:
         """Return the log-probability of each label at each time, shape ``(time, batch, positions)``."""
         found = log_probs[:, self.rows, self.labels]
-        return xp.where(found > _NEVER, found, _NEVER)
+        return xp.where(found > _LOG_ZERO, found, _LOG_ZERO)
 
     def forward(self, xp: Any, emissions: Any) -> list[Any]:
         """Return, for each time, the log-probability of all paths from the start to each position."""
@@ -61,11 +61,11 @@ class _Paths:
         found: list[Any] = []
         for now in emissions:
             if not found:
-                found.append(xp.where(self.begins, now, _NEVER))
+                found.append(xp.where(self.begins, now, _LOG_ZERO))
                 continue
             before = found[-1]
-            stepped = xp.where(self.place >= 1, before[:, one], _NEVER)
-            skipped = xp.where(self.skips, before[:, two], _NEVER)
+            stepped = xp.where(self.place >= 1, before[:, one], _LOG_ZERO)
+            skipped = xp.where(self.skips, before[:, two], _LOG_ZERO)
             found.append(xp.logaddexp(xp.logaddexp(before, stepped), skipped) + now)
         return found
 
@@ -77,13 +77,13 @@ class _Paths:
         found: list[Any] = []
         for time in reversed(range(emissions.shape[0])):
             now = emissions[time]
-            ending = xp.where(self.ends, now, _NEVER)
+            ending = xp.where(self.ends, now, _LOG_ZERO)
             if not found:
                 found.append(ending)
                 continue
             after = found[-1]
-            stepped = xp.where(self.place < most, after[:, one], _NEVER)
-            skipped = xp.where(skips, after[:, two], _NEVER)
+            stepped = xp.where(self.place < most, after[:, one], _LOG_ZERO)
+            skipped = xp.where(skips, after[:, two], _LOG_ZERO)
             going_on = xp.logaddexp(xp.logaddexp(after, stepped), skipped) + now
             found.append(xp.where((time < self.steps - 1)[:, None], going_on, ending))
         return found[::-1]
@@ -92,19 +92,19 @@ class _Paths:
         """Return the log-probability of each target."""
         rows, last = self.rows[:, 0], self.last
         if not forward:
-            return np.where(last == 0, 0.0, _NEVER)
-        found = np.where(last == 0, 0.0, _NEVER)  # without time steps: log(1) for a target without labels
+            return np.where(last == 0, 0.0, _LOG_ZERO)
+        found = np.where(last == 0, 0.0, _LOG_ZERO)  # without time steps: log(1) for a target without labels
         for time in sorted(set((self.steps - 1).tolist()) - {-1}):
             reached = forward[time]
             end = reached[rows, last]
-            label = xp.where(last > 0, reached[rows, np.maximum(last - 1, 0)], _NEVER)
+            label = xp.where(last > 0, reached[rows, np.maximum(last - 1, 0)], _LOG_ZERO)
             found = xp.where(self.steps == time + 1, xp.logaddexp(end, label), found)
         return found
 
 
 def _losses(log_probs: Array, paths: _Paths) -> Array:
     found = paths.log_likelihoods(xp, paths.forward(xp, paths.emissions(xp, log_probs)))
-    return np.asarray(np.where(found < _NEVER / 2, np.inf, -found), log_probs.dtype)
+    return np.asarray(np.where(found < _LOG_ZERO / 2, np.inf, -found), log_probs.dtype)
 
 
 def _by_log_probs(xp: Any, g: Any, log_probs: Any, paths: _Paths) -> Any:
@@ -112,12 +112,12 @@ def _by_log_probs(xp: Any, g: Any, log_probs: Any, paths: _Paths) -> Any:
     emissions = paths.emissions(xp, log_probs)
     forward, backward = paths.forward(xp, emissions), paths.backward(xp, emissions)
     likelihood = paths.log_likelihoods(xp, forward)
-    is_possible = likelihood > _NEVER / 2
+    is_possible = likelihood > _LOG_ZERO / 2
     if not forward:
         return log_probs * 0
     # Each path is at exactly one position at each time. Both directions include the emission: subtract one.
     through = xp.stack(forward) + xp.stack(backward) - emissions - likelihood[:, None]
-    shares = xp.exp(xp.where(is_possible[:, None], through, _NEVER))
+    shares = xp.exp(xp.where(is_possible[:, None], through, _LOG_ZERO))
     times = np.arange(len(forward))[:, None, None]
     key = tuple(np.broadcast_arrays(times, paths.rows, paths.labels))
     gathered = xp.scatter_add(shares, key, log_probs.shape)

@@ -62,7 +62,7 @@ class SWALR(LRScheduler):
         step = self._step_count - 1
         if self.anneal_epochs == 0:
             step = max(1, step)
-        before, now = self._way(step - 1), self._way(step)
+        before, now = self._fraction(step - 1), self._fraction(step)
         rates = []
         for group in self.optimizer.param_groups:
             end = group["swa_lr"]
@@ -71,7 +71,7 @@ class SWALR(LRScheduler):
             rates.append(end * now + begin * (1 - now))
         return rates
 
-    def _way(self, step: int) -> float:
+    def _fraction(self, step: int) -> float:
         """Return the fraction of the annealing, from 0 to 1, after `step` steps."""
         part = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
         return part if self._anneal_strategy == "linear" else (1 - math.cos(math.pi * part)) / 2

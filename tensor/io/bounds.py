@@ -1,0 +1,26 @@
+"""A check of the byte range of a layout from a file or pickle, before NumPy uses it."""
+
+from __future__ import annotations
+
+import sys
+from math import prod
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def is_within(nbytes: int, itemsize: int, shape: Sequence[int], strides: Sequence[int], offset: int) -> bool:
+    """Return whether all elements with `strides`, from byte `offset` on, are within `nbytes` bytes.
+
+    It uses Python integers, which don't overflow. For empty shapes, the product of the other sizes must fit
+    too.
+    """
+    if len(shape) != len(strides) or min(shape, default=0) < 0:
+        return False
+    if prod([n for n in shape if n]) * itemsize > sys.maxsize:
+        return False
+    steps = [(n - 1) * step for n, step in zip(shape, strides, strict=True)] if 0 not in shape else []
+    first = offset + sum([step for step in steps if step < 0])
+    end = offset + sum([step for step in steps if step > 0]) + (0 if 0 in shape else itemsize)
+    return first >= 0 and end <= nbytes and max(map(abs, strides), default=0) <= sys.maxsize
