@@ -27,15 +27,15 @@ from scopes.tracking.leaks import snapshot
 from scopes.tracking.sizes import format_bytes
 
 # The report only counts children that held fewer bytes than this.
-_LEAST = 64 * 1024
-_MOST = 5
+_MIN_BYTES = 64 * 1024
+_MAX_REPORTS = 5
 
 
-class _Followed:
+class _ForkKey:
     """Key of the after-fork function: multiprocessing keeps the function as long as this object lives."""
 
 
-_followed = _Followed()
+_fork_key = _ForkKey()
 _history: History | None = None
 _is_reporting = False
 # A signal that arrived while a report was being written.
@@ -44,27 +44,27 @@ _pending: int | None = None
 
 def follow_children(depth: int) -> None:
     """Make children of this process write the reports that ``reports()`` returns."""
-    sys.addaudithook(_hear)
+    sys.addaudithook(_count_untracked)
     os.environ[tracking.CHILDREN] = f"{depth}:{tempfile.mkdtemp(prefix='disposescope-')}"
     follow()
 
 
 # The number of untracked children of this process, by how they were started.
-_unfollowed: Counter[str] = Counter()
+_untracked: Counter[str] = Counter()
 
 
-def _hear(event: str, arguments: tuple[Any, ...]) -> None:
+def _count_untracked(event: str, arguments: tuple[Any, ...]) -> None:
     """Count the children that are not tracked: forks of this process, and other runs of Python."""
     if event == "os.fork":
         # Children of multiprocessing are tracked.
         if not _is_called_by("multiprocessing.popen_fork"):
-            _unfollowed[event] += 1
+            _untracked[event] += 1
     elif event == "subprocess.Popen":
         command = arguments[1]
         program = command if isinstance(command, str | bytes | os.PathLike) else command[0]
         name = Path(os.fsdecode(program).partition(" ")[0]).name
         if name.startswith("python"):
-            _unfollowed["subprocess"] += 1
+            _untracked["subprocess"] += 1
 
 
 def _is_called_by(module: str) -> bool:
@@ -81,10 +81,10 @@ def follow() -> None:
     if "--multiprocessing-fork" in sys.orig_argv:  # a spawned process runs no after-fork functions
         _begin()
     else:
-        multiprocessing.util.register_after_fork(_followed, _begin_after_fork)
+        multiprocessing.util.register_after_fork(_fork_key, _begin_after_fork)
 
 
-def _begin_after_fork(_: _Followed) -> None:
+def _begin_after_fork(_: _ForkKey) -> None:
     if parent_process() is not None and tracking.CHILDREN in os.environ:
         _begin()
 
@@ -146,14 +146,16 @@ def reports() -> list[str]:
         return []
     folder = Path(setting.partition(":")[2])
     files = sorted(folder.glob("*-*"), reverse=True)
-    large = [file for file in files if int(file.name.partition("-")[0]) >= _LEAST][:_MOST]
+    large = [file for file in files if int(file.name.partition("-")[0]) >= _MIN_BYTES][:_MAX_REPORTS]
     texts = [file.read_text(encoding="utf-8") for file in large]
     left = len(files) - len(large)
     if left:
         more = "more " if large else ""
-        texts.append(f"{left} {more}children of multiprocessing held less than {format_bytes(_LEAST)} each")
+        texts.append(
+            f"{left} {more}children of multiprocessing held less than {format_bytes(_MIN_BYTES)} each"
+        )
     shutil.rmtree(folder, ignore_errors=True)
-    if _unfollowed:
-        counts = ", ".join([f"{count} of {by}" for by, count in sorted(_unfollowed.items())])
+    if _untracked:
+        counts = ", ".join([f"{count} of {by}" for by, count in sorted(_untracked.items())])
         texts.append(f"child processes that are not followed, as those of multiprocessing are: {counts}")
     return texts

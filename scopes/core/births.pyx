@@ -8,7 +8,7 @@ collector's list of young objects, which only contains living objects. So the no
 never used: its address is free, or belongs to a later instance with its own note.
 
 An instance that C++ code creates to wrap an object of its own is not a birth. An example is the gradient that
-an attribute returns. `pass_over` registers such attributes.
+an attribute returns. `exclude_attribute` registers such attributes.
 """
 
 cimport cython
@@ -153,7 +153,7 @@ cdef void release_by(void (*release)(PyObject*) noexcept) noexcept:
 def begin(kinds):
     """Record births of instances of `kinds`, and return whether that is possible for all of them.
 
-    Each thread turns recording on for itself with `note`.
+    Each thread turns recording on for itself with `count_recording`.
     """
     global _is_watching
     _is_watching = True
@@ -182,7 +182,7 @@ def end():
     fill(new_births())
 
 
-def pass_over(descriptor):
+def exclude_attribute(descriptor):
     """Exclude values of a C attribute from births, and return whether that is possible.
 
     A value that is assigned to the attribute leaves its scope: the attribute's object owns it then.
@@ -194,7 +194,7 @@ def pass_over(descriptor):
     return True
 
 
-def note(int change):
+def count_recording(int change):
     """Begin (1) or stop (-1) recording births on this thread. Calls nest."""
     scopes_recording_here().blocks += change
 
@@ -210,7 +210,7 @@ def suspend(bint is_suspended):
     _is_suspended = is_suspended
 
 
-def be_strict(int change):
+def count_strict(int change):
     """Begin (1) or end (-1) a strict block on this thread."""
     scopes_recording_here().strict_blocks += change
 

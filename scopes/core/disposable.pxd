@@ -113,7 +113,7 @@ cdef bint is_current(MemberList scope) except -1
 cdef bint is_observed() noexcept
 # Add to the number of open scopes with limits.
 cdef void count_limited(Py_ssize_t change) noexcept
-# Call the functions in `told_of_watching`.
+# Call the functions in `watch_callbacks`.
 cdef int tell_watching() except -1
 cdef int tell_opened(MemberList scope) except -1
 # Notify the observer that an operation of its library changed `x` in place.

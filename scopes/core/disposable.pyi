@@ -14,7 +14,7 @@ class _Observer(Protocol):
 
 current: ContextVar[DisposeScope | None]
 step_lock: object
-told_of_watching: list[Callable[[], object]]
+watch_callbacks: list[Callable[[], object]]
 
 def is_watched() -> bool: ...
 def set_observer(observer: _Observer | None) -> None: ...

@@ -67,11 +67,11 @@ def is_watched():
     return _is_watched
 
 
-told_of_watching = []  # functions to call when the result of `is_watched` may have changed
+watch_callbacks = []  # functions to call when the result of `is_watched` may have changed
 
 
 cdef int tell_watching() except -1:
-    for function in told_of_watching:
+    for function in watch_callbacks:
         function()
     return 0
 

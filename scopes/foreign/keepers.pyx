@@ -226,7 +226,7 @@ cdef class Keepers:
         """Forget all leaves of earlier walks."""
         self.leaves_met.clear()
 
-    def look(self):
+    def find_new(self):
         """Find the new keepers, and return the number of keepers so far; -1 before `begin`.
 
         Sought objects with a noted birth become members of their scopes.
@@ -237,7 +237,7 @@ cdef class Keepers:
         return self.count
 
     def counted(self):
-        """Return the number of keepers that `look` has found so far; -1 before `begin`."""
+        """Return the number of keepers that `find_new` has found so far; -1 before `begin`."""
         return -1 if self.first < 0 else self.count
 
     cdef int register(self, generation) except -1:
@@ -337,7 +337,7 @@ cdef class Keepers:
         sought
             The objects by their ids.
         older
-            The result of `look` when the scope began.
+            The result of `find_new` when the scope began.
         is_strict
             Only modules and optimizers keep objects, and only their parts.
         is_older

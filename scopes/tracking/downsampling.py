@@ -1,6 +1,6 @@
 """Downsample a timeline to bounded memory: merge short and small events, keep long and large ones.
 
-A timeline keeps samples of memory, spans of scopes, and things (disposables). If it has too many of one kind,
+A timeline keeps samples of memory, spans of scopes, and disposables. If it has too many of one kind,
 it merges those within one time interval (the grain). If too many are left, the grain doubles.
 """
 
@@ -88,7 +88,7 @@ class Span:
 _MAX_PATHS = 8
 
 
-class Thing:
+class DisposableEvents:
     """A disposable, or several that one line created on one track within one grain."""
 
     __slots__ = (
@@ -137,7 +137,7 @@ class Thing:
         self.ended_on = track
         self.how = how
 
-    def absorb(self, other: Thing) -> None:
+    def absorb(self, other: DisposableEvents) -> None:
         """Merge `other`."""
         self.is_merged = True
         self.count += other.count
@@ -150,7 +150,7 @@ class Thing:
 
 
 class Kept:
-    """The kept events: at most `most` samples, spans and things in total."""
+    """The kept events: at most `most` samples, spans and disposables in total."""
 
     def __init__(self, most: int) -> None:
         self.begin = 0
@@ -158,9 +158,9 @@ class Kept:
         # The open scopes by id, and the ended ones.
         self.open: dict[int, Span] = {}
         self.spans: list[Span] = []
-        # The living things by serial number, the ended ones, and the merged ones.
-        self.alive: dict[int, Thing] = {}
-        self.things: list[Thing] = []
+        # The living disposables by serial number, the ended ones, and the merged ones.
+        self.alive: dict[int, DisposableEvents] = {}
+        self.disposables: list[DisposableEvents] = []
         # The grain of each kind, in ns; 0 before the first merge.
         self.grains: dict[str, int] = {"samples": 0, "scopes": 0, "disposables": 0}
         # The number of dropped events, for which merging left no room.
@@ -168,7 +168,7 @@ class Kept:
         self._most = most
 
     def __len__(self) -> int:
-        return len(self.samples) + len(self.open) + len(self.spans) + len(self.alive) + len(self.things)
+        return len(self.samples) + len(self.open) + len(self.spans) + len(self.alive) + len(self.disposables)
 
     def thin(self, now: int) -> None:
         """Merge and drop events until each kind is within its share."""
@@ -186,11 +186,13 @@ class Kept:
         if len(self.alive) > quarter:
             large = set(nlargest(quarter // 2, self.alive, key=lambda serial: self.alive[serial].nbytes))
             for serial in [serial for serial in self.alive if serial not in large]:
-                thing = self.alive.pop(serial)
-                thing.is_merged = True
-                self.things.append(thing)
-        if len(self.things) > quarter:
-            self.things = self._merge("disposables", self.things, quarter, now, thin_things, _nbytes_of)
+                disposable = self.alive.pop(serial)
+                disposable.is_merged = True
+                self.disposables.append(disposable)
+        if len(self.disposables) > quarter:
+            self.disposables = self._merge(
+                "disposables", self.disposables, quarter, now, thin_disposables, _nbytes_of
+            )
 
     def _merge(
         self,
@@ -222,7 +224,7 @@ class Kept:
 
 _live_of: Callable[[Sample], int] = attrgetter("live")
 _busy_of: Callable[[Span], int] = attrgetter("busy")
-_nbytes_of: Callable[[Thing], int] = attrgetter("nbytes")
+_nbytes_of: Callable[[DisposableEvents], int] = attrgetter("nbytes")
 
 
 def thin_samples(samples: list[Sample], grain: int) -> list[Sample]:
@@ -275,18 +277,18 @@ def _order(span: Span) -> tuple[int, float]:
     return span.begin, -(span.end if span.end >= 0 else float("inf"))
 
 
-def thin_things(things: list[Thing], grain: int) -> list[Thing]:
-    """Keep things that lived for at least one grain. Merge the others by line, track and grain."""
-    kept: list[Thing] = []
-    merged: dict[tuple[object, ...], Thing] = {}
-    for thing in things:
-        if thing.is_merged or thing.ended_at - thing.created_at < grain:
-            key = (thing.site, thing.track, thing.count == 0, thing.created_at // grain)
-            first = merged.setdefault(key, thing)
-            if first is not thing:
-                first.absorb(thing)
+def thin_disposables(disposables: list[DisposableEvents], grain: int) -> list[DisposableEvents]:
+    """Keep disposables that lived for at least one grain. Merge the others by line, track and grain."""
+    kept: list[DisposableEvents] = []
+    merged: dict[tuple[object, ...], DisposableEvents] = {}
+    for disposable in disposables:
+        if disposable.is_merged or disposable.ended_at - disposable.created_at < grain:
+            key = (disposable.site, disposable.track, disposable.count == 0, disposable.created_at // grain)
+            first = merged.setdefault(key, disposable)
+            if first is not disposable:
+                first.absorb(disposable)
                 continue
-        kept.append(thing)
+        kept.append(disposable)
     return kept
 
 

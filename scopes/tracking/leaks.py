@@ -15,7 +15,7 @@ from scopes.tracking.reports import Cell, Report, Table, figure, line, size, wor
 from scopes.tracking.sizes import format_bytes
 
 if TYPE_CHECKING:
-    from scopes.tracking.downsampling import Thing
+    from scopes.tracking.downsampling import DisposableEvents
     from scopes.tracking.records import Record, Tracker
     from scopes.tracking.sites import Site
 
@@ -310,17 +310,17 @@ def in_order(rows: Iterable[LeakRow]) -> tuple[LeakRow, ...]:
 
 
 def is_created_throughout(
-    things: Sequence[Record] | Sequence[Thing], since: Snapshot, closings: int, made: int
+    disposables: Sequence[Record] | Sequence[DisposableEvents], since: Snapshot, closings: int, made: int
 ) -> bool:
-    """Return whether `things` were created throughout the time since `since`.
+    """Return whether `disposables` were created throughout the time since `since`.
 
     Time is the number of scopes that ended, `closings`, or without scopes the number of creations, `made`. It
     is not the clock, which also runs while the program waits.
     """
     if closings > 1:
         before = since.closings
-        return is_spread_out([x.closings - before for x in things], closings)
-    return is_spread_out([x.serial - since.serial - 1 for x in things], made)
+        return is_spread_out([x.closings - before for x in disposables], closings)
+    return is_spread_out([x.serial - since.serial - 1 for x in disposables], made)
 
 
 def is_spread_out(moments: list[int], until: int) -> bool:
@@ -373,7 +373,7 @@ def kept_by_each(
     return kept
 
 
-def keepers() -> tuple[dict[int, Site], dict[int, Site]]:
+def holder_lines() -> tuple[dict[int, Site], dict[int, Site]]:
     """Return for each buffer the line of the oldest tensor on it, and of the oldest whose graph keeps it."""
     over: dict[int, Site] = {}
     graphs: dict[int, Site] = {}

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 from scopes._statistics import statistics
 from scopes.core.guard import Guard
 from scopes.tracking import meters, tracking
-from scopes.tracking.downsampling import Kept, Sample, Span, Thing, Track
+from scopes.tracking.downsampling import DisposableEvents, Kept, Sample, Span, Track
 from scopes.tracking.leaks import Snapshot, is_created_throughout, snapshot
 from scopes.tracking.memory_snapshot import Allocations
 from scopes.tracking.plots import Growth, draw
@@ -361,9 +361,11 @@ class Timeline:
                 kept.samples.append(event[1])
             elif what == _CREATED:
                 _, record, track = event
-                thing = Thing(record.serial, record.kind, record.site, track, record.created_at)
-                thing.count, thing.nbytes, thing.closings = 1, record.nbytes, record.closings
-                kept.alive[thing.serial] = thing
+                disposable = DisposableEvents(
+                    record.serial, record.kind, record.site, track, record.created_at
+                )
+                disposable.count, disposable.nbytes, disposable.closings = 1, record.nbytes, record.closings
+                kept.alive[disposable.serial] = disposable
             elif what == _ENDED:
                 self._enter_end(event)
             elif what == _OPENED:
@@ -377,14 +379,14 @@ class Timeline:
 
     def _enter_end(self, event: tuple[Any, ...]) -> None:
         _, record, track, at, how = event
-        thing = self._kept.alive.pop(record.serial, None)
-        if thing is None:
+        disposable = self._kept.alive.pop(record.serial, None)
+        if disposable is None:
             if record.created_at < self._begin:
                 return
             # The creation was merged meanwhile.
-            thing = Thing(record.serial, record.kind, record.site, track, at)
-        thing.end(record.nbytes, track, at, how)
-        self._kept.things.append(thing)
+            disposable = DisposableEvents(record.serial, record.kind, record.site, track, at)
+        disposable.end(record.nbytes, track, at, how)
+        self._kept.disposables.append(disposable)
 
     def _close(self, key: int, at: int) -> None:
         span = self._kept.open.pop(key, None)
@@ -404,18 +406,18 @@ class Timeline:
 _MAX_GROWTHS, _FEWEST = 3, 4
 
 
-def growths(alive: Iterable[Thing], since: Snapshot, until: Snapshot) -> list[Growth]:
+def growths(alive: Iterable[DisposableEvents], since: Snapshot, until: Snapshot) -> list[Growth]:
     """Return the lines whose living disposables were created throughout, largest first."""
-    by_site: dict[Site, list[Thing]] = {}
-    for thing in list(alive):
-        by_site.setdefault(thing.site, []).append(thing)
+    by_site: dict[Site, list[DisposableEvents]] = {}
+    for disposable in list(alive):
+        by_site.setdefault(disposable.site, []).append(disposable)
     found = []
     closings, made = until.closings - since.closings, until.serial - since.serial
-    for site, things in by_site.items():
-        things.sort(key=lambda thing: thing.created_at)
-        if len(things) >= _FEWEST and is_created_throughout(things, since, closings, made):
-            sums = accumulate([thing.nbytes for thing in things])
-            found.append(Growth(site, [(x.created_at, n) for x, n in zip(things, sums, strict=True)]))
+    for site, disposables in by_site.items():
+        disposables.sort(key=lambda disposable: disposable.created_at)
+        if len(disposables) >= _FEWEST and is_created_throughout(disposables, since, closings, made):
+            sums = accumulate([disposable.nbytes for disposable in disposables])
+            found.append(Growth(site, [(x.created_at, n) for x, n in zip(disposables, sums, strict=True)]))
     return nlargest(_MAX_GROWTHS, found, key=lambda growth: growth.steps[-1][1])
 
 

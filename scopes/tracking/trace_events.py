@@ -19,7 +19,7 @@ from scopes.tracking.downsampling import peaks
 from scopes.tracking.files import require_ours
 
 if TYPE_CHECKING:
-    from scopes.tracking.downsampling import Kept, Sample, Span, Thing, Track
+    from scopes.tracking.downsampling import DisposableEvents, Kept, Sample, Span, Track
 
     Event = dict[str, Any]
 
@@ -56,9 +56,9 @@ def _write(file: TextIO, kept: Kept, end: int, lost: int) -> None:
 def _merged(kept: Kept) -> dict[str, dict[str, float]]:
     """Return the number of merged events, and the time interval of the merging."""
     scopes = sum([span.count - 1 + sum((span.inside or {}).values()) for span in kept.spans])
-    things = sum([max(thing.count, thing.ended_count) - 1 for thing in kept.things])
+    disposables = sum([max(disposable.count, disposable.ended_count) - 1 for disposable in kept.disposables])
     found = {}
-    for what, many in (("scopes", scopes), ("disposables", things)):
+    for what, many in (("scopes", scopes), ("disposables", disposables)):
         found[what] = {"count": many, "within_us": kept.grains[what] / 1000}
     found["samples"] = {"within_us": kept.grains["samples"] / 1000}
     return found
@@ -70,8 +70,8 @@ def _events(kept: Kept, end: int) -> Iterator[Event]:
     for span in [*kept.spans, *kept.open.values()]:
         slice_ = _slice_of(span, end)
         tracks.setdefault(span.track, []).append((span.begin, slice_.pop("end"), slice_))
-    for thing in [*kept.things, *kept.alive.values()]:
-        for track, at, event in _moments_of(thing):
+    for disposable in [*kept.disposables, *kept.alive.values()]:
+        for track, at, event in _moments_of(disposable):
             tracks.setdefault(track, []).append((at, at, event))
     yield {"ph": "M", "name": "process_name", "pid": process, "tid": 0, "args": {"name": "dispose scopes"}}
     numbers = count(max([track.number for track in tracks], default=0) + 1)
@@ -100,23 +100,30 @@ def _slice_of(span: Span, end: int) -> Event:
     return {"name": name, "cat": "scope", "args": args, "end": end if span.end < 0 else span.end}
 
 
-def _moments_of(thing: Thing) -> Iterator[tuple[Track, int, Event]]:
+def _moments_of(disposable: DisposableEvents) -> Iterator[tuple[Track, int, Event]]:
     """Yield the creation and the disposal, with the end of an arrow under ``"flow"``."""
     moments = (
-        ("create", "s", thing.track, thing.created_at, thing.count, thing.nbytes),
-        ("dispose", "f", thing.ended_on, thing.ended_at, thing.ended_count, thing.ended_bytes),
+        ("create", "s", disposable.track, disposable.created_at, disposable.count, disposable.nbytes),
+        (
+            "dispose",
+            "f",
+            disposable.ended_on,
+            disposable.ended_at,
+            disposable.ended_count,
+            disposable.ended_bytes,
+        ),
     )
-    is_followed = not thing.is_merged and thing.count == thing.ended_count
+    is_followed = not disposable.is_merged and disposable.count == disposable.ended_count
     for what, step, track, at, many, nbytes in moments:
         if many == 0:
             continue
-        name = f"{what} {thing.kind}" if many == 1 else f"{what} {thing.kind} x{many}"
-        args: Event = {"line": str(thing.site), "bytes": nbytes, "count": many}
-        if what == "dispose" and not thing.is_merged:
-            args["how"] = thing.how
+        name = f"{what} {disposable.kind}" if many == 1 else f"{what} {disposable.kind} x{many}"
+        args: Event = {"line": str(disposable.site), "bytes": nbytes, "count": many}
+        if what == "dispose" and not disposable.is_merged:
+            args["how"] = disposable.how
         event: Event = {"name": name, "cat": what, "args": args}
         if is_followed:
-            event["flow"] = (step, thing.serial)
+            event["flow"] = (step, disposable.serial)
         yield track, at, event
 
 

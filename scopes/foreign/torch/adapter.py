@@ -23,7 +23,7 @@ class TorchAdapter(Adapter):
     # C++ may own a tensor without references in Python, such as in the cache of autocast. Make Python own it.
     revive = staticmethod(torch.Tensor._fix_weakref)
 
-    look = staticmethod(KEEPERS.look)
+    look = staticmethod(KEEPERS.find_new)
     find_kept = staticmethod(kept.find)
 
     def count_keepers(self) -> int:
@@ -34,7 +34,7 @@ class TorchAdapter(Adapter):
         """Return the ids of objects that keepers hold, and of tensors that their views and graphs need."""
         if not objects:
             return set()
-        KEEPERS.look()
+        KEEPERS.find_new()
         kept = KEEPERS.find(objects, older, is_strict=False, is_older=True)
         return {*kept, *map(id, memory.kept_alive_by([objects[key] for key in kept]))}
 
@@ -89,7 +89,7 @@ def _held_by_optimizer(optimizer: Any) -> Iterable[Any]:
 
 
 ADAPTER = TorchAdapter()
-disposal.tell_errors_by(ADAPTER.disposed_error)
+disposal.set_error_factory(ADAPTER.disposed_error)
 disposal.self_test()
 add_adapter(ADAPTER)
 # All attributes of a module: parameters, buffers, submodules, and other tensors.

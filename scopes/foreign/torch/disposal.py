@@ -33,7 +33,7 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _error_for: Callable[[Any], TensorDisposedError]
 
 
-def tell_errors_by(error_for: Callable[[Any], TensorDisposedError]) -> None:
+def set_error_factory(error_for: Callable[[Any], TensorDisposedError]) -> None:
     """Make uses of a disposed tensor ``x`` raise ``error_for(x)``."""
     global _error_for
     _error_for = error_for

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from scopes.foreign.torch import heap
 from scopes.foreign.torch.library import torch
-from scopes.tracking.leaks import keepers
+from scopes.tracking.leaks import holder_lines
 from scopes.tracking.paths import UNNAMED
 from scopes.tracking.reports import Report, Table, line, size, words
 from scopes.tracking.tracking import current, record_of
@@ -153,7 +153,7 @@ def still_held(scope: str | DisposeScope | None = None) -> HeldReport:
     """
     _forget()
     name = scope if scope is None or isinstance(scope, str) else scope.name or UNNAMED
-    views, graphs = keepers()
+    views, graphs = holder_lines()
     rows = [
         _now(row, key, views, graphs)
         for key, (_, row) in list(_held.items())

@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from scopes.core import births
 from scopes.core.containers import find
-from scopes.core.disposable import current_dispose_scope, is_watched, told_of_watching
+from scopes.core.disposable import current_dispose_scope, is_watched, watch_callbacks
 from scopes.core.foreign import Adopter, adopt, leave_alone
 from scopes.core.scope import new_dispose_scope
 from scopes.foreign.patches import Patches
@@ -112,7 +112,7 @@ def _with_tensors_for_numbers(func: Any, args: tuple[Any, ...]) -> list[Any] | N
 _NUMBERS = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
 
 
-class _Here(threading.local):
+class _ThreadState(threading.local):
     """The state of ``owning`` on this thread."""
 
     depth = 0
@@ -123,22 +123,22 @@ class _Here(threading.local):
     is_noting = False
 
 
-_here = _Here()
+_state = _ThreadState()
 
 
 def _adjust() -> None:
     """Note allocations on this thread, or intercept each call, as currently needed."""
-    is_seeing = bool(_here.depth and not _here.exact and (is_watched() or not _can_note))
-    is_noting = bool(_here.depth and not _here.exact and not is_seeing)
-    if is_noting != _here.is_noting:
-        births.note(1 if is_noting else -1)
-        _here.is_noting = is_noting
-    if is_seeing and _here.mode is None:
+    is_seeing = bool(_state.depth and not _state.exact and (is_watched() or not _can_note))
+    is_noting = bool(_state.depth and not _state.exact and not is_seeing)
+    if is_noting != _state.is_noting:
+        births.count_recording(1 if is_noting else -1)
+        _state.is_noting = is_noting
+    if is_seeing and _state.mode is None:
         mode = _Functions()
         mode.__enter__()
-        _here.mode = mode
-    elif not is_seeing and _here.mode is not None and _remove(_here.mode):
-        _here.mode = None
+        _state.mode = mode
+    elif not is_seeing and _state.mode is not None and _remove(_state.mode):
+        _state.mode = None
 
 
 def _remove(mode: Any) -> bool:
@@ -158,7 +158,7 @@ def _remove(mode: Any) -> bool:
 
 _stack_length = torch._C._len_torch_function_stack
 _pop, _push = torch.overrides._pop_mode, torch.overrides._push_mode
-told_of_watching.append(_adjust)
+watch_callbacks.append(_adjust)
 
 
 class owning:  # noqa: N801  # it is called like a function
@@ -207,8 +207,8 @@ class owning:  # noqa: N801  # it is called like a function
             KEEPERS.begin()
             _patches.begin()
             begun.callback(_patches.end)
-            births.be_strict(self.strict)
-            begun.callback(births.be_strict, -self.strict)
+            births.count_strict(self.strict)
+            begun.callback(births.count_strict, -self.strict)
             _count(1, self.exact)
             # Run this after the exact modes have exited, because each of them pops the last mode.
             begun.callback(_count, -1, self.exact)
@@ -231,9 +231,9 @@ class owning:  # noqa: N801  # it is called like a function
 def _count(change: int, exact: bool) -> None:
     """Count the open blocks of this thread, and read the notes of a block that ends."""
     if change < 0:
-        KEEPERS.look()
-    _here.depth += change
-    _here.exact += change * exact
+        KEEPERS.find_new()
+    _state.depth += change
+    _state.exact += change * exact
     if change < 0:
         _adjust()
 
@@ -285,7 +285,7 @@ def _adopting(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def called(*args: Any, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)
-        if _here.depth:
+        if _state.depth:
             _take(None, result, args, kwargs)
         return result
 
@@ -295,7 +295,7 @@ def _adopting(function: Callable[..., Any]) -> Callable[..., Any]:
 def _constructing(new: Callable[..., Any]) -> Callable[..., Any]:
     def called(kind: type, *args: Any, **kwargs: Any) -> Any:
         result = new(kind, *args, **kwargs)
-        if _here.depth and kind is torch.Tensor:
+        if _state.depth and kind is torch.Tensor:
             _take(None, result, args, kwargs)
         return result
 
@@ -309,7 +309,7 @@ def _fetching(fetch: Callable[..., Any]) -> Callable[..., Any]:
         # Without a scope no tensor is owned, and reports count the tensors that a data set caches.
         with nullcontext() if current_dispose_scope() is None else paused():
             batch = fetch(loader)
-        if _here.depth:
+        if _state.depth:
             for x in find((batch,), _is_tensor, inside=False):
                 adopt(x)
         return batch
@@ -325,7 +325,7 @@ def _running_backward(run: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap `run` to adopt only the returned gradients."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
-        if not _here.depth:
+        if not _state.depth:
             return run(*args, **kwargs)
         with paused(), _Functions(_take_unowned) if is_watched() else nullcontext():
             result = run(*args, **kwargs)
@@ -340,7 +340,7 @@ def _compiling(compile: Callable[..., Any]) -> Callable[..., Any]:
 
     def called(*args: Any, **kwargs: Any) -> Any:
         result = compile(*args, **kwargs)
-        _hear_of_compilations()
+        _register_compile_callbacks()
         return result
 
     return called
@@ -376,7 +376,7 @@ def _end_compilation(_: object) -> None:
     births.suspend(False)
 
 
-def _hear_of_compilations() -> None:
+def _register_compile_callbacks() -> None:
     """Do not note allocations while torch.compile compiles: its tensors belong to the compiled code."""
     compiler = sys.modules.get("torch._dynamo.callback")
     if compiler is not None and _begin_compilation not in compiler.callback_handler.start_callbacks:
@@ -394,7 +394,7 @@ class _Watch:
             found.append(kind)
             kinds += kind.__subclasses__()
         births.begin(found)
-        _hear_of_compilations()
+        _register_compile_callbacks()
 
     def remove(self) -> None:
         births.end()
@@ -407,7 +407,7 @@ class _Pack:
         self._pack = pack
 
     def __call__(self, x: Any) -> Any:
-        if not _here.depth:
+        if not _state.depth:
             return self._pack(x)
         with paused():
             packed = self._pack(x)
@@ -480,17 +480,17 @@ def _births_are_noted() -> bool:
     (weight * 2).sum().backward()
     attributes = torch.Tensor.grad, torch.Tensor._grad, torch.Tensor._base
     watch = _Watch()
-    births.note(1)
+    births.count_recording(1)
     try:
         with new_dispose_scope() as scope:
             return (
-                all(births.pass_over(attribute) for attribute in attributes)
+                all(births.exclude_attribute(attribute) for attribute in attributes)
                 and torch.ones(1) in scope
                 and weight * 2 in scope
                 and weight.grad not in scope
             )
     finally:
-        births.note(-1)
+        births.count_recording(-1)
         watch.remove()
 
 

@@ -305,4 +305,4 @@ def test_owning_uses_a_mode_if_allocations_cannot_be_noted(monkeypatch: pytest.M
 
 def test_watch_refuses_classes_with_their_own_allocation() -> None:
     assert not births.watch(dict)
-    assert not births.pass_over(len)
+    assert not births.exclude_attribute(len)
