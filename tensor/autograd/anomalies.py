@@ -13,7 +13,7 @@ from tensor.tape.blocks import set_modes
 from tensor.tape.modes import Block, Recorder, Recording, grad_enabled, innermost_recorder, when_enabled
 
 if TYPE_CHECKING:
-    from tensor.tape.modes import Answers
+    from tensor.tape.modes import Modes
     from tensor.tape.nodes import Node
 
 P = ParamSpec("P")
@@ -31,12 +31,12 @@ class Anomalies(Recorder):
         super().__init__()
         self.check_nan: bool = check_nan
 
-    def show(self, node: Node) -> None:
+    def record(self, node: Node) -> None:
         """Store the user's lines in the node."""
         node.site = _lines()
-        super().show(node)
+        super().record(node)
 
-    def look(self, g: Any, node: Node, i: int) -> None:
+    def check(self, g: Any, node: Node, i: int) -> None:
         """Raise an error if `g`, the gradient of input `i` of an op, has nan elements."""
         array = g if isinstance(g, np.ndarray) else g._array
         if self.check_nan and bool(np.isnan(array).any()):
@@ -77,7 +77,7 @@ class Detection(Block):
     def __init__(self, check_nan: bool) -> None:
         self._check_nan = check_nan
 
-    def _inside(self) -> Answers:
+    def _inside(self) -> Modes:
         return Recording(Anomalies(self._check_nan))._inside()
 
 
@@ -123,29 +123,29 @@ class SetDetection(Detection):
         super().__init__(check_nan)
         self._mode = mode
         # The modes before the creation. A first block first restores them, so that its end restores them too.
-        self._before: Answers | None = set_modes(self._inside())
+        self._before: Modes | None = set_modes(self._inside())
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         # Used as a decorator, it only affects calls of the function.
-        self._undo_switch()
+        self._restore_modes()
         return super().__call__(function)
 
-    def _undo_switch(self) -> None:
+    def _restore_modes(self) -> None:
         before, self._before = self._before, None
         if before is not None:
             set_modes(before)
 
-    def _inside(self) -> Answers:
+    def _inside(self) -> Modes:
         if self._mode:
             return super()._inside()
         enabled, whenever = grad_enabled.get(), when_enabled.get()
         return _without_detection(enabled), _without_detection(whenever)
 
 
-def _without_detection(answer: bool | Recorder) -> bool | Recorder:
-    while isinstance(answer, Anomalies):
-        answer = True if answer.outer is None else answer.outer
-    return answer
+def _without_detection(mode: bool | Recorder) -> bool | Recorder:
+    while isinstance(mode, Anomalies):
+        mode = True if mode.outer is None else mode.outer
+    return mode
 
 
 def set_detect_anomaly(mode: bool, check_nan: bool = True) -> SetDetection:

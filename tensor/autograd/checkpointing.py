@@ -76,7 +76,7 @@ def checkpoint(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -
     if not is_recording() or _is_in_first_run():
         return function(*args, **kwargs)
     segment = Segment(function, args, kwargs)
-    with Recording(_Forgetful(segment)):
+    with Recording(_FirstRun(segment)):
         result = function(*args, **kwargs)
     segment.end()
     return result
@@ -106,7 +106,7 @@ class Segment(Deferred):
         """Replace the saved values of `node` by this segment."""
         node.saved = self
         node.holds = ()
-        node.plan = node.plan.bare()
+        node.plan = node.plan.without_saves()
         self.nodes.append(ref(node))
         self.rules.append(node.rule)
 
@@ -136,7 +136,7 @@ class Segment(Deferred):
         try:
             recomputing.set(recomputing.get() + 1)
             default_generator.set_state(self.random_state)
-            again = _Collecting()
+            again = _SecondRun()
             grad_enabled.set(again)
             when_enabled.set(again)
             with new_dispose_scope("checkpoint"):
@@ -182,7 +182,7 @@ def _difference(before: list[Any], now: list[Any]) -> str:
     return f"{len(now)}"
 
 
-class _Forgetful(Recorder):
+class _FirstRun(Recorder):
     """Adds each recorded node to a segment, and drops its saved values."""
 
     __slots__ = ("depth", "segment")
@@ -193,13 +193,13 @@ class _Forgetful(Recorder):
         # Nodes of a nested second run have another depth, and do not belong to this segment.
         self.depth = recomputing.get()
 
-    def show(self, node: Node) -> None:
+    def record(self, node: Node) -> None:
         if recomputing.get() == self.depth:
             self.segment.add(node)
-        super().show(node)
+        super().record(node)
 
 
-class _Collecting(Recorder):
+class _SecondRun(Recorder):
     """Collects the recorded nodes."""
 
     __slots__ = ("depth", "nodes")
@@ -209,17 +209,17 @@ class _Collecting(Recorder):
         self.nodes: list[Node] = []
         self.depth = recomputing.get()
 
-    def show(self, node: Node) -> None:
+    def record(self, node: Node) -> None:
         if recomputing.get() == self.depth:
             self.nodes.append(node)
-        super().show(node)
+        super().record(node)
 
 
 def _is_in_first_run() -> bool:
     """Return whether recorded nodes belong to a checkpoint already."""
     depth, recorder = recomputing.get(), innermost_recorder()
     while recorder is not None:
-        if isinstance(recorder, _Forgetful) and recorder.depth == depth:
+        if isinstance(recorder, _FirstRun) and recorder.depth == depth:
             return True
         recorder = recorder.outer
     return False
@@ -230,12 +230,12 @@ def is_recomputing() -> bool:
     return recomputing.get() > 0
 
 
-class _Kept:
+class _SavedArgument:
     """The values of a tensor argument, protected from later writes."""
 
     __slots__ = ("history_group", "is_leaf", "requires_grad", "share", "storage")
 
-    def __init__(self, x: TensorCore, storage: _Kept | None) -> None:
+    def __init__(self, x: TensorCore, storage: _SavedArgument | None) -> None:
         self.share = snapshot_share(x)
         self.requires_grad = x._node is not None
         self.is_leaf = isinstance(x._node, Leaf)
@@ -277,15 +277,15 @@ _ARGUMENTS = "checkpoint: its arguments"
 
 
 def _kept(x: Any) -> Any:
-    """Return `x` with each tensor replaced by a `_Kept`. A tensor that occurs twice is kept once."""
-    known: dict[int, _Kept] = {}
+    """Return `x` with each tensor replaced by a `_SavedArgument`. A tensor that occurs twice is kept once."""
+    known: dict[int, _SavedArgument] = {}
 
     def keep(item: Any) -> Any:
         if not isinstance(item, TensorCore):
             return item
         if id(item) not in known:
             others = [known[id(x)] for x in on_same_storage(item) if id(x) in known]
-            known[id(item)] = _Kept(item, (others[0].storage or others[0]) if others else None)
+            known[id(item)] = _SavedArgument(item, (others[0].storage or others[0]) if others else None)
         return known[id(item)]
 
     return map_nested(x, keep, _ARGUMENTS)
@@ -293,10 +293,10 @@ def _kept(x: Any) -> Any:
 
 def _given(x: Any) -> Any:
     """Return the argument of ``_kept`` with new tensors, which share memory as the originals did."""
-    made: dict[_Kept, TensorCore] = {}
+    made: dict[_SavedArgument, TensorCore] = {}
 
     def give(item: Any) -> Any:
-        if not isinstance(item, _Kept):
+        if not isinstance(item, _SavedArgument):
             return item
         if item not in made:
             made[item] = item.tensor(None if item.storage is None else made.get(item.storage))
@@ -305,7 +305,9 @@ def _given(x: Any) -> Any:
     return map_nested(x, give, _ARGUMENTS)
 
 
-def _all_kept(x: Any) -> list[_Kept]:
-    found: dict[_Kept, None] = {}
-    map_nested(x, lambda item: found.setdefault(item) if isinstance(item, _Kept) else None, _ARGUMENTS)
+def _all_kept(x: Any) -> list[_SavedArgument]:
+    found: dict[_SavedArgument, None] = {}
+    map_nested(
+        x, lambda item: found.setdefault(item) if isinstance(item, _SavedArgument) else None, _ARGUMENTS
+    )
     return list(found)

@@ -51,7 +51,7 @@ cdef extern from "Python.h":
 
 cdef enum:
     # The most arguments after `space` and `g` that a derivative has, except for an einsum of many operands.
-    _MOST = 13
+    _MAX_ARGUMENTS = 13
 
 SECOND_BACKWARD = (
     "backward through a graph whose saved values are already freed: backward frees them after use. Call the "
@@ -94,7 +94,7 @@ cdef class Backward:
     cdef readonly object anomalies
     cdef object only
     # The nodes from which one of `only` can be reached.
-    cdef set leading
+    cdef set ancestors
     # The pending gradient of each reachable node.
     cdef dict pending
     # The gradients of leaves, or of `only`, in the order of their completion.
@@ -152,8 +152,8 @@ cdef class Backward:
 
     cdef int _walk(self, list roots) except -1:
         cdef list ready = []
-        cdef PendingGradient pending, beyond
-        cdef Node node, after
+        cdef PendingGradient pending, next_pending
+        cdef Node node, next_node
         cdef PyObject* known
         cdef bint is_passed_on
         self._count_users(roots)
@@ -163,7 +163,7 @@ cdef class Backward:
             if pending.users == 0 and pending not in ready:
                 ready.append(pending)
         if self.only is not None:
-            self.leading = self._leading_to(self.only)
+            self.ancestors = self._ancestors_of(self.only)
         while ready:
             pending = <PendingGradient>ready.pop()
             node = pending.node
@@ -180,25 +180,25 @@ cdef class Backward:
                 else:
                     if node in self.only:
                         self._find(pending)
-                    is_passed_on = node in self.leading
+                    is_passed_on = node in self.ancestors
                 if is_passed_on:
                     self._pass_on(node, pending)
                     clear(pending)  # the next gradient may use its memory
             for x in node.next:
                 if x is None:
                     continue
-                after = <Node>x
-                known = PyDict_GetItem(self.pending, after)
-                beyond = <PendingGradient>known
-                beyond.users -= 1
-                if beyond.users > 0:
+                next_node = <Node>x
+                known = PyDict_GetItem(self.pending, next_node)
+                next_pending = <PendingGradient>known
+                next_pending.users -= 1
+                if next_pending.users > 0:
                     continue
-                if self.only is None and type(after) is Leaf and after.hooks is None:
+                if self.only is None and type(next_node) is Leaf and next_node.hooks is None:
                     # A shortcut for plain leaves: a small network has as many leaves as ops.
-                    if beyond.value is not None:
-                        self._complete(beyond)
+                    if next_pending.value is not None:
+                        self._complete(next_pending)
                 else:
-                    ready.append(beyond)
+                    ready.append(next_pending)
         return 0
 
     cdef int _complete(self, PendingGradient pending) except -1:
@@ -233,7 +233,7 @@ cdef class Backward:
                     stack.append(after)
         return 0
 
-    cdef set _leading_to(self, targets):
+    cdef set _ancestors_of(self, targets):
         """Return the nodes from which a target can be reached."""
         cdef Node node
         users = {}
@@ -241,14 +241,14 @@ cdef class Backward:
             for after in node.next:
                 if after is not None:
                     users.setdefault(after, []).append(node)
-        leading = set()
+        ancestors = set()
         stack = list(targets)
         while stack:
             for user in users.get(stack.pop(), ()):
-                if user not in leading:
-                    leading.add(user)
+                if user not in ancestors:
+                    ancestors.add(user)
                     stack.append(user)
-        return leading
+        return ancestors
 
     cdef int _find(self, PendingGradient pending) except -1:
         """Keep the gradient for the user, so that later steps do not write over it."""
@@ -314,7 +314,7 @@ cdef class Backward:
 
     cpdef object step(self, Node node, PendingGradient pending):
         """Compute the gradients of the op's inputs from that of its output, and free the saved values."""
-        cdef PyObject* arguments[_MOST + 3]
+        cdef PyObject* arguments[_MAX_ARGUMENTS + 3]
         cdef cnp.ndarray g = pending.value
         cdef cnp.ndarray root
         cdef tuple steps, places
@@ -365,7 +365,7 @@ cdef class Backward:
             arguments[1] = <PyObject*>space
             arguments[2] = <PyObject*>g
             count = 2
-            if len(places) <= _MOST:
+            if len(places) <= _MAX_ARGUMENTS:
                 for place in places:
                     count += 1
                     if place >= 0:
@@ -439,7 +439,7 @@ cdef class Backward:
                     is_owned = True
                     break
         if self.anomalies is not None:
-            self.anomalies.look(out, node, i)
+            self.anomalies.check(out, node, i)
         self._gather(<PendingGradient>self.pending[after], out, share, is_owned)
         return 0
 
@@ -465,7 +465,7 @@ cdef class Backward:
         cdef Share share
         if self.is_recorded:
             if self.anomalies is not None:
-                self.anomalies.look(x, node, i)
+                self.anomalies.check(x, node, i)
             self._gather(<PendingGradient>self.pending[to], x, None, False)
             return
         share = take_snapshot(x)
@@ -473,7 +473,7 @@ cdef class Backward:
         try:
             out = fitting(share.array, to)
             if self.anomalies is not None:
-                self.anomalies.look(out, node, i)
+                self.anomalies.check(out, node, i)
             if root_of(out) is root_of(share.array):
                 self._gather(<PendingGradient>self.pending[to], out, share, False)
             else:

@@ -42,11 +42,11 @@ _WRITTEN_AND_READ = 16.0
 _READ = 6.0
 # The number of buffers that the system reads into its cache before backward needs them.
 _AHEAD = 4
-_FEW = 1000
+_MIN_NODES = 1000
 _UINT8 = np.dtype(np.uint8)
 
 
-class Absent:
+class EvictedValue:
     """The source of a saved value that is not in memory: a recipe, or a buffer in the file."""
 
     __slots__ = ("layout", "recipe", "stored")
@@ -57,7 +57,7 @@ class Absent:
         self.layout: Layout | None = layout
 
 
-class Kept(Deferred):
+class PartlyEvicted(Deferred):
     """The saved values of a node, if some are not in memory."""
 
     __slots__ = ("absent", "clock", "holds", "tape", "values")
@@ -69,7 +69,7 @@ class Kept(Deferred):
         self.clock: int = clock
         self.values: list[Any] = list(values)
         self.holds: list[Share | None] = list(holds)
-        self.absent: dict[int, Absent] = {}
+        self.absent: dict[int, EvictedValue] = {}
 
     def restore(self, node: Node) -> None:
         """Compute the absent values again, or read them from the file."""
@@ -122,7 +122,7 @@ class StoredBuffer:
         for known, place in self.waiting:
             node = known()
             kept = None if node is None else node.saved
-            if node is not None and isinstance(kept, Kept):
+            if node is not None and isinstance(kept, PartlyEvicted):
                 absent = kept.absent.get(place)
                 if absent is not None and absent.stored is self and absent.layout is not None:
                     kept.put(node, place, share_with(whole, absent.layout.over(raw)))
@@ -164,12 +164,12 @@ class _Member:
 class _Group:
     """A buffer, with the holders that the tape knows."""
 
-    __slots__ = ("buffer", "claims", "clock", "companion", "members", "shares")
+    __slots__ = ("buffer", "clock", "companion", "members", "recipes_with_memory", "shares")
 
     def __init__(self, buffer: Buffer) -> None:
         self.buffer = buffer
         self.members: list[_Member] = []
-        self.claims: list[Recipe] = []
+        self.recipes_with_memory: list[Recipe] = []
         # By their ids, so that each is counted once.
         self.shares: dict[int, Share] = {}
         # The clock of the node that backward reaches first.
@@ -193,16 +193,16 @@ class _Group:
 class Evictions(Recorder):
     """The recorder of a budget. It evicts the saved values of the nodes that were recorded in it."""
 
-    __slots__ = ("budget", "claims", "clock", "count", "least", "most", "nodes", "stored")
+    __slots__ = ("budget", "clock", "count", "min_nbytes", "most", "nodes", "recipes_with_memory", "stored")
 
     def __init__(self, budget: budgets.budget) -> None:
         super().__init__()
         self.budget: budgets.budget = budget
         # The nodes, each with its number.
         self.nodes: list[tuple[ref[Node], int]] = []
-        self.claims: list[ref[Recipe]] = []
+        self.recipes_with_memory: list[ref[Recipe]] = []
         # At this length of `nodes`, remove the freed ones.
-        self.most: int = _FEW
+        self.most: int = _MIN_NODES
         # The number of nodes recorded so far.
         self.count: int = 0
         # The number of the node that was recorded or restored last.
@@ -210,11 +210,11 @@ class Evictions(Recorder):
         # The buffers in the file, sorted by clock.
         self.stored: list[tuple[int, ref[StoredBuffer]]] = []
         # Smaller buffers stay in memory.
-        self.least: int = max(256, min(1 << 16, budget.nbytes // 1024))
+        self.min_nbytes: int = max(256, min(1 << 16, budget.nbytes // 1024))
 
-    def show(self, node: Node) -> None:
+    def record(self, node: Node) -> None:
         if type(node) is Node and node.recipe is None:
-            recipe = node.recipe = Recipe(self.claims)
+            recipe = node.recipe = Recipe(self.recipes_with_memory)
             me = ref(node)
             nexts = node.next
             for place, source in enumerate(node.plan.saves):
@@ -231,9 +231,11 @@ class Evictions(Recorder):
             self.nodes.append((me, self.count))
             if len(self.nodes) > self.most:
                 self.nodes = [entry for entry in self.nodes if entry[0]() is not None]
-                self.claims[:] = [claim for claim in self.claims if claim() is not None]
-                self.most = 2 * len(self.nodes) + _FEW
-        super().show(node)
+                self.recipes_with_memory[:] = [
+                    reference for reference in self.recipes_with_memory if reference() is not None
+                ]
+                self.most = 2 * len(self.nodes) + _MIN_NODES
+        super().record(node)
 
     # --- Eviction -------------------------------------------------------------------------------------------
 
@@ -252,7 +254,7 @@ class Evictions(Recorder):
             staleness = abs(self.clock - group.clock) + 1
             most = max(most, staleness)
             costs.append((cost / (group.buffer.nbytes * staleness), number, is_made_again))
-        idle, last = idle_tensors(self.least) if self.budget.can_spill else ([], [])
+        idle, last = idle_tensors(self.min_nbytes) if self.budget.can_spill else ([], [])
         # Idle tensors are needed last, by the optimizer after backward.
         costs += [(_WRITTEN_AND_READ / (most + 1), len(groups) + i, False) for i in range(len(idle))]
         costs.sort()
@@ -299,22 +301,22 @@ class Evictions(Recorder):
             if saved is None:
                 continue
             left.append((known, clock))
-            if node.is_in_use or not (type(saved) is tuple or isinstance(saved, Kept)):
+            if node.is_in_use or not (type(saved) is tuple or isinstance(saved, PartlyEvicted)):
                 continue
             self._add_members(found, node, clock)
         if len(left) < len(self.nodes):
             self.nodes = left
-        claims = []
-        for claim in self.claims:
-            recipe = claim()
+        recipes_with_memory = []
+        for reference in self.recipes_with_memory:
+            recipe = reference()
             if recipe is None or recipe.share is None:
                 continue
-            claims.append(claim)
+            recipes_with_memory.append(reference)
             group = _group_of(found, recipe.share.buffer)
-            group.claims.append(recipe)
+            group.recipes_with_memory.append(recipe)
             group.shares[id(recipe.share)] = recipe.share
-        self.claims[:] = claims
-        large = [group for group in found.values() if group.buffer.nbytes >= self.least]
+        self.recipes_with_memory[:] = recipes_with_memory
+        large = [group for group in found.values() if group.buffer.nbytes >= self.min_nbytes]
         ours = [group for group in large if group.is_ours()]
         if not self.budget.can_spill:
             return ours, []
@@ -351,7 +353,7 @@ class Evictions(Recorder):
         cost: float | None = None
         if budget.can_spill:
             cost = _WRITTEN_AND_READ * group.buffer.nbytes
-        if not budget.recompute or group.claims:
+        if not budget.recompute or group.recipes_with_memory:
             return cost, False
         again = 0.0
         for member in group.members:
@@ -388,7 +390,7 @@ class Evictions(Recorder):
         stored = StoredBuffer(self, handle, nbytes, group.clock)
         insort(self.stored, (group.clock, ref(stored)), key=_clock_of)
         self._take_away(group, stored)
-        for recipe in group.claims:
+        for recipe in group.recipes_with_memory:
             share = recipe.share
             if share is not None:
                 recipe.stored = stored, layout_of(share.array, root)
@@ -412,18 +414,18 @@ class Evictions(Recorder):
             node, place, share = member.node, member.place, member.share
             saved: Any = node.saved
             if type(saved) is tuple:
-                kept = Kept(self, member.clock, saved, node.holds)
-            elif isinstance(saved, Kept):
+                kept = PartlyEvicted(self, member.clock, saved, node.holds)
+            elif isinstance(saved, PartlyEvicted):
                 kept = saved
             else:
                 continue
             if kept.holds[place] is not share:
                 continue
             if stored is None:
-                absent = Absent(member.recipe, None, None)
+                absent = EvictedValue(member.recipe, None, None)
             else:
                 layout = layout_of(share.array, root)
-                absent = Absent(member.recipe, stored, layout)
+                absent = EvictedValue(member.recipe, stored, layout)
                 stored.waiting.append((ref(node), place))
                 if member.recipe is not None:
                     member.recipe.stored = stored, layout
@@ -435,7 +437,7 @@ class Evictions(Recorder):
 
     # --- Restoration ----------------------------------------------------------------------------------------
 
-    def bring_back(self, absent: Absent) -> Share:
+    def bring_back(self, absent: EvictedValue) -> Share:
         """Return a share of an evicted value."""
         stored, layout = absent.stored, absent.layout
         if stored is not None and layout is not None:
@@ -457,7 +459,7 @@ class Evictions(Recorder):
         order, found, uses = _in_order(wanted)
         for recipe, operands in order:
             share = found[recipe] = self._make(recipe, found)
-            _hand_out(recipe, share)
+            _set_in_users(recipe, share)
             for x in operands:
                 uses[x] = uses.get(x, 0) - 1
                 if uses[x] <= 0 and x is not wanted:
@@ -481,7 +483,7 @@ class Evictions(Recorder):
         out = np.asarray(run_kernel(kernel, *arrays))
         if any(isinstance(x, np.ndarray) and owner_of(x) is owner_of(out) for x in arrays):
             out = copy_array(out)
-        self.budget._count_made(out.nbytes)
+        self.budget._count_recomputed(out.nbytes)
         return share_of(out)
 
 
@@ -521,7 +523,7 @@ def _in_order(
         if share is not None:
             found[recipe] = share
             continue
-        operands = tuple(recipe.made_of()) if recipe.stored is None else ()
+        operands = tuple(recipe.operand_recipes()) if recipe.stored is None else ()
         stack.append((recipe, operands))
         for x in operands:
             uses[x] = uses.get(x, 0) + 1
@@ -529,12 +531,12 @@ def _in_order(
     return order, found, uses
 
 
-def _hand_out(recipe: Recipe, share: Share) -> None:
+def _set_in_users(recipe: Recipe, share: Share) -> None:
     """Set the value in each node that needs it."""
     for known, place in recipe.users:
         node = known()
         kept = None if node is None else node.saved
-        if node is not None and isinstance(kept, Kept) and place in kept.absent:
+        if node is not None and isinstance(kept, PartlyEvicted) and place in kept.absent:
             kept.put(node, place, share)
 
 

@@ -175,7 +175,7 @@ def _apply(function: type[Function], rule: Rule, args: tuple[Any, ...]) -> Any:
                 check_growth(applied)
             _connect(call, applied, found, outputs)
             if not isinstance(recorder, bool):
-                recorder.show(applied)
+                recorder.record(applied)
     finally:
         call.end_forward()
     return tuple(outputs) if isinstance(returned, tuple) else outputs[0]

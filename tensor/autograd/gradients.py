@@ -305,7 +305,7 @@ def as_dtype_of(given: TensorCore, array: Array) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _one(shape: tuple[int, ...], dtype: Dtype) -> Array:
+def _default_gradient(shape: tuple[int, ...], dtype: Dtype) -> Array:
     """Return an array of ones with one element."""
     return np.ones(shape, dtype)
 
@@ -332,7 +332,7 @@ def root_of(output: TensorCore, gradient: TensorCore | None) -> Root:
                 "reduce the tensor first (loss.mean(), loss.sum()), or pass backward(gradient=...) in its "
                 "shape"
             )
-        return node, _one(node.shape, node.dtype), None
+        return node, _default_gradient(node.shape, node.dtype), None
     if not isinstance(gradient, TensorCore):
         raise TypeError(
             f"gradient must be a tensor, not {type(gradient).__name__}: write tensor.tensor(gradient)"

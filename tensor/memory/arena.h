@@ -34,7 +34,7 @@ struct Arena {
     std::vector<Planned> plan;
     // The plan entry expected next, and the number of unexpected sizes in a row.
     std::size_t cursor = 0;
-    std::size_t strays = 0;
+    std::size_t unexpected_count = 0;
     // The ranges in use: begin -> end.
     std::map<std::size_t, std::size_t> taken;
     bool is_closed = false;
@@ -47,8 +47,9 @@ struct Arena {
     static constexpr std::size_t slot = 512;
     // The bytes before the data of each array: a pointer to the arena, and the block's header.
     static constexpr std::size_t head = 128;
-    // The number of plan entries to search. After 2 * `far` unexpected sizes in a row, all are searched.
-    static constexpr std::size_t far = 16;
+    // The number of plan entries to search. After 2 * `search_window` unexpected sizes in a row, all are
+    // searched.
+    static constexpr std::size_t search_window = 16;
 
     bool is_free(std::size_t begin, std::size_t end) const noexcept {
         const auto after = taken.lower_bound(begin);
@@ -61,16 +62,17 @@ struct Arena {
     // is none.
     const Planned* expected(std::size_t n) noexcept {
         const std::size_t count = plan.size();
-        const std::size_t most = strays < 2 * far ? (far < count ? far : count) : count;
+        const bool is_short = unexpected_count < 2 * search_window && search_window < count;
+        const std::size_t most = is_short ? search_window : count;
         for (std::size_t i = 0; i < most; ++i) {
             const std::size_t at = (cursor + i) % count;
             if (plan[at].asked == n) {
                 cursor = (at + 1) % count;
-                strays = 0;
+                unexpected_count = 0;
                 return &plan[at];
             }
         }
-        ++strays;
+        ++unexpected_count;
         return nullptr;
     }
 

@@ -209,13 +209,13 @@ class budget:  # noqa: N801  # it is called like a function
         """Call the user's function, evict if necessary, and return whether that freed memory."""
         self._figures["pressure_count"] += 1
         forget_failure()
-        if self._on_pressure is not None and self._asked_for(missing):
+        if self._on_pressure is not None and self._freed_by_user(missing):
             return True
         tape = self._tape
         # Free a little more, so that the next op does not have to evict.
         return tape is not None and tape.evict(missing, self.nbytes // 64) > 0
 
-    def _asked_for(self, missing: int) -> bool:
+    def _freed_by_user(self, missing: int) -> bool:
         """Call the user's function, and return whether it freed enough."""
         assert self._on_pressure is not None
         _, before = live_or_pinned()
@@ -249,7 +249,7 @@ class budget:  # noqa: N801  # it is called like a function
     def _count_forgotten(self, nbytes: int) -> None:
         self._figures["forgotten_bytes"] += nbytes
 
-    def _count_made(self, nbytes: int) -> None:
+    def _count_recomputed(self, nbytes: int) -> None:
         self._figures["recomputed_count"] += 1
         self._figures["recomputed_bytes"] += nbytes
 

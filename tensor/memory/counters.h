@@ -102,12 +102,12 @@ struct Counters {
     void start(Peak* peak) noexcept {
         const std::lock_guard<std::mutex> guard(mutex);
         peaks.add(peak);
-        restart_held(peak);
+        restart_locked(peak);
     }
 
     void restart(Peak* peak) noexcept {
         const std::lock_guard<std::mutex> guard(mutex);
-        restart_held(peak);
+        restart_locked(peak);
     }
 
     void stop(Peak* peak) noexcept {
@@ -138,7 +138,7 @@ struct Counters {
         find_lowest_peak();
     }
 
-    void restart_held(Peak* peak) noexcept {
+    void restart_locked(Peak* peak) noexcept {
         // An allocating thread first adds to `live`, then reads `lowest_peak`. So either it sees the -1 and
         // waits for the mutex, or its bytes are included below.
         lowest_peak.store(-1);

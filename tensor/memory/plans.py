@@ -94,7 +94,7 @@ class Plan:
         if not self._places:
             yield self
             return
-        arena = _taken_ahead(self.arena_bytes, self._places)
+        arena = _reserve_arena(self.arena_bytes, self._places)
         try:
             arena.enter()
             yield self
@@ -258,12 +258,12 @@ def reserve(size: int | str) -> Reservation:
     1048576
     """
     nbytes = parse_size(size)
-    found = Reservation(_taken_ahead(nbytes, []), nbytes)
+    found = Reservation(_reserve_arena(nbytes, []), nbytes)
     _reservations.add(found)
     return found
 
 
-def _taken_ahead(nbytes: int, places: list[tuple[int, int, int]]) -> Arena:
+def _reserve_arena(nbytes: int, places: list[tuple[int, int, int]]) -> Arena:
     try:
         return Arena(nbytes, places)
     except MemoryError:

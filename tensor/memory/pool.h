@@ -306,7 +306,7 @@ class Pool {
     void enter(Arena* arena) noexcept {
         const std::lock_guard<std::mutex> guard(arena_mutex);
         arena->thread = std::this_thread::get_id();
-        arena->cursor = arena->strays = 0;
+        arena->cursor = arena->unexpected_count = 0;
         arena->next = active.load();
         active.store(arena);
     }

@@ -37,28 +37,28 @@ cdef int _set(object variable, object value) except -1:
     return 0
 
 
-cdef int set_recording(object answer) except -1:
-    return _set(_grad_enabled, answer)
+cdef int set_recording(object mode) except -1:
+    return _set(_grad_enabled, mode)
 
 
-cdef tuple _answers():
+cdef tuple _modes():
     """Return the values of `grad_enabled` and `when_enabled`."""
     return _get(_grad_enabled), _get(_when_enabled)
 
 
-cdef int _set_modes(tuple answers) except -1:
+cdef int _set_modes(tuple modes) except -1:
     # Skip values that do not change, because setting one takes as long as an op on one element.
-    if _get(_grad_enabled) is not answers[0]:
-        _set(_grad_enabled, answers[0])
-    if _get(_when_enabled) is not answers[1]:
-        _set(_when_enabled, answers[1])
+    if _get(_grad_enabled) is not modes[0]:
+        _set(_grad_enabled, modes[0])
+    if _get(_when_enabled) is not modes[1]:
+        _set(_when_enabled, modes[1])
     return 0
 
 
-def set_modes(tuple answers not None) -> tuple:
-    """Set `grad_enabled` and `when_enabled` to `answers`, and return their former values."""
-    before = _answers()
-    _set_modes(answers)
+def set_modes(tuple modes not None) -> tuple:
+    """Set `grad_enabled` and `when_enabled` to `modes`, and return their former values."""
+    before = _modes()
+    _set_modes(modes)
     return before
 
 
@@ -69,12 +69,12 @@ cdef class Block:
         """Return the values of `grad_enabled` and `when_enabled` inside."""
         raise NotImplementedError
 
-    def _undo_switch(self):
+    def _restore_modes(self):
         """Undo the change of modes that the constructor made. Called before the block is entered."""
 
     def __enter__(self):
-        self._undo_switch()
-        before, opened = _answers(), _get(_opened)
+        self._restore_modes()
+        before, opened = _modes(), _get(_opened)
         inside = self._inside()
         try:
             _set(_opened, (self, before, opened))
@@ -124,7 +124,7 @@ cdef class Steps:
         self.block = block
 
     def __enter__(self):
-        outside = _answers()
+        outside = _modes()
         inside = self.block._inside() if self.inside is None else self.inside
         try:
             _set_modes(inside)
@@ -134,5 +134,5 @@ cdef class Steps:
         self.outside = outside
 
     def __exit__(self, *error):
-        self.inside = _answers()
+        self.inside = _modes()
         _set_modes(self.outside)

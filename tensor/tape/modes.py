@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tensor.tape.nodes import Node
 
     # The values of `grad_enabled` and `when_enabled`.
-    Answers = tuple["bool | Recorder", "bool | Recorder"]
+    Modes = tuple["bool | Recorder", "bool | Recorder"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -137,10 +137,10 @@ class Recorder:
         # The recorder before this one, which receives the nodes too.
         self.outer: Recorder | None = innermost_recorder()
 
-    def show(self, node: Node) -> None:
+    def record(self, node: Node) -> None:
         """Receive a node that was just recorded. An output that it saves is not stored yet."""
         if self.outer is not None:
-            self.outer.show(node)
+            self.outer.record(node)
 
 
 # The number of nested checkpoints whose functions run again.
@@ -149,8 +149,8 @@ recomputing: ContextVar[int] = ContextVar("recomputing", default=0)
 
 def innermost_recorder() -> Recorder | None:
     """Return the first recorder that receives nodes here; its `outer` has the others."""
-    answer = when_enabled.get()
-    return answer if isinstance(answer, Recorder) else None
+    mode = when_enabled.get()
+    return mode if isinstance(mode, Recorder) else None
 
 
 def is_recording() -> bool:
@@ -172,14 +172,14 @@ class SetGradEnabled(GradMode):
     def __init__(self, enabled: bool) -> None:
         super().__init__(enabled)
         # The modes before the switch. The first block sets them again when it begins, and so at its end too.
-        self._before: Answers | None = set_modes(self._inside())
+        self._before: Modes | None = set_modes(self._inside())
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         # Used as a decorator, it only affects calls of the function.
-        self._undo_switch()
+        self._restore_modes()
         return super().__call__(function)
 
-    def _undo_switch(self) -> None:
+    def _restore_modes(self) -> None:
         before, self._before = self._before, None
         if before is not None:
             set_modes(before)
@@ -193,7 +193,7 @@ class Inference(Block):
     def __init__(self, enabled: bool) -> None:
         self._enabled = enabled
 
-    def _inside(self) -> Answers:
+    def _inside(self) -> Modes:
         records = not self._enabled
         return records, records
 
@@ -206,7 +206,7 @@ class Recording(Block):
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
 
-    def _inside(self) -> Answers:
+    def _inside(self) -> Modes:
         if not when_enabled.get():
             return False, False
         return self._recorder if grad_enabled.get() else False, self._recorder

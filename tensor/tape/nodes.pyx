@@ -53,16 +53,16 @@ cdef class Plan:
         self.steps = tuple(steps)
         self.done = _done_after(steps)
 
-    def bare(self) -> Plan:
+    def without_saves(self) -> Plan:
         """Return the plan of a node whose saved values are deferred: it saves nothing."""
-        cdef Plan bare
+        cdef Plan plan
         if self._bare is None:
-            bare = Plan.__new__(Plan)
-            bare.saves = ()
-            bare.steps = self.steps
-            bare.done = self.done
-            bare.together = self.together
-            self._bare = bare
+            plan = Plan.__new__(Plan)
+            plan.saves = ()
+            plan.steps = self.steps
+            plan.done = self.done
+            plan.together = self.together
+            self._bare = plan
         return self._bare
 
 

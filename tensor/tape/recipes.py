@@ -67,20 +67,20 @@ class Recipe:
 
     __slots__ = (
         "__weakref__",
-        "claims",
         "is_secured",
         "keeps",
         "kernel",
         "operands",
+        "recipes_with_memory",
         "share",
         "stored",
         "users",
         "work",
     )
 
-    def __init__(self, claims: list[ref[Recipe]]) -> None:
+    def __init__(self, recipes_with_memory: list[ref[Recipe]]) -> None:
         # All recipes of the budget with a share, so that their memory can be evicted.
-        self.claims: list[ref[Recipe]] = claims
+        self.recipes_with_memory: list[ref[Recipe]] = recipes_with_memory
         # A function of the operands' arrays that returns the value's array. A `Layout` returns a view.
         self.kernel: Callable[..., Any] | Layout | None = None
         # Each is a recipe or a number.
@@ -140,7 +140,7 @@ class Recipe:
         array = x._live_array()
         if known is not None and array.nbytes >= _SMALL:
             return known
-        source = Recipe(self.claims)
+        source = Recipe(self.recipes_with_memory)
         if place < len(node.next) and place in node.plan.saves:
             source.share = _hold_of(node, place)
             if source.share is None:
@@ -151,7 +151,7 @@ class Recipe:
                 return None  # other code may write to it, and a copy takes memory
             source.share = snapshot_share(x)
         source.is_secured = True
-        self.claims.append(ref(source))
+        self.recipes_with_memory.append(ref(source))
         return source
 
     def remember_like(self, other: Recipe, kernel: Callable[..., Any]) -> None:
@@ -186,7 +186,7 @@ class Recipe:
                 return share
         return None
 
-    def made_of(self) -> Iterator[Recipe]:
+    def operand_recipes(self) -> Iterator[Recipe]:
         """Return the recipes of the operands."""
         for x in self.operands:
             if isinstance(x, Recipe):
@@ -210,14 +210,14 @@ class Recipe:
                     return False
                 kept.append((recipe, share))
                 continue
-            for x in recipe.made_of():
+            for x in recipe.operand_recipes():
                 if x not in known and not x.is_secured:
                     known.add(x)
                     waiting.append(x)
                     passed.append(x)
         for recipe, share in kept:
             recipe.share = share_with(share, share.array)
-            self.claims.append(ref(recipe))
+            self.recipes_with_memory.append(ref(recipe))
         for recipe in passed:
             recipe.is_secured = True
         return True
@@ -225,7 +225,7 @@ class Recipe:
     def cost(self, depth: int = 8) -> float:
         """Return the cost of restoring the value, including operands that are not in memory."""
         total = self.work
-        for x in self.made_of():
+        for x in self.operand_recipes():
             if depth and x.share is None and x.present() is None:
                 total += x.cost(depth - 1)
         return total

@@ -26,9 +26,9 @@ cdef object _grad_enabled = grad_enabled
 cdef object recorder():
     cdef PyObject* found = NULL
     PyContextVar_Get(_grad_enabled, NULL, &found)
-    answer = <object>found
-    Py_DECREF(answer)  # PyContextVar_Get returns a new reference
-    return answer
+    mode = <object>found
+    Py_DECREF(mode)  # PyContextVar_Get returns a new reference
+    return mode
 
 
 cdef inline object _node_of(object x):
@@ -53,7 +53,7 @@ cdef int _save(object x, object array, list saved, list holds) except -1:
 
 
 cdef Node _new_node(
-    Rule rule, Plan plan, tuple nexts, list saved, list holds, cnp.ndarray out, object answer
+    Rule rule, Plan plan, tuple nexts, list saved, list holds, cnp.ndarray out, object mode
 ):
     cdef Node node = Node.__new__(Node)
     node.rule = rule
@@ -62,28 +62,28 @@ cdef Node _new_node(
     if saved is not None:
         node.saved = tuple(saved)
         node.holds = tuple(holds)
-    return _complete(node, out, answer)
+    return _complete(node, out, mode)
 
 
-cdef Node _complete(Node node, cnp.ndarray out, object answer):
-    return _counted(node, (<object>out).shape, (<object>out).dtype, answer)
+cdef Node _complete(Node node, cnp.ndarray out, object mode):
+    return _counted(node, (<object>out).shape, (<object>out).dtype, mode)
 
 
-cdef Node _counted(Node node, object shape, object dtype, object answer):
+cdef Node _counted(Node node, object shape, object dtype, object mode):
     node.shape = shape
     node.dtype = dtype
     node.count_tuples()
     ticks.left -= 1
     if ticks.left < 0:
         check_growth(node)
-    if answer is not True:
-        answer.show(node)
+    if mode is not True:
+        mode.record(node)
     return node
 
 
-def complete(Node node not None, cnp.ndarray out not None, answer) -> Node:
+def complete(Node node not None, cnp.ndarray out not None, mode) -> Node:
     """Set the output's shape and dtype of the new `node`, count it, and pass it to the recorder."""
-    return _complete(node, out, answer)
+    return _complete(node, out, mode)
 
 
 cpdef Node record(Rule rule, object inputs, cnp.ndarray out, dict parameters):
@@ -96,8 +96,8 @@ cpdef Node record(Rule rule, object inputs, cnp.ndarray out, dict parameters):
     cdef Plan plan
     cdef Py_ssize_t count
     cdef bint is_wanted = False
-    answer = recorder()
-    if not answer or not rule.is_differentiable or not _is_inexact(out):
+    mode = recorder()
+    if not mode or not rule.is_differentiable or not _is_inexact(out):
         return None
     nodes, wanted = [], []
     # Loops, because in list comprehensions Cython 3.3 frees an item twice if memory is short.
@@ -111,7 +111,7 @@ cpdef Node record(Rule rule, object inputs, cnp.ndarray out, dict parameters):
     count = len(nodes)
     plan = rule.plan(tuple(wanted))
     if not plan.saves:
-        return _new_node(rule, plan, tuple(nodes), None, None, out, answer)
+        return _new_node(rule, plan, tuple(nodes), None, None, out, mode)
     saved, holds = [], []
     for source in plan.saves:
         if isinstance(source, str):
@@ -129,7 +129,7 @@ cpdef Node record(Rule rule, object inputs, cnp.ndarray out, dict parameters):
         else:
             value = inputs[source]
             _save(value, value, saved, holds)
-    return _new_node(rule, plan, tuple(nodes), saved, holds, out, answer)
+    return _new_node(rule, plan, tuple(nodes), saved, holds, out, mode)
 
 
 cdef inline Plan _unary_plan(Rule rule):
@@ -173,10 +173,10 @@ cdef Node record_unary(Rule rule, object x, object a, cnp.ndarray out):
     cdef object before = _node_of(x)
     if before is None or not rule.is_differentiable:
         return None
-    answer = recorder()
-    if not answer or not _is_inexact(out):
+    mode = recorder()
+    if not mode or not _is_inexact(out):
         return None
-    return _complete(_saving(rule, _unary_plan(rule), (before,), x, None, a, None, out), out, answer)
+    return _complete(_saving(rule, _unary_plan(rule), (before,), x, None, a, None, out), out, mode)
 
 
 cdef Node record_binary(Rule rule, object x1, object x2, object a, object b, cnp.ndarray out):
@@ -184,33 +184,33 @@ cdef Node record_binary(Rule rule, object x1, object x2, object a, object b, cnp
     cdef Plan plan
     if (before1 is None and before2 is None) or not rule.is_differentiable:
         return None
-    answer = recorder()
-    if not answer or not _is_inexact(out):
+    mode = recorder()
+    if not mode or not _is_inexact(out):
         return None
     plan = _binary_plan(rule, before1, before2)
-    return _complete(_saving(rule, plan, (before1, before2), x1, x2, a, b, out), out, answer)
+    return _complete(_saving(rule, plan, (before1, before2), x1, x2, a, b, out), out, mode)
 
 
 cdef Node record_inline_unary(Rule rule, object x, InlineValues* out):
     cdef object before = _node_of(x)
     if before is None or not rule.is_differentiable:
         return None
-    answer = recorder()
-    if not answer:
+    mode = recorder()
+    if not mode:
         return None
     node = _saving(rule, _unary_plan(rule), (before,), x, None, None, None, None)
-    return _counted(node, shape_of(out), dtype_of(out), answer)
+    return _counted(node, shape_of(out), dtype_of(out), mode)
 
 
 cdef Node record_inline_binary(Rule rule, object x1, object x2, InlineValues* out):
     cdef object before1 = _node_of(x1), before2 = _node_of(x2)
     if (before1 is None and before2 is None) or not rule.is_differentiable:
         return None
-    answer = recorder()
-    if not answer:
+    mode = recorder()
+    if not mode:
         return None
     node = _saving(rule, _binary_plan(rule, before1, before2), (before1, before2), x1, x2, x1, x2, None)
-    return _counted(node, shape_of(out), dtype_of(out), answer)
+    return _counted(node, shape_of(out), dtype_of(out), mode)
 
 
 cdef Node record_view(Rule rule, TensorCore x, cnp.ndarray out, tuple saved):
@@ -218,8 +218,8 @@ cdef Node record_view(Rule rule, TensorCore x, cnp.ndarray out, tuple saved):
     cdef Plan plan
     if x._node is None:
         return None
-    answer = recorder()
-    if not answer:
+    mode = recorder()
+    if not mode:
         return None
     plan = rule.unary_plan
     if plan is None:
@@ -230,7 +230,7 @@ cdef Node record_view(Rule rule, TensorCore x, cnp.ndarray out, tuple saved):
     node.next = (x._node,)
     node.saved = saved
     node.holds = (None,) * len(saved)
-    return _complete(node, out, answer)
+    return _complete(node, out, mode)
 
 
 cdef Node record_after(Rule rule, object before, cnp.ndarray input, cnp.ndarray out):
@@ -242,14 +242,14 @@ cdef Node record_after(Rule rule, object before, cnp.ndarray input, cnp.ndarray 
     cdef Plan plan
     if before is None:
         return None
-    answer = recorder()
-    if not answer:
+    mode = recorder()
+    if not mode:
         return None
     plan = rule.plan((True,))
     for source in plan.saves:
         saved.append(input if source == 0 else out)
         holds.append(share_of(input) if source == 0 else None)
-    return _new_node(rule, plan, (before,), saved, holds, out, answer)
+    return _new_node(rule, plan, (before,), saved, holds, out, mode)
 
 
 cpdef int remember(Node node, object kernel, object inputs, dict parameters=None) except -1:

@@ -11,7 +11,7 @@ import pytest
 import nn
 import tensor
 from tensor import memory
-from tensor.autograd.evictions import Absent, Evictions
+from tensor.autograd.evictions import EvictedValue, Evictions
 from tensor.memory.buffer import Share
 from tests.nn.random_networks import draw, ours
 
@@ -23,18 +23,18 @@ SEEDS = (*range(16), 66)
 @pytest.fixture
 def nothing_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all that can leave memory leave it at each op, and before each value comes back."""
-    show, bring_back = Evictions.show, Evictions.bring_back
+    record, bring_back = Evictions.record, Evictions.bring_back
 
-    def show_and_evict(self: Evictions, node: Any) -> None:
-        self.least = 0
-        show(self, node)
+    def record_and_evict(self: Evictions, node: Any) -> None:
+        self.min_nbytes = 0
+        record(self, node)
         self.evict(1 << 40, 0)
 
-    def evict_and_bring_back(self: Evictions, absent: Absent) -> Share:
+    def evict_and_bring_back(self: Evictions, absent: EvictedValue) -> Share:
         self.evict(1 << 40, 0)
         return bring_back(self, absent)
 
-    monkeypatch.setattr(Evictions, "show", show_and_evict)
+    monkeypatch.setattr(Evictions, "record", record_and_evict)
     monkeypatch.setattr(Evictions, "bring_back", evict_and_bring_back)
     monkeypatch.setattr("tensor.tape.recipes._SMALL", 0)
 

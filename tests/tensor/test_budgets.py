@@ -670,4 +670,4 @@ def test_long_run_in_one_budget_keeps_no_records_of_freed_nodes():
             (x * 2).sum().backward()
         tape: Any = budget._tape
         assert len(tape.nodes) < 2000
-        assert len(tape.claims) < 2000
+        assert len(tape.recipes_with_memory) < 2000
