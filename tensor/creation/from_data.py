@@ -253,7 +253,7 @@ def _or_default(dtype: DtypeLike | None) -> Dtype:
     return float32 if dtype is None else as_dtype(dtype)
 
 
-def _dtype_like(x: object, dtype: DtypeLike | None) -> tuple[tuple[int, ...], Dtype]:
+def _shape_and_dtype_like(x: object, dtype: DtypeLike | None) -> tuple[tuple[int, ...], Dtype]:
     like = as_tensor(x)
     array = like._array
     if array is None:
@@ -315,7 +315,7 @@ def empty_like(
     """Return an uninitialized tensor with the shape and dtype of `x`."""
     if device is not None:
         require_cpu(device)
-    return finish(empty_array(*_dtype_like(x, dtype)), requires_grad)
+    return finish(empty_array(*_shape_and_dtype_like(x, dtype)), requires_grad)
 
 
 @example("tensor.zeros_like(tensor.tensor([1, 2])).tolist()", [0, 0])
@@ -325,7 +325,7 @@ def zeros_like(
     """Return a tensor of zeros with the shape and dtype of `x`."""
     if device is not None:
         require_cpu(device)
-    return finish(zero_array(*_dtype_like(x, dtype)), requires_grad)
+    return finish(zero_array(*_shape_and_dtype_like(x, dtype)), requires_grad)
 
 
 @example("tensor.ones_like(tensor.tensor([3, 4])).tolist()", [1, 1])
@@ -335,7 +335,7 @@ def ones_like(
     """Return a tensor of ones with the shape and dtype of `x`."""
     if device is not None:
         require_cpu(device)
-    return finish(_filled(*_dtype_like(x, dtype), 1), requires_grad)
+    return finish(_filled(*_shape_and_dtype_like(x, dtype), 1), requires_grad)
 
 
 @example("tensor.full_like(tensor.zeros((2,)), 7).tolist()", [7.0, 7.0])
@@ -351,4 +351,4 @@ def full_like(
     """Return a tensor with the shape and dtype of `x`, filled with `fill_value`."""
     if device is not None:
         require_cpu(device)
-    return finish(_filled_with(*_dtype_like(x, dtype), fill_value), requires_grad)
+    return finish(_filled_with(*_shape_and_dtype_like(x, dtype), fill_value), requires_grad)

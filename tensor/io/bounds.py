@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def is_within(nbytes: int, itemsize: int, shape: Sequence[int], strides: Sequence[int], offset: int) -> bool:

@@ -84,18 +84,18 @@ def save(obj: object, f: PathLike | BinaryIO) -> None:
     """
     import json  # imported here and below, because it makes `import tensor` slower
 
-    trunk = _Trunk()
+    writer = _TreeWriter()
     try:
-        tree = trunk.described(obj, "")
+        tree = writer.tree_of(obj, "")
         metadata = {} if _is_flat(obj, tree) else {_TREE: json.dumps(tree)}
-        if trunk.pairs:
-            metadata[_PAIRS] = json.dumps(trunk.pairs)
+        if writer.pairs:
+            metadata[_PAIRS] = json.dumps(writer.pairs)
     except RecursionError:
         raise ValueError(
             "save: the containers contain themselves, or are nested hundreds of levels deep"
         ) from None
-    head, order = compose(trunk.arrays, metadata or None)
-    arrays = [trunk.arrays[name] for name in order]
+    head, order = compose(writer.arrays, metadata or None)
+    arrays = [writer.arrays[name] for name in order]
     if isinstance(f, (str, os.PathLike)):
         replace_file(f, lambda file: write_to(file, head, arrays))
     else:
@@ -197,7 +197,7 @@ def _is_flat(obj: object, tree: Any) -> bool:
 # --- Conversion to a tree of JSON: plain data as is, other objects as a JSON object with one tag ------------
 
 
-class _Trunk:
+class _TreeWriter:
     """The arrays to save, by name, and the conversion of objects to the tree."""
 
     def __init__(self) -> None:
@@ -207,7 +207,7 @@ class _Trunk:
         # The names of tensors by id. The caller keeps the tensors alive, so that the ids stay valid.
         self._names: dict[int, str] = {}
 
-    def described(self, x: object, path: str) -> Any:
+    def tree_of(self, x: object, path: str) -> Any:
         """Return the JSON value for `x`, whose path in the tree is `path`."""
         if type(x) in _PLAIN:
             return x
@@ -218,7 +218,7 @@ class _Trunk:
         if isinstance(x, np.generic):
             return {"number": self._named(np.asarray(x), path)}
         if isinstance(x, Mapping):
-            return {"dict": [[_key(key, path), self.described(x[key], _joined(path, key))] for key in x]}
+            return {"dict": [[_key(key, path), self.tree_of(x[key], _joined(path, key))] for key in x]}
         match x:
             case complex():
                 return {"complex": [x.real, x.imag]}
@@ -227,7 +227,7 @@ class _Trunk:
             case set() | frozenset():
                 return {"set": [_key(y, path) for y in x]}
             case list() | tuple() if type(x) in (list, tuple):
-                return {type(x).__name__: [self.described(y, _joined(path, i)) for i, y in enumerate(x)]}
+                return {type(x).__name__: [self.tree_of(y, _joined(path, i)) for i, y in enumerate(x)]}
         place = f"{shown(path)} is" if path else "the object is"
         cure = ": save its state_dict()" if hasattr(x, "state_dict") else ""
         raise TypeError(

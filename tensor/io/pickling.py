@@ -22,7 +22,7 @@ from tensor._dtypes import Array, is_inexact, require_supported
 from tensor._errors import shown
 from tensor.core.storage import on_same_storage, snapshot, snapshot_block
 from tensor.core.tensor import TensorCore, view_of, wrap, wrap_snapshot, wrap_snapshot_unowned
-from tensor.io.spans import is_within
+from tensor.io.bounds import is_within
 from tensor.memory.buffer import copy
 from tensor.tape.nodes import Leaf, become_leaf
 

@@ -46,7 +46,7 @@ def rebuild_tensor(
     requires_grad: object = False,
     *rest: object,
 ) -> Tensor:
-    dtype = storage.kind.held() if isinstance(storage, Storage) else None
+    dtype = storage.kind.tensor_dtype() if isinstance(storage, Storage) else None
     if not isinstance(storage, Storage) or dtype is None:
         _fail("a tensor in it has no storage with a dtype")
     return _made(storage, dtype, offset, shape, stride, requires_grad, rest[1:])

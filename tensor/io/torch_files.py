@@ -70,7 +70,7 @@ class _TorchNames:
         }
 
     @contextmanager
-    def nothing_left_behind(self) -> Iterator[None]:
+    def dispose_on_error(self) -> Iterator[None]:
         """Dispose all created tensors after an error, including parameters of incomplete modules."""
         try:
             yield
@@ -215,7 +215,7 @@ def read_torch_file(memory: Array, file: BinaryIO, reading: Reading = Reading())
         archive = Archive(memory, file)
         names = _TorchNames(archive, reading)
         code = archive.member("data.pkl").tobytes()
-        with names.nothing_left_behind():
+        with names.dispose_on_error():
             if reading.is_trusted:
                 return _trusting(code, names)
             return unpickle(code, names)

@@ -13,7 +13,7 @@ from tensor import _dtypes as dtypes
 from tensor._dtypes import Array, Dtype
 from tensor._errors import shown
 from tensor.core.tensor import TensorCore, view_of, wrap, wrap_mapped
-from tensor.io.spans import is_within
+from tensor.io.bounds import is_within
 from tensor.io.unpickling import CheckpointError
 from tensor.memory.buffer import copy
 from tensor.memory.external import External
@@ -32,7 +32,7 @@ class StorageKind:
     itemsize: ClassVar[int] = 1
 
     @classmethod
-    def held(cls) -> Dtype | None:
+    def tensor_dtype(cls) -> Dtype | None:
         """Return the dtype of tensors over such a storage; None for bytes."""
         return cls.dtype
 
@@ -47,7 +47,7 @@ class BFloat16Storage(StorageKind):
     dtype, itemsize = dtypes.float32, 2
 
     @classmethod
-    def held(cls) -> Dtype | None:
+    def tensor_dtype(cls) -> Dtype | None:
         return dtypes.find_bfloat16() or cls.dtype
 
 

@@ -51,7 +51,7 @@ class AxisMatrix:
         return cls(starts, places[kept], weights[kept].astype(np.float64), length)
 
     @property
-    def count(self) -> int:
+    def output_size(self) -> int:
         """The size of the output."""
         return self.starts.size - 1
 
@@ -59,10 +59,10 @@ class AxisMatrix:
     def transposed(self) -> AxisMatrix:
         """The transposed matrix, from the output to the input."""
         order = np.argsort(self.columns, kind="stable")
-        rows = np.repeat(np.arange(self.count), np.diff(self.starts))
+        rows = np.repeat(np.arange(self.output_size), np.diff(self.starts))
         starts = np.zeros(self.length + 1, np.int64)
         np.cumsum(np.bincount(self.columns, minlength=self.length), out=starts[1:])
-        return AxisMatrix(starts, rows[order], self.weights[order], self.count)
+        return AxisMatrix(starts, rows[order], self.weights[order], self.output_size)
 
     def __call__(self, x: Array, axis: int) -> Array:
         """Return `x` (float32 or float64) multiplied along `axis`."""
@@ -83,5 +83,5 @@ def multiply_axes(x: Array, maps: Sequence[tuple[int, AxisMatrix]]) -> Array:
 
 def _growth(entry: tuple[int, AxisMatrix]) -> tuple[bool, int]:
     axis, along = entry
-    grows = along.count > along.length
+    grows = along.output_size > along.length
     return grows, -axis if grows else axis

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tensor._tensor import Tensor
 
 _NUMBERS = (bool, int, float, complex)
-_LEAST, _MOST = -(2**63), 2**63 - 1
+_MIN_INT64, _MAX_INT64 = -(2**63), 2**63 - 1
 _NUMBERS_AND_LISTS = (*_NUMBERS, list, tuple)
 _LISTS = frozenset({list, tuple})
 # An array that is created from data of these types never shares memory with it.
@@ -51,7 +51,7 @@ _silence = Context()
 _silence.run(np.seterr, invalid="ignore", over="ignore")
 _in_silence = _silence.copy
 # Numbers up to this size fit all floating dtypes.
-_SMALL = 65504
+_MAX_FLOAT16 = 65504
 
 
 def as_data(data: object, dtype: DtypeLike | None) -> Array:
@@ -114,14 +114,14 @@ def dtype_for_number(number: Any, wanted: Dtype | None) -> Dtype | None:
     """
     kind = type(number)
     if wanted is None:
-        if kind is int and not _LEAST <= number <= _MOST:
+        if kind is int and not _MIN_INT64 <= number <= _MAX_INT64:
             return None
         return _OF_NUMBERS.get(kind)
     if kind is bool:
         return wanted
     if kind is int and 0 <= number <= 127:  # all dtypes can represent it
         return wanted
-    if (kind is int or kind is float) and wanted.kind in INEXACT and -_SMALL <= number <= _SMALL:
+    if (kind is int or kind is float) and wanted.kind in INEXACT and -_MAX_FLOAT16 <= number <= _MAX_FLOAT16:
         return wanted
     return None
 

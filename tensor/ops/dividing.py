@@ -58,17 +58,17 @@ class Dividing(TensorCore):
     @example("[x.shape for x in tensor.ones((2, 4)).hsplit(2)]", [(2, 2), (2, 2)])
     def hsplit(self, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
         """Return views of parts along the second dimension, or along the only one of a vector."""
-        return _even("hsplit", as_tensor(self), indices_or_sections, 1, 1)
+        return _equal_parts("hsplit", as_tensor(self), indices_or_sections, 1, 1)
 
     @example("[x.shape for x in tensor.ones((4, 2)).vsplit(2)]", [(2, 2), (2, 2)])
     def vsplit(self, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
         """Return views of parts along the first dimension."""
-        return _even("vsplit", as_tensor(self), indices_or_sections, 0, 2)
+        return _equal_parts("vsplit", as_tensor(self), indices_or_sections, 0, 2)
 
     @example("[x.shape for x in tensor.ones((2, 2, 4)).dsplit(2)]", [(2, 2, 2), (2, 2, 2)])
     def dsplit(self, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
         """Return views of parts along the third dimension."""
-        return _even("dsplit", as_tensor(self), indices_or_sections, 2, 3)
+        return _equal_parts("dsplit", as_tensor(self), indices_or_sections, 2, 3)
 
     @example("[x.tolist() for x in tensor.tensor([1, 2, 3]).split_with_sizes([1, 2])]", [[1], [2, 3]])
     def split_with_sizes(self, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
@@ -98,10 +98,12 @@ class Dividing(TensorCore):
         return windows.movedim(place + 1, -1)
 
 
-def _even(name: str, x: Tensor, parts: int | Sequence[int], dim: int, least: int) -> tuple[Tensor, ...]:
-    if x.ndim < least:
+def _equal_parts(
+    name: str, x: Tensor, parts: int | Sequence[int], dim: int, min_dims: int
+) -> tuple[Tensor, ...]:
+    if x.ndim < min_dims:
         raise InvalidArgumentError(
-            f"{name} takes a tensor of at least {least} dimensions, not shape {x.shape}"
+            f"{name} takes a tensor of at min_dims {min_dims} dimensions, not shape {x.shape}"
         )
     place = 0 if x.ndim == 1 else dim
     if isinstance(parts, int) and (parts < 1 or x.shape[place] % parts):

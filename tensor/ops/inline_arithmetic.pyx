@@ -44,8 +44,8 @@ cdef Arithmetic arithmetic_of(object kernel):
     return <Arithmetic><int>_arithmetics.get(kernel, NO_ARITHMETIC)
 
 
-cdef inline InlineValues* _values_of(object x, InlineValues* room):
-    """Return the values of the tensor `x`, copied to `room` if they are in an array; NULL to use NumPy."""
+cdef inline InlineValues* _values_of(object x, InlineValues* scratch):
+    """Return the values of the tensor `x`, copied to `scratch` if they are in an array; NULL to use NumPy."""
     cdef TensorCore tensor
     cdef cnp.ndarray array
     cdef Py_ssize_t nbytes
@@ -65,16 +65,16 @@ cdef inline InlineValues* _values_of(object x, InlineValues* room):
         return NULL
     if not cnp.PyArray_ISCARRAY_RO(array):
         return NULL
-    memcpy(&room.data, cnp.PyArray_DATA(array), nbytes)
-    room.nbytes = nbytes
-    room.type_number = cnp.PyArray_TYPE(array)
-    room.ndim = cnp.PyArray_NDIM(array)
-    for i in range(room.ndim):
-        room.dims[i] = cnp.PyArray_DIM(array, i)
-    return room
+    memcpy(&scratch.data, cnp.PyArray_DATA(array), nbytes)
+    scratch.nbytes = nbytes
+    scratch.type_number = cnp.PyArray_TYPE(array)
+    scratch.ndim = cnp.PyArray_NDIM(array)
+    for i in range(scratch.ndim):
+        scratch.dims[i] = cnp.PyArray_DIM(array, i)
+    return scratch
 
 
-cdef inline InlineValues* _number_like(object x, InlineValues* like, InlineValues* room):
+cdef inline InlineValues* _number_like(object x, InlineValues* like, InlineValues* scratch):
     """Return the Python number `x` in the dtype of `like`, as NumPy converts it; NULL to use NumPy."""
     cdef double number
     cdef long whole
@@ -89,16 +89,16 @@ cdef inline InlineValues* _number_like(object x, InlineValues* like, InlineValue
     else:
         return NULL
     if like.type_number == cnp.NPY_FLOAT32:
-        room.data.floats[0] = <float>number
-        room.nbytes = sizeof(float)
+        scratch.data.floats[0] = <float>number
+        scratch.nbytes = sizeof(float)
     elif like.type_number == cnp.NPY_FLOAT64:
-        room.data.doubles[0] = number
-        room.nbytes = sizeof(double)
+        scratch.data.doubles[0] = number
+        scratch.nbytes = sizeof(double)
     else:
         return NULL
-    room.type_number = like.type_number
-    room.ndim = 0
-    return room
+    scratch.type_number = like.type_number
+    scratch.ndim = 0
+    return scratch
 
 
 cdef inline bint _is_same_shape(InlineValues* a, InlineValues* b) noexcept:
@@ -133,17 +133,17 @@ cdef inline void _compute(
 
 
 cdef TensorCore compute_inline(Arithmetic arithmetic, Rule rule, object x1, object x2):
-    cdef InlineValues room1, room2, result
-    cdef InlineValues* a = _values_of(x1, &room1)
-    cdef InlineValues* b = _values_of(x2, &room2)
+    cdef InlineValues scratch1, scratch2, result
+    cdef InlineValues* a = _values_of(x1, &scratch1)
+    cdef InlineValues* b = _values_of(x2, &scratch2)
     cdef bint a_step, b_step
     cdef Py_ssize_t count
     if a == NULL:
         if b == NULL:
             return None
-        a = _number_like(x1, b, &room1)
+        a = _number_like(x1, b, &scratch1)
     elif b == NULL:
-        b = _number_like(x2, a, &room2)
+        b = _number_like(x2, a, &scratch2)
     if a == NULL or b == NULL or a.type_number != b.type_number:
         return None
     if _is_same_shape(a, b) or b.ndim == 0:
@@ -166,8 +166,8 @@ cdef TensorCore compute_inline(Arithmetic arithmetic, Rule rule, object x1, obje
 
 
 cdef TensorCore compute_inline_unary(UnaryKernel kernel, Rule rule, object x):
-    cdef InlineValues room, result
-    cdef InlineValues* a = _values_of(x, &room)
+    cdef InlineValues scratch, result
+    cdef InlineValues* a = _values_of(x, &scratch)
     cdef Operands operands
     cdef Loop loop
     if a == NULL:

@@ -77,11 +77,11 @@ class ElementwiseMethods(Elementwise):
             return f.floor_divide(self, other)
         if rounding_mode is None:
             return f.divide(self, other)
-        down = f.floor_divide(self, other)
-        if down.dtype.kind in "iu":
+        quotient = f.floor_divide(self, other)
+        if quotient.dtype.kind in "iu":
             # The quotient rounded down is one too low if it is negative and not an integer.
-            is_cut = f.not_equal(f.multiply(down, other), self)
-            return f.add(down, f.logical_and(f.less(down, 0), is_cut))
+            is_cut = f.not_equal(f.multiply(quotient, other), self)
+            return f.add(quotient, f.logical_and(f.less(quotient, 0), is_cut))
         return f.trunc(f.divide(self, other))
 
     divide = div
@@ -115,7 +115,7 @@ class ElementwiseMethods(Elementwise):
         limits = _limits.finfo(x.dtype)
         high = limits.max if posinf is None else posinf
         low = limits.min if neginf is None else neginf
-        return _without_unknown(x, nan, high, low)
+        return _replace_nonfinite(x, nan, high, low)
 
     @composite
     @example("tensor.tensor([5.0, -5.0]).fmod(3).tolist()", [2.0, -2.0])
@@ -265,7 +265,7 @@ def _less_scaled(x: TensorCore, other: Operand, alpha: complex) -> Tensor:
 
 
 @composite
-def _without_unknown(x: Tensor, nan: float, high: float, low: float) -> Tensor:
+def _replace_nonfinite(x: Tensor, nan: float, high: float, low: float) -> Tensor:
     """Return `x` with infinities replaced by `high` and `low`, and nan by `nan`."""
     infinite = f.where(f.greater(x, 0), high, low)
     is_infinite, is_unknown = f.isinf(x), f.isnan(x)

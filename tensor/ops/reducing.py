@@ -97,8 +97,8 @@ class Reductions(TensorCore):
         correction
             The number to subtract from the count, instead of `unbiased`.
         """
-        axis, less = _without_flag(dim, unbiased, correction)
-        return f.var(self, axis=axis, correction=less, keepdims=keepdim)
+        axis, correction = _axis_and_correction(dim, unbiased, correction)
+        return f.var(self, axis=axis, correction=correction, keepdims=keepdim)
 
     @example("tensor.tensor([1.0, 3.0]).std(correction=0).item()", 1.0)
     def std(
@@ -110,8 +110,8 @@ class Reductions(TensorCore):
         correction: float | None = None,
     ) -> Tensor:
         """Return the standard deviation over `dim`: the square root of ``var``."""
-        axis, less = _without_flag(dim, unbiased, correction)
-        return f.std(self, axis=axis, correction=less, keepdims=keepdim)
+        axis, correction = _axis_and_correction(dim, unbiased, correction)
+        return f.std(self, axis=axis, correction=correction, keepdims=keepdim)
 
     @example("tensor.tensor([1.0, 3.0]).amax().item()", 3.0)
     def amax(self, dim: Axis = None, keepdim: bool = False) -> Tensor:
@@ -217,7 +217,7 @@ class Reductions(TensorCore):
         return scans.vector_norm(self, axis=over(dim), keepdims=keepdim, ord=_order(p))
 
 
-def _without_flag(dim: Axis | bool, unbiased: bool, correction: float | None) -> tuple[Axis, float]:
+def _axis_and_correction(dim: Axis | bool, unbiased: bool, correction: float | None) -> tuple[Axis, float]:
     """Return the dimensions and the correction. In ``x.std(False)``, `dim` is `unbiased`."""
     axis: Axis
     if isinstance(dim, bool):

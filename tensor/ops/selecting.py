@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tensor._tensor import Tensor
 
 # The smallest index that an op takes, if not 0. None allows negative indices, which count from the end.
-_LEAST = {"index_fill": None}
+_MIN_INDEX = {"index_fill": None}
 _ADD_AT = RULES["add_at"]
 _TAKE = RULES["take"]
 
@@ -78,7 +78,7 @@ def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
             f"take_along_axis: indices of shape {where.shape} need the {len(shape)} dimensions of shape "
             f"{shape}"
         )
-    return x[_along(where, shape, place)]
+    return x[_key_along(where, shape, place)]
 
 
 @example("[i.tolist() for i in tensor.nonzero(tensor.tensor([[0, 5], [6, 0]]))]", [[0, 1], [1, 0]])
@@ -117,7 +117,7 @@ class Selecting(TensorCore):
             raise InvalidArgumentError(
                 f"index_select: of a tensor without dimensions one index is taken, not {index.numel()}"
             )
-        line = line_of(x)
+        line = at_least_1d(x)
         place = dim_of("index_select", dim, line.ndim)
         where = np.atleast_1d(_indices("index_select", index, line.shape[place], place, least=0))
         if where.ndim > 1:
@@ -147,7 +147,7 @@ class Selecting(TensorCore):
             As many dimensions as the tensor. Its sizes are at most the tensor's, except along `dim`.
         """
         if as_tensor(index).numel() == 0:
-            return line_of(as_tensor(self)).reshape(-1)[:0].reshape(index.shape)
+            return at_least_1d(as_tensor(self)).reshape(-1)[:0].reshape(index.shape)
         x, where = places_of("gather", self, dim, index)
         return x[where].reshape(index.shape) if index.ndim == 0 else x[where]
 
@@ -286,7 +286,7 @@ class Selecting(TensorCore):
     def index_add_(self, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Self:
         """Add `alpha` times the slices of `source` to the slices along `dim` at `index`."""
         x, where = parts_along("index_add", self, dim, index)
-        parts = line_of(as_tensor(source))
+        parts = at_least_1d(as_tensor(source))
         add_at("index_add", x, where, parts if alpha == 1 else parts * alpha)
         return self
 
@@ -366,7 +366,7 @@ class Selecting(TensorCore):
 
         With `as_tuple`, return one tensor for each dimension.
         """
-        return nonzero(line_of(as_tensor(self))) if as_tuple else argwhere(as_tensor(self))
+        return nonzero(at_least_1d(as_tensor(self))) if as_tuple else argwhere(as_tensor(self))
 
     argwhere = argwhere
 
@@ -418,22 +418,22 @@ def _indices(op: str, index: object, size: int, place: int, *, least: int | None
     return array.astype(np.intp)
 
 
-def line_of(x: Tensor) -> Tensor:
+def at_least_1d(x: Tensor) -> Tensor:
     """Return `x`, or a view with one dimension if it has none."""
     return x.reshape(1) if x.ndim == 0 else x
 
 
 def parts_along(op: str, x: TensorCore, dim: int, index: object) -> tuple[Tensor, Key]:
     """Return `x` with at least one dimension, and the key of its slices at `index` along `dim`."""
-    line = line_of(as_tensor(x))
+    line = at_least_1d(as_tensor(x))
     place = dim_of(op, dim, line.ndim)
-    where = np.atleast_1d(_indices(op, index, line.shape[place], place, least=_LEAST.get(op, 0)))
+    where = np.atleast_1d(_indices(op, index, line.shape[place], place, least=_MIN_INDEX.get(op, 0)))
     if where.ndim > 1:
         raise InvalidArgumentError(f"{op} takes an index of one dimension, not shape {where.shape}")
     return line, Key.of((*[slice(None)] * place, where))
 
 
-def _along(where: Array, sizes: tuple[int, ...], place: int) -> tuple[Any, ...]:
+def _key_along(where: Array, sizes: tuple[int, ...], place: int) -> tuple[Any, ...]:
     """Return the key with `where` at dimension `place`, and all indices below `sizes` elsewhere."""
     ndim = len(sizes)
     return Key.of(
@@ -444,7 +444,7 @@ def _along(where: Array, sizes: tuple[int, ...], place: int) -> tuple[Any, ...]:
 
 def places_of(op: str, x: TensorCore, dim: int, index: Tensor) -> tuple[Tensor, tuple[Any, ...]]:
     """Return `x` with at least one dimension, and the key of its elements at `index` along `dim`."""
-    line = line_of(as_tensor(x))
+    line = at_least_1d(as_tensor(x))
     shape = line.shape
     place = dim_of(op, dim, len(shape))
     where = np.atleast_1d(_indices(op, index, shape[place], place, least=0))
@@ -456,7 +456,7 @@ def places_of(op: str, x: TensorCore, dim: int, index: Tensor) -> tuple[Tensor, 
             f"{op}: an index of shape {where.shape} needs the dimensions of shape {shape}, and no size above "
             f"its, other than along dimension {place}"
         )
-    return line, _along(where, where.shape, place)
+    return line, _key_along(where, where.shape, place)
 
 
 def sources_for(op: str, src: object, where: tuple[Any, ...]) -> Any:
@@ -464,7 +464,7 @@ def sources_for(op: str, src: object, where: tuple[Any, ...]) -> Any:
     if not isinstance(src, (TensorCore, np.ndarray)):
         return src
     sizes = np.broadcast_shapes(*[part.shape for part in where])
-    x = line_of(as_tensor(src))
+    x = at_least_1d(as_tensor(src))
     if len(x.shape) != len(sizes) or any(n < size for n, size in zip(x.shape, sizes, strict=True)):
         raise InvalidArgumentError(f"{op}: src of shape {x.shape} is smaller than the index of shape {sizes}")
     return x if x.shape == sizes else x[tuple([slice(n) for n in sizes])]

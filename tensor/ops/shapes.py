@@ -25,7 +25,7 @@ _RESHAPE = RULES["reshape"]
 _SQUEEZE = RULES["squeeze"]
 # For each number of dimensions up to NumPy's limit of 64: the index that appends a dimension of size 1, and
 # the dimensions in reverse order.
-_BEFORE_ONE = [(*[slice(None)] * n, None) for n in range(65)]
+_UNSQUEEZE_INDICES = [(*[slice(None)] * n, None) for n in range(65)]
 _REVERSED = [(tuple(range(n))[::-1],) for n in range(65)]
 
 
@@ -286,7 +286,9 @@ class Shapes(TensorCore):
         array = self._array
         if array is None:
             self._raise_disposed()
-        return over(self, array, array[_BEFORE_ONE[dim_of("unsqueeze", dim, array.ndim + 1)]], _EXPAND_DIMS)
+        return over(
+            self, array, array[_UNSQUEEZE_INDICES[dim_of("unsqueeze", dim, array.ndim + 1)]], _EXPAND_DIMS
+        )
 
     @example("tensor.zeros((2, 3)).T.contiguous().stride()", (2, 1))
     def contiguous(self) -> Tensor:

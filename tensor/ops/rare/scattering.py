@@ -16,7 +16,7 @@ from tensor.ops import elementwise as f
 from tensor.ops.data import as_tensor
 from tensor.ops.expanding import broadcast_to
 from tensor.ops.in_place import with_in_place
-from tensor.ops.selecting import add_at, array_for, line_of, mask_of, parts_along, places_of, sources_for
+from tensor.ops.selecting import add_at, array_for, at_least_1d, mask_of, parts_along, places_of, sources_for
 
 if TYPE_CHECKING:
     from tensor._dtypes import Array
@@ -74,7 +74,7 @@ class Scattering(TensorCore):
         [[3.0], [1.0]]
         """
         x, where = parts_along("index_reduce", self, dim, index)
-        out = reduced_at("index_reduce", x, where, line_of(as_tensor(source)), reduce, include_self)
+        out = reduced_at("index_reduce", x, where, at_least_1d(as_tensor(source)), reduce, include_self)
         return out.reshape(as_tensor(self).shape)
 
     @composite
