@@ -76,7 +76,7 @@ cdef class Compound(Disposable):
         for i in range(len(self.parts) - 1, -1, -1):
             x = <Disposable>self.parts[i]
             if x.counters is not None and x.link.owner is NULL:
-                x.link.was_in = self.link.was_in
+                x.link.counts_in_scope = self.link.counts_in_scope
                 x.scope = self.scope  # None, or the ended scope
             try:
                 dispose_one(x)

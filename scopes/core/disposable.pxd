@@ -15,13 +15,13 @@ cdef struct Link:
     bint is_registered
     # Whether an object outside of lists counts as disposed in a scope. It was a member, it is a part of a
     # compound that was one, or its scope ended during its deallocation.
-    bint was_in
+    bint counts_in_scope
 
 
 # The list of a scope's members.
 cdef struct Members:
     # The link of the list itself. Its older neighbour is the newest member.
-    Link ring
+    Link head
     Py_ssize_t count
     # True from the scope's creation to its end.
     bint is_open
@@ -106,7 +106,7 @@ cdef MemberList list_of(Disposable x)
 cdef MemberList outer_of(MemberList scope)
 cdef int make_current(MemberList scope) except -1
 cdef PyObject* member_at(Link* link) noexcept nogil
-cdef Disposable promoted(PyObject* x)
+cdef Disposable reference_if_alive(PyObject* x)
 cdef void link_newest(Disposable x, MemberList scope) noexcept
 cdef void unlink(Link* link) noexcept nogil
 cdef bint is_current(MemberList scope) except -1
@@ -114,8 +114,8 @@ cdef bint is_observed() noexcept
 # Add to the number of open scopes with limits.
 cdef void count_limited(Py_ssize_t change) noexcept
 # Call the functions in `watch_callbacks`.
-cdef int tell_watching() except -1
-cdef int tell_opened(MemberList scope) except -1
+cdef int notify_watching() except -1
+cdef int notify_opened(MemberList scope) except -1
 # Notify the observer that an operation of its library changed `x` in place.
-cdef int tell_written(x) except -1
-cdef int tell_closed(MemberList scope) except -1
+cdef int notify_written(x) except -1
+cdef int notify_closed(MemberList scope) except -1

@@ -5,9 +5,9 @@ A scope never keeps a member alive. Its list is an intrusive ring of raw pointer
 moving take constant time and no memory. Two rules keep the pointers valid:
 
 - A member leaves the list in ``__dealloc__``, before its memory is freed.
-- Only ``promoted()`` turns a pointer from the list into a reference. It returns None for a member whose
-  deallocation has begun. Such a member may still be in the list: finalizers of its attributes run before
-  ``__dealloc__`` of this base class, and may run any code.
+- Only ``reference_if_alive()`` turns a pointer from the list into a reference. It returns None for a member
+  whose deallocation has begun. Such a member may still be in the list: finalizers of its attributes run
+  before ``__dealloc__`` of this base class, and may run any code.
 
 Every change of state (entering, leaving, moving, counting) is C code that runs no Python code between the
 last check and the change. So it is one step under the GIL. On a free-threaded interpreter, which these
@@ -55,7 +55,7 @@ def set_observer(observer):
     global _observer
     _observer = observer
     count_limited(0)
-    tell_watching()
+    notify_watching()
 
 
 cdef bint is_observed() noexcept:
@@ -70,7 +70,7 @@ def is_watched():
 watch_callbacks = []  # functions to call when the result of `is_watched` may have changed
 
 
-cdef int tell_watching() except -1:
+cdef int notify_watching() except -1:
     for function in watch_callbacks:
         function()
     return 0
@@ -82,19 +82,19 @@ cdef void count_limited(Py_ssize_t change) noexcept:
     _is_watched = _limited_count > 0 or _observer is not None
 
 
-cdef int tell_opened(MemberList scope) except -1:
+cdef int notify_opened(MemberList scope) except -1:
     if _observer is not None:
         _observer.opened(scope)
     return 0
 
 
-cdef int tell_closed(MemberList scope) except -1:
+cdef int notify_closed(MemberList scope) except -1:
     if _observer is not None:
         _observer.closed(scope)
     return 0
 
 
-cdef int tell_written(x) except -1:
+cdef int notify_written(x) except -1:
     if _observer is not None:
         _observer.written(x)
     return 0
@@ -126,7 +126,7 @@ cdef class MemberList:
     """The part of a scope that its members refer to. Only `DisposeScope` creates it."""
 
     def __cinit__(self):
-        self.members.ring.older = self.members.ring.newer = &self.members.ring
+        self.members.head.older = self.members.head.newer = &self.members.head
 
     cdef int move(self, tuple xs, MemberList target, bint outward, bint may_have_ended, call=None) except -1:
         raise NotImplementedError
@@ -145,12 +145,12 @@ cdef void unlink(Link* link) noexcept nogil:
 
 cdef void link_newest(Disposable x, MemberList scope) noexcept:
     """Append `x`, which is in no list, as the newest member."""
-    cdef Link* ring = &scope.members.ring
+    cdef Link* head = &scope.members.head
     cdef Link* link = &x.link
-    link.older = ring.older
-    link.newer = ring
+    link.older = head.older
+    link.newer = head
     link.older.newer = link
-    ring.older = link
+    head.older = link
     link.owner = &scope.members
     link.owner.count += 1
 
@@ -160,7 +160,7 @@ cdef PyObject* member_at(Link* link) noexcept nogil:
     return <PyObject*>(<char*>link - _place_of_link)
 
 
-cdef Disposable promoted(PyObject* x):
+cdef Disposable reference_if_alive(PyObject* x):
     """Return the member `x`, or None if its deallocation has begun."""
     # As weak references do: under the GIL, a reference count of 0 shows that it has begun.
     return <Disposable>x if Py_REFCNT(x) > 0 else None
@@ -349,8 +349,8 @@ cdef bint hand_over_place(Disposable giver, Disposable taker) noexcept:
     return True
 
 
-cdef void _count_disposed(Counters counters, bint was_in) noexcept:
-    if was_in:
+cdef void _count_disposed(Counters counters, bint counts_in_scope) noexcept:
+    if counts_in_scope:
         counters.disposed_in.fetch_add(1, memory_order_relaxed)
     else:
         counters.disposed_outside.fetch_add(1, memory_order_relaxed)
@@ -359,7 +359,7 @@ cdef void _count_disposed(Counters counters, bint was_in) noexcept:
 cdef int dispose_one(Disposable x) except -1:
     cdef Counters counters
     cdef MemberList scope
-    cdef bint is_member, was_in, by_its_end
+    cdef bint is_member, counts_in_scope, by_its_end
     with cython.critical_section(_step_lock):
         counters = x.counters
         if counters is None:
@@ -368,14 +368,14 @@ cdef int dispose_one(Disposable x) except -1:
             return 0
         scope = x.scope  # held until the end, because dropping the last reference may run Python code
         is_member = x.link.owner is not NULL
-        was_in = x.link.was_in = is_member or x.link.was_in
-        by_its_end = was_in and scope is not None and not scope.members.is_open
+        counts_in_scope = x.link.counts_in_scope = is_member or x.link.counts_in_scope
+        by_its_end = counts_in_scope and scope is not None and not scope.members.is_open
         if is_member:
             unlink(&x.link)
         if not by_its_end:
             x.scope = None
         x.counters = None
-        _count_disposed(counters, was_in)
+        _count_disposed(counters, counts_in_scope)
     try:
         # Notify the observer before the release: after it, another thread may get the same address.
         if _observer is not None:
@@ -429,15 +429,15 @@ cdef class Disposable:
         self.retire()
 
     cdef void retire(self) noexcept:
-        cdef bint was_in
+        cdef bint counts_in_scope
         with cython.critical_section(_step_lock):
-            was_in = self.link.was_in
+            counts_in_scope = self.link.counts_in_scope
             if self.link.owner is not NULL:
                 unlink(&self.link)
-                was_in = True
+                counts_in_scope = True
             if self.counters is not None:
                 self.counters.finalized.fetch_add(1, memory_order_relaxed)
-                _count_disposed(self.counters, was_in)
+                _count_disposed(self.counters, counts_in_scope)
                 self.counters = None
 
     cdef int release(self) except -1:

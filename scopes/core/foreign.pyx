@@ -17,7 +17,7 @@ from libcpp.unordered_map cimport unordered_map
 from scopes.core.births cimport Births, is_paused, is_strict, release_by, take_one
 from scopes.core.births cimport forget as forget_birth
 from scopes.core.disposable cimport (
-    Disposable, MemberList, is_observed, register_as, register_in, register_late, tell_written
+    Disposable, MemberList, is_observed, register_as, register_in, register_late, notify_written
 )
 
 from scopes.core.disposable import ending_by
@@ -311,7 +311,7 @@ cdef class Adopter:
     cdef int adopt_one(self, x, tuple args, dict kwargs) except -1:
         if _by_address.find(<size_t><PyObject*>x) != _by_address.end():
             if args and args[0] is x and is_observed() and getattr(x, "grad_fn", None) is not None:
-                tell_written(x)
+                notify_written(x)
             return 0
         for given in args:
             if given is x or (isinstance(given, (tuple, list)) and _has(given, x)):

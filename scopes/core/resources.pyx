@@ -10,7 +10,7 @@ from libcpp.unordered_map cimport unordered_map
 
 from scopes.core.containers cimport is_closable, is_disposable
 from scopes.core.disposable cimport (
-    Disposable, Link, MemberList, dispose_one, list_of, member_at, promoted, unlink
+    Disposable, Link, MemberList, dispose_one, list_of, member_at, reference_if_alive, unlink
 )
 from scopes.core.disposable cimport owner_of as owner_of_disposable
 from scopes.core.foreign cimport foreign_for, foreign_of, is_foreign
@@ -96,7 +96,7 @@ cdef Held held_of(x):
     found = _held_by_address.find(address)
     if found == _held_by_address.end():
         return None
-    return <Held>promoted(_held_by_address[address])
+    return <Held>reference_if_alive(_held_by_address[address])
 
 
 cdef Disposable member_for(x):
@@ -135,9 +135,9 @@ cdef list members_of(MemberList scope):
     cdef Disposable x
     # No Python code runs during the walk: appending to a list runs none.
     with cython.critical_section(_step_lock):
-        link = scope.members.ring.newer
-        while link is not &scope.members.ring:
-            x = promoted(member_at(link))
+        link = scope.members.head.newer
+        while link is not &scope.members.head:
+            x = reference_if_alive(member_at(link))
             if x is not None:
                 found.append(x)
             link = link.newer
@@ -230,11 +230,11 @@ cdef object dispose_members(MemberList scope, errors):
     cdef Disposable x
     while scope.members.count:
         with cython.critical_section(_step_lock):
-            link = scope.members.ring.older
-            x = promoted(member_at(link))
+            link = scope.members.head.older
+            x = reference_if_alive(member_at(link))
             if x is None:
                 # Its deallocation has begun. Mark that it was a member of this scope, for the counters.
-                link.was_in = True
+                link.counts_in_scope = True
                 unlink(link)
                 continue
             if x.counters is None and not isinstance(x, Held):

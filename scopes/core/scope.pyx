@@ -11,7 +11,7 @@ from scopes.core.containers cimport find, find_in
 from scopes.core.counters cimport counters_of
 from scopes.core.disposable cimport (
     Disposable, MemberList, current_scope, dispose_one, hand_over_place, is_current, is_observed,
-    make_current, outer_of, tell_closed, tell_opened, tell_watching, unlink
+    make_current, outer_of, notify_closed, notify_opened, notify_watching, unlink
 )
 from scopes.core.disposable cimport owner_of as owner_of_disposable
 from scopes.core.foreign cimport Foreign, harvest, has_keepers, move_out_kept, store_keeper_count
@@ -98,10 +98,10 @@ cdef class DisposeScope(OwningList):
         try:
             if self.limits is not None:
                 begin_in(self)
-                tell_watching()
+                notify_watching()
             make_current(self)
             if is_observed():
-                tell_opened(self)
+                notify_opened(self)
         except BaseException:
             self.end()
             raise
@@ -111,7 +111,7 @@ cdef class DisposeScope(OwningList):
         # thread, may still refer to one.
         self.members.is_open = False
         while self.members.count:
-            unlink(self.members.ring.newer)
+            unlink(self.members.head.newer)
 
     def __enter__(self):
         if not self.members.is_open:
@@ -164,9 +164,9 @@ cdef class DisposeScope(OwningList):
             errors = dispose_members(self, errors)
         try:
             if self.limits is not None:
-                tell_watching()
+                notify_watching()
             if is_observed():
-                tell_closed(self)
+                notify_closed(self)
         except BaseException as error:
             errors = noted(errors, error)
         if errors is not None:

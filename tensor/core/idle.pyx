@@ -10,7 +10,7 @@ cimport numpy as cnp
 from cpython.ref cimport Py_INCREF, PyObject
 from libc.stdint cimport uint64_t
 
-from scopes.core.disposable cimport promoted
+from scopes.core.disposable cimport reference_if_alive
 from tensor.core cimport storage
 from tensor.core.filed_values cimport FiledValues
 from tensor.core.inline_values cimport IN_FILE
@@ -56,7 +56,7 @@ def idle_tensors(Py_ssize_t least) -> tuple[list[StorageReference], list[Storage
     for each in listed_buffers():
         buffer = <Buffer>each
         if buffer.nbytes >= least and buffer.sharers == 1 and buffer.member != NULL:
-            candidates.append(promoted(buffer.member))
+            candidates.append(reference_if_alive(buffer.member))
     first, parameters, in_use = [], [], []
     for each in candidates:
         x = <StorageReference>each
@@ -117,7 +117,7 @@ def companion_of(Buffer buffer not None) -> StorageReference | None:
     cdef StorageReference x
     if buffer.member == NULL:
         return None
-    x = promoted(buffer.member)
+    x = reference_if_alive(buffer.member)
     return x if x is not None and _is_idle(x, buffer.shares) else None
 
 

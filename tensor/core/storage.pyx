@@ -13,7 +13,7 @@ cimport numpy as cnp
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.stdint cimport int64_t, uint64_t
 
-from scopes.core.disposable cimport Disposable, hand_over_count, promoted
+from scopes.core.disposable cimport Disposable, hand_over_count, reference_if_alive
 from tensor.core.filed_values cimport FiledValues
 from tensor.core.inline_values cimport (
     IN_FILE, MAX_INLINE_DIMS, InlineValues, array_with, mark_moved, free_values,
@@ -540,7 +540,7 @@ def on_same_storage(StorageReference x not None) -> list[StorageReference]:
     cdef PyObject* each = x.next_in_storage
     found = [x]
     while each != NULL and each != <PyObject*>x:
-        other = promoted(each)
+        other = reference_if_alive(each)
         if other is not None:
             found.append(other)
         each = (<StorageReference>each).next_in_storage
@@ -549,7 +549,7 @@ def on_same_storage(StorageReference x not None) -> list[StorageReference]:
 
 def members_of(Buffer buffer not None) -> list[StorageReference]:
     """Return the tensors and handles of one storage on `buffer`. A buffer can have several storages."""
-    cdef object x = None if buffer.member == NULL else promoted(buffer.member)
+    cdef object x = None if buffer.member == NULL else reference_if_alive(buffer.member)
     return [] if x is None else on_same_storage(x)
 
 

@@ -29,17 +29,19 @@ void finish(void* context, std::ptrdiff_t start, std::ptrdiff_t end) {
     }
 }
 
-// Compute `count` rows of a unit, starting at `x` and `out`. `turned` is the transposed part of the weight,
-// with a row for each input.
+// Compute `count` rows of a unit, starting at `x` and `out`. `transposed` is the part of the weight, transposed:
+// it has a row for each input.
 template <typename T, int count>
-void few_inputs_rows(const ThinMap& own, const T* x, const T* turned, const T* bias, T* out, std::ptrdiff_t columns) {
+void few_inputs_rows(
+    const ThinMap& own, const T* x, const T* transposed, const T* bias, T* out, std::ptrdiff_t columns
+) {
     using P = Pack<T>;
     for (std::ptrdiff_t j = 0; j < columns; j += P::size) {
         const std::ptrdiff_t left = columns - j;
         P sums[count];
         for (P& sum : sums) sum = P::of(0);
         for (std::ptrdiff_t k = 0; k < own.inner; ++k) {
-            const P weight = P::load(turned + k * columns_of_few_inputs + j);
+            const P weight = P::load(transposed + k * columns_of_few_inputs + j);
             for (int i = 0; i < count; ++i) sums[i] = fma(P::of(x[i * own.inner + k]), weight, sums[i]);
         }
         const P shift = bias == nullptr ? P::of(0) : P::load_up_to(bias + j, left);
@@ -55,7 +57,7 @@ void few_inputs(void* context, std::ptrdiff_t start, std::ptrdiff_t end) {
     constexpr int together = 4;
     const ThinMap& own = *static_cast<const ThinMap*>(context);
     const std::ptrdiff_t chunks = (own.columns + columns_of_few_inputs - 1) / columns_of_few_inputs;
-    T turned[most_inputs * columns_of_few_inputs] = {};
+    T transposed[most_inputs * columns_of_few_inputs] = {};
     for (std::ptrdiff_t unit = start; unit < end; ++unit) {
         const std::ptrdiff_t row = unit / chunks * rows_of_few_inputs, rows_left = own.rows - row;
         const std::ptrdiff_t column = unit % chunks * columns_of_few_inputs, columns_left = own.columns - column;
@@ -66,12 +68,13 @@ void few_inputs(void* context, std::ptrdiff_t start, std::ptrdiff_t end) {
         const T* const bias = own.bias == nullptr ? nullptr : static_cast<const T*>(own.bias) + column;
         T* const out = static_cast<T*>(own.out) + row * own.columns + column;
         for (std::ptrdiff_t k = 0; k < own.inner; ++k)
-            for (std::ptrdiff_t j = 0; j < columns; ++j) turned[k * columns_of_few_inputs + j] = weight[j * own.inner + k];
+            for (std::ptrdiff_t j = 0; j < columns; ++j)
+                transposed[k * columns_of_few_inputs + j] = weight[j * own.inner + k];
         std::ptrdiff_t i = 0;
         for (; i + together <= rows; i += together)
-            few_inputs_rows<T, together>(own, x + i * own.inner, turned, bias, out + i * own.columns, columns);
+            few_inputs_rows<T, together>(own, x + i * own.inner, transposed, bias, out + i * own.columns, columns);
         for (; i < rows; ++i)
-            few_inputs_rows<T, 1>(own, x + i * own.inner, turned, bias, out + i * own.columns, columns);
+            few_inputs_rows<T, 1>(own, x + i * own.inner, transposed, bias, out + i * own.columns, columns);
     }
 }
 

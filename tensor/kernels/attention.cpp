@@ -143,9 +143,9 @@ DISPOSESCOPE_INLINE std::uint64_t mixed(std::uint64_t x) {
 
 // Uniform random numbers for the columns of one row. Each depends only on the seed, the row and the column,
 // by the hash function "lowbias32" of C. Wellons.
-struct Chances {
+struct RandomRow {
     std::uint32_t low, high;
-    DISPOSESCOPE_INLINE Chances(std::uint64_t seed, std::uint64_t row) {
+    DISPOSESCOPE_INLINE RandomRow(std::uint64_t seed, std::uint64_t row) {
         const std::uint64_t key = mixed(mixed(seed) ^ row);
         low = static_cast<std::uint32_t>(key);
         high = static_cast<std::uint32_t>(key >> 32);
@@ -163,9 +163,9 @@ struct Chances {
 void kept(void* context, ptrdiff_t start, ptrdiff_t end) {
     const KeptWork& work = *static_cast<KeptWork*>(context);
     for (ptrdiff_t row = start; row < end; ++row) {
-        const Chances chances(work.seed, static_cast<std::uint64_t>(row));
+        const RandomRow random(work.seed, static_cast<std::uint64_t>(row));
         for (ptrdiff_t j = 0; j < work.keys; ++j)
-            work.kept[row * work.keys + j] = chances[static_cast<std::uint32_t>(j)] >= work.dropped_below;
+            work.kept[row * work.keys + j] = random[static_cast<std::uint32_t>(j)] >= work.dropped_below;
     }
 }
 
@@ -230,12 +230,12 @@ struct Block {
 
     // Write the dropout factor for each key of query `i`: 0, or the scale of kept values.
     DISPOSESCOPE_INLINE void fill_factors(T* factors, ptrdiff_t i) const {
-        const Chances chances(work.seed, static_cast<std::uint64_t>(row(i)));
+        const RandomRow random(work.seed, static_cast<std::uint64_t>(row(i)));
         const T scale = static_cast<T>(work.kept_scale);
         const std::uint32_t first = static_cast<std::uint32_t>(first_key), below = work.dropped_below;
         DISPOSESCOPE_INDEPENDENT
         for (std::uint32_t j = 0; j < static_cast<std::uint32_t>(most_keys); ++j)
-            factors[j] = chances[first + j] >= below ? scale : T(0);
+            factors[j] = random[first + j] >= below ? scale : T(0);
     }
 };
 
@@ -248,7 +248,7 @@ DISPOSESCOPE_INLINE void each_pack_of_keys(Function f) {
 // Continue the softmax of one row with one more block. `top` and `total` are the maximum and sum over all
 // keys so far. Return the factor that rescales results computed with the former `top`.
 template <typename T>
-DISPOSESCOPE_INLINE T next_chances(T* scores, T& top, T& total) {
+DISPOSESCOPE_INLINE T update_softmax(T* scores, T& top, T& total) {
     using P = Pack<T>;
     P tops = P::of(top);
     each_pack_of_keys<T>([&](ptrdiff_t j) DISPOSESCOPE_INLINED { tops = larger(tops, P::load(scores + j)); });
@@ -273,8 +273,8 @@ void forward(void* context, ptrdiff_t start, ptrdiff_t end) {
     const AttentionWork& work = *static_cast<AttentionWork*>(context);
     const ptrdiff_t width = work.value_features, heads = work.key_heads * work.group;
     const ptrdiff_t blocks = (work.queries + most_queries - 1) / most_queries;
-    T* const turned = static_cast<T*>(work.scratch) + start / work.grain * work.scratch_apart;
-    T* const scores = turned + most_keys * work.features;
+    T* const transposed = static_cast<T*>(work.scratch) + start / work.grain * work.scratch_stride;
+    T* const scores = transposed + most_keys * work.features;
     T* const mixed_values = scores + most_queries * most_keys;
     T* const tops = mixed_values + most_queries * width;
     T *const sums = tops + most_queries, *const factors = sums + most_queries;
@@ -295,14 +295,14 @@ void forward(void* context, ptrdiff_t start, ptrdiff_t end) {
             block.keys = smaller(work.keys - block.first_key, most_keys);
             transpose<T>(
                 rows_of<T>(work.key, work.key_steps, batch, head / work.group, block.first_key), block.keys,
-                work.features, turned);
+                work.features, transposed);
             multiply<false, T>(
-                {query.data, query.apart, 1}, {turned, most_keys}, {scores, most_keys}, block.queries, work.features,
+                {query.data, query.apart, 1}, {transposed, most_keys}, {scores, most_keys}, block.queries, work.features,
                 most_keys);
             for (ptrdiff_t i = 0; i < block.queries; ++i) {
                 T* const row = scores + i * most_keys;
                 block.finish_scores(row, i);
-                const T factor = next_chances(row, tops[i], sums[i]);
+                const T factor = update_softmax(row, tops[i], sums[i]);
                 if (work.drops) {
                     block.fill_factors(factors, i);
                     each_pack_of_keys<T>([&](ptrdiff_t j) DISPOSESCOPE_INLINED {
@@ -325,27 +325,27 @@ void forward(void* context, ptrdiff_t start, ptrdiff_t end) {
     }
 }
 
-// Replace `chances`, the products of a query and the keys, by its softmax with dropout; and `slopes`, the
+// Replace `weights`, the products of a query and the keys, by its softmax with dropout; and `slopes`, the
 // gradient of that softmax, by the gradient of the products. `factors` is temporary memory for dropout.
 template <typename T>
 inline void slopes_of_row(
-    const Block<T>& block, ptrdiff_t i, T* chances, T* slopes, T* factors, T logsumexp, T mean
+    const Block<T>& block, ptrdiff_t i, T* weights, T* slopes, T* factors, T logsumexp, T mean
 ) {
     using P = Pack<T>;
-    block.finish_scores(chances, i);
+    block.finish_scores(weights, i);
     const P less = P::of(logsumexp), all = P::of(mean), scale = P::of(static_cast<T>(block.work.scale));
     if (!block.work.drops) {
         each_pack_of_keys<T>([&](ptrdiff_t j) DISPOSESCOPE_INLINED {
-            const P p = exp(P::load(chances + j) - less);
-            p.store(chances + j);
+            const P p = exp(P::load(weights + j) - less);
+            p.store(weights + j);
             (p * (P::load(slopes + j) - all) * scale).store(slopes + j);
         });
         return;
     }
     block.fill_factors(factors, i);
     each_pack_of_keys<T>([&](ptrdiff_t j) DISPOSESCOPE_INLINED {
-        const P p = exp(P::load(chances + j) - less), factor = P::load(factors + j);
-        (p * factor).store(chances + j);
+        const P p = exp(P::load(weights + j) - less), factor = P::load(factors + j);
+        (p * factor).store(weights + j);
         (p * (P::load(slopes + j) * factor - all) * scale).store(slopes + j);
     });
 }
@@ -355,10 +355,10 @@ void backward(void* context, ptrdiff_t start, ptrdiff_t end) {
     using P = Pack<T>;
     const AttentionWork& work = *static_cast<AttentionWork*>(context);
     const ptrdiff_t width = work.value_features;
-    T* const turned_key = static_cast<T*>(work.scratch) + start / work.grain * work.scratch_apart;
-    T* const turned_value = turned_key + most_keys * work.features;
-    T* const chances = turned_value + most_keys * width;
-    T* const slopes = chances + most_queries * most_keys;
+    T* const transposed_key = static_cast<T*>(work.scratch) + start / work.grain * work.scratch_stride;
+    T* const transposed_value = transposed_key + most_keys * work.features;
+    T* const weights = transposed_value + most_keys * width;
+    T* const slopes = weights + most_queries * most_keys;
     T* const factors = slopes + most_queries * most_keys;
     T* const means = factors + most_keys;
     for (ptrdiff_t unit = start; unit < end; ++unit) {
@@ -378,9 +378,9 @@ void backward(void* context, ptrdiff_t start, ptrdiff_t end) {
         for (ptrdiff_t first_key = 0; first_key < work.keys; first_key += most_keys) {
             const ptrdiff_t keys = smaller(work.keys - first_key, most_keys);
             const auto key = rows_of<T>(work.key, work.key_steps, batch, key_head, first_key);
-            transpose<T>(key, keys, work.features, turned_key);
+            transpose<T>(key, keys, work.features, transposed_key);
             transpose<T>(
-                rows_of<T>(work.value, work.value_steps, batch, key_head, first_key), keys, width, turned_value);
+                rows_of<T>(work.value, work.value_steps, batch, key_head, first_key), keys, width, transposed_value);
             const ptrdiff_t first = work.is_causal ? first_key - first_key % most_queries : 0;
             for (ptrdiff_t g = 0; g < work.group; ++g) {
                 const ptrdiff_t head = key_head * work.group + g;
@@ -390,18 +390,18 @@ void backward(void* context, ptrdiff_t start, ptrdiff_t end) {
                     const auto query = rows_of<T>(work.query, work.query_steps, batch, head, q);
                     const auto gradient = rows_of<T>(work.gradient, work.gradient_steps, batch, head, q);
                     multiply<false, T>(
-                        {query.data, query.apart, 1}, {turned_key, most_keys}, {chances, most_keys}, block.queries,
+                        {query.data, query.apart, 1}, {transposed_key, most_keys}, {weights, most_keys}, block.queries,
                         work.features, most_keys);
                     multiply<false, T>(
-                        {gradient.data, gradient.apart, 1}, {turned_value, most_keys}, {slopes, most_keys},
+                        {gradient.data, gradient.apart, 1}, {transposed_value, most_keys}, {slopes, most_keys},
                         block.queries, width, most_keys);
                     for (ptrdiff_t i = 0; i < block.queries; ++i)
                         slopes_of_row(
-                            block, i, chances + i * most_keys, slopes + i * most_keys, factors,
+                            block, i, weights + i * most_keys, slopes + i * most_keys, factors,
                             static_cast<const T*>(work.logsumexp)[block.row(i)], means[g * work.queries + q + i]);
                     if (work.value_gradient != nullptr)
                         multiply<true, T>(
-                            {chances, 1, most_keys}, gradient,
+                            {weights, 1, most_keys}, gradient,
                             rows_of<T>(work.value_gradient, work.value_gradient_steps, batch, key_head, first_key),
                             keys, block.queries, width);
                     if (work.query_gradient != nullptr)

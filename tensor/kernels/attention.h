@@ -43,9 +43,9 @@ struct AttentionWork {
     Steps gradient_steps;
     void *query_gradient, *key_gradient, *value_gradient;  // initially zeros; null if not needed
     Steps query_gradient_steps, key_gradient_steps, value_gradient_steps;
-    // Each piece of `grain` units has its own part of `scratch`. A part has `scratch_apart` elements.
+    // Each piece of `grain` units has its own part of `scratch`. A part has `scratch_stride` elements.
     void* scratch;
-    std::ptrdiff_t scratch_apart, grain;
+    std::ptrdiff_t scratch_stride, grain;
 };
 
 struct KeptWork {

@@ -59,7 +59,7 @@ cdef extern from "tensor/kernels/attention.h" namespace "disposescope::kernels" 
         Steps key_gradient_steps
         Steps value_gradient_steps
         void* scratch
-        Py_ssize_t scratch_apart
+        Py_ssize_t scratch_stride
         Py_ssize_t grain
     cdef struct KeptWork:
         uint64_t seed
@@ -91,7 +91,7 @@ cdef inline Steps _steps(cnp.ndarray a) noexcept:
     )
 
 
-cdef cnp.ndarray _laid_out(cnp.ndarray a):
+cdef cnp.ndarray _aligned(cnp.ndarray a):
     """Return `a`, or a copy, aligned and contiguous along its last dimension."""
     cdef Py_ssize_t size = cnp.PyArray_ITEMSIZE(a)
     cdef int i
@@ -152,12 +152,12 @@ cdef int _fill(
     work.is_causal = is_causal
     work.drops = p > 0
     work.seed = seed
-    work.dropped_below = _least_of(p)
+    work.dropped_below = _threshold_of(p)
     work.kept_scale = 1 / (1 - p) if p < 1 else 0
     return 0
 
 
-cdef uint32_t _least_of(double p) noexcept:
+cdef uint32_t _threshold_of(double p) noexcept:
     """Return the threshold below which a random 32-bit number lies with probability `p`, to within 2**-32."""
     return <uint32_t>min(p * 4294967296.0, 4294967295.0)
 
@@ -174,7 +174,7 @@ cdef cnp.ndarray _set_mask(AttentionWork* work, mask, cnp.ndarray query):
         mask = np.broadcast_to(mask, (*mask.shape[:3], work.keys))
     mask = mask if mask.dtype == bool else mask.astype(query.dtype, copy=False)
     shape = (work.batch, work.key_heads * work.group, work.queries, work.keys)
-    held = np.broadcast_to(_laid_out(mask), shape)
+    held = np.broadcast_to(_aligned(mask), shape)
     work.mask_steps = _steps(held)
     if cnp.PyArray_TYPE(held) == cnp.NPY_BOOL:
         work.booleans = <const uint8_t*>cnp.PyArray_DATA(held)
@@ -195,7 +195,7 @@ cdef int _run(
     size = pieces * scratch
     held = new_array(1, &size, cnp.PyArray_TYPE(like))
     work.scratch = cnp.PyArray_DATA(held)
-    work.scratch_apart = scratch
+    work.scratch_stride = scratch
     with nogil:  # the caller keeps the arrays alive
         parallel_for(units, work.grain, kernel, work)
     return 0
@@ -217,7 +217,7 @@ def attention_forward(
         cnp.PyArray_DIM(query, 0), cnp.PyArray_DIM(query, 1), cnp.PyArray_DIM(query, 2)
     ]
     cdef Py_ssize_t units
-    query, key, value = _laid_out(query), _laid_out(key), _laid_out(value)
+    query, key, value = _aligned(query), _aligned(key), _aligned(value)
     _fill(&work, query, key, value, is_causal, scale, seed, p)
     _held = _set_mask(&work, mask, query)
     out = _new(query, work.value_features)
@@ -244,8 +244,8 @@ def attention_backward(
     cdef cnp.ndarray d_query = None, d_key = None, d_value = None
     cdef Py_ssize_t units
     wants_query, wants_key, wants_value = wanted
-    g, query, key, value = _laid_out(g), _laid_out(query), _laid_out(key), _laid_out(value)
-    out = _laid_out(out)
+    g, query, key, value = _aligned(g), _aligned(query), _aligned(key), _aligned(value)
+    out = _aligned(out)
     _fill(&work, query, key, value, is_causal, scale, seed, p)
     _held = _set_mask(&work, mask, query)
     work.out = cnp.PyArray_DATA(out)
@@ -281,7 +281,7 @@ def attention_kept(shape, uint64_t seed, double p):
     cdef cnp.ndarray found = np.empty(shape, np.bool_)
     cdef Py_ssize_t rows = shape[0] * shape[1] * shape[2]
     work.seed = seed
-    work.dropped_below = _least_of(p)
+    work.dropped_below = _threshold_of(p)
     work.keys = shape[3]
     work.kept = <uint8_t*>cnp.PyArray_DATA(found)
     _kernels.kept(&work, 0, rows)

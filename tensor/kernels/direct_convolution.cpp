@@ -234,7 +234,7 @@ void add_up(void* given, ptrdiff_t start, ptrdiff_t end) {
 // --- Sums of products with the gradient of the result
 
 template <typename T>
-void lay_out(void* given, ptrdiff_t start, ptrdiff_t end) {
+void copy_to_panels(void* given, ptrdiff_t start, ptrdiff_t end) {
     const PanelWork& own = *static_cast<const PanelWork*>(given);
     // Read `at_once` elements of a channel before the next channel, while the output stays in the first-level
     // cache. Channels are often a power of 2 apart, and such cache lines evict each other.
@@ -405,7 +405,7 @@ extern const DirectConvolution direct_convolution_kernels = {
     {copy<float>, copy<double>},
     {pack_weights<float>, pack_weights<double>},
     {add_up<float>, add_up<double>},
-    {lay_out<float>, lay_out<double>},
+    {copy_to_panels<float>, copy_to_panels<double>},
     {add_weights<float>, add_weights<double>},
     {add_weights_of_few<float>, add_weights_of_few<double>},
     {most_rows<float>, most_rows<double>},

@@ -112,7 +112,7 @@ struct DirectConvolution {
     Kernel copy[2];          // a unit is one channel of one sample
     Kernel pack_weights[2];  // a tile
     Kernel add_up[2];        // a block of places
-    Kernel lay_out[2];       // a sample of a panel
+    Kernel copy_to_panels[2];  // a sample of a panel
     Kernel add_weights[2];   // a tile of a panel
     Kernel add_weights_of_few[2];  // a tile of one row
     std::ptrdiff_t most_rows[2];  // of a tile

@@ -78,7 +78,7 @@ cdef extern from "tensor/kernels/direct_convolution.h" namespace "disposescope::
         Kernel copy[2]
         Kernel pack_weights[2]
         Kernel add_up[2]
-        Kernel lay_out[2]
+        Kernel copy_to_panels[2]
         Kernel add_weights[2]
         Kernel add_weights_of_few[2]
         Py_ssize_t most_rows[2]
@@ -303,7 +303,7 @@ cdef class PaddedInput:
                 max(MULTIPLIED // one, 1), places * self._layout.samples * self._itemsize,
             )
             return
-        self._lay_out(&work)
+        self._copy_to_panels(&work)
         units = work.groups * ceil_of(work.rows, panel_bytes // self._itemsize) * tiles
         run_units(
             _kernels.add_weights[self._kind], &work, units,
@@ -311,7 +311,7 @@ cdef class PaddedInput:
             places * self._layout.samples * panel_bytes,
         )
 
-    cdef int _lay_out(self, WeightSumWork* sums) except -1:
+    cdef int _copy_to_panels(self, WeightSumWork* sums) except -1:
         """Copy the gradient that `sums` reads to panels, and let `sums` read those."""
         cdef PanelWork work
         cdef Py_ssize_t width = panel_bytes // self._itemsize
@@ -325,7 +325,7 @@ cdef class PaddedInput:
         work.panels = cnp.PyArray_DATA(self._panels)
         sums.by = work.panels
         return run_units(
-            _kernels.lay_out[self._kind], &work, units, max(COPIED // (work.places * width), 1),
+            _kernels.copy_to_panels[self._kind], &work, units, max(COPIED // (work.places * width), 1),
             size * self._itemsize,
         )
 

@@ -71,16 +71,16 @@ struct Rows {
 // What to do with the sums of a part of the products: if `is_more`, add them to the existing results. For the
 // last part, also add `bias` of these columns (or null) and, if `is_rectified`, set negative values to 0.
 template <typename T>
-struct Ending {
+struct Epilogue {
     bool is_more;
     const T* bias;
     bool is_rectified;
-    DISPOSESCOPE_INLINE Ending behind(ptrdiff_t columns) const { return {is_more, bias == nullptr ? bias : bias + columns, is_rectified}; }
+    DISPOSESCOPE_INLINE Epilogue behind(ptrdiff_t columns) const { return {is_more, bias == nullptr ? bias : bias + columns, is_rectified}; }
 };
 
 // Multiply `rows` rows by some packs of columns of a panel.
 template <typename T, int rows, int packs>
-inline void tile(Rows<T> own, const T* panel, ptrdiff_t inner, ptrdiff_t columns, Ending<T> ending) {
+inline void tile(Rows<T> own, const T* panel, ptrdiff_t inner, ptrdiff_t columns, Epilogue<T> epilogue) {
     using P = Pack<T>;
     P sums[rows][packs];
     DISPOSESCOPE_UNROLLED
@@ -103,43 +103,43 @@ inline void tile(Rows<T> own, const T* panel, ptrdiff_t inner, ptrdiff_t columns
     for (int j = 0; j < packs; ++j) {
         const ptrdiff_t left = columns - j * P::size;
         if (left <= 0) continue;
-        const P shift = ending.bias == nullptr ? P::of(0) : P::load_up_to(ending.bias + j * P::size, left);
+        const P shift = epilogue.bias == nullptr ? P::of(0) : P::load_up_to(epilogue.bias + j * P::size, left);
         DISPOSESCOPE_UNROLLED
         for (int i = 0; i < rows; ++i) {
             T* const to = own.out + i * own.out_row + j * P::size;
-            P found = ending.is_more ? P::load_up_to(to, left) + sums[i][j] : sums[i][j];
-            if (ending.bias != nullptr) found = found + shift;
-            if (ending.is_rectified) found = rectified(found);
+            P found = epilogue.is_more ? P::load_up_to(to, left) + sums[i][j] : sums[i][j];
+            if (epilogue.bias != nullptr) found = found + shift;
+            if (epilogue.is_rectified) found = rectified(found);
             found.store_up_to(to, left);
         }
     }
 }
 
 template <typename T, int packs>
-void some_rows(Rows<T> own, ptrdiff_t rows, const T* panel, ptrdiff_t inner, ptrdiff_t columns, Ending<T> ending) {
+void some_rows(Rows<T> own, ptrdiff_t rows, const T* panel, ptrdiff_t inner, ptrdiff_t columns, Epilogue<T> epilogue) {
     constexpr int together = tile_rows<T>;
     ptrdiff_t i = 0;
-    for (; i + together <= rows; i += together) tile<T, together, packs>(own.from(i), panel, inner, columns, ending);
+    for (; i + together <= rows; i += together) tile<T, together, packs>(own.from(i), panel, inner, columns, epilogue);
     if (together > 4 && i + 4 <= rows) {
-        tile<T, 4, packs>(own.from(i), panel, inner, columns, ending);
+        tile<T, 4, packs>(own.from(i), panel, inner, columns, epilogue);
         i += 4;
     }
     if (together > 2 && i + 2 <= rows) {
-        tile<T, 2, packs>(own.from(i), panel, inner, columns, ending);
+        tile<T, 2, packs>(own.from(i), panel, inner, columns, epilogue);
         i += 2;
     }
-    if (i < rows) tile<T, 1, packs>(own.from(i), panel, inner, columns, ending);
+    if (i < rows) tile<T, 1, packs>(own.from(i), panel, inner, columns, epilogue);
 }
 
 // Multiply some rows by the columns of a panel.
 template <typename T>
-void rows_by_panel(Rows<T> own, ptrdiff_t rows, const T* panel, ptrdiff_t inner, ptrdiff_t columns, Ending<T> ending) {
+void rows_by_panel(Rows<T> own, ptrdiff_t rows, const T* panel, ptrdiff_t inner, ptrdiff_t columns, Epilogue<T> epilogue) {
     constexpr ptrdiff_t at_once = tile_packs<T>* Pack<T>::size;
     for (ptrdiff_t j = 0; j < columns; j += at_once, panel += at_once, own.out += at_once) {
         if (columns - j <= Pack<T>::size)
-            some_rows<T, 1>(own, rows, panel, inner, columns - j, ending.behind(j));
+            some_rows<T, 1>(own, rows, panel, inner, columns - j, epilogue.behind(j));
         else
-            some_rows<T, tile_packs<T>>(own, rows, panel, inner, columns - j, ending.behind(j));
+            some_rows<T, tile_packs<T>>(own, rows, panel, inner, columns - j, epilogue.behind(j));
     }
 }
 

@@ -150,7 +150,7 @@ cdef cnp.ndarray finished_product(
     cdef bint is_thin = shape[0] < LEAST or shape[1] < LEAST
     if (
         products > (_TINY if is_thin else _LARGEST)
-        or not _is_ours(a, cnp.PyArray_TYPE(b))
+        or not _is_supported(a, cnp.PyArray_TYPE(b))
         or not cnp.PyArray_ISBEHAVED_RO(b)
         or shape[1] == 0
     ):
@@ -181,7 +181,7 @@ cdef cnp.ndarray finished_product(
     return out
 
 
-cdef bint _is_ours(cnp.ndarray a, int number) noexcept:
+cdef bint _is_supported(cnp.ndarray a, int number) noexcept:
     """Return whether the kernels can read `a` as first factor, with a second one of this type number."""
     return (
         # Below AVX2, NumPy's BLAS uses better instructions than these kernels.

@@ -16,10 +16,10 @@ DISPOSESCOPE_INLINE T sigmoid(T x) {
 
 template <typename T>
 DISPOSESCOPE_INLINE T tanh(T x) {
-    // (1 - e) / (1 + e) with e = exp(-2|x|). `fall` is 1 - e, precise even if it is small.
+    // (1 - e) / (1 + e) with e = exp(-2|x|). `numerator` is 1 - e, precise even if it is small.
     const Exponential<T> e = exponential_of(T(-2) * at_most(magnitude(x), Float<T>::tanh_most));
-    const T scale = e.scale(), fall = -fused(scale, e.tail, scale - T(1));
-    return with_sign_of(fall / (T(2) - fall), x);
+    const T scale = e.scale(), numerator = -fused(scale, e.tail, scale - T(1));
+    return with_sign_of(numerator / (T(2) - numerator), x);
 }
 
 template <typename T>
@@ -30,8 +30,8 @@ struct Row {
     DISPOSESCOPE_INLINE T* of(void* array, ptrdiff_t blocks) const { return static_cast<T*>(array) + row * blocks * n; }
     DISPOSESCOPE_INLINE const T* of(const void* array, ptrdiff_t blocks) const { return static_cast<const T*>(array) + row * blocks * n; }
     DISPOSESCOPE_INLINE const T* before() const { return of(row < work.from_previous ? work.previous : work.initial, 1); }
-    DISPOSESCOPE_INLINE const T* gradient() const { return static_cast<const T*>(work.gradient) + row * work.gradient_apart; }
-    DISPOSESCOPE_INLINE const T* carried() const { return static_cast<const T*>(work.carried) + row * work.carried_apart; }
+    DISPOSESCOPE_INLINE const T* gradient() const { return static_cast<const T*>(work.gradient) + row * work.gradient_stride; }
+    DISPOSESCOPE_INLINE const T* carried() const { return static_cast<const T*>(work.carried) + row * work.carried_stride; }
 };
 
 struct ByTanh {
@@ -114,12 +114,12 @@ void lstm_backward(void* context, ptrdiff_t start, ptrdiff_t end) {
         DISPOSESCOPE_INDEPENDENT
         for (ptrdiff_t j = 0; j < n; ++j) {
             const T in = g[j], forget = g[n + j], fresh = g[2 * n + j], out = g[3 * n + j];
-            const T dh = above[j] + next[j], bent = tanh(c[j]);
-            const T slope = fused(dh * out, fused(-bent, bent, T(1)), dc[j]);
+            const T dh = above[j] + next[j], tanh_c = tanh(c[j]);
+            const T slope = fused(dh * out, fused(-tanh_c, tanh_c, T(1)), dc[j]);
             dg[j] = slope * fresh * (in * (T(1) - in));
             dg[n + j] = slope * before[j] * (forget * (T(1) - forget));
             dg[2 * n + j] = slope * in * fused(-fresh, fresh, T(1));
-            dg[3 * n + j] = dh * bent * (out * (T(1) - out));
+            dg[3 * n + j] = dh * tanh_c * (out * (T(1) - out));
             dc[j] = slope * forget;
         }
     }

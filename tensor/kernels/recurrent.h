@@ -22,10 +22,10 @@ struct RecurrentWork {
     void* cell;               // LSTM: the cell state; GRU: the values that the reset gate scales
     void* out;                // the new state; a plain cell writes it to `gates`
     // Backward
-    const void* gradient;     // of `out`, from the layer above, with row stride `gradient_apart`
-    std::ptrdiff_t gradient_apart;
-    const void* carried;      // of `out`, from the next step's product, with row stride `carried_apart`
-    std::ptrdiff_t carried_apart;
+    const void* gradient;     // of `out`, from the layer above, with row stride `gradient_stride`
+    std::ptrdiff_t gradient_stride;
+    const void* carried;      // of `out`, from the next step's product, with row stride `carried_stride`
+    std::ptrdiff_t carried_stride;
     void* state_gradient;     // in and out; LSTM: of the cell state; GRU: of `out`, not through the product
     void* gates_gradient;
     void* recurrent_gradient; // only for a GRU, where the two products have different gradients

@@ -29,9 +29,9 @@ cdef extern from "tensor/kernels/recurrent.h" namespace "disposescope::kernels" 
         void* cell
         void* out
         const void* gradient
-        Py_ssize_t gradient_apart
+        Py_ssize_t gradient_stride
         const void* carried
-        Py_ssize_t carried_apart
+        Py_ssize_t carried_stride
         void* state_gradient
         void* gates_gradient
         void* recurrent_gradient
@@ -286,16 +286,16 @@ def recurrent_backward(
     work.initial = _data(initial)
     work.state_gradient = _data(past)
     work.gradient = _data(nothing)
-    work.gradient_apart = 0
+    work.gradient_stride = 0
     work.carried = _data(carried)
-    work.carried_apart = width
+    work.carried_stride = width
     if w_hr is not None:
         work.gradient = _data(d_states)
-        work.gradient_apart = hidden
+        work.gradient_stride = hidden
         work.carried = _data(nothing)
-        work.carried_apart = 0
+        work.carried_stride = 0
     elif d_out is not None:
-        work.gradient_apart = width
+        work.gradient_stride = width
     for step in range(steps):
         t = step if is_reversed else steps - 1 - step
         before = t + 1 if is_reversed else t - 1

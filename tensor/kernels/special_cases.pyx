@@ -61,13 +61,13 @@ cdef bint _has_infinity(object x) except -1:
         return False
     if cnp.PyArray_ISBEHAVED_RO(array) and cnp.PyArray_ISONESEGMENT(array):
         if cnp.PyArray_TYPE(array) == cnp.NPY_FLOAT:
-            return _is_one_infinite(<const float*>cnp.PyArray_DATA(array), cnp.PyArray_SIZE(array))
+            return _is_any_infinite(<const float*>cnp.PyArray_DATA(array), cnp.PyArray_SIZE(array))
         if cnp.PyArray_TYPE(array) == cnp.NPY_DOUBLE:
-            return _is_one_infinite(<const double*>cnp.PyArray_DATA(array), cnp.PyArray_SIZE(array))
+            return _is_any_infinite(<const double*>cnp.PyArray_DATA(array), cnp.PyArray_SIZE(array))
     return bool(np.isinf(array).any())
 
 
-cdef bint _is_one_infinite(const real* x, Py_ssize_t count) noexcept:
+cdef bint _is_any_infinite(const real* x, Py_ssize_t count) noexcept:
     if count < _MANY:
         return _find_infinity(x, count)
     with nogil:  # the caller's array keeps the memory alive

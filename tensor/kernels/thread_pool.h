@@ -33,14 +33,15 @@ constexpr int most_threads = 256;
 
 // The time for a worker to start before it is first moved to another core. A worker that is awake starts in
 // less than a microsecond, one whose core must be woken takes 45 to 100.
-constexpr std::chrono::microseconds first_patience{20};
+constexpr std::chrono::microseconds time_to_start{20};
 
 // A wait of this length at the end of a job, much longer than a piece takes, means that another program has
 // interrupted a worker inside its piece, for milliseconds. Then callers compute without workers for
-// `alone_for` times that wait, at most `longest_alone`. The next wait would cost more than workers save.
+// `no_workers_factor` times that wait, at most `longest_without_workers`. The next wait would cost more than
+// workers save.
 constexpr std::chrono::microseconds long_wait{500};
-constexpr int alone_for = 32;
-constexpr std::chrono::milliseconds longest_alone{100};
+constexpr int no_workers_factor = 32;
+constexpr std::chrono::milliseconds longest_without_workers{100};
 
 // A forked child keeps these settings. It does not keep the pool.
 inline std::atomic<int> thread_count{1};
@@ -83,7 +84,7 @@ class ThreadPool {
     bool try_run(std::ptrdiff_t size, std::ptrdiff_t grain, Body body, void* context) noexcept {
         if (is_busy.exchange(true, std::memory_order_acquire)) return false;
         const Time began = Clock::now();
-        if (began < alone_until) {
+        if (began < no_workers_until) {
             is_busy.store(false, std::memory_order_release);
             return false;
         }
@@ -94,13 +95,13 @@ class ThreadPool {
         job = {body, context, size, grain, most < started + 1 ? most : started + 1, current_core()};
         // Each thread has its own range, the same one at each call, whose memory its core may have cached.
         for (int i = 0; i < job.threads; ++i) {
-            stretches[i].next.store(pieces * i / job.threads, std::memory_order_relaxed);
-            stretches[i].end = pieces * (i + 1) / job.threads;
+            ranges[i].next.store(pieces * i / job.threads, std::memory_order_relaxed);
+            ranges[i].end = pieces * (i + 1) / job.threads;
         }
         entrants.fetch_sub(closed);  // let workers enter
         epoch.fetch_add(1);
         for (int i = 1; i < job.threads; ++i) workers[i].wake();
-        next_to_come = 1;
+        first_not_started = 1;
         const std::ptrdiff_t done = work(0);
         // From here on no worker enters. One that has entered finishes its piece.
         if (entrants.fetch_add(closed) != 0) {
@@ -108,8 +109,10 @@ class ThreadPool {
             wait_for_entrants();
             const Time now = Clock::now();
             const auto piece = (ended - began) / (done > 0 ? done : 1), waited = now - ended;
-            if (waited > long_wait && waited > 4 * piece)
-                alone_until = now + (waited * alone_for < longest_alone ? waited * alone_for : longest_alone);
+            if (waited > long_wait && waited > 4 * piece) {
+                const auto span = waited * no_workers_factor;
+                no_workers_until = now + (span < longest_without_workers ? span : longest_without_workers);
+            }
         }
         is_busy.store(false, std::memory_order_release);
         return true;
@@ -127,7 +130,7 @@ class ThreadPool {
         int threads, core;  // the core of the calling thread
     };
 
-    struct alignas(128) Stretch {
+    struct alignas(128) Range {
         std::atomic<std::ptrdiff_t> next{0};
         std::ptrdiff_t end = 0;
     };
@@ -140,7 +143,7 @@ class ThreadPool {
         // Only for the thread that uses the pool.
         ThreadHandle thread{};
         Time late_since{};  // the epoch of the clock if it is not late
-        std::chrono::nanoseconds patience{};
+        std::chrono::nanoseconds allowed_delay{};
         std::atomic<bool> is_moving{false};
 
         // Move the worker away from `core`. If the caller and the worker both try, only one does: the other
@@ -169,29 +172,29 @@ class ThreadPool {
     Job job{};
     int started = 0;
     // For the thread that uses the pool: all workers before this one have started.
-    int next_to_come = 1;
-    Time alone_until{};
+    int first_not_started = 1;
+    Time no_workers_until{};
     alignas(128) std::atomic<std::uint64_t> epoch{0};
     alignas(128) std::atomic<std::int64_t> entrants{closed};
     std::atomic<bool> is_waiting{false};
     std::mutex mutex;
     std::condition_variable left;
-    Stretch stretches[most_threads];
+    Range ranges[most_threads];
     Worker workers[most_threads];
 
     // Process the thread's own range first, then the rest of other ranges. Return the number of pieces done.
     std::ptrdiff_t work(int self) noexcept {
         std::ptrdiff_t done = 0;
         for (int i = 0; i < job.threads; ++i) {
-            Stretch& stretch = stretches[(self + i) % job.threads];
-            while (stretch.next.load(std::memory_order_relaxed) < stretch.end) {
-                const std::ptrdiff_t piece = stretch.next.fetch_add(1, std::memory_order_relaxed);
-                if (piece >= stretch.end) break;
+            Range& range = ranges[(self + i) % job.threads];
+            while (range.next.load(std::memory_order_relaxed) < range.end) {
+                const std::ptrdiff_t piece = range.next.fetch_add(1, std::memory_order_relaxed);
+                if (piece >= range.end) break;
                 const std::ptrdiff_t start = piece * job.grain;
                 const std::ptrdiff_t left_over = job.size - start;
                 job.body(job.context, start, start + (left_over < job.grain ? left_over : job.grain));
                 ++done;
-                if (self == 0 && next_to_come < job.threads) move_late_workers();
+                if (self == 0 && first_not_started < job.threads) move_late_workers();
             }
         }
         return done;
@@ -201,20 +204,20 @@ class ThreadPool {
     void move_late_workers() noexcept {
         const std::uint64_t called = epoch.load(std::memory_order_relaxed);
         const Time now = Clock::now();
-        for (int i = next_to_come; i < job.threads; ++i) {
+        for (int i = first_not_started; i < job.threads; ++i) {
             Worker& worker = workers[i];
             if (worker.seen.load(std::memory_order_relaxed) == called) {
                 worker.late_since = {};
-                next_to_come += i == next_to_come;
+                first_not_started += i == first_not_started;
                 continue;
             }
             if (worker.late_since == Time{}) {
                 worker.late_since = now;
-                worker.patience = first_patience;
-            } else if (now - worker.late_since > worker.patience) {
+                worker.allowed_delay = time_to_start;
+            } else if (now - worker.late_since > worker.allowed_delay) {
                 worker.leave(current_core());
                 // Wait longer before the next move: if it still does not start, other programs block it.
-                worker.patience *= 2;
+                worker.allowed_delay *= 2;
             }
         }
     }
@@ -240,7 +243,7 @@ class ThreadPool {
         }
     }
 
-    void live(int self) noexcept {
+    void run_worker(int self) noexcept {
         Worker& worker = workers[self];
         std::uint64_t seen = 0;
         const auto is_called = [&] { return epoch.load() != seen; };
@@ -268,7 +271,7 @@ class ThreadPool {
 #endif
         try {
             while (started < wanted) {
-                std::thread worker([this, self = started + 1] { live(self); });
+                std::thread worker([this, self = started + 1] { run_worker(self); });
                 workers[++started].thread = worker.native_handle();
                 worker.detach();
             }

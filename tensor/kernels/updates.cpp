@@ -86,15 +86,15 @@ void rmsprop(T* __restrict p, const T* __restrict gradient, T* __restrict v, T* 
         if (decays) g = g + p[i] * decay;
         const T square = v[i] * stays + g * g * enters;
         v[i] = square;
-        T spread = square;
+        T variance = square;
         if (is_centered) {
             const T average = mean[i] + (g - mean[i]) * enters;
             mean[i] = average;
-            spread = square - average * average;
+            variance = square - average * average;
         }
-        T way = g / (root(spread) + eps);
-        if (has_momentum) step[i] = way = step[i] * share + way;
-        p[i] -= way * rate;
+        T change = g / (root(variance) + eps);
+        if (has_momentum) step[i] = change = step[i] * share + change;
+        p[i] -= change * rate;
     }
 }
 

@@ -13,7 +13,7 @@ cdef class Plan:
     # The function that returns all gradients at once, the inputs that need one, and the indices of its
     # arguments; or None.
     cdef public tuple together
-    cdef Plan _bare
+    cdef Plan _without_saves
 
 
 cdef class Rule:

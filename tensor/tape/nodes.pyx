@@ -56,14 +56,14 @@ cdef class Plan:
     def without_saves(self) -> Plan:
         """Return the plan of a node whose saved values are deferred: it saves nothing."""
         cdef Plan plan
-        if self._bare is None:
+        if self._without_saves is None:
             plan = Plan.__new__(Plan)
             plan.saves = ()
             plan.steps = self.steps
             plan.done = self.done
             plan.together = self.together
-            self._bare = plan
-        return self._bare
+            self._without_saves = plan
+        return self._without_saves
 
 
 def _done_after(list steps):
