@@ -9,7 +9,7 @@ from scopes._on_demand import ModuleOnDemand, names_of_face, names_on_demand, or
 from scopes.core.advice import advise_calls_of
 from scopes.core.compound import Compound
 from scopes.core.disposable import current, ending_by, register
-from scopes.core.guard import Guard
+from scopes.core.guard import Closing, Guard
 from scopes.core.resources import owner_of
 from scopes.core.tables import figures_to_html
 from scopes.core.tracebacks import clear_frames_of, clear_library_frames

@@ -1,5 +1,5 @@
 # cython: language_level=3, auto_pickle=False
-"""A lock for calls. It is always released, even if an interrupt arrives while a thread takes it.
+"""A lock for calls, and a context manager, that an interrupt at any moment leaves released and closed.
 
 An interrupt can hit ``with lock:`` after the lock is taken and before the block is entered (Python 3.14
 checks for signals there). Then the lock is never released. Compiled code can only be interrupted inside its
@@ -80,3 +80,18 @@ cdef class Guard:
         finally:
             self.owner = 0
             lock.release()
+
+
+class Closing:
+    """A context manager that calls ``_close()`` at the end of its block, and again if an interrupt stops it.
+
+    A subclass defines ``__enter__`` and ``_close``, each step of which may run twice. An interrupt that
+    arrives when the block ends is raised inside of ``_close``, because this class is compiled.
+    """
+
+    def __exit__(self, *error):
+        try:
+            self._close()
+        except BaseException:
+            self._close()
+            raise

@@ -47,7 +47,8 @@ def _lgamma_of_positive(x: Array) -> Any:
     # The logarithm has zeros at 1 and 2, so the factors (x - 1) and (x - 2) are exact there.
     is_small = x < 0.5
     z = np.where(is_small, x, np.minimum(x, 1.5) - 1)
-    first = z * (z - 1) * chebyshev(2 * np.minimum(z, 0.5), LGAMMA_1) - np.where(is_small, np.log(x), 0.0)
+    # At 1 the first term is -0.0: adding 0.0 gives 0.0.
+    first = z * (z - 1) * chebyshev(2 * np.minimum(z, 0.5), LGAMMA_1) + np.where(is_small, -np.log(x), 0.0)
     # Up to _FAR, products of x - 1, x - 2, ... lead to an argument from 2 to 3.
     moved = np.clip(x, 1.5, _FAR)
     shift = np.ones_like(moved)

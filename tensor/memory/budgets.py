@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from scopes.lowlevel import Guard, ModuleOnDemand, SpillError, SpillFile, format_bytes, parse_size
+from scopes.lowlevel import Closing, Guard, ModuleOnDemand, SpillError, SpillFile, format_bytes, parse_size
 from tensor.memory.allocator import live_or_pinned, set_relief
 from tensor.memory.limits import forget_failure, note_failure
 from tensor.memory.watches import Bound, Watch
@@ -76,7 +76,7 @@ class BudgetStatistics:
         )
 
 
-class budget:  # noqa: N801  # it is called like a function
+class budget(Closing):  # noqa: N801  # it is called like a function
     """Keep the memory of the process within a limit in a ``with`` block, so that training can continue.
 
     If an op needs more memory than is left, the budget evicts values that the tape has saved for backward.
@@ -160,13 +160,6 @@ class budget:  # noqa: N801  # it is called like a function
             self.__exit__()
             raise
         return self
-
-    def __exit__(self, *error: object) -> None:
-        try:
-            self._close()
-        except BaseException:
-            self._close()  # after an interrupt: each step may run twice
-            raise
 
     def _close(self) -> None:
         self._bound.lift()

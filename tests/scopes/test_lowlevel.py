@@ -7,6 +7,7 @@ from scopes.lowlevel import current, register
 def test_lowlevel_exports_the_names_that_a_library_of_disposables_needs() -> None:
     assert set(lowlevel.__all__) == {
         "Cell",
+        "Closing",
         "Compound",
         "Curve",
         "Guard",

@@ -16,7 +16,7 @@ import tensor
 from scopes.lowlevel import SpillError, SpillFile
 from tensor import memory
 from tensor.memory.allocator import current_limit
-from tests.interrupts import interrupt_at_random_moments, kill_when_it_spills
+from tests.interrupts import interrupt_at_random_moments, interrupted_at, kill_when_it_spills
 
 SIDE = 256
 BUDGET = 4 * 4 * SIDE * SIDE
@@ -71,6 +71,19 @@ with memory.budget("1 MiB", spill=sys.argv[1], recompute=False) as budget:
 def test_a_killed_process_leaves_no_file(count: int, tmp_path: Path) -> None:
     for _ in range(count):
         kill_when_it_spills(KILLED, tmp_path)
+
+
+def test_an_interrupt_at_any_call_leaves_no_limit() -> None:
+    def run() -> None:
+        with memory.budget("1 GiB"):
+            pass
+
+    run()  # loads modules, which would change the number of calls
+    event = 1
+    while interrupted_at(event, run):
+        assert current_limit() is None, event
+        event += 1
+    assert event > 20
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an alarm")
