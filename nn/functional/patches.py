@@ -1,4 +1,4 @@
-"""Unfold and fold: patches as columns of a matrix, and the sum of such columns."""
+"""Unfold an image into a matrix whose columns are patches, and fold such a matrix into an image."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tensor import Tensor
     from tensor.lowlevel import Array
 
-# --- Two ops, which are each other's derivatives ------------------------------------------------------------
+# --- Two ops, each the derivative of the other --------------------------------------------------------------
 
 
 def _widened(function: Callable[..., Array], x: Array, *rest: Any) -> Array:
@@ -81,7 +81,7 @@ def unfold(
     input
         Shape ``(batch, channels, height, width)`` or ``(channels, height, width)``, floating.
     kernel_size, dilation, padding, stride
-        The positions of patches, as for ``conv2d``: one integer, or one for height and one for width.
+        Define the patches, as for ``conv2d``: one integer, or one for height and one for width.
 
     Returns
     -------
@@ -113,7 +113,7 @@ def fold(
     padding: Sizes = 0,
     stride: Sizes = 1,
 ) -> Tensor:
-    """Return the sum of the columns of `input`, as patches of an output.
+    """Return an output that is the sum of patches, the columns of `input`.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def fold(
     output_size
         Height and width of the output.
     kernel_size, dilation, padding, stride
-        The positions of patches in the output: see ``unfold``.
+        Define the patches of the output: see ``unfold``.
 
     Returns
     -------

@@ -28,8 +28,8 @@ def _array(name: str, x: Any) -> Array | None:
 class Recurrent(autograd.Function):
     """All steps of one layer. Returns the output, the last states, and for an LSTM the last cell states.
 
-    The input is packed: ``(sum of sizes, features)``, with all sequences of the first step first. `sizes` has
-    the number of sequences at each step. Weights have PyTorch's layout.
+    The input is packed, ``(sum of sizes, features)``: the first step of all sequences, then the second, and
+    so on. `sizes` has the number of sequences at each step. Weights have PyTorch's layout.
     """
 
     @staticmethod

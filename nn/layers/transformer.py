@@ -46,7 +46,7 @@ def _copies(layer: Module, count: int) -> ModuleList:
 
 
 def _is_causal(mask: Tensor | None, is_causal: bool | None) -> bool:
-    """Return `is_causal`, the caller's answer, or compute whether `mask` is causal."""
+    """Return `is_causal` if it is not None, otherwise whether `mask` is causal."""
     if is_causal is not None or mask is None:
         return bool(is_causal)
     rows, columns = mask.shape[-2:]
@@ -117,7 +117,8 @@ class _Layer(Weighted):
 class TransformerEncoderLayer(_Layer):
     """Encoder layer: self-attention and a feedforward network, with residual connections.
 
-    Input and output: ``(length, batch, d_model)``, the batch first with `batch_first`, or without a batch.
+    Input and output: ``(length, batch, d_model)``, or ``(batch, length, d_model)`` with `batch_first`, or
+    ``(length, d_model)``.
 
     Parameters
     ----------
@@ -132,7 +133,7 @@ class TransformerEncoderLayer(_Layer):
     activation
         The activation of the feedforward network: ``"relu"``, ``"gelu"``, or a function.
     layer_norm_eps
-        Added to variances by the layer norms.
+        The number that the layer norms add to variances.
     batch_first
         Whether the batch is the first dimension.
     norm_first
@@ -233,7 +234,8 @@ class TransformerEncoder(Module):
     norm
         A module that is applied to the output.
     enable_nested_tensor, mask_check
-        No effect, for compatibility with PyTorch. Padded positions have values like others.
+        No effect; accepted as in PyTorch. Outputs at padded positions are computed, where PyTorch may
+        write 0.
 
     Examples
     --------
@@ -328,9 +330,9 @@ class TransformerDecoder(Module):
 class Transformer(Weighted):
     """Transformer: an encoder, and a decoder that attends to its output.
 
-    Inputs: ``(source length, batch, d_model)`` and ``(target length, batch, d_model)``. The batch is the
-    first dimension with `batch_first`; both inputs may also have no batch. The output has the shape of the
-    target. All matrices are initialized by `nn.init.xavier_uniform_`.
+    Inputs: ``(source length, batch, d_model)`` and ``(target length, batch, d_model)``. With `batch_first`
+    the batch is the first dimension. Both inputs may also have no batch. The output has the shape of the
+    target. `nn.init.xavier_uniform_` initializes all matrices.
 
     Parameters
     ----------

@@ -64,5 +64,5 @@ class LazyModuleMixin(Module):
         if self.cls_to_become is None:
             self.__dict__["_has_initialized"] = True
         else:
-            self.__class__ = self.cls_to_become  # type: ignore[assignment]  # another module's class, with its attributes
+            self.__class__ = self.cls_to_become  # type: ignore[assignment]  # self has the attributes of that class
         return self(*args, **kwargs)

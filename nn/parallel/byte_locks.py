@@ -7,12 +7,12 @@ from typing import Any
 
 
 def require_locks() -> None:
-    """Raise an error unless the system has such locks.
+    """Raise an error unless the system has locks on single bytes.
 
     Raises
     ------
     NotImplementedError
-        If the system has none, such as Windows.
+        If the system has no such locks, as on Windows.
     """
     _fcntl()
 
@@ -24,7 +24,7 @@ def lock(file: int, place: int) -> None:
 
 
 def try_lock(file: int, place: int, *, shared: bool = False) -> bool:
-    """Lock the byte at `place` unless a lock of another process forbids it, and return whether it is locked.
+    """Lock the byte at `place`, and return True. Return False if another process's lock forbids that.
 
     Several processes can have a `shared` lock on a byte at once.
     """
@@ -46,7 +46,7 @@ def unlock(file: int, place: int) -> None:
 
 
 def _fcntl() -> Any:
-    # Imported here, because Windows has no such module: `nn.parallel` must import there too.
+    # Import the module here: Windows lacks it, and must still be able to import `nn.parallel`.
     try:
         import fcntl
     except ModuleNotFoundError:

@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 #: How long workers wait for each other by default, in seconds.
 TIMEOUT = 300.0
-# The least seconds between two reports of a worker to the board, with up to _MANY workers. More workers
-# report less often, so that the board gets at most _MANY / _BETWEEN_POSTS reports a second. It can handle
-# some thousands.
+# The shortest time between two reports of a worker to the process that started the job, in seconds, with up
+# to _MANY workers. With more workers each reports less often, so that their `Board` gets at most
+# _MANY / _BETWEEN_POSTS reports a second. It can handle some thousands.
 _BETWEEN_POSTS = 0.5
 _MANY = 200
-# Machines exchange figures at each of the first steps, and later every _BETWEEN_TABLES steps. These sums
-# share a queue with the sums of gradients.
+# Machines exchange statistics at each of the first _BETWEEN_TABLES steps, and later every _BETWEEN_TABLES
+# steps: each exchange delays the exchange of gradients, which uses the same queue.
 _BETWEEN_TABLES = 16
-# The least seconds between two measurements of the process's size, which take 20 us.
+# The shortest time between two measurements of the process's memory, in seconds. Each takes 20 us.
 _BETWEEN_SIZES = 0.01
 
 
@@ -64,14 +64,14 @@ class Group:
     ranks
         The ranks of the workers of this machine, by local rank.
     link
-        On the first worker of a machine: the connection with the other machines.
+        The connection with the other machines, on the first worker of a machine.
     board
-        The board for reports to the process that started the job.
+        The Ray actor that collects reports for the process that started the job.
     timeout, to_connect
         The seconds that workers wait for each other, and that they wait at the start. None for `to_connect`
         uses `timeout`.
     is_connected
-        False if another library exchanges gradients, and the workers only report figures.
+        False if another library exchanges gradients, and the workers only report statistics.
     """
 
     def __init__(
@@ -112,7 +112,8 @@ class Group:
         self._barriers = 0
         if place.local_rank == 0 and place.local_world_size > 1:
             remove_left_behind()
-        # Two flags for barriers and a row of figures for each worker; then the rows of all machines.
+        # For each worker of this machine: two flags for barriers, and a row of statistics. Then a table with
+        # the rows of all workers of all machines.
         count = place.local_world_size
         layout = Layout()
         arrived, left = layout.add(count * 8), layout.add(count * 8)
@@ -128,7 +129,7 @@ class Group:
         self.write_row()
 
     def next_key(self) -> str:
-        """Return a name for an offer on the board. All workers must call this equally often."""
+        """Return a new key for ``Board.offer`` and ``take``. All workers must call this equally often."""
         self._key_count += 1
         return f"{self._token} {self._key_count}"
 
@@ -191,10 +192,10 @@ class Group:
                 "with parallel.Trainer, or use the functions of the library that exchanges the gradients"
             )
 
-    # --- Waiting: flags show the late workers of one machine, the board those of several --------------------
+    # --- Waiting. Flags show which workers of this machine are late, the board which of other machines ------
 
     def wait(self, region: Region, first: int, value: int, what: str) -> float:
-        """Wait for a flag of each worker of this machine, as ``region.wait`` does."""
+        """Wait for a flag of each worker of this machine, and return the seconds, like ``region.wait``."""
         if self.place.node_count == 1:
             return region.wait(first, value, what)
         waited = region.wait(first, value, what, at_half=self._post_waiting)
@@ -233,10 +234,10 @@ class Group:
     def _late_workers(self) -> str:
         return self._stragglers.names(self._position())
 
-    # --- Figures --------------------------------------------------------------------------------------------
+    # --- Statistics -----------------------------------------------------------------------------------------
 
     def note_step(self, waited: float) -> None:
-        """Publish this worker's figures. Called after each exchange of gradients."""
+        """Publish this worker's statistics. Called after each exchange of gradients."""
         self.step += 1
         self.waited += waited
         now = time.monotonic()
@@ -253,7 +254,7 @@ class Group:
             self.board.post(self)
 
     def write_row(self, with_size: bool = True) -> None:
-        """Write this worker's current figures. Measure the size of its process only if `with_size`."""
+        """Write this worker's current statistics. Measure its process's memory only if `with_size`."""
         if with_size:
             self._bytes_of_process = bytes_of_process()
             self._sized_at = time.monotonic()
@@ -261,7 +262,7 @@ class Group:
         self._rows[self.place.local_rank].write(row)
 
     def _send_rows(self) -> None:
-        """Exchange the rows of all machines. Runs on the link's thread of the first worker."""
+        """Exchange the rows of all machines. Runs on the link's thread of this machine's first worker."""
         assert self.link is not None
         table = np.zeros((self.place.world_size, WIDTH), np.int64)
         for i, row in self._rows_here():
@@ -270,11 +271,11 @@ class Group:
         self._table.write(table)
 
     def _rows_here(self) -> list[tuple[int, Array]]:
-        """Return the newest rows of this machine's workers with their local ranks."""
+        """Return the local ranks of this machine's workers, each with the worker's newest row."""
         return [(i, row) for i, values in enumerate(self._rows) if (row := values.read()) is not None]
 
     def rows(self) -> dict[int, tuple[list[int], str]]:
-        """Return the last row of each worker by rank, and why the worker was lost."""
+        """Return by rank: the last row of a worker, and why it was lost (empty if it was not)."""
         assert self._region is not None
         table = self._table.read()
         found = {} if table is None else {i: (row.tolist(), "") for i, row in enumerate(table) if row[1]}
@@ -285,7 +286,7 @@ class Group:
         return dict(sorted(found.items()))
 
     def figures(self) -> dict[int, WorkerFigures]:
-        """Return the last reported figures of each worker by rank, and the current ones of this worker."""
+        """Return the last reported statistics of each worker by rank, for this worker the current ones."""
         self.write_row()
         return {rank: figures_of(rank, row, lost) for rank, (row, lost) in self.rows().items()}
 
@@ -294,7 +295,7 @@ class Group:
         self._closings.append(function)
 
     def close(self) -> None:
-        """Leave the group: workers that wait for this one get an error that it has ended."""
+        """Leave the group. Workers that wait for this one raise an error."""
         while self._closings:
             self._closings.pop()()
         if self.link is not None:
@@ -306,7 +307,7 @@ class Group:
 def _is_done(pending: Future[Any], seconds: float) -> bool:
     try:
         pending.result(seconds)
-    except StillRunningError:  # or the task raised an error of the same class
+    except StillRunningError:  # the task still runs, or has itself raised an error of this class
         return pending.done()
     return True
 
@@ -317,7 +318,7 @@ _expected: Callable[[], Group] | None = None
 
 
 def current() -> Group:
-    """Return the group of this process; outside of a job a group of one worker."""
+    """Return the group of this process; outside a job, a group of one worker."""
     return _current
 
 
@@ -354,12 +355,12 @@ def leave() -> None:
 
 @example("nn.parallel.rank(), nn.parallel.world_size()", (0, 1))
 def rank() -> int:
-    """Return the rank of this worker in its job, from 0; outside of a job 0."""
+    """Return the rank of this worker in its job, from 0; outside a job, 0."""
     return _current.place.rank
 
 
 def world_size() -> int:
-    """Return the number of workers in the job; outside of a job 1."""
+    """Return the number of workers in the job; outside a job, 1."""
     return _current.place.world_size
 
 

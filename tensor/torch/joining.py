@@ -175,7 +175,7 @@ def einsum(equation: str, *operands: Any) -> Tensor:
 @with_out
 @example("torch.tensordot(torch.ones(2, 3), torch.ones(3, 4), dims=1).shape", (2, 4))
 def tensordot(a: Tensor, b: Tensor, dims: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
-    """Return the contraction over pairs of dimensions, by default the last of `a` and the first of `b`."""
+    """Return the sum of products over pairs of dimensions: the last `dims` of `a`, the first of `b`."""
     return tn.tensordot(a, b, axes=dims)
 
 

@@ -12,9 +12,9 @@ from nn.module.uninitialized import UninitializedBuffer, UninitializedParameter
 class LazyWeighted(LazyModuleMixin, Weighted):
     """Base class of layers that infer the shapes of their parameters from the first input."""
 
-    # The option that the first input sets.
+    # The name of the option that the first input determines, such as "in_features".
     _inferred: ClassVar[str]
-    # The buffers without shapes.
+    # The names of the buffers whose shapes the first input determines.
     _inferred_buffers: ClassVar[tuple[str, ...]] = ()
 
     def _set_options(self, given: dict[str, Any]) -> None:

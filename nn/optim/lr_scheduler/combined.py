@@ -55,7 +55,7 @@ class _Combined(LRScheduler):
         return {**super().state_dict(), "_schedulers": [part.state_dict() for part in self._schedulers]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load a state from ``state_dict()``. The learning rates are in the optimizer's state."""
+        """Load a state from ``state_dict()``. Also load the optimizer's state: it has the current rates."""
         state = dict(state_dict)
         parts = list(zip(self._schedulers, state.pop("_schedulers"), strict=True))
         super().load_state_dict(state)
@@ -90,12 +90,12 @@ class SequentialLR(_Combined):
     schedulers
         At least one scheduler, all of `optimizer`.
     milestones
-        The epochs at which the second and later schedulers start. Each counts its epochs from 0.
+        The epochs at which the second and later schedulers start. Each scheduler counts its epochs from 0.
 
     Raises
     ------
     ValueError
-        If the numbers of schedulers and milestones do not fit, or a scheduler has another optimizer.
+        If `milestones` is not shorter than `schedulers` by one, or a scheduler has another optimizer.
     """
 
     _example = ("optimizer, [warm_up, decay], milestones=[2]", [0.5, 0.5, 1.0, 0.5])
@@ -116,8 +116,8 @@ class SequentialLR(_Combined):
         self._schedulers = schedulers
         self._milestones = milestones
         self.last_epoch = last_epoch + 1
-        # Each part has set the learning rates of its epoch 0. Restore the initial ones, and let the first
-        # part set them again.
+        # Each scheduler has set the learning rates of its epoch 0. Restore the initial rates, and let the
+        # first scheduler set its rates again.
         for group in optimizer.param_groups:
             group["lr"] = group["initial_lr"]
         self._undo_first_steps()
@@ -160,7 +160,7 @@ class ChainedScheduler(_Combined):
     schedulers
         At least one scheduler, all of the same optimizer.
     optimizer
-        Their optimizer, which may be omitted.
+        The optimizer of all schedulers. It may be omitted.
 
     Raises
     ------
