@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 # Values are aligned to this many bytes, so that the system reads and writes whole pages.
 _PAGE = 4096
-# Bytes for each read or write. A block stays in the cache for its checksum, and Ctrl-C waits for at most one
-# block.
+# Bytes for each read or write. So small a block is still in the processor's cache for its checksum, and
+# Ctrl-C waits for one block at most.
 _BLOCK = 1 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) if hasattr(errno, "EDQUOT") else (errno.ENOSPC, errno.EFBIG)
 # The errors of file systems that can't reserve space. Then writes only extend the file.
@@ -32,7 +32,7 @@ _CANT_RESERVE = (errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS)
 
 
 class SpillError(OSError):
-    """A spill file could not be created, written or read. Memory is unchanged.
+    """A spill file could not be created, written or read. The bytes that are in the file stay there.
 
     Attributes
     ----------
@@ -74,8 +74,8 @@ class SpillStatistics:
 class _Extent(weakref.ref["Spilled"]):
     """An extent: a range of bytes in the file.
 
-    When its `Spilled` is freed, the callback of this weak reference, one call in C, appends it to the list of
-    freed extents. With a ``__del__`` instead, an interrupt could lose the space.
+    It is a weak reference to its `Spilled`. When that is deleted, the callback ``_freed.append`` adds the
+    extent to the freed ones. This is one call in C: in a ``__del__`` an interrupt could lose the space.
     """
 
     __slots__ = ("offset", "serial", "size")
@@ -139,8 +139,8 @@ class SpillFile:
     Parameters
     ----------
     folder
-        A folder on a disk with free space. A folder in memory saves no memory, such as ``/dev/shm``, and on
-        some systems ``/tmp``.
+        A folder on a disk with free space. A folder in memory saves no memory: ``/dev/shm`` is one, on some
+        systems also ``/tmp``.
 
     Raises
     ------
@@ -317,9 +317,10 @@ class SpillFile:
         return offset
 
     def _gap(self, first: int, last: int, size: int) -> int | None:
-        """Return the offset of the first gap of `size` bytes before entries `first` to ``last - 1``, or None.
+        """Return the offset of the first gap of at least `size` bytes, or None.
 
-        If `last` is the number of entries, the gap before the end of the file counts too.
+        Search the gaps before the entries from `first` to ``last - 1``. If `last` is the number of entries,
+        also search the gap before the end of the file.
         """
         extents = self._extents
         for i in range(first, last + (last == len(extents))):
@@ -371,7 +372,7 @@ class SpillFile:
         def _read_at(self, block: memoryview, offset: int) -> int:
             return os.preadv(self._file.fileno(), [block], offset)
 
-    else:  # Windows: the file's own position, which threads share
+    else:  # Windows: threads share the file's position
 
         def _write_at(self, block: memoryview, offset: int) -> int:
             return self._guard.run(self._seek_and_move, offset, self._file.write, block)

@@ -62,8 +62,7 @@ class Module(Inference, States, Conversion, Hooks):
 
     def __repr__(self) -> str:
         out: list[str] = []
-        # A stack of modules and lines to write, with their indentation. Not a recursion, because nesting may
-        # be deep.
+        # A stack of modules and lines to write, with their indentation. Recursion could exceed its limit.
         waiting: list[tuple[str, str, Any]] = [("", "", self)]
         while waiting:
             indent, label, item = waiting.pop()

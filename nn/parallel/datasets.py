@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 class RayDataset(BatchDataset[Any]):
-    """Data set of Ray Data, or a worker's shard of one, for a ``DataLoader``.
+    """Data set of Ray Data, or one worker's shard of it, for a ``DataLoader``.
 
     The tensors of a batch belong to the scope that is current when the loop requests it, as with any data
     set. Request batches inside the step's scope, or use ``dispose_batches=True``. If an array is in the
     object store, the tensor shares its memory, and the store can free it when the scope ends.
 
-    Ray prefetches in its own processes: omit ``num_workers``. All workers must make the same number of steps:
-    ``ray.train.get_dataset_shard`` gives them equal numbers of rows.
+    Ray prefetches in its own processes: omit ``num_workers``. All workers must make the same number of steps.
+    ``ray.train.get_dataset_shard`` gives each worker the same number of rows.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class RayDataset(BatchDataset[Any]):
 
 
 def iter_batches(shard: Any, *, batch_size: int = 256, **options: Any) -> Iterator[dict[str, Tensor]]:
-    """Yield the batches of a data set of Ray Data, or of a worker's shard: tensors by column name.
+    """Yield the batches of a data set of Ray Data, or of one worker's shard, as dicts of tensors by column.
 
     If an array is in the object store, the tensor shares its memory. Each batch has its own scope, which ends
     before the next batch is created: this releases its memory, even if something still refers to the batch.
@@ -104,7 +104,7 @@ def iter_batches(shard: Any, *, batch_size: int = 256, **options: Any) -> Iterat
         The number of rows in a batch.
     **options
         Other arguments of Ray's ``iter_batches``, such as ``local_shuffle_buffer_size`` and ``drop_last``.
-        All workers must make the same number of steps: write ``drop_last=True`` if shards differ in size.
+        All workers must make the same number of steps: see `RayDataset`.
 
     Raises
     ------

@@ -11,7 +11,7 @@ cnp.import_array()
 
 @cython.final
 cdef class writing:
-    """Give a block the array of a tensor to write to: ``with writing(x) as array: array[...] = 1``.
+    """Write to the array of a tensor: ``with writing(x) as array: array[...] = 1``.
 
     If other tensors share the values, the memory is copied first, so that they keep the old values. A clone
     taken during the write keeps the values of that time.
@@ -42,9 +42,9 @@ cdef class writing:
 @cython.final
 @cython.no_gc_clear  # if the garbage collector cleared `buffers`, the writes would never end
 cdef class writing_all:
-    """Give a block the arrays of several tensors to write to, as ``writing`` does for one.
+    """Write to the arrays of several tensors, as ``writing`` does for one.
 
-    All copies are made before the block runs.
+    All shared memory is copied before the block runs.
     """
 
     cdef list tensors

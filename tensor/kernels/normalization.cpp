@@ -63,7 +63,8 @@ void normalize_rows(void* context, ptrdiff_t start, ptrdiff_t end) {
     }
 }
 
-// Process `count` rows at once. The template parameters select the gradients at compile time.
+// Compute the gradient of `count` rows. With has_parts, also add the rows' gradients of weight and bias to
+// `weight_part` and `bias_part`. Without has_weight, the weight is 1.
 template <typename T, bool has_weight, bool has_parts, int count>
 void rows_backward(const RowNormWork& work, ptrdiff_t row, T* weight_part, T* bias_part) {
     using P = Pack<T>;
@@ -164,8 +165,9 @@ void inverses(void* context, ptrdiff_t start, ptrdiff_t end) {
     for (ptrdiff_t i = start; i < end; ++i) out[i] = static_cast<T>(1 / sqrt(variances[i] + eps));
 }
 
-// Call f(offset, left, values) for each pack, of which `left` elements exist. `values` is the result of
-// `make`, which gets a function that loads a pack from an array with one value per channel.
+// Call f(offset, left, values) for each pack of an array: the pack begins at element `offset`, and only its
+// first `left` elements exist. `values` is make(of) for the channels of the pack, where of(array) loads their
+// values from an array with one value per channel.
 template <typename T, typename Make, typename Function>
 DISPOSESCOPE_INLINE void each_channel_pack(Channels shape, ptrdiff_t start, ptrdiff_t end, Make make, Function f) {
     using P = Pack<T>;
@@ -190,7 +192,7 @@ DISPOSESCOPE_INLINE void each_channel_pack(Channels shape, ptrdiff_t start, ptrd
     }
 }
 
-// Return inverses * weight for some channels. `of` loads their values from an array.
+// Return inverses * weight for the channels whose values `of` loads from an array.
 template <typename T, typename Of>
 DISPOSESCOPE_INLINE Pack<T> scale_of(const ChannelNormWork& work, Of of) {
     return work.weight == nullptr ? of(work.inverses) : of(work.inverses) * of(work.weight);

@@ -53,7 +53,7 @@ def silu(x: Any, /) -> Tensor:
 @example("tensor.softplus(tensor.tensor([100.0])).tolist()", [100.0])
 def softplus(x: Any, /, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """Return log(1 + exp(beta * x)) / beta; `x` itself if beta * x exceeds `threshold`."""
-    # If x equals log(1 + exp(x)) from `threshold` on, up to rounding, the derivative only needs the result.
+    # The derivative is a function of the result alone if log(1 + exp(x)) rounds to x above `threshold`.
     is_smooth = threshold >= _linear_from(_real("softplus", _values("softplus", x)))
     if is_smooth:
         return apply(RULES["softplus"], lambda a: _softplus(a, beta, threshold), (x,), beta=beta)
@@ -102,7 +102,7 @@ def _elu(x: Array, alpha: float, out: Array | None) -> Any:
 
 
 def _unless_positive(x: Array, below: Any, out: Array | None) -> Any:
-    """Return `x` where it is positive, else `below`; in `out` if that is `x` and `below` has its dtype."""
+    """Return `x` where it is positive, else `below`; in `out` if `out` is `x` and the dtypes are equal."""
     if out is not x or below.dtype != x.dtype:
         return xp.where(x > 0, x, below)
     np.copyto(out, below, where=~(x > 0))

@@ -40,7 +40,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     cutoffs
         The first class of each cluster, ascending, from 1 to ``n_classes - 1``.
     div_value
-        The factor by which the projection of each cluster is smaller than the previous one.
+        The size of a cluster's projection is that of the previous cluster divided by this.
     head_bias
         Whether `head` has a bias.
     dtype, device
@@ -163,5 +163,6 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         found: Tensor = head.argmax(dim=1)
         if (found < self.shortlist_size).all().item():
             return found
-        # If the head's largest output is a class, it is the most likely one. Else search all clusters.
+        # If the head's largest output belongs to a class, this class is the most likely one. If it belongs
+        # to a cluster, compare all classes.
         return tn.where(found < self.shortlist_size, found, self._all(input, head).argmax(dim=1))
