@@ -30,9 +30,9 @@ class CannotRunError(Exception):
 def run(name: str, arguments: list[str], *, is_module: bool) -> BaseException | None:
     """Run ``python name arguments`` or ``python -m name arguments``, and return the exception or None.
 
-    ``sys.argv``, ``sys.path[0]`` and the module ``__main__`` are as Python sets them. They are not restored:
-    the program's globals stay alive until the interpreter exits. The traceback of the exception begins with
-    the program's first line, and keeps the locals of its functions alive.
+    ``sys.argv``, ``sys.path[0]`` and the module ``__main__`` are as Python sets them. They are not restored,
+    so the program's globals stay alive until the interpreter exits. The traceback of the exception begins at
+    the program's first frame. It keeps the locals of the program's functions alive.
 
     Raises
     ------
@@ -84,14 +84,14 @@ def _script(name: str) -> tuple[CodeType, ModuleType]:
 def _module(name: str) -> tuple[CodeType, ModuleType]:
     program, sys.argv[0] = sys.argv[0], "-m"  # as Python sets it while it imports the parent packages
     if not sys.flags.safe_path:
-        # The first entry is the folder of the command, unless it was started by `python -m`.
+        # Python sets this for `python -m`. The command `disposescope` starts with its own folder here.
         sys.path[0] = str(Path.cwd())
     package = name.rpartition(".")[0]
     if package:
         try:
             importlib.import_module(package)
         except ImportError as error:
-            # A missing package is reported below. An import error inside the package is its own error.
+            # A missing package is reported below. Other import errors come from the code of the package.
             if error.name is None or not f"{package}.".startswith(f"{error.name}."):
                 raise
     try:
@@ -123,7 +123,7 @@ def _main_from(spec: ModuleSpec) -> ModuleType:
 
 
 def _of_program(traceback: TracebackType | None) -> TracebackType | None:
-    """Return the part of `traceback` below this library and the import system."""
+    """Return `traceback` without the first frames, those of this library and the import system."""
     while traceback is not None and (
         is_ours(traceback.tb_frame) or traceback.tb_frame.f_code.co_filename.startswith("<frozen importlib")
     ):

@@ -69,7 +69,7 @@ def pairwise_distance(
     p
         The degree of the norm.
     eps
-        Added to each difference, so that the gradient is finite for equal vectors.
+        The number added to each difference, so that the gradient is finite for equal vectors.
     keepdim
         Return shape ``(*, 1)`` instead of ``(*,)``.
 

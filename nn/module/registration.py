@@ -213,8 +213,8 @@ class ModuleCore(Callable):
                 stack += reversed([x for _, kind, x in module._registered() if kind == "module"])
 
     def __disposables__(self) -> list[object]:
-        # All disposables in attributes move with the module, even if it does not own them. Iterators are
-        # skipped, because a search would exhaust them.
+        # If a scope moves the module, it also moves all disposables in attributes, even those that the module
+        # does not own. Skip iterators, because the search would exhaust them.
         return [value for value in self.__dict__.values() if not isinstance(value, Iterator)]
 
     @property
@@ -249,7 +249,7 @@ class ModuleCore(Callable):
             for _, kind, value in module._registered():
                 if id(value) in kept:
                     continue
-                # A class with its own `dispose` disposes itself, unless that would dispose kept objects.
+                # Call the `dispose` of a class that defines its own, unless there are objects to keep.
                 if kind == "module" and (kept or type(value).dispose is ModuleCore.dispose):
                     waiting.append(value)
                 else:

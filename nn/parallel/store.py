@@ -1,4 +1,4 @@
-"""Tensors that share memory with Ray's object store, and the lines that requested them."""
+"""Tensors that share memory with Ray's object store, and where in the code they were requested."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class StorePin(NamedTuple):
     """Array that pins an object of the store."""
 
     nbytes: int
-    #: The lines that requested it.
+    #: The place in the code that requested it.
     site: Site
 
     def __str__(self) -> str:
         return f"{format_bytes(self.nbytes)} in the store, requested by {self.site}: {self.site.text}"
 
 
-# The blocks in the store by the id of their array. An entry is removed with its array.
+# The arrays in the store, by id. An entry is removed when its array is deleted.
 _pins: dict[int, tuple[ref[Array], StorePin]] = {}
 
 
@@ -53,8 +53,8 @@ def get(reference: Any, timeout: float | None = None) -> Any:
     """Return an object of the store, with its arrays as tensors that share the store's memory.
 
     The tensors belong to the current scope. When it ends, it releases the store's memory, even if something
-    still refers to a tensor or a view of it. To keep values, copy them with ``tensor.tensor(x.numpy())``; a
-    write copies a tensor too. `store_pins` names the lines that hold objects.
+    still refers to a tensor or a view of it. To keep values, copy them with ``tensor.tensor(x.numpy())``. The
+    first write to a tensor also copies it. `store_pins` lists the objects that this process holds.
 
     Parameters
     ----------
@@ -83,10 +83,9 @@ def over_store(array: Array, site: Site) -> Any:
 
 
 def note(block: Array, site: Site) -> None:
-    """Count `block`, memory of the store, as held by `site` while the array is alive."""
-    if (
-        block.flags.writeable or id(block) in _pins
-    ):  # arrays of the store are read-only; others belong to the process
+    """Add `block`, an array in the store, to `store_pins` until it is deleted. `site` requested it."""
+    # Arrays in the store are read-only. A writable one is in this process's own memory.
+    if block.flags.writeable or id(block) in _pins:
         return
     key = id(block)
 
@@ -98,12 +97,12 @@ def note(block: Array, site: Site) -> None:
 
 @example("nn.parallel.store_pins()", [])
 def store_pins() -> list[StorePin]:
-    """Return the objects of the store that this process holds, with the lines that requested them."""
+    """Return the objects of the store that this process holds, largest first, and what requested each."""
     return sorted([pin for _, pin in list(_pins.values())], key=lambda pin: -pin.nbytes)
 
 
 def figures() -> tuple[int, int]:
-    """Return the number of arrays in the store that are held, and their bytes."""
+    """Return the number of arrays in the store that this process holds, and their bytes."""
     pins = list(_pins.values())
     return len(pins), sum([pin.nbytes for _, pin in pins])
 

@@ -26,7 +26,7 @@ _NAMES = (
     *("float16", "float32", "float64", "complex64", "complex128"),
 )
 DTYPES = {name: dtypes.as_dtype(name) for name in _NAMES}
-# The class of arrays. Pickles refer to it, but do not call it.
+# The name of the class of arrays in pickles, which refer to the class but do not call it.
 NUMPY_ARRAY = "numpy.ndarray"
 _NUMBER = re.compile(r"\?|b1|[iu][1248]|f[248]|c(8|16)")
 
@@ -124,7 +124,7 @@ def _set(values: object = ()) -> set[Any]:
 
 
 def _bytes(text: object = "", encoding: object = "latin1") -> bytes:
-    # The encoding of bytes in protocol 2.
+    # Pickle protocol 2 stores bytes as a str in latin1.
     if not isinstance(text, str) or encoding != "latin1":
         _fail("bytes in it do not have PyTorch's encoding")
     return text.encode("latin1")

@@ -39,7 +39,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:
 @with_out
 @example("torch.linalg.lu_factor_ex(torch.zeros(2, 2)).info.item()", 1)
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> LUFactorEx:
-    """Return the results of ``lu_factor``, and the first zero pivot of each matrix."""
+    """Return the results of ``lu_factor``, and the number of the first zero pivot, from 1; 0 for none."""
     found = factor_lu(A, pivot)
     if check_errors and found.info.any():
         raise LinAlgError("lu_factor_ex: a matrix is singular: a pivot is 0")
@@ -78,7 +78,7 @@ def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoin
 def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> PLU:
-    """Return P, L and U from the results of ``linalg.lu_factor``; unrequested ones are empty tensors.
+    """Return P, L and U from the results of ``linalg.lu_factor``. A tensor that is not requested is empty.
 
     Examples
     --------

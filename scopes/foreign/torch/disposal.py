@@ -3,7 +3,8 @@
 The disposal changes a tensor in two ways. Its class becomes one whose ``__torch_function__`` raises. And its
 implementation, the `TensorImpl` of C++, is swapped with that of an empty tensor on the meta device, the
 "shell". So C++ code that never calls ``__torch_function__`` does not read freed memory. Other ways to release
-the memory of a tensor crash (``storage.resize_(0)``), or leave it silently empty (``x.data = empty``).
+a tensor's memory do not suit: after ``storage.resize_(0)`` a use may crash, and after ``x.data = empty`` it
+silently reads an empty tensor.
 
 The old implementation is freed with the shell, unless C++ code refers to it: a graph that needs its values
 for backward, or a view. Then backward works as before, and the memory is freed with the graph or the view.
@@ -85,7 +86,10 @@ def _disposed_in(items: object) -> Iterator[Any]:
 
 
 def end(x: Any, is_safe: bool) -> tuple[tuple[int, ...] | None, Any]:
-    """Dispose the tensor `x`. Return its shape, or None if it has none, and its dtype."""
+    """Dispose the tensor `x`. Return its shape, or None if it has none, and its dtype.
+
+    Without `is_safe`, another thread may be using `x`: only its class changes.
+    """
     # Bypass modes and the `__torch_function__` of the tensor's class.
     with _NoFunctions():
         try:
@@ -100,7 +104,7 @@ def end(x: Any, is_safe: bool) -> tuple[tuple[int, ...] | None, Any]:
         shell = _new_shell() if disposed is DisposedTensor else _make_empty(disposed, (0,), device=_META)
         x.__class__ = disposed
         if not is_safe or not _exchange(x, shell):
-            # Only the class shows that it is disposed. The memory is freed with the last reference.
+            # Only the class of `x` changes. The memory is freed with the last reference to `x`.
             held.note(x, x)
             return ending
         # A graph may return the old implementation as a saved tensor, so keep its class and attributes.
@@ -129,7 +133,7 @@ def _new_shell() -> Any:
 
 
 def _exchange(x: Any, shell: Any) -> bool:
-    """Swap implementations, or return False if C++ code has a weak reference to that of `x`."""
+    """Swap the implementations. Return False if C++ code has a weak reference to the one of `x`."""
     try:
         _swap(x, shell)
     except RuntimeError:

@@ -13,14 +13,15 @@ if TYPE_CHECKING:
 
 
 class Distribution:
-    """Base class of distributions: one for each element of `batch_shape`.
+    """Base class of distributions.
 
-    Subclasses define ``sample`` or ``rsample``, ``log_prob`` and ``entropy``.
+    An object is a batch of distributions, each with its own parameters. Subclasses define ``sample`` or
+    ``rsample``, ``log_prob`` and ``entropy``.
 
     Parameters
     ----------
     batch_shape
-        The shape of one sample, without `event_shape`.
+        The shape of the batch: the shape of one sample, without `event_shape`.
     validate_args
         Whether to check parameters and values, and raise an error for invalid ones.
     """
