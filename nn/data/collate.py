@@ -19,8 +19,8 @@ from tensor.lowlevel import TensorCore
 def default_collate(samples: Sequence[Any]) -> Any:
     """Return a batch with the structure of `samples`: tensors are stacked along a new first dimension.
 
-    Tensors, arrays and numbers become one tensor. Tuples, lists, named tuples and mappings keep their type,
-    with tensors as items. Text becomes a list.
+    Tensors, arrays and numbers become one tensor. Named tuples keep their type, other tuples become a tuple,
+    mappings a dict, other sequences a list, all with tensors as items. Text and bytes become a list of them.
 
     Raises
     ------
@@ -33,7 +33,7 @@ def default_collate(samples: Sequence[Any]) -> Any:
 
 
 def default_convert(sample: Any) -> Any:
-    """Convert NumPy arrays in a sample to tensors, at any depth of tuples, lists and mappings.
+    """Convert NumPy arrays in a sample to tensors, also in nested tuples, lists and mappings.
 
     A `DataLoader` uses it for single samples (``batch_size=None``). The tensors share memory with the arrays.
     Other objects are returned unchanged.

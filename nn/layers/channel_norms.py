@@ -164,31 +164,37 @@ class _InstanceNorm(ChannelNorm):
 
 
 class BatchNorm1d(_BatchNorm, dims=1):
-    """Normalizes each channel over the batch and a last dimension, if there is one.
+    """Normalizes each channel over the other dimensions.
 
-    Input and output ``(batch, num_features)`` or ``(batch, num_features, length)``.
-    By Ioffe and Szegedy, 2015.
+    Input and output are ``(batch, num_features)`` or ``(batch, num_features, length)``. See Ioffe and
+    Szegedy, 2015.
     """
 
     _input_shapes: ClassVar = {2: "(batch, channels)", 3: "(batch, channels, length)"}
 
 
 class BatchNorm2d(_BatchNorm, dims=2):
-    """Normalizes each channel of ``(batch, num_features, height, width)`` over the batch and space."""
+    """Normalizes each channel over the other dimensions.
+
+    Input and output are ``(batch, num_features, height, width)``.
+    """
 
     _input_shapes: ClassVar = {4: "(batch, channels, height, width)"}
 
 
 class BatchNorm3d(_BatchNorm, dims=3):
-    """Normalizes each channel of ``(batch, num_features, depth, height, width)`` over the batch and space."""
+    """Normalizes each channel over the other dimensions.
+
+    Input and output are ``(batch, num_features, depth, height, width)``.
+    """
 
     _input_shapes: ClassVar = {5: "(batch, channels, depth, height, width)"}
 
 
 class InstanceNorm1d(_InstanceNorm, dims=1):
-    """Normalizes each channel of each sample of ``(batch, num_features, length)``, or without the batch.
+    """Normalizes each channel of each sample of ``(batch, num_features, length)``.
 
-    By Ulyanov et al., 2016.
+    The input may also have no batch. See Ulyanov et al., 2016.
     """
 
     _input_shapes: ClassVar = {3: "(batch, channels, length)", 2: "(channels, length)"}

@@ -25,19 +25,19 @@ _ENDING = "its handle moved into a Parameter"
 
 
 class Parameter(Tensor):
-    """Trainable leaf tensor of a module. It takes over the handle of `data`, in the same scope.
+    """Trainable leaf tensor of a module. It takes over the memory of `data`, in the same scope.
 
-    No counter changes and no memory is copied. `data` is invalid afterwards. The parameter takes over its
-    gradient, and graphs that used `data` now use the parameter. Assigning the parameter to a module
-    detaches it from its scope.
+    No memory is copied, and dispose statistics do not change. `data` is invalid afterwards. The parameter
+    takes over its gradient, and graphs that used `data` now use the parameter. Assigning the parameter to a
+    module detaches it from its scope.
 
     Parameters
     ----------
     data
         A tensor without gradient history. Its views and aliases share memory with the parameter.
     requires_grad
-        Whether operations on the parameter are recorded for ``backward``. If not, the gradient of `data` is
-        dropped.
+        Whether operations on the parameter are recorded for ``backward``. If not, the parameter does not take
+        over the gradient of `data`.
 
     Raises
     ------

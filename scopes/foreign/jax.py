@@ -27,10 +27,10 @@ class JaxAdapter(Adapter):
     kinds = (_Array,)
 
     def __init__(self) -> None:
-        # The thread whose scopes own new arrays, and the number of its open blocks.
+        # The thread whose scopes own new arrays, and the number of its open `owning` blocks.
         self.thread = 0
         self.depth = 0
-        # Weak references by id: to the arrays from before the block, and to the arrays adopted since.
+        # Weak references by id: to the arrays from before the first block, and to those adopted since.
         self.earlier: dict[int, ref[Any]] = {}
         self.adopted: dict[int, ref[Any]] = {}
 
@@ -109,7 +109,7 @@ def _self_test() -> None:
 
 
 def _explain_errors() -> None:
-    """Make JAX raise our error for uses of disposed arrays, with shape, scope and lines.
+    """Make JAX raise `TensorDisposedError` for uses of disposed arrays, with shape, scope and lines of code.
 
     JAX calls the method ``_check_if_deleted`` of an array before it uses the values. In a version without
     it, JAX raises its own error.

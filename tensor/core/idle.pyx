@@ -3,7 +3,7 @@
 A buffer counts the code that may write to its memory (exports and running writes), and the code that relies
 on its values (sharers). Running ops, on this or another thread, are not counted, because they only read. They
 refer to the array, which stays alive until they end. If the tensor is used before they end, it gets the array
-back (`FiledValues`). Moving a tensor that an op still reads frees no memory yet, so such tensors come last.
+back (`FiledValues`). Moving a tensor frees no memory while an op reads it. So a budget moves such tensors last.
 """
 
 cimport numpy as cnp
@@ -45,7 +45,7 @@ cdef bint _is_idle(StorageReference x, Py_ssize_t shares) except -1:
 
 
 def idle_tensors(Py_ssize_t least) -> tuple[list[StorageReference], list[StorageReference]]:
-    """Return the idle tensors and handles of at least `least` bytes, in two lists.
+    """Return the idle tensors and `Handle` objects of at least `least` bytes, in two lists.
 
     The first list has the state of optimizers, gradients of parameters, and data. The second list has tensors
     to move last: parameters, and then tensors that the running op may use.
@@ -125,8 +125,8 @@ def leave_together(StorageReference x not None, Buffer buffer not None, FiledVal
     """Release the share of `x` in `buffer`, whose bytes are in the file of `filed`.
 
     The caller must have held a `Share` of the buffer since before the bytes were written to the file, so that
-    no code has changed them. Return False if other code uses the tensor or the buffer. The tensor gets new
-    memory later, because saved values may still rely on the old memory.
+    no code has changed them. Return False if other code uses the tensor or the buffer. At its next use the
+    tensor gets new memory, because saved values may still rely on the old memory.
     """
     if x.buffer != <PyObject*>buffer or not _is_idle(x, buffer.shares):
         return False

@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
     from tensor._tensor import Tensor
 
-# The size of a piece to copy at once, for arrays that are not contiguous.
+# The bytes to copy at once, from arrays that are not contiguous.
 _PIECE_BYTES = 1 << 20
 
 PathLike = str | os.PathLike[str]
 
 
 def load_file(path: PathLike) -> dict[str, Tensor]:
-    """Return the tensors of a safetensors file by name, over the mapped file. Nothing is copied or read yet.
+    """Map a safetensors file, and return its tensors by name. They use the mapped memory without a copy.
 
-    The tensors belong to the current scope. The file is unmapped when the last tensor (or NumPy array) over
-    it is freed. Until then, don't shorten the file or write to it. ``save_file`` to the same path is safe,
-    because it creates a new file. (On Windows this raises an error while the old one is mapped: end the scope
-    first.) The first write to a loaded tensor copies that tensor; arrays from ``numpy()`` are read-only
-    before that. The file never changes.
+    The tensors belong to the current scope. The file is unmapped when the last tensor (or NumPy array) that
+    uses it is freed. Until then, don't shorten the file or write to it. ``save_file`` to the same path is
+    safe, because it creates a new file. (On Windows it raises an error while the old file is mapped: end the
+    scope first.) The first write to a loaded tensor copies the tensor, so the file does not change. Before
+    that write, arrays from ``numpy()`` are read-only.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def load_file(path: PathLike) -> dict[str, Tensor]:
     with place.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         entries, _ = read_header(file, size, str(place))
-        # Use a list: an interrupt would be lost while a generator is being closed.
+        # Use a list: Python ignores an interrupt that arrives while it closes a generator.
         if max([entry.end - entry.begin for entry in entries.values()], default=0) == 0:
             return {name: wrap(np.empty(entry.shape, entry.dtype)) for name, entry in entries.items()}
         mapping = map_file(file)
@@ -79,7 +79,7 @@ def load_file(path: PathLike) -> dict[str, Tensor]:
 
 def map_file(file: BinaryIO) -> mmap.mmap:
     """Return the bytes of an open file, which must not be empty, as mapped memory."""
-    # Read-only, because a private writable mapping counts as committed memory at once.
+    # Read-only: the system counts a private writable mapping as committed memory from the start.
     return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
@@ -90,7 +90,7 @@ def tensor_over(memory: mmap.mmap | bytes, entry: Entry) -> Tensor:
         return wrap((halves.astype(np.uint32) << 16).view(np.float32).reshape(entry.shape))
     nbytes = entry.end - entry.begin
     dtype = entry.dtype if sys.byteorder == "little" else entry.dtype.newbyteorder("<")
-    # The array's base is its own memoryview, so that no code can close the mapping.
+    # The array exports the mapping's buffer, so a call of the mapping's `close` raises an error.
     array = np.frombuffer(memory, dtype, nbytes // dtype.itemsize, entry.begin)
     if dtype is not entry.dtype:
         return wrap(array.astype(entry.dtype).reshape(entry.shape))
@@ -108,9 +108,8 @@ def save_file(
 
     The bytes are written to a temporary file in the same folder. When it is complete on disk, it replaces
     `path`. So an error or a crash does not change the old file. (A killed process leaves its temporary file
-    ``.<random>.tmp``.) Tensors are streamed, without a copy in memory; views and transposed tensors are
-    written row by row. Only values are written, no gradients and no history. Tensors that share memory are
-    each written in full.
+    ``.<random>.tmp``.) Contiguous tensors are written without a copy in memory, others in pieces. Only values
+    are written, no gradients and no history. Tensors that share memory are each written in full.
 
     Parameters
     ----------
@@ -129,7 +128,7 @@ def save_file(
     ValueError
         If a name can't be written (``"__metadata__"`` is reserved).
     TensorDisposedError
-        If one of the tensors is empty.
+        If one of the tensors is disposed.
     OSError
         If the file can't be written.
 
@@ -162,7 +161,7 @@ def replace_file(path: PathLike, write: Callable[[BinaryIO], None]) -> None:
             os.fsync(file.fileno())
         partial.replace(target)
     finally:
-        # Does nothing if the file has replaced the target.
+        # This does nothing if the temporary file has replaced the target.
         partial.unlink(missing_ok=True)
 
 
@@ -195,7 +194,7 @@ def as_path(path: PathLike) -> Path:
 def _chunks(array: Array) -> Iterator[Array]:
     """Yield the elements of `array` in C order, little-endian, as contiguous arrays of one dimension.
 
-    An array that is contiguous already is yielded as a whole, without a copy; others in pieces.
+    An array that already has this form is yielded as a whole, without a copy. Others are yielded in pieces.
     """
     wanted = array.dtype.newbyteorder("<")
     if array.flags.c_contiguous and array.dtype == wanted:
@@ -247,7 +246,7 @@ def array_to_write(function: str, name: str, x: object) -> Array:
 
 
 def values_of(x: TensorCore) -> Array:
-    """Return the current values of `x`. Later writes change them only if other code shares the memory."""
+    """Return the current values of `x`. Later writes change them only if other code shares its memory."""
     array = x._array
     if array is None:
         x._raise_disposed()

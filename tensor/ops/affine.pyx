@@ -35,7 +35,7 @@ cdef dict _KERNELS = {
 def apply_affine(Rule rule not None, x, weight, bias) -> TensorCore:
     """Return ``x @ weight.T + bias`` of tensors, as an op with the derivatives of `rule`. `bias` may be None.
 
-    If `weight` has one dimension, the result does not have the last dimension.
+    If `weight` has one dimension, the result lacks the last dimension.
     """
     return _run(rule, x, weight, bias, None)
 
@@ -72,7 +72,7 @@ cdef TensorCore _run(Rule rule, object x, object weight, object bias, str activa
     except OutOfMemoryError:
         raise
     except MemoryError:
-        failure = out_of_memory()  # raised below, because here its context would hold arrays
+        failure = out_of_memory()  # raised below: here its __context__ would keep arrays alive
     except (TypeError, ValueError) as error:
         failure = explain("linear", error, [a, w] if b is None else [a, w, b])
     finally:

@@ -1,4 +1,4 @@
-"""Elementwise methods with PyTorch's arguments, which differ from those of the table's functions."""
+"""Elementwise methods with PyTorch's arguments, where those differ from `tensor.ops.elementwise`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ else:
     """
 )
 class ElementwiseMethods(Elementwise):
-    """All elementwise methods: those of the table, and those with PyTorch's arguments."""
+    """All elementwise methods: those of `Elementwise`, and those with PyTorch's arguments."""
 
     __slots__ = ()
 
@@ -79,7 +79,7 @@ class ElementwiseMethods(Elementwise):
             return f.divide(self, other)
         quotient = f.floor_divide(self, other)
         if quotient.dtype.kind in "iu":
-            # The quotient rounded down is one too low if it is negative and not an integer.
+            # Rounded down, a negative quotient is one too low, unless the division has no remainder.
             is_cut = f.not_equal(f.multiply(quotient, other), self)
             return f.add(quotient, f.logical_and(f.less(quotient, 0), is_cut))
         return f.trunc(f.divide(self, other))
@@ -108,7 +108,7 @@ class ElementwiseMethods(Elementwise):
     def nan_to_num(
         self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
     ) -> Tensor:
-        """Return the tensor with nan replaced by `nan`, and infinities by default by the dtype's limits."""
+        """Return the tensor with nan and infinities replaced, by default by 0 and by the dtype's limits."""
         x = as_tensor(self)
         if not is_floating(x.dtype):
             return _cloned(x)

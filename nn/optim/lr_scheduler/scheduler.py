@@ -159,7 +159,7 @@ class LRScheduler:
         return {key: value for key, value in vars(self).items() if key != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load a state from ``state_dict()``. The learning rates are in the optimizer's state."""
+        """Load a state from ``state_dict()``. Also load the optimizer's state: it has the current rates."""
         vars(self).update(state_dict)
 
 
@@ -206,7 +206,7 @@ def require_epochs(name: str, option: str, value: object) -> None:
 
 
 def one_for_each_group(name: str, option: str, optimizer: Optimizer, given: Any) -> list[Any]:
-    """Return `given`, a value or a list of one for each group, as a list."""
+    """Return a list with one value for each group. `given` is such a list, or one value for all groups."""
     count = len(optimizer.param_groups)
     if not isinstance(given, (list, tuple)):
         return [given] * count
