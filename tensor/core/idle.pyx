@@ -3,7 +3,8 @@
 A buffer counts the code that may write to its memory (exports and running writes), and the code that relies
 on its values (sharers). Running ops, on this or another thread, are not counted, because they only read. They
 refer to the array, which stays alive until they end. If the tensor is used before they end, it gets the array
-back (`FiledValues`). Moving a tensor frees no memory while an op reads it. So a budget moves such tensors last.
+back (`FiledValues`). Moving a tensor frees no memory while an op reads it. So a budget moves such tensors
+last.
 """
 
 cimport numpy as cnp
