@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 TIMEOUT = 300.0
 # The shortest time between two reports of a worker to the process that started the job, in seconds, with up
 # to _MANY workers. With more workers each reports less often, so that their `Board` gets at most
-# _MANY / _BETWEEN_POSTS reports a second. It can handle some thousands.
+# _MANY / _BETWEEN_POSTS reports a second. It has handled 415 on a busy machine (docs/cluster.md).
 _BETWEEN_POSTS = 0.5
 _MANY = 200
 # Machines exchange statistics at each of the first _BETWEEN_TABLES steps, and later every _BETWEEN_TABLES
