@@ -21,6 +21,7 @@ _TIMEOUT = 120.0
 class WorkerReport:
     """The last report of one worker."""
 
+    #: Its figures, in the order of `row_of_now`.
     row: list[int]
     #: The name of its machine and process.
     where: str = ""
@@ -36,13 +37,15 @@ class WorkerReport:
 
 @dataclass
 class _Offer:
+    """Values of worker 0 that `takers` other workers will take, as references to the object store."""
+
     is_there: asyncio.Event = field(default_factory=asyncio.Event)
     references: list[Any] = field(default_factory=list)
     takers: int = 0
 
 
 class BoardActor:
-    """The actor."""
+    """Actor that stores reports, positions of waiting workers, and offered values."""
 
     def __init__(self) -> None:
         self._reports: dict[int, WorkerReport] = {}
@@ -94,7 +97,7 @@ class BoardActor:
         offer.is_there.set()
 
     async def take(self, key: str) -> list[Any]:
-        """Wait for the offer, and return it."""
+        """Wait until values are offered under `key`, and return their references."""
         offer = self._offers.setdefault(key, _Offer())
         await offer.is_there.wait()
         offer.takers -= 1
@@ -104,7 +107,7 @@ class BoardActor:
 
 
 class Board:
-    """Handle of the actor, which all workers get."""
+    """Handle of a `BoardActor`. Each worker has a copy."""
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor
@@ -164,7 +167,7 @@ class Board:
         ray.get(self._actor.offer.remote(key, [ray.put(values)], takers))
 
     def take(self, key: str, timeout: float) -> list[Any]:
-        """Return the values that worker 0 offers, as arrays in the object store.
+        """Return the values that worker 0 offers. Arrays stay in the object store.
 
         Raises
         ------

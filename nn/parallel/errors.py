@@ -27,12 +27,12 @@ def late_error(seconds: float, workers: str, what: str) -> ExchangeTimeoutError:
 
 
 def require(module: str) -> ModuleType:
-    """Import and return a module of Ray.
+    """Import and return a module that jobs need, such as one of Ray.
 
     Raises
     ------
     ModuleNotFoundError
-        If Ray is not installed, or a package that the module needs: Ray Data needs pyarrow and pandas.
+        If the module, or a package that it needs, is not installed: Ray Data needs pyarrow and pandas.
     """
     try:
         return import_module(module)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nn.parallel.group import Group
     from tensor.lowlevel import Array, Dtype
 
-# The block size of sums: a block stays in a core's cache from the first slot to the last.
+# The elements that are summed at a time: they stay in a core's cache from the first slot to the last.
 _BLOCK = 16_384
 
 
@@ -99,7 +99,7 @@ class Exchange:
     def advance(self) -> None:
         """Sum this worker's part of each bucket that all workers of the machine have published."""
         flags, count = self.region.flags, self.region.count
-        # Sum each part once: after the flag is set, the others may write into their slots again.
+        # Sum each part once: after `_sum` sets the flag, other workers may write into their slots again.
         for bucket in tuple(self._waiting):
             if flags.wait(bucket.published, count, bucket.rounds, 0) < 0:
                 self._sum(bucket)

@@ -1,4 +1,4 @@
-"""Figures of one worker as a row of integers, which each step writes to shared memory."""
+"""Statistics of one worker ("figures") as a row of integers, which each step writes to shared memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class WorkerFigures:
     """The last reported figures of one worker."""
 
     rank: int
-    #: The number of steps, that is, of exchanges of gradients.
+    #: The number of exchanges of gradients, or of optimizer steps of PyTorch.
     step: int
     #: The time of the report, in seconds since the epoch.
     seen_at: float
@@ -39,7 +39,7 @@ class WorkerFigures:
 
     @property
     def is_last_seen(self) -> bool:
-        """Whether the worker was lost, so that these are its last figures."""
+        """Whether the worker was lost. Then these are its last figures."""
         return bool(self.lost)
 
 

@@ -2,8 +2,8 @@
 //
 // Lock-free atomics work between processes that map the same memory at different addresses ([atomics.lockfree]). The
 // writer stores a flag with release order after its data. The reader loads it with acquire order before it reads the
-// data. The fence after a store keeps later writes after it. The fence before a load keeps earlier reads before it: a
-// reader that loads the same flag again after its reads knows that the data did not change meanwhile.
+// data. The fence after a store keeps later writes after it. The fence before a load keeps earlier reads before it. So
+// if a reader loads the flag again after its reads and finds the same value, the data did not change meanwhile.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <thread>
 
-// With 32 bits, the kernel's `timespec` may differ from the compiler's.
+// On 32-bit systems, the kernel's `timespec` may differ from the compiler's.
 #if defined(__linux__) && defined(__LP64__)
 #define DISPOSESCOPE_HAS_FUTEX
 #include <climits>
@@ -76,7 +76,7 @@ inline void set_flag(void* memory, std::int64_t place, std::int64_t value) {
 
 // Waits until `count` flags from `first` on are at least `value`, and returns -1. After `seconds` returns the first
 // flag below `value`. It spins for 50 us, about the time of a wake-up, and then sleeps, because there may be more
-// workers than processors. It does not call `yield`: schedulers then run all other threads first, for milliseconds.
+// workers than processors. It does not call `yield`, because other threads would then run first, for milliseconds.
 inline std::int64_t wait_for_flags(
     const void* memory, std::int64_t first, std::int64_t count, std::int64_t value, double seconds
 ) {

@@ -21,8 +21,8 @@ cdef class Flags:
     Parameters
     ----------
     memory
-        A writable buffer, aligned to 8 bytes, whose length is a multiple of 8. The flags hold it, so a
-        mapping can't be closed before they are freed.
+        A writable buffer, aligned to 8 bytes, whose length is a multiple of 8. The `Flags` object holds it,
+        so an mmap can't be closed before this object is freed.
 
     Raises
     ------
@@ -30,7 +30,7 @@ cdef class Flags:
         If `memory` is not aligned, or its length is not a multiple of 8.
     """
 
-    # Holds the memory of the flags. A typed memoryview would take 20,000 lines of C++.
+    # Holds the memory of the flags. A typed memoryview would generate 20,000 lines of C++.
     cdef Py_buffer buffer
     cdef Py_ssize_t count
 

@@ -66,7 +66,7 @@ class Group:
     link
         The connection with the other machines, on the first worker of a machine.
     board
-        The Ray actor that collects reports for the process that started the job.
+        The handle of the Ray actor that collects reports for the process that started the job.
     timeout, to_connect
         The seconds that workers wait for each other, and that they wait at the start. None for `to_connect`
         uses `timeout`.
@@ -95,7 +95,7 @@ class Group:
         self.link = link
         self.board = board
         self.timeout = timeout if to_connect is None else to_connect
-        #: The number of exchanges of gradients.
+        #: The number of exchanges of gradients, or of optimizer steps of PyTorch.
         self.step = 0
         self.waited = 0.0
         #: The weight of this worker's gradients in the average: its share of the samples times the number of
@@ -173,7 +173,7 @@ class Group:
             self.waited += self.wait_for_first(region, self._left, count, "at a barrier")
 
     def agree(self, value: int) -> int:
-        """Return worker 0's `value`, an integer below 2**52. All workers must call this at the same time."""
+        """Return worker 0's `value`, an integer below 2**51. All workers must call this at the same time."""
         if self.place.world_size == 1:
             return value
         self.require_connected()
@@ -192,7 +192,7 @@ class Group:
                 "with parallel.Trainer, or use the functions of the library that exchanges the gradients"
             )
 
-    # --- Waiting. Flags show which workers of this machine are late, the board which of other machines ------
+    # --- Waiting. Flags show late workers of this machine, `Board` shows those of other machines ------------
 
     def wait(self, region: Region, first: int, value: int, what: str) -> float:
         """Wait for a flag of each worker of this machine, and return the seconds, like ``region.wait``."""
@@ -237,7 +237,7 @@ class Group:
     # --- Statistics -----------------------------------------------------------------------------------------
 
     def note_step(self, waited: float) -> None:
-        """Publish this worker's statistics. Called after each exchange of gradients."""
+        """Publish this worker's statistics, after an exchange of gradients or a PyTorch optimizer's step."""
         self.step += 1
         self.waited += waited
         now = time.monotonic()

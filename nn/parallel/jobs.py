@@ -40,7 +40,7 @@ class _Exchange(Backend):  # type: ignore[misc]  # Ray is an extra, so mypy skip
         """
         nodes = worker_group.execute(_node_of_this_process)
         if backend_config.board is not None:
-            with suppress(RayError):  # the board's process has ended: Ray restarts it without figures
+            with suppress(RayError):  # the actor's process has ended: Ray restarts it without reports
                 backend_config.board.begin(len(nodes))
         token = f"{backend_config.job}.{uuid.uuid4().hex[:8]}"
         started = [
@@ -138,8 +138,8 @@ def _leave(job: str) -> None:
 def _limit_threads(max_threads: int) -> None:
     """Set the number of threads to the worker's number of processors.
 
-    Ray Train sets ``OMP_NUM_THREADS`` to twice that number, because it counts the resources of a placement
-    group twice, and NumPy's BLAS reads it: two workers on two cores took 2.5 times as long.
+    Ray Train counts the resources of a placement group twice, and sets ``OMP_NUM_THREADS`` to twice that
+    number. NumPy's BLAS reads the variable: two workers on two cores took 2.5 times as long.
     """
     set_num_threads(min(get_num_threads(), max_threads))
     require("threadpoolctl").threadpool_limits(get_num_threads(), user_api="blas")

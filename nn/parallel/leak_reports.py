@@ -23,7 +23,7 @@ _OP_BYTES = 256
 
 @dataclass(frozen=True, slots=True)
 class ClusterLeakRow:
-    """Living disposables that one line created, in all workers."""
+    """Living disposables that one line of code created, in all workers."""
 
     #: The user's lines, innermost first, and the source of the first line.
     site: str
@@ -34,7 +34,7 @@ class ClusterLeakRow:
     sizes: Mapping[int, int]
     #: The workers in which the line leaks.
     growing_in: tuple[int, ...]
-    #: The number and bytes that each round left, by rank, without workers where a part of the run left none.
+    #: The average number and bytes that a round left, by rank, without workers where the line does not grow.
     counts_per_round: Mapping[int, float] = field(default_factory=dict)
     sizes_per_round: Mapping[int, float] = field(default_factory=dict)
     #: The growth of the line over the loop in bytes, by rank. A graph's operation counts as 256.
@@ -87,7 +87,7 @@ class ClusterLeakRow:
         return f"+{self.counts_per_round[rank]:.3g}, {format_bytes(round(self.sizes_per_round[rank]))}"
 
     def _cells(self, part: str) -> Iterable[tuple[Cell, ...]]:
-        """Return a row of a table for each worker."""
+        """Yield a row of a table for each worker."""
         for rank, count in self.counts.items():
             ops = self.op_counts.get(rank, 0)
             growth = self._each_round(rank) or ("grows" if rank in self.growing_in else "")
@@ -132,22 +132,22 @@ _WORKER_HEADINGS = (
 
 @dataclass(frozen=True, slots=True)
 class ClusterLeaks:
-    """Living disposables of all workers by creation line: growing lines first, then by weight.
+    """Living disposables of all workers by creation line: growing lines first, then by `weight`.
 
     ``str`` is a text, ``to_html()`` a page. Notebooks show it as tables.
     """
 
     #: Rows of the disposables alive after the loops; inside a job, those alive now.
     rows: tuple[ClusterLeakRow, ...]
-    #: The workers that reported. The others did not track, or ended before they could report.
+    #: The workers that reported. Others did not track, were lost, or still run.
     workers: tuple[int, ...]
     #: Rows of each worker's high-water mark in the loop. Empty if nearly as much is alive at the end.
     highest: tuple[ClusterLeakRow, ...] = ()
-    #: The leaking lines, in a loop or after it, with the workers.
+    #: Rows of the lines that leak in a loop or after it.
     leaking: tuple[ClusterLeakRow, ...] = ()
     #: The last figures of each worker, by rank.
     figures: Mapping[int, WorkerFigures] = field(default_factory=dict)
-    #: The memory of each worker over time, with its graphs: pairs of seconds since the loop began, and bytes.
+    #: Each worker's memory over time, including graphs: pairs of seconds since the loop began, and bytes.
     moments: Mapping[int, Sequence[tuple[float, int]]] = field(default_factory=dict)
 
     @property
@@ -270,7 +270,7 @@ def merged(outcomes: Mapping[int, dict[str, Any]], figures: Mapping[int, WorkerF
 
 
 def _rows_of(reports: Mapping[int, dict[str, Any]]) -> tuple[ClusterLeakRow, ...]:
-    """Merge the rows of several ``LeakReport.to_dict()``, given by rank, by line."""
+    """Merge the workers' ``LeakReport.to_dict()``, given by rank, into one row for each line."""
     rows: dict[str, dict[str, Any]] = {}
     for rank, report in reports.items():
         for given in report["rows"]:
@@ -343,7 +343,7 @@ def _figures(it: WorkerFigures) -> tuple[Cell, ...]:
 
 
 def _sum_of(curves: Iterable[Sequence[tuple[float, int]]]) -> list[tuple[float, int]]:
-    """Return the sum over workers at each time when any worker measured."""
+    """Return the sum of the curves at each time when one of them changes."""
     changes: dict[float, int] = {}
     for points in curves:
         before = 0

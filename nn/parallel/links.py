@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Link:
-    """The connection of the first worker of this machine with the first workers of the others.
+    """The connection of the first worker of this machine with the first workers of the other machines.
 
     Parameters
     ----------
@@ -26,14 +26,14 @@ class Link:
     node_count
         The number of machines.
     timeout
-        How long to wait for the others to connect, in seconds.
+        How long to wait for the other machines to connect, in seconds.
 
     Raises
     ------
     ModuleNotFoundError
         If gloo is missing, which PyTorch provides.
     ExchangeTimeoutError, WorkerLostError
-        If the others do not connect.
+        If the other machines do not connect.
     """
 
     def __init__(self, name: str, node_rank: int, node_count: int, timeout: float) -> None:

@@ -64,7 +64,7 @@ def map(  # used as `parallel.map(model, dataset)`
     batch_size
         The number of rows at a time.
     concurrency
-        The number of workers, or the least and the most.
+        The number of workers, or the smallest and the largest number.
     **options
         Other arguments of Ray's ``map_batches``, such as ``num_cpus``.
 

@@ -84,24 +84,24 @@ class Region:
     name
         The name of the file, which only these workers know.
     place
-        The number of this worker among them, from 0.
+        The number of this worker among the `count` workers, from 0.
     count
         The number of workers.
     layout
         The parts of the memory.
     timeout
-        How long to wait for the others, in seconds.
+        How long to wait for the other workers, in seconds.
     ranks
-        Their ranks in the job, for error messages.
+        The workers' ranks in the job, for error messages.
     known
         An earlier region of the same workers, to detect workers that end before they map this one.
 
     Raises
     ------
     ExchangeTimeoutError
-        If not all of them arrive in time.
+        If a worker does not create the region in time.
     WorkerLostError
-        If one ends before all have arrived.
+        If a worker ends before all have created it.
     OSError
         If there is too little shared memory.
     NotImplementedError
@@ -155,7 +155,7 @@ class Region:
         try:
             self.wait(0, 1, "to map their shared memory")
         except BaseException:
-            # Report that this worker left, so that the errors of others name the worker that did not arrive.
+            # Report that this worker left: then errors of others name a killed worker instead of this one.
             self.flags.set(self.place, _LEFT)
             raise
 
@@ -179,7 +179,7 @@ class Region:
         """Wait until the flags of all workers, from `first` on, are `value` or more; return the seconds.
 
         `at_half` is called once after half of the timeout. `names` returns the late workers for the error
-        after the timeout. By default these are the workers whose flags are missing.
+        after the timeout. By default these are the workers whose flags are below `value`.
 
         Raises
         ------

@@ -63,13 +63,13 @@ class Replica:
         trained = [(name, x) for name, x in model.named_parameters() if x.requires_grad]
         # From the last parameter to the first, which is nearly the order of backward.
         self._buckets = _buckets_of(trained[::-1], bucket_bytes)
-        # Running statistics, averaged with the last bucket.
+        # Running statistics and other floating buffers, averaged at the end of backward.
         floats = [(name, x) for name, x in model.named_buffers() if is_inexact(x.dtype)]
         self._statistics = _buckets_of(floats, bucket_bytes)
         buckets = [*self._buckets, *self._statistics]
         self._exchange = Exchange(group, [Size(bucket.dtype, bucket.count) for bucket in buckets])
         self._slots = [self._exchange.slot(i) for i in range(len(buckets))]
-        # The parameters with a gradient in this round.
+        # The ids of the parts with a gradient in this backward.
         self._arrived: set[int] = set()
         self._count = len(trained)
         # Whether gradients were accumulated inside `no_sync`.
@@ -193,7 +193,7 @@ class Replica:
 
 
 class _GradientHook:
-    """Gradient hook of one parameter. Its reference to the replica is weak, as the model owns the hook."""
+    """Gradient hook of one parameter. It refers weakly to the replica, because the model owns the hook."""
 
     def __init__(self, replica: ref[Replica], i: int, part: _Part) -> None:
         self._replica = replica
@@ -282,7 +282,7 @@ def prepare(model: Any, *, bucket_bytes: int = _BUCKET_BYTES, find_unused_parame
     TypeError
         If `model` is not a module.
     ValueError
-        If `bucket_bytes` is below 1, or the models of the workers differ in names or shapes.
+        If `bucket_bytes` is below 1, or the models of the workers differ in names, dtypes or shapes.
     WorkerLostError, ExchangeTimeoutError
         If another worker is late or has ended.
 
@@ -355,7 +355,7 @@ def _buckets_of(named: Sequence[tuple[str, Tensor]], max_bytes: int) -> list[_Bu
 
 def _gradient_of(x: Tensor) -> Tensor:
     gradient = x.grad
-    if gradient is None or gradient.is_invalid:  # unused in this worker, and used in another one
+    if gradient is None or gradient.is_invalid:  # not used in this worker, but in another one
         gradient = zeros_like(x.detach())
         gradient.detach_from_dispose_scope()
         x.grad = gradient

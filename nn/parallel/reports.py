@@ -77,10 +77,10 @@ class ClusterMemory:
 def statistics() -> ClusterStatistics:
     """Return the dispose statistics of all workers: sums and figures of each worker.
 
-    Inside a job, it returns this worker's current figures, and the other workers' figures after their last
-    step. In the process that started a job, it returns the last reports of the workers, during the job and
-    until another job ends; `scopes.statistics` and `tensor.memory` have the figures of that process itself.
-    Without a job, the process is the only worker. If the machine that started the job does not answer a
+    Inside a job, it returns this worker's current figures, and the last reported figures of other workers. In
+    the process that started a job, it returns the last reports of the workers, during the job and until
+    another job ends; `scopes.statistics` and `tensor.memory` have the figures of that process itself. Without
+    a job, the process is the only worker. If the machine that started the job does not answer a
     worker within two minutes, the function warns, and figures of other workers may be missing.
 
     Examples
@@ -121,12 +121,12 @@ def memory() -> ClusterMemory:
     "report = nn.parallel.leaks(); report.nbytes == sum(sum(row.sizes.values()) for row in report.rows)", True
 )
 def leaks() -> ClusterLeaks:
-    """Return the living disposables of all workers by creation line.
+    """Return the living disposables of all workers by the line that created them.
 
     Workers track if the job was started with ``track=True``, and report when their loop has ended. A killed
     worker reports nothing. A report has two parts: the disposables alive after the loop (``rows``), and those
-    alive at the loop's high-water mark (``highest``). Inside a job, a worker gets its own current leaks. The
-    other cases are those of `statistics`.
+    alive at the loop's high-water mark (``highest``). Inside a job, a worker that tracks gets its own current
+    leaks and the reports of ended workers. Otherwise the function reads the same reports as `statistics`.
     """
     reports = watching.worker_reports()
     found = {rank: worker.leaks for rank, worker in reports.items() if worker.leaks is not None}

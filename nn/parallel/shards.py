@@ -43,7 +43,7 @@ class ShardSampler(Sampler[int]):
         Drop the last samples if they do not fill a batch for each worker, instead of repeating samples.
     even_batches
         If False, the workers' last batches differ by one sample at most. If the last piece has fewer samples
-        than workers, each remaining worker repeats a sample, whose gradient has weight 0.
+        than workers, each worker without a sample repeats one, whose gradient has weight 0.
     seed
         The seed of the orders, together with the number of the epoch.
     rank, count
@@ -152,10 +152,10 @@ def prepare_data_loader(loader: LoaderT, *, even_batches: bool = True) -> Loader
     """Return a loader over this worker's part of the data; `loader` is not changed.
 
     ``batch_size`` is the size of one worker's batch: a step uses ``batch_size * world_size()`` samples. With
-    ``shuffle=True`` each epoch has its own order, the same in each run and for all workers. Its seed comes
-    from the loader's generator. After a restart, ``prepared.sampler.set_epoch(n)`` continues at epoch `n`.
-    The data set is not copied, and each worker needs the whole data set. For data in a cluster, see
-    `iter_batches`.
+    ``shuffle=True`` each epoch has its own order, the same for all workers. Its seed comes from the loader's
+    generator in worker 0: set the generator's seed for equal runs. After a restart,
+    ``prepared.sampler.set_epoch(n)`` continues at epoch `n`. The data set is not copied: each worker needs
+    all of it. For data in a cluster, see `iter_batches`.
 
     Parameters
     ----------

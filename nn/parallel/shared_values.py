@@ -17,7 +17,7 @@ class SharedValues:
 
     There are two copies, written in turn, and a flag that counts the writes, as in a seqlock. So the last
     complete copy stays whole even if the writer is killed. A reader checks the flag again after its read. If
-    it has changed, the copy may have been overwritten, and it reads again.
+    the flag has changed, the copy may have been overwritten, and the reader reads again.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class StorePin(NamedTuple):
-    """Array that pins an object of the store."""
+    """An array in the object store. Ray keeps the object until the array is deleted."""
 
     nbytes: int
     #: The place in the code that requested it.

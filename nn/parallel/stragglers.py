@@ -2,7 +2,7 @@
 
 A sum over machines does not show which of them is missing. So a worker that has waited for half of the
 timeout posts its position in the program, and removes it when it continues. After the timeout an error names
-the workers that have posted nothing.
+the workers that have not posted the same position.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class Position(NamedTuple):
 
 
 class Stragglers:
-    """Posts the position of one worker, and reads those of the others. Without a board it does nothing.
+    """Posts the position of one worker, and reads those of other workers. Without a board it does nothing.
 
     Parameters
     ----------
     board
-        The board of the job.
+        The handle of the actor that stores the positions, or None.
     rank, count
         The rank of this worker, and the number of workers.
     """
@@ -48,7 +48,7 @@ class Stragglers:
             self._has_posted = True
 
     def clear(self) -> None:
-        """Remove the post, if there is one."""
+        """Remove the posted position, if there is one."""
         if self._has_posted and self._board is not None:
             self._has_posted = False
             self._board.set_waiting(self._rank, None)
@@ -59,7 +59,7 @@ class Stragglers:
             return "the other machines"
         try:
             waiting, reports = self._board.read_waiting(), self._board.read()
-        except require("ray.exceptions").RayError:  # the board's process has ended or does not answer
+        except require("ray.exceptions").RayError:  # the actor's process has ended or does not answer
             return "the other machines"
         late = [i for i in range(self._count) if i != self._rank and waiting.get(i) != position]
         if not late:

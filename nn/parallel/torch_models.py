@@ -30,16 +30,16 @@ def replicate(model: Any, group: Group, bucket_bytes: int, find_unused: bool) ->
         _start(group)
         ddp = require("torch.nn.parallel").DistributedDataParallel
         return ddp(model, find_unused_parameters=find_unused, bucket_cap_mb=bucket_bytes / 2**20)
-    return model  # DistributedDataParallel refuses models without trained parameters
+    return model  # DistributedDataParallel raises an error for models without trained parameters
 
 
 def _start(group: Group) -> None:
-    """Connect the workers with a process group of PyTorch, unless there is one."""
+    """Connect the workers with a process group of PyTorch, unless one exists."""
     distributed = require("torch.distributed")
     if distributed.is_initialized():
         return
     torch = require("torch")
-    # Ray Train tells PyTorch to use twice as many threads as the worker has processors.
+    # Ray Train makes PyTorch use twice as many threads as the worker has processors.
     torch.set_num_threads(min(torch.get_num_threads(), get_num_threads()))
     timeout = timedelta(seconds=group.timeout)
     place = group.place

@@ -41,7 +41,7 @@ def merge(path: Path, workers: Mapping[int, WorkerReport]) -> None:
                 event["args"] = {"name": name}
             if "ts" in event:
                 event["ts"] += offset
-            if "id" in event:  # ids of arrows must differ between processes
+            if "id" in event:  # ids of flow events must differ between processes
                 event["id"] = f"{rank}.{event['id']}"
             events.append(event)
     for key in ("scopes", "disposables", "samples"):

@@ -48,7 +48,7 @@ def worker_reports() -> dict[int, WorkerReport]:
 class Watch:
     """Context manager around ``fit()`` that watches a job of Ray Train.
 
-    `Trainer` contains it. Use it directly for jobs that train without `nn`, such as PyTorch jobs. Inside the
+    `Trainer` uses it. Use it directly for jobs that train without `nn`, such as PyTorch jobs. Inside the
     block and after it, `statistics`, `memory` and `leaks` describe the job's workers.
 
     Parameters
@@ -127,7 +127,7 @@ def _restored_interrupt_handler() -> Iterator[None]:
 
 
 class WatchedLoop:
-    """Training loop that reports its worker's figures to the board."""
+    """Training loop that reports its worker's figures to a `Board`."""
 
     def __init__(self, train_loop: Callable[..., Any], *, is_tracking: bool, is_traced: bool) -> None:
         self.__wrapped__ = train_loop  # Ray reads its parameters
@@ -246,7 +246,7 @@ def _join_alone(board: Board) -> None:
 
 
 def _steps_of_torch(group: groups.Group) -> Any:
-    """Count the steps of PyTorch's optimizers."""
+    """Count the steps of PyTorch's optimizers in a block, if another library exchanges gradients."""
     stack = ExitStack()
     torch = sys.modules.get("torch") if not group.is_connected else None
     if torch is not None:
