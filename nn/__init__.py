@@ -2,7 +2,7 @@
 
 from importlib import import_module as _import_module
 
-import scopes as _scopes  # noqa: F401  # first: it refuses subinterpreters before other compiled modules do
+import scopes as _scopes  # noqa: F401  # first: it raises a clear error in subinterpreters
 from nn.module.module import Module
 from nn.module.parameter import Parameter
 from nn.module.states import IncompatibleKeys

@@ -1,4 +1,4 @@
-"""Initialize tensors in place: PyTorch's ``torch.nn.init``. Operations are not recorded."""
+"""Initialize tensors in place, without recording for backward: PyTorch's ``torch.nn.init``."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = [
 
 T = TypeVar("T", bound=Tensor)
 
-# The block size of random numbers: a block stays in the cache.
+# The number of random numbers to draw at once. They fit in the CPU cache.
 _PIECE = 16384
 
 _GAINS = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 3 / 4}
@@ -118,13 +118,13 @@ def _normal(name: str, x: T, mean: float, std: float, generator: Generator | Non
     "x = nn.init.uniform_(tensor.zeros((100,)), 2.0, 3.0); 2 <= min(x.tolist()) <= max(x.tolist()) <= 3", True
 )
 def uniform_(tensor: T, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> T:
-    """Fill with numbers of the uniform distribution from `a` to `b`."""
+    """Fill with random numbers, uniformly distributed from `a` to `b`."""
     return _uniform("uniform_", tensor, a, b, generator)
 
 
 @example("nn.init.normal_(tensor.zeros((3,)), mean=2.0, std=0.0).tolist()", [2.0, 2.0, 2.0])
 def normal_(tensor: T, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> T:
-    """Fill with numbers of a normal distribution."""
+    """Fill with random numbers from a normal distribution."""
     return _normal("normal_", tensor, mean, std, generator)
 
 
@@ -137,7 +137,7 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Generator | None = None,
 ) -> T:
-    """Fill with numbers of a normal distribution that is truncated to the range from `a` to `b`.
+    """Fill with random numbers from a normal distribution, truncated to the range from `a` to `b`.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def trunc_normal_(
             f"from {a} to {b}: widen the bounds"
         )
     numbers = numbers_of(generator)
-    # Draw as many numbers at once as are probably enough. The loop draws more if needed.
+    # Draw 10% more numbers than needed on average. Repeat if too few are in the range.
     values: Array = np.empty(0)
     needed = math.prod(shape)
     while values.size < needed:
@@ -282,7 +282,7 @@ def kaiming_uniform_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> T:
-    """Fill a weight uniformly, with the variance for ReLU layers (He et al., 2015)."""
+    """Fill a weight from a uniform distribution, with the variance for ReLU layers (He et al., 2015)."""
     bound = math.sqrt(3) * _kaiming_std("kaiming_uniform_", tensor, a, mode, nonlinearity)
     return _uniform("kaiming_uniform_", tensor, -bound, bound, generator)
 
@@ -319,7 +319,7 @@ def orthogonal_(tensor: T, gain: float = 1, generator: Generator | None = None) 
 
 @example("(nn.init.sparse_(tensor.ones((4, 3)), sparsity=0.5) == 0).sum(dim=0).tolist()", [2, 2, 2])
 def sparse_(tensor: T, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> T:
-    """Fill a matrix sparsely with numbers of a normal distribution (Martens, 2010).
+    """Fill a matrix with random normal numbers, and zeros at random positions (Martens, 2010).
 
     Parameters
     ----------
@@ -328,7 +328,7 @@ def sparse_(tensor: T, sparsity: float, std: float = 0.01, generator: Generator 
     sparsity
         The fraction of zeros in each column, rounded up to whole elements.
     std
-        The standard deviation of the other elements.
+        The standard deviation of the nonzero elements.
     generator
         The random generator for values and positions; None is the default one.
 

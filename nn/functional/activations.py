@@ -34,7 +34,7 @@ def _rectify(array: Array) -> None:
 
 @example("nn.functional.relu(tensor.tensor([-1.0, 2.0])).tolist()", [0.0, 2.0])
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return max(x, 0); with `inplace`, written over `input`."""
+    """Return max(x, 0); with `inplace`, write it to `input`."""
     if inplace:
         floating_array_of("relu", "input", input)
         overwrite(RULES["relu"], input, lambda x: write_wide(_rectify, x), (input,))
@@ -45,7 +45,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 @example("nn.functional.leaky_relu(tensor.tensor([-2.0, 2.0]), 0.5).tolist()", [-1.0, 2.0])
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """Return x where positive, ``negative_slope * x`` elsewhere; with `inplace`, written over `input`."""
+    """Return x where positive, ``negative_slope * x`` elsewhere; with `inplace`, write it to `input`."""
     floating_array_of("leaky_relu", "input", input)
     if inplace:
         rule = "leaky_relu" if negative_slope >= 0 else "leaky_relu_by_input"
@@ -55,7 +55,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 
 @example("nn.functional.elu(tensor.tensor([0.0, 2.0])).tolist()", [0.0, 2.0])
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """Return x where positive, ``alpha * (exp(x) - 1)`` elsewhere; with `inplace`, written over `input`."""
+    """Return x where positive, ``alpha * (exp(x) - 1)`` elsewhere; with `inplace`, write it to `input`."""
     floating_array_of("elu", "input", input)
     if inplace:
         rule = "elu" if alpha >= 0 else "elu_by_input"
@@ -67,7 +67,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 @example("nn.functional.silu(tensor.tensor([0.0])).tolist()", [0.0])
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return x * sigmoid(x); with `inplace`, written over `input`."""
+    """Return x * sigmoid(x); with `inplace`, write it to `input`."""
     floating_array_of("silu", "input", input)
     if inplace:
         return _in_place("silu", input, silu_of)
@@ -118,7 +118,7 @@ def _no_dim(name: str, dim: object) -> TypeError:
 
 @example("nn.functional.softmax(tensor.tensor([0.0, 0.0]), dim=0).tolist()", [0.5, 0.5])
 def softmax(input: Tensor, dim: int | None = None) -> Tensor:
-    """Return exp(x) scaled to sum 1 along `dim`."""
+    """Return exp(x), divided by its sum along `dim`."""
     floating_array_of("softmax", "input", input)
     if not isinstance(dim, int):
         raise _no_dim("softmax", dim)

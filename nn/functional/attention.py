@@ -36,8 +36,8 @@ def scaled_dot_product_attention(
     """Return ``softmax(scale * query @ key.mT + mask) @ value``, in memory that is linear in the lengths.
 
     Forward and backward compute the scores in blocks of queries and keys, and do not store them
-    (FlashAttention, Dao et al. 2022). The result is 0 for a query whose keys are all masked. If the mask
-    requires gradients, whole matrices of scores are computed.
+    (FlashAttention, Dao et al. 2022). If the mask requires gradients, they store whole matrices of scores.
+    The result is 0 for a query whose keys are all masked.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def scaled_dot_product_attention(
     value
         Shape ``(*, keys, value features)``.
     attn_mask
-        Broadcasts to ``(*, queries, keys)``. A boolean mask is true for keys that take part; floating numbers
+        Broadcasts to ``(*, queries, keys)``. A boolean mask is true for keys to attend to. Floating numbers
         are added to the scores.
     dropout_p
         The probability of dropping each weight, also in evaluation, as in PyTorch.
@@ -149,7 +149,7 @@ def _check_mask(attn_mask: Tensor, shape: tuple[int, ...]) -> None:
 
 
 def _in_4d(x: Tensor, lead: tuple[int, ...]) -> Tensor:
-    """Return `x` with the leading dimensions `lead`, reshaped to two."""
+    """Expand `x` to the leading dimensions `lead`, and join all of them but the last."""
     whole = (*lead, *x.shape[-2:])
     if x.shape != whole:
         x = x.expand(whole)
@@ -157,7 +157,7 @@ def _in_4d(x: Tensor, lead: tuple[int, ...]) -> Tensor:
 
 
 def _mask_in_4d(mask: Tensor, lead: tuple[int, ...]) -> Tensor:
-    """Return `mask` with four dimensions. Broadcast only the leading dimensions."""
+    """Return `mask` with four dimensions. Expand only the dimensions to join."""
     mask = mask.reshape((1,) * (len(lead) + 2 - mask.ndim) + mask.shape)
     if len(lead) == 2:
         return mask
@@ -172,7 +172,7 @@ def _recorded(
     p: float,
     generator: Generator | None,
 ) -> Tensor:
-    """Run the kernel on four dimensions; the result is laid out as `query`."""
+    """Run the kernel on tensors of four dimensions. The result has the memory layout of the query."""
     q, k, v = (array_of(_NAME, "an argument", x) for x in inputs)
     m = None if mask is None else array_of(_NAME, "attn_mask", mask)
     dtype = q.dtype
@@ -204,7 +204,7 @@ def _by_matrices(
     enable_gqa: bool,
     generator: Generator | None,
 ) -> Tensor:
-    """Return the attention by ops on whole matrices of scores, for a mask that requires gradients."""
+    """Compute the attention with ops on whole matrices of scores, for a mask that requires gradients."""
     if enable_gqa:
         group = query.shape[-3] // key.shape[-3]
         key, value = (x.repeat_interleave(group, -3) for x in (key, value))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def map_of(windows: Windows, shares: Array, size: int) -> AxisMatrix:
-    """Return the matrix that sums each window, and multiplies the sum by its element of `shares`."""
+    """Return the matrix that sums window i and multiplies the sum by ``shares[i]``."""
     longest = int(windows.counts.max(initial=0))
     within = np.arange(longest) < windows.counts[:, None]
     places = windows.starts[:, None] + np.arange(longest)
@@ -103,7 +103,7 @@ def _avg_pool(
         )
     maps = []
     for dim in range(_dims):
-        # The divisor is that of the whole window: one dimension divides by it, and the others sum.
+        # Divide along the first dimension only: the divisor is for the sum of the whole window.
         divisor = None if divisor_override is None else divisor_override if dim == 0 else 1
         axis = x.ndim - _dims + dim
         maps.append((axis, _map(name, x.shape[axis], pool, dim, count_include_pad, divisor)))
@@ -177,8 +177,8 @@ def _lp_pool(
 ) -> Tensor:
     """Return the norm of degree `norm_type` of each window of `input`, over {dimensions}.
 
-    That is ``sum(x ** norm_type) ** (1 / norm_type)``. A `norm_type` of infinity gives the largest magnitude.
-    The other arguments are those of ``avg_pool{dims}d``.
+    The norm is ``sum(x ** norm_type) ** (1 / norm_type)``: for infinity the largest magnitude, for minus
+    infinity the smallest. The other arguments are those of ``avg_pool{dims}d``.
     """
     if math.isinf(norm_type):
         largest = (max_pool1d, max_pool2d, max_pool3d)[_dims - 1]

@@ -1,4 +1,4 @@
-"""Products with sparse matrices along axes as one op, for average pooling, resampling and local sums."""
+"""The op that multiplies a tensor by sparse matrices along axes, for average pooling and resampling."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RULE = define("axis_matrix", input=_backward)
 
 
 def multiply_along(input: Tensor, maps: Sequence[tuple[int, AxisMatrix]]) -> Tensor:
-    """Return the floating `input`, multiplied by a matrix along each axis, counted from the front."""
+    """Return the floating `input`, multiplied by each matrix along its axis. No axis is negative."""
 
     def kernel(x: Array) -> Array:
         return multiply_axes(x, maps)

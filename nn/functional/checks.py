@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 REDUCTIONS = ("mean", "sum", "none")
 
 
-# Adds the sections that all losses share to a docstring.
+# Add the sections that all losses share to a docstring.
 loss_sections = sections(
     {"reduction": '``"mean"``, ``"sum"`` or ``"none"``.'}, "ValueError\n    If the shapes differ."
 )
@@ -36,8 +36,8 @@ def array_of(name: str, what: str, x: object) -> Array:
 
 
 def floating_array_of(name: str, what: str, x: object) -> Array:
-    """Return the array of `x`, a tensor of floating numbers."""
-    # Do not call `array_of` for each, because a call takes 50 ns.
+    """Return the array of the floating tensor `x`."""
+    # Call `array_of` only for errors, because a call takes 50 ns.
     array = x._array if isinstance(x, TensorCore) else None
     if array is None:
         array = array_of(name, what, x)
@@ -72,7 +72,7 @@ def check_delta(name: str, delta: float) -> None:
 
 
 def check_same_shape(name: str, a: Array, b: Array, what: str = "target") -> None:
-    """Raise ValueError unless the input `a` and `b`, which the error calls `what`, have the same shape."""
+    """Raise ValueError unless `a` and `b` have the same shape. The error calls them "input" and `what`."""
     if a.shape != b.shape:
         raise InvalidArgumentError(
             f"{name}: input has shape {a.shape} and {what} {b.shape}; broadcasting them would "
@@ -104,7 +104,7 @@ def _broadcasts(shape: tuple[int, ...], to_shape: tuple[int, ...]) -> bool:
 
 
 def reduced(values: Array, reduction: str) -> tuple[Array, float]:
-    """Return the reduced loss, and the weight of each value in it."""
+    """Return the reduced loss, and the weight of each of `values` in it."""
     if reduction == "none":
         return values, 1.0
     if reduction == "sum":
@@ -115,7 +115,7 @@ def reduced(values: Array, reduction: str) -> tuple[Array, float]:
 
 
 def floating_target(input: Tensor, target: Tensor) -> Tensor:
-    """Return `target`. Convert integers to the dtype of `input`, so that they don't widen the result."""
+    """Return `target`. Convert integers to the dtype of `input`, the dtype of the result."""
     return target if is_floating(target.dtype) else target.to(input.dtype)
 
 
@@ -129,5 +129,5 @@ def reduce_losses(losses: Tensor, reduction: str) -> Tensor:
 
 
 def scalar(x: Any, like: Array) -> Any:
-    """Return `x` in the dtype of `like`, so that it does not widen the result of an op with `like`."""
+    """Return the number `x` in the dtype of `like`, so that an op with `like` keeps this dtype."""
     return like.dtype.type(x)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tensor import Tensor
     from tensor.lowlevel import Array
 
-# The limit for sizes, strides and so on: compiled code multiplies two of them and sums some products.
+# The limit for each size, stride, padding and dilation. Compiled code computes with products of them.
 _MAX_SIZE = 2**40
 
 # --- The three ops, which are each other's derivatives ------------------------------------------------------
@@ -76,7 +76,7 @@ _BY_WEIGHT = define(
 
 
 def _widened(function: Callable[..., Array], a: Array, b: Array, *rest: Any) -> Array:
-    """Call `function` with arrays of one dtype, at least float32. Cast the result to their common dtype."""
+    """Compute in the common dtype of `a` and `b`, at least float32. Return the result in the common dtype."""
     given = np.result_type(a, b)
     dtype = np.result_type(given, np.float32)
     found = function(a.astype(dtype, copy=False), b.astype(dtype, copy=False), *rest)
@@ -92,7 +92,7 @@ def _recorded(
     geometry: Geometry,
     sizes: tuple[int, ...],
 ) -> Tensor:
-    """Run `function`, whose result has these sizes, and record `rule`."""
+    """Run `function` for a result of `sizes`, and record it with `rule`."""
 
     def kernel(x: Array, weight: Array, bias: Any) -> Array:
         return _biased(function, x, weight, bias, geometry, sizes)
@@ -115,7 +115,7 @@ def weight_of_convolution(input: Tensor, output: Tensor, geometry: Geometry) -> 
 
 
 def _biased(function: Callable[..., Array], a: Array, b: Array, bias: Any, *rest: Any) -> Array:
-    """Return the result of ``_widened``, plus a bias for each channel if there is one."""
+    """Return the result of ``_widened``, plus the bias of each channel if `bias` is an array."""
     if not isinstance(bias, np.ndarray):
         return _widened(function, a, b, *rest)
     if "c" in a.dtype.kind + b.dtype.kind + bias.dtype.kind:
@@ -132,7 +132,7 @@ def sizes_of(name: str, what: str, given: object, count: int, least: int) -> tup
     Raises
     ------
     TypeError, ValueError
-        If it has another type, is less than `least`, or is too large for kernels.
+        If `given` has another type, is less than `least`, or is too large for kernels.
     """
     many: tuple[Any, ...] = tuple(given) if isinstance(given, (tuple, list)) else (given,)
     if len(many) == 1:
@@ -156,7 +156,7 @@ def geometry_of(
     dilation: int | Sequence[int],
     groups: int,
 ) -> Geometry:
-    """Check the user's options for a kernel of these sizes, and return them."""
+    """Check the user's options for a kernel of sizes `kernel`, and return them as a `Geometry`."""
     count = len(kernel)
     strides = sizes_of(name, "stride", stride, count, 1)
     dilations = sizes_of(name, "dilation", dilation, count, 1)
@@ -223,8 +223,8 @@ _convolution_sections = sections(
         "input": "Shape ``(batch, in_channels, {space})``, or without the batch.",
         "bias": "Shape ``(out_channels,)``.",
         "stride": (
-            "The distance between patches: one integer, or one for each spatial dimension. The same form\n"
-            "    holds for all options of sizes."
+            "The distance between patches: one integer, or one for each spatial dimension. All sizes take\n"
+            "    this form."
         ),
         "dilation": "The distance between the elements of a patch.",
     },
@@ -251,9 +251,9 @@ def _conv(
 ) -> Tensor:
     """Return the convolution of `input` with `weight` over {dimensions}: a cross-correlation, as in PyTorch.
 
-    Each output is the sum of the products of a patch of the input with the kernel. The padded input is copied
-    in pieces of about two megabytes, so memory does not depend on the batch. Backward needs only the input
-    and the weight.
+    Each output is the sum of the products of a patch of the input with the kernel. Temporary memory does not
+    depend on the batch: the padded input is copied in pieces of about two megabytes. Backward needs only the
+    input and the weight.
 
     Parameters
     ----------
@@ -316,8 +316,8 @@ def _conv_transpose(
     padding
         The number of elements to remove from both sides of the output.
     output_padding
-        The number of elements to add at the end of the output, because several output sizes match one input
-        size.
+        The number of elements to add at the end of the output. It selects one of the output sizes that match
+        the input size.
     groups
         The number of groups of channels.
 

@@ -30,7 +30,7 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
         ``"mean"`` over all elements, ``"batchmean"`` (the sum divided by the batch size, which is the
         divergence), ``"sum"`` or ``"none"``.
     log_target
-        Whether the target has logarithms of probabilities too.
+        Whether `target` has logarithms of probabilities too.
 
     Examples
     --------
@@ -63,21 +63,21 @@ def poisson_nll_loss(
     eps: float = 1e-8,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the negative log-likelihood of counts with a Poisson distribution, whose mean is the input.
+    """Return the negative log-likelihood of counts with a Poisson distribution.
 
     Parameters
     ----------
     input
-        Expected counts, or their logarithms, any shape.
+        The means of the distribution, or their logarithms, any shape.
     target
         Counts in the same shape.
     log_input
-        Whether the input has logarithms of expected counts.
+        Whether `input` has the logarithms of the means.
     full
         Add the term that depends only on the target: Stirling's approximation of log(target!), for counts
         above 1.
     eps
-        Added to expected counts before their logarithm is taken.
+        Added to each mean before its logarithm is computed, if `log_input` is false.
     """
     pair_of("poisson_nll_loss", input, target, reduction)
     target = floating_target(input, target)
@@ -100,14 +100,14 @@ def gaussian_nll_loss(
     eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the negative log-likelihood of a Gaussian with mean `input` and variance `var`.
+    """Return the negative log-likelihood of `target` with Gaussians of mean `input` and variance `var`.
 
     Parameters
     ----------
     input
-        Expected numbers, any shape.
+        The means, any shape.
     target
-        Numbers in the same shape, or in a shape that broadcasts to it.
+        The samples, in the same shape, or in a shape that broadcasts to it.
     var
         Variances: a number or a tensor. The tensor has the input's shape, the input's shape without its last
         dimension, or the input's shape with one size replaced by 1.

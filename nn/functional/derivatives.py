@@ -1,7 +1,7 @@
-"""Derivatives of the ops of `nn`, for the table of all ops.
+"""Derivatives of the ops of `nn`: ``define`` adds them to `RULES`, the derivatives of all ops.
 
-Some ops save a result of the forward pass instead of their input, such as the bits of a mask. Their
-derivative gets it as a parameter.
+Some ops save a result of the forward pass, such as the bits of a mask, instead of their input. Their
+derivatives take the saved result as an argument.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["RULES"]
 
 
 def _rows(xp: Any, x: Any) -> Any:
-    """Return `x` as a matrix: all dimensions but the last are joined. `x` may be empty."""
+    """Return `x` as a matrix: join all dimensions but the last. `x` may be empty."""
     return xp.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
 
 
@@ -65,11 +65,11 @@ define("linear", input=affine_by_input, weight=affine_by_weight, bias=affine_by_
 define("embedding", weight=_embedding)
 define("dropout", input=lambda xp, g, bits, scale: xp.keep_where(g * scale, _unpacked(bits, g.shape)))
 
-# Packed sequences: each packed element is one row of its source.
+# Packed sequences: each row of the packed tensor is one step of a sequence.
 
 
 def _from_rows(xp: Any, g: Any, rows: Any, shape: tuple[int, ...]) -> Any:
-    """Return zeros of `shape` with `g` in `rows` of its first two dimensions, joined. No row occurs twice."""
+    """Return zeros of `shape` with `g` at `rows` of the first two dimensions, joined. `rows` are unique."""
     flat = (shape[0] * shape[1], *shape[2:])
     if xp.is_recorded:
         return xp.reshape(xp.scatter_add(g, (rows,), flat), shape)
@@ -94,10 +94,10 @@ def _steps_joined(xp: Any, x: Any) -> Any:
     return xp.reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:]))
 
 
-# Attention: out = weights @ value, with weights = softmax(scale * query @ key.T + mask), some of them
-# dropped. A kernel computes all gradients, block by block. Recorded gradients use whole matrices.
-# Query heads that share one key head have their own dimension. The options are `is_causal`, `scale`, and the
-# seed and the probability of dropout.
+# Attention: out = dropout(weights) @ value, with weights = softmax(scale * query @ key.T + mask). A kernel
+# computes all gradients, block by block. Recorded gradients use whole matrices. Query heads that share one
+# key head have their own dimension. The options are `is_causal`, `scale`, and the seed and the probability of
+# dropout.
 
 
 def attention_weights(xp: Any, query: Any, key: Any, mask: Any, is_causal: bool, scale: float) -> Any:
@@ -113,12 +113,12 @@ def attention_weights(xp: Any, query: Any, key: Any, mask: Any, is_causal: bool,
 
 
 def attention_factors(shape: tuple[int, ...], seed: int, p: float) -> Any:
-    """Return the factors of dropout for probabilities of this shape: 0, or 1 / (1 - p)."""
+    """Return the factors of dropout for weights of this `shape`: 0, or 1 / (1 - p)."""
     return attention_kept(shape, seed, p) * (1 / (1 - p) if p < 1 else 0.0)
 
 
 class _Attention:
-    """The matrices of one attention whose derivative is recorded: ``(batch, key heads, group, ...)``."""
+    """The matrices for a recorded derivative of attention, of shape ``(batch, key heads, group, ...)``."""
 
     def __init__(
         self, xp: Any, query: Any, key: Any, mask: Any, is_causal: bool, scale: float, seed: int, p: float
@@ -136,7 +136,7 @@ class _Attention:
             self.factors = xp.asarray(factors.reshape(self.weights.shape), dtype=query.dtype)
 
     def by_group(self, x: Any) -> Any:
-        """Return `x` with an additional dimension, for the query heads that share a key head."""
+        """Return `x` with an additional dimension of the query heads that share a key head: the group."""
         return self.xp.reshape(x, (x.shape[0], self.heads, x.shape[1] // self.heads, *x.shape[2:]))
 
     def dropped(self, x: Any) -> Any:
@@ -144,7 +144,7 @@ class _Attention:
         return x if self.factors is None else x * self.factors
 
     def slopes(self, g: Any, value: Any) -> Any:
-        """Return the gradient of the products of query and key."""
+        """Return the gradient of ``query @ key.T``."""
         xp = self.xp
         g = self.dropped(xp.matmul(self.by_group(g), xp.matrix_transpose(self.by_group(value))))
         mean = xp.sum(g * self.weights, axis=-1, keepdims=True)
@@ -204,7 +204,7 @@ def _by_input(xp: Any, g: Any, normal: Any, inverse: Any, axes: tuple[int, ...])
 
 
 def _stretched(xp: Any, x: Any, like: tuple[int, ...]) -> Any:
-    """Return `x`, with one value for each channel, in a shape that broadcasts to the other dimensions."""
+    """Return `x`, one value for each channel, in the shape `like`, which broadcasts to the input."""
     return xp.reshape(x, like) if hasattr(x, "shape") else x
 
 
@@ -214,12 +214,12 @@ def _per_channel(xp: Any, g: Any, like: tuple[int, ...]) -> Any:
 
 
 def _array_or_none(x: Any) -> Any:
-    """Return `x` if it is an array. A missing weight is a number; return None for it."""
+    """Return `x` if it is an array, and None for a number, which means that there is no weight."""
     return x if isinstance(x, np.ndarray) else None
 
 
 def _together(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that computes all gradients by `backward`, from arrays of one dtype."""
+    """Return a function that casts the arrays to one dtype and computes all gradients with `backward`."""
 
     def compute(
         g: Any,
@@ -242,7 +242,7 @@ def _rows_backward(g: Any, x: Any, weight: Any, means: Any, inverses: Any, axes:
 
 
 def _channels_backward(g: Any, x: Any, weight: Any, means: Any, inverses: Any, axes: Any, *rest: Any) -> Any:
-    # Without `axes`, the means and deviations are running statistics, which are constants.
+    # If `axes` is None, the means and deviations are running statistics, which are constants.
     return normalize_channels_backward(g, x, weight, means, inverses, axes is not None, *rest)
 
 
@@ -306,8 +306,8 @@ define(
     ),
 )
 
-# Elementwise losses save their inputs, and `share`, the weight of one value in the reduction. Their
-# derivative is an odd function of input minus target: exchange the two for the derivative by the target.
+# Elementwise losses save their inputs, and `share`, the weight of one value in the reduction. Exchange input
+# and target for the derivative by the target, because the derivative is an odd function of input - target.
 
 
 def _absolute(xp: Any, g: Any, input: Any, target: Any, share: float) -> Any:
@@ -369,7 +369,7 @@ def _by_weight_of_probability(xp: Any, g: Any, input: Any, target: Any, share: f
 
 define("bce_loss", input=_by_probability, target=_by_target_of_probability, weight=_by_weight_of_probability)
 
-# The largest x with a finite exp(x), by the itemsize of the dtype.
+# The largest integer x for which exp(x) is finite in float16, float32 and float64, by itemsize.
 _LARGEST_EXPONENT = {2: 11.0, 4: 88.0, 8: 709.0}
 
 

@@ -1,6 +1,6 @@
 """Functions that exist for one, two and three dimensions, such as ``conv1d``, ``conv2d`` and ``conv3d``.
 
-Each family is written once. Its docstring is a template, which each member fills in. ``nn.layers.dimensions``
+`Family` creates all of them from one function, whose docstring is a template. ``nn.layers.dimensions``
 does the same for layers.
 """
 
@@ -29,7 +29,7 @@ class _Sizes:
 
 
 class Template(str):
-    """The result of an example of a family, as a template of its repr."""
+    """The repr of the result of an example, as a template like the docstring."""
 
     __slots__ = ()
 
@@ -38,7 +38,7 @@ class Template(str):
 
 
 def filled(template: str, name: str, dims: int) -> str:
-    """Return the template of a docstring filled in for a member and its number of dimensions.
+    """Return the template of a docstring, filled in for the function `name` over `dims` dimensions.
 
     Examples
     --------
@@ -51,10 +51,10 @@ def filled(template: str, name: str, dims: int) -> str:
 
 
 class Family(Generic[P, R]):
-    """A function for each number of dimensions: the decorated one, which takes that number as `_dims`.
+    """A family of functions: ``family[dims]`` is a copy of the decorated function for `dims` dimensions.
 
-    Each member has its own name, docstring and default of `_dims`. It does not call the decorated function,
-    so it costs no second call, and tracebacks show its name.
+    Each copy has its own name, docstring and default of `_dims`, the number of dimensions. A copy is as fast
+    as the decorated function, and tracebacks show the name of the copy.
 
     Examples
     --------

@@ -60,7 +60,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
-    """Return the norm of the differences of vectors along the last dimension.
+    """Return the norm of ``x1 - x2`` along the last dimension.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def pairwise_distance(
     "[round(v, 4) for v in nn.functional.normalize(tensor.tensor([[3.0, 4.0]]))[0].tolist()]", [0.6, 0.8]
 )
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
-    """Return `input` divided by the lengths of its vectors along `dim`.
+    """Return `input` divided by the norms of its vectors along `dim`.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -
     dim
         The dimension of the vectors.
     eps
-        The lower bound of the lengths, to avoid a division by 0.
+        The lower bound of the norms, to avoid a division by 0.
     """
     floating_array_of("normalize", "input", input)
     return input / input.norm(p, dim=dim, keepdim=True).clamp(min=eps)

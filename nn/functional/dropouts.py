@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 _dropout_sections = sections(
     {
         "input": "Any shape, floating.",
-        "p": "From 0 to 1.",
+        "p": "The probability, from 0 to 1.",
         "training": "If false, return `input` itself.",
-        "inplace": "Write over `input`.",
+        "inplace": "Write the result to `input`.",
         "generator": "The generator of the mask; the default one for None.",
     }
 )
@@ -74,13 +74,13 @@ def dropout(
 
 
 def _dropped_again(x: Array, bits: Array, scale: float) -> Array:
-    """Return the result of a dropout of `x` again, from the bits of its mask."""
+    """Compute a dropout of `x` again, from the bits of its mask."""
     out = np.asarray(x * np.unpackbits(bits, count=x.size).view(np.bool_).reshape(x.shape))
     out *= scale
     return out
 
 
-# The elements of the mask to draw at once: 32 KiB of random words.
+# The number of elements of the mask to draw at once, from 32 KiB of random bits.
 _DRAWN_AT_ONCE = 2**13
 
 
@@ -105,7 +105,7 @@ def _mask(shape: tuple[int, ...], p: float, numbers: np.random.Generator) -> Arr
 def _channels(name: str, ranks: tuple[int, ...], unbatched: int | None, input: Tensor) -> tuple[int, ...]:
     """Return the shape of a mask with one element for each channel of each sample.
 
-    `ranks` are the possible numbers of dimensions of the input; an input without a batch has `unbatched`.
+    `ranks` are the possible numbers of dimensions of the input, and `unbatched` is the one without a batch.
     """
     shape = floating_array_of(name, "input", input).shape
     if len(shape) not in ranks:
@@ -116,8 +116,8 @@ def _channels(name: str, ranks: tuple[int, ...], unbatched: int | None, input: T
     return (*shape[:before], *(1 for _ in shape[before:]))
 
 
-# The possible numbers of dimensions of inputs, and the number without a batch. `dropout2d` also takes
-# ``(batch, channels)`` and ``(batch, channels, length)``, as in PyTorch, which warns.
+# The arguments `ranks` and `unbatched` of `_channels`, by spatial dimensions. `dropout2d` also takes
+# ``(batch, channels)`` and ``(batch, channels, length)``, as in PyTorch, which warns about them.
 _RANKS: Final[dict[int, tuple[tuple[int, ...], int | None]]] = {
     1: ((2, 3), 2),
     2: ((2, 3, 4), None),
@@ -171,7 +171,7 @@ _LEAST = -1.7580993408473766
 
 
 def _alpha_dropped(input: Tensor, p: float, inplace: bool, mask: Tensor) -> Tensor:
-    """Return `input` with the elements replaced where `mask`, a dropout of ones, is 0."""
+    """Replace the elements of `input` where `mask`, a dropout of ones, is 0; scale and shift all elements."""
     kept = (mask > 0).to(input.dtype)
     # Scale and shift, so that the mean stays 0 and the variance 1.
     scale = 1 / math.sqrt((1 - p) * (1 + p * _LEAST**2)) if p < 1 else 0.0

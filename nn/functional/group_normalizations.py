@@ -88,7 +88,7 @@ def _in_groups(xp: Any, x: Any, groups: int) -> Any:
 
 
 def _normal(xp: Any, x: Any, groups: int, eps: float) -> tuple[Any, Any]:
-    """Return the normalized values by groups, and 1 / deviation."""
+    """Return the normalized values of each group, and 1 / deviation."""
     parts = _in_groups(xp, x, groups)
     centred = parts - xp.mean(parts, axis=2, keepdims=True)
     inverse = 1 / xp.sqrt(xp.mean(centred * centred, axis=2, keepdims=True) + eps)

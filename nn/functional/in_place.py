@@ -1,4 +1,4 @@
-"""Activations that write over their input, under PyTorch's names with an underscore."""
+"""Activations that write to their input, with PyTorch's names that end in an underscore."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Interpolation: images and signals resized to other sizes."""
+"""Interpolation: resize images and signals."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _linear(size: int, outs: int, factor: float | None, align_corners: bool) -> 
 
 
 def _cubic_weights(distances: Array, a: float) -> Array:
-    """Return the weights of Keys (1981) at these distances."""
+    """Return the weights of cubic convolution (Keys, 1981) at `distances`."""
     x = np.abs(distances)
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     far = (((x - 5) * x + 8) * x - 4) * a
@@ -70,7 +70,7 @@ def _cubic(size: int, outs: int, factor: float | None, align_corners: bool) -> A
     return AxisMatrix.of_rows(np.clip(taps, 0, size - 1).astype(np.int64), weights, size)
 
 
-# Antialiasing filters: the support of each, and its weights.
+# Antialiasing filters: the radius of each, and the function of its weights.
 _FILTERS: dict[str, tuple[float, Callable[[Array], Array]]] = {
     "bilinear": (1.0, lambda x: np.maximum(1 - np.abs(x), 0)),
     "bicubic": (2.0, lambda x: _cubic_weights(x, -0.5)),
@@ -176,7 +176,7 @@ def interpolate(
     size
         The sizes of the output: one integer, or one for each dimension.
     scale_factor
-        The factor of the sizes, instead of `size`. The sizes are rounded down.
+        The factor of each size, instead of `size`. The products are rounded down.
     mode
         ``"nearest"``, ``"nearest-exact"`` (the nearest mode of other libraries), ``"area"``; for one
         dimension ``"linear"``, for two ``"bilinear"``, ``"bicubic"`` and ``"lanczos"``, for three
@@ -185,7 +185,7 @@ def interpolate(
         For the linear modes and the cubic mode: align the centres of the corner elements instead of their
         outer edges.
     recompute_scale_factor
-        Compute with the ratio of the rounded sizes instead of `scale_factor`.
+        Compute positions with the ratio of the rounded sizes instead of `scale_factor`.
     antialias
         For ``"bilinear"``, ``"bicubic"`` and ``"lanczos"``: filter the input if the output is smaller.
 
@@ -247,5 +247,5 @@ def upsample(
     mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """Return ``interpolate(...)`` with the same arguments. PyTorch's older name."""
+    """Return ``interpolate(...)`` with the same arguments: PyTorch's older name."""
     return interpolate(input, size, scale_factor, mode, align_corners)

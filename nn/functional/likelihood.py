@@ -1,7 +1,7 @@
 """Cross entropy and negative log-likelihood.
 
-The common case, a batch of logits and class indices, is one op, which saves the logits and two numbers per
-row. The other cases use ``log_softmax``, as in PyTorch.
+The mean over a batch of logits and class indices is one op, which saves the logits and two numbers per row.
+The other cases use ``log_softmax``, as in PyTorch.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _INT64 = np.dtype(np.int64)
 
 
 class _Classes:
-    """Class indices as targets: checked, with the weight of each."""
+    """Checked class indices as targets, and their weights."""
 
     def __init__(self, name: str, x: Array, target: Array, weight: Tensor | None, ignore_index: int) -> None:
         axis = self.axis = 1 if x.ndim > 1 else 0
@@ -49,7 +49,7 @@ class _Classes:
             )
         # Copy the target, because it may be written to before backward or during the check.
         target = target.copy()
-        # The elements that are not ignored; None for all.
+        # A mask of the elements that are not ignored; None if there is none to ignore.
         self.kept: Array | None = None
         wrong = (target < 0) | (target >= count)
         if wrong.any():
@@ -77,7 +77,7 @@ class _Classes:
 
         def kernel(x: Array) -> Array:
             picked: Array = -x[key]
-            # Ignored elements may have any value, including minus infinity.
+            # Replace, because minus infinity times a weight of 0 is nan.
             return picked if counts is None else np.where(counts == 0, x.dtype.type(0), picked * counts)
 
         parameters = {"key": key, "counts": counts, "shape": logs.shape}
@@ -195,7 +195,7 @@ def cross_entropy(
 
 
 def _smooth(logs: Tensor, classes: _Classes, label_smoothing: float) -> Tensor:
-    """Return the loss that smoothing adds: the loss for a uniform target."""
+    """Return the loss for a uniform target, times `label_smoothing`."""
     axis = classes.axis
     share = -label_smoothing / logs.shape[axis]
     if classes.weight is None:
@@ -206,7 +206,7 @@ def _smooth(logs: Tensor, classes: _Classes, label_smoothing: float) -> Tensor:
 
 
 def _plain(input: Tensor, target: Tensor, x: Array, y: Array) -> Tensor | None:
-    """Return the mean cross entropy of a batch without options; None if the general code must check it."""
+    """Return the mean cross entropy of a batch without options, or None to use the general code."""
     if y.shape != x.shape[:1] or y.dtype != _INT64 or x.dtype.char not in "fd" or not x.size:
         return None
     found = run_kernel(mean_cross_entropy, x, y)

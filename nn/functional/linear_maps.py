@@ -44,7 +44,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return apply_affine(_LINEAR, input, weight, bias)
 
 
-# Adds the sections that both lookups share to a docstring.
+# Add the sections that `embedding` and `embedding_bag` share to a docstring.
 lookup_sections = sections(
     {
         "weight": "Shape ``(num_embeddings, embedding_dim)``.",
@@ -107,7 +107,7 @@ def embedding(
     def kernel(rows: Array) -> Array:
         return rows.take(indices, 0)
 
-    # Save the tensor of indices: its saved values do not change if it is written to later.
+    # Save the tensor of indices instead of its array, so that later writes do not change the saved values.
     parameters = {
         "indices": input,
         "shape": rows.shape,
@@ -126,7 +126,7 @@ def require_indices(name: str, what: str, indices: Array) -> None:
 
 
 def shrink_rows(weight: Tensor, indices: Array, max_norm: float, norm_type: float) -> Array:
-    """Scale the rows at `indices` down to `max_norm` if they are longer, and return the array."""
+    """Scale the rows at `indices` down to `max_norm` if their norm is larger, and return the array."""
     used = np.unique(indices)
     with writing(weight) as rows:
         wide = widen(rows[used])
@@ -145,7 +145,7 @@ def require_in_range(what: str, indices: Array, size: int) -> None:
 
 
 def row_of(index: int, size: int) -> int:
-    """Return the row of the padding `index`, which may count from the end of `size` rows."""
+    """Return the padding `index` as an index from 0. A negative one counts from the end of `size` rows."""
     if not -size <= index < size:
         raise InvalidArgumentError(f"embedding: padding_idx is {index}, but there are rows 0 to {size - 1}")
     return index % size
@@ -167,7 +167,7 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
 
 @widening
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return for each output feature ``input1 @ weight[i] @ input2``, plus ``bias[i]``.
+    """Return ``input1 @ weight[i] @ input2 + bias[i]`` for each output feature i.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ def _finish(
     reduction: str,
     **parameters: float,
 ) -> Tensor:
-    """Return the reduced loss of the elements that `values` computes."""
+    """Compute the loss of each element with `values`, reduce the losses, and record the op."""
     out, share = run_kernel(lambda: reduced(values(), reduction))
     node = record(RULES[name], inputs, out, {"share": share, **parameters})
     return wrap_recorded(out, node)
@@ -55,7 +55,7 @@ def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
 @widening
 @example("nn.functional.l1_loss(tensor.tensor([1.0, 2.0]), tensor.tensor([1.0, 4.0])).item()", 1.0)
 def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """Return the absolute difference of `input` and `target`; arguments as in ``mse_loss``."""
+    """Return the absolute difference of `input` and `target`, with the arguments of ``mse_loss``."""
     x, y = pair_of("l1_loss", input, target, reduction)
 
     def values() -> Array:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class MaxPool(Protocol):
-    """The type of ``max_pool1d``, ``max_pool2d`` and ``max_pool3d``: with `return_indices` two tensors."""
+    """The type of ``max_pool1d`` and the like, which return two tensors with `return_indices`."""
 
     @overload
     def __call__(
@@ -83,7 +83,8 @@ def _max_pool(
     Parameters
     ----------
     padding
-        The padding on both sides with minus infinity, at most half of the dilated kernel size.
+        The number of elements of minus infinity to add on both sides, at most half of the dilated kernel
+        size.
     dilation
         The distance between the elements of a window.
     return_indices
@@ -107,7 +108,7 @@ max_pool3d: Final = cast("MaxPool", _max_pool[3])
 
 
 class AdaptiveMaxPool(Protocol):
-    """The type of ``adaptive_max_pool1d`` and the like: with `return_indices` two tensors."""
+    """The type of ``adaptive_max_pool1d`` and the like, which return two tensors with `return_indices`."""
 
     @overload
     def __call__(
@@ -137,7 +138,7 @@ def _adaptive_max_pool(
     Parameters
     ----------
     return_indices
-        Also return the index of each, as ``max_pool{dims}d`` does.
+        Also return the index of each largest element, as ``max_pool{dims}d`` does.
     """
     name = f"adaptive_max_pool{_dims}d"
     x = pooled_array(name, _dims, input)

@@ -48,7 +48,7 @@ def multi_head_attention_forward(
     *,
     batch_first: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """Return the output of `nn.MultiheadAttention` with these parameters, and its weights or None.
+    """Return the output of `nn.MultiheadAttention` with these parameters, and the attention weights or None.
 
     Parameters
     ----------
@@ -68,21 +68,21 @@ def multi_head_attention_forward(
     add_zero_attn
         Whether to add a key and a value of zeros.
     dropout_p, training
-        The probability of dropping weights in training.
+        The probability of dropping each attention weight, used if `training` is true.
     out_proj_weight, out_proj_bias
         Shapes ``(embed_dim, embed_dim)`` and ``(embed_dim,)``.
     key_padding_mask
         Shape ``(batch, keys)`` or ``(keys,)``: true for keys to ignore, or numbers to add to the scores.
     need_weights
-        Whether to return the weights, which takes memory for whole matrices.
+        Whether to return the attention weights. They need memory for whole matrices.
     attn_mask
-        As `key_padding_mask`, of shape ``(queries, keys)`` or ``(batch * num_heads, queries, keys)``.
+        Like `key_padding_mask`, of shape ``(queries, keys)`` or ``(batch * num_heads, queries, keys)``.
     use_separate_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight
-        Weights for keys and values with other numbers of features.
+        Separate projection weights, for keys and values with other numbers of features than queries.
     average_attn_weights
-        Whether to average the weights over heads.
+        Whether to average the attention weights over heads.
     is_causal
-        Whether `attn_mask` is the causal mask. If so, the function may skip reading it.
+        Whether `attn_mask` is the causal mask. If it is, the function can ignore its values.
     batch_first
         Whether the batch is the first dimension. PyTorch's function does not have this parameter.
 
@@ -176,7 +176,7 @@ def _mapped(x: Tensor, weight: Any, bias: Any) -> Tensor:
 
 
 def _projected(query: Tensor, key: Tensor, value: Tensor, weight: Any, bias: Any) -> tuple[Tensor, ...]:
-    """Return the projections of the three tensors, with one product for equal ones."""
+    """Return the projections of the three tensors, with one product for tensors that are the same."""
     size = weight.shape[0] // 3
     if key is value:
         if query is key:
@@ -201,7 +201,7 @@ def _by_head(x: Tensor, num_heads: int, batch_first: bool) -> Tensor:
 
 
 def _masks(attn_mask: Any, key_padding_mask: Any, shape: tuple[int, ...]) -> list[Tensor]:
-    """Return the given masks in four dimensions: true where a key is ignored."""
+    """Return the given masks with four dimensions. A boolean mask is true for keys to ignore."""
     batch, heads, queries, keys = shape
     found = []
     if attn_mask is not None:
@@ -231,7 +231,7 @@ def _masks(attn_mask: Any, key_padding_mask: Any, shape: tuple[int, ...]) -> lis
 
 
 def _merged(masks: list[Tensor], added: int, query: Tensor) -> Tensor | None:
-    """Return one mask for `scaled_dot_product_attention`. It hides none of the `added` keys."""
+    """Return one mask for `scaled_dot_product_attention`, which ignores none of the `added` keys."""
     if not masks:
         return None
     if all(mask.dtype == tn.bool for mask in masks):

@@ -51,7 +51,7 @@ def _sizes(name: str, x: Array, normalized_shape: int | Sequence[int]) -> tuple[
 def _affine(
     name: str, sizes: tuple[int, ...], weight: Tensor | None, bias: Tensor | None
 ) -> tuple[Array | None, Array | None, list[Any]]:
-    """Return the arrays of weight and bias, and both as inputs of a rule, with constants for None."""
+    """Return the arrays of weight and bias, and the inputs of the op: both tensors, or 1 and 0 for None."""
     w, b = _fitting(name, "weight", sizes, weight), _fitting(name, "bias", sizes, bias)
     return w, b, [1.0 if weight is None else weight, 0.0 if bias is None else bias]
 
@@ -59,7 +59,7 @@ def _affine(
 def _fitting(name: str, what: str, sizes: tuple[int, ...], x: object) -> Array | None:
     if x is None:
         return None
-    # Do not call `array_of` for each, because a call takes 50 ns.
+    # Call `array_of` only for errors, because a call takes 50 ns.
     array = x._array if isinstance(x, TensorCore) else None
     if array is None:
         array = array_of(name, what, x)
@@ -83,7 +83,7 @@ def _rows(
     affine: list[Any],
     eps: float,
 ) -> Tensor:
-    """Return `input` normalized over its last dimensions. The rule of a layer norm subtracts the mean."""
+    """Return `input` normalized over its last dimensions. Only the rule "layer_norm" subtracts the mean."""
     dtype = x.dtype
     x, weight, bias = as_one_dtype(x, weight, bias)
     is_centred = rule == "layer_norm"
@@ -105,11 +105,11 @@ def _rows(
 
 
 def _narrowed(out: Array, dtype: Dtype) -> Array:
-    """Return the result in float16 if the input was float16."""
+    """Return the result `out` in `dtype`, if that is float16 or bfloat16."""
     return out.astype(dtype) if dtype.itemsize == 2 and out.dtype.itemsize == 4 else out
 
 
-# Adds the sections that all norms share to a docstring.
+# Add the sections that all norms share to a docstring.
 norm_sections = sections(
     {
         "input": "Shape ``(*, *normalized_shape)``.",
@@ -193,7 +193,8 @@ def batch_norm(
         Shape ``(channels,)``. If `training` is true, they are updated with the batch's mean and unbiased
         variance. Otherwise `input` is normalized with them.
     training
-        Normalize with the batch's mean and variance. An empty batch does not change the running statistics.
+        Normalize with the batch's mean and variance, as is always done without running statistics. An empty
+        batch does not change the running statistics.
 
     Raises
     ------
@@ -270,8 +271,8 @@ def local_response_norm(
 ) -> Tensor:
     """Return `input` divided by a power of the mean square of neighboring channels.
 
-    ``input / (k + alpha * mean) ** beta``, with the mean of squares over `size` channels around each channel.
-    Channels beyond the first and the last count as zeros (Krizhevsky et al., 2012).
+    It is ``input / (k + alpha * mean) ** beta``, with the mean of squares over `size` channels around each
+    channel. Channels before the first and after the last count as zeros (Krizhevsky et al., 2012).
 
     Parameters
     ----------

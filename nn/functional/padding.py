@@ -1,4 +1,4 @@
-"""Padding: elements added or removed at the edges of dimensions."""
+"""Padding: add or remove elements at the edges of dimensions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tensor import Tensor
     from tensor.lowlevel import Array
 
-# The numbers of elements to add before and after each dimension.
+# The numbers of elements to add at the start and at the end of each dimension.
 Pads = tuple[tuple[int, int], ...]
 
 MODES = ("constant", "reflect", "replicate", "circular")
@@ -22,12 +22,12 @@ MODES = ("constant", "reflect", "replicate", "circular")
 
 
 def _centre(shape: tuple[int, ...], pads: Pads) -> tuple[slice, ...]:
-    """Return the slices of the input in a padded array of this `shape`."""
+    """Return the slices of the input, the centre, in a padded array of this `shape`."""
     return tuple([slice(before, n - after) for n, (before, after) in zip(shape, pads, strict=True)])
 
 
 def _edges(size: int, before: int, after: int, mode: str) -> Iterator[tuple[slice, slice]]:
-    """Yield two slices of the padded dimension for each edge: its elements, and the elements that it copies.
+    """Yield two slices of a padded dimension for each edge: the edge, and the elements that it copies.
 
     `size` is the size of the input, without the edges.
     """
@@ -48,7 +48,7 @@ def _edges(size: int, before: int, after: int, mode: str) -> Iterator[tuple[slic
 
 
 def _copies(shape: tuple[int, ...], pads: Pads, mode: str) -> Iterator[tuple[tuple[slice, ...], ...]]:
-    """Yield the target and source of each edge of a padded array, in an order in which they can be copied."""
+    """Yield the slices of each edge of a padded array and of its source, in an order that allows copies."""
     centre = list(_centre(shape, pads))
     for axis, (n, (before, after)) in enumerate(zip(shape, pads, strict=True)):
         for target, source in _edges(n - before - after, before, after, mode):
@@ -72,7 +72,7 @@ def _pad(x: Array, pads: Pads, mode: str, value: complex) -> Array:
 
 
 def _unpad(g: Array, pads: Pads, mode: str) -> Array:
-    """Return the gradient of the input: the centre, plus each edge at the elements that it copies."""
+    """Return the gradient of the input: add that of each edge to the elements that the edge copies."""
     if mode != "constant":
         g = g.copy()
         for target, source in reversed(list(_copies(g.shape, pads, mode))):
@@ -127,21 +127,21 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     Parameters
     ----------
     input
-        Any dtype. Any shape for the mode ``"constant"``. Other modes take ``(batch, channels, *sizes)`` or
-        the same without the batch, and pad all of one to three spatial dimensions.
+        Any dtype. Any shape for the mode ``"constant"``. Other modes take ``(batch, channels, *sizes)``, or
+        without the batch, with one to three sizes, and pad all of them.
     pad
         Two integers for each dimension, before and after, starting with the last dimension. Negative ones
         remove elements.
     mode
-        ``"constant"`` adds `value`; ``"reflect"`` mirrors the elements at the edge; ``"replicate"`` repeats
-        the edge element; ``"circular"`` continues with the other edge.
+        ``"constant"`` adds `value`; ``"reflect"`` mirrors the elements beside the edge element;
+        ``"replicate"`` repeats the edge element; ``"circular"`` continues with the opposite edge.
     value
         For the mode ``"constant"``; 0 for None.
 
     Raises
     ------
     ValueError
-        If there are too few elements to reflect or to remove.
+        If there are too few elements to copy or to remove, or `pad` does not fit the input.
     NotImplementedError
         If the mode does not support that many dimensions.
 

@@ -113,7 +113,7 @@ def fold(
     padding: Sizes = 0,
     stride: Sizes = 1,
 ) -> Tensor:
-    """Return an output that is the sum of patches, the columns of `input`.
+    """Return the image that is the sum of its patches, given as the columns of `input`.
 
     Parameters
     ----------

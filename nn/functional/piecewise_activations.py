@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _between(xp: Any, g: Any, input: Any, low: float, high: float, slope: float) -> Any:
-    """Return the gradient times `slope` where the input is above `low` and below `high`, else 0."""
+    """Return the gradient times `slope` where the input is between `low` and `high`, else 0."""
     is_out = (input <= low) | (input >= high) if high < math.inf else input <= low
     return xp.keep_where(g * slope, ~is_out)
 
@@ -37,7 +37,7 @@ _SHRUNK = define("shrunk", input=lambda xp, g, out: xp.where_nonzero(g, out))  #
 
 
 def maybe_in_place(function: Callable[[Tensor], Tensor], input: Tensor, inplace: bool) -> Tensor:
-    """Return ``function(input)``, with `inplace` written over `input`."""
+    """Return ``function(input)``; with `inplace`, write it to `input`."""
     return _write_over(input, function) if inplace else function(input)
 
 
@@ -62,7 +62,7 @@ def _bounded(
 
 @example("nn.functional.hardtanh(tensor.tensor([-2.0, 0.5, 3.0])).tolist()", [-1.0, 0.5, 1.0])
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """Return x, limited to the range from `min_val` to `max_val`; with `inplace`, written over `input`."""
+    """Return x, limited to the range from `min_val` to `max_val`; with `inplace`, write it to `input`."""
     floating_array_of("hardtanh", "input", input)
     if min_val > max_val:
         raise InvalidArgumentError(f"hardtanh: min_val is at most max_val, not {min_val} with {max_val}")
@@ -75,27 +75,27 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
 
 @example("nn.functional.relu6(tensor.tensor([-2.0, 0.5, 7.0])).tolist()", [0.0, 0.5, 6.0])
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return min(max(x, 0), 6); with `inplace`, written over `input`."""
+    """Return min(max(x, 0), 6); with `inplace`, write it to `input`."""
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
 @example("nn.functional.hardsigmoid(tensor.tensor([-3.0, 0.0, 4.0])).tolist()", [0.0, 0.5, 1.0])
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return x / 6 + 1 / 2, clamped to the range 0 to 1; with `inplace`, written over `input`."""
+    """Return x / 6 + 1 / 2, clamped to the range 0 to 1; with `inplace`, write it to `input`."""
     floating_array_of("hardsigmoid", "input", input)
     return _bounded(input, hardsigmoid_of, -3.0, 3.0, 1 / 6, inplace)
 
 
 @example("nn.functional.hardswish(tensor.tensor([0.0, 4.0])).tolist()", [0.0, 4.0])
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return ``x * hardsigmoid(x)`` (Howard et al., 2019); with `inplace`, written over `input`."""
+    """Return ``x * hardsigmoid(x)`` (Howard et al., 2019); with `inplace`, write it to `input`."""
     floating_array_of("hardswish", "input", input)
     return maybe_in_place(lambda x: apply_into(_HARDSWISH, hardswish_of, (x,)), input, inplace)
 
 
 @example("nn.functional.threshold(tensor.tensor([0.5, 2.0]), 1.0, -7.0).tolist()", [-7.0, 2.0])
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """Return x where it is above `threshold`, `value` elsewhere; with `inplace`, written over `input`."""
+    """Return x where it is above `threshold`, `value` elsewhere; with `inplace`, write it to `input`."""
     floating_array_of("threshold", "input", input)
 
     def kernel(x: Array, out: Array | None) -> Array:
@@ -164,8 +164,8 @@ def rrelu(
 ) -> Tensor:
     """Return x where positive, elsewhere x times a random slope from `lower` to `upper`.
 
-    Without `training` the slope is the mean of the two. With `inplace`, the result is written over `input`.
-    Slopes are drawn from `generator`, the default one for None.
+    Without `training` the slope is the mean of `lower` and `upper`. With `inplace`, the result is written to
+    `input`. `generator` draws the slopes; None is the default one.
     """
     shape = floating_array_of("rrelu", "input", input).shape
     if not lower <= upper:

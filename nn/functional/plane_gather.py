@@ -1,4 +1,7 @@
-"""Gather and scatter-add by indices into planes, the derivatives of max pooling and of each other."""
+"""Gather and scatter-add within planes: the derivatives of max pooling and of each other.
+
+A plane is the last `space` dimensions of a tensor. The indices `places` are those of the flattened plane.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _planes(x: Array, space: int) -> Array:
-    """Return `x` as ``(planes, depth, height, width)``. Its last `space` dimensions are those of a plane."""
+    """Return `x` as ``(planes, depth, height, width)``."""
     sizes = (*(1,) * (3 - space), *x.shape[x.ndim - space :])
     return x.reshape(prod(x.shape[: x.ndim - space]), *sizes)
 
@@ -38,17 +41,14 @@ def _take(g: Array, places: Array, space: int) -> Array:
 
 
 def scatter_add(xp: Any, g: Any, places: Any, to_shape: tuple[int, ...], space: int) -> Any:
-    """Return zeros of `to_shape`, with each value of `g` added at its place in a plane.
-
-    The last `space` dimensions are those of a plane.
-    """
+    """Return zeros of `to_shape`, with the values of `g` added at `places`, plane by plane."""
     if not xp.is_recorded:
         return _add(g, places, to_shape, space)
     return apply(_ADD, lambda x: _add(x, places, to_shape, space), (g,), places=places, space=space)
 
 
 def gather(xp: Any, g: Any, places: Any, space: int) -> Any:
-    """Return the values of `g` at `places`, plane by plane of the last `space` dimensions."""
+    """Return the values of `g` at `places`, plane by plane."""
     if not xp.is_recorded:
         return _take(g, places, space)
     return apply(_TAKE, lambda x: _take(x, places, space), (g,), places=places, space=space)
@@ -61,7 +61,7 @@ UNPOOL = define("max_unpool", input=gather)
 
 
 def largest(space: int, input: Tensor, x: Array, windows: Sequence[Windows], return_indices: bool) -> Any:
-    """Return the largest element of each window, with `return_indices` also their indices."""
+    """Return the largest element of each window, with `return_indices` also the index of each."""
     with_places = return_indices or is_wanted(input)
     one = Windows(np.zeros(1, np.int64), np.ones(1, np.int64), 1)
 
@@ -88,6 +88,6 @@ def recorded_largest(
         return wrap_recorded(out, record(LARGEST, (input,), out, {"places": places, "space": space}))
     assert places is not None
     indices = wrap(places)
-    # Save `indices` as a tensor: its saved values do not change if the caller writes to it.
+    # Save the tensor instead of its array, so that writes of the caller do not change the saved values.
     pooled = wrap_recorded(out, record(LARGEST, (input,), out, {"places": indices, "space": space}))
     return pooled, indices

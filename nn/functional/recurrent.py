@@ -1,4 +1,4 @@
-"""One recurrent layer in one direction: all steps in one op."""
+"""One recurrent layer in one direction: one op computes all time steps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tensor import Tensor
     from tensor.lowlevel import Array
 
-# The arguments of `Recurrent` that can have gradients, in order. They follow the arguments without gradients.
+# The arguments of `Recurrent` that can have gradients, in order, after the arguments that can't.
 NAMES = ("input", "h0", "c0", "weight_ih", "weight_hh", "weight_hr", "bias_ih", "bias_hh")
 
 
@@ -26,10 +26,10 @@ def _array(name: str, x: Any) -> Array | None:
 
 
 class Recurrent(autograd.Function):
-    """All steps of one layer. Returns the output, the last states, and for an LSTM the last cell states.
+    """All time steps of a layer. Returns the output, the last states, and for an LSTM the last cell states.
 
-    The input is packed, ``(sum of sizes, features)``: the first step of all sequences, then the second, and
-    so on. `sizes` has the number of sequences at each step. Weights have PyTorch's layout.
+    The input is packed, ``(sum of sizes, features)``: the first step of all sequences, then the second step,
+    and so on. `sizes` has the number of sequences at each step. Weights have PyTorch's layout.
     """
 
     @staticmethod
@@ -47,14 +47,14 @@ class Recurrent(autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> Any:
-        """Run the kernel of the gradient. If the gradient is recorded, differentiate `composed` instead."""
+        """Run the backward kernel. If backward itself is recorded, differentiate `composed` instead."""
         wanted = ctx.needs_input_grad[3:]
         if is_recording():
             return None, None, None, *_derived(ctx.what, ctx.saved_tensors[:8], wanted, gradients)
         saved = [_array("a saved value", x) for x in ctx.saved_tensors]
         given = [_array("a gradient", x) for x in (*gradients, None)[:3]]
         arrays: Sequence[Any] = as_one_dtype(*saved, *given)
-        # The inputs without biases, the output, the saved states, and the gradients of the results.
+        # The inputs without biases, the output, the data of the kernel, and the gradients of the results.
         arguments: Sequence[Any] = (*ctx.what, wanted, *arrays[:6], arrays[8], arrays[9:12], *arrays[12:])
         found = run_kernel(recurrent_backward, *arguments)
         return None, None, None, *(None if x is None else wrap(x) for x in found)

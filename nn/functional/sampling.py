@@ -1,4 +1,4 @@
-"""Grid sampling of images, and grids of affine maps."""
+"""Sampling of images at the coordinates of a grid, and grids of affine maps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _A = -0.75
 
 @widening
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
-    """Return the grid for ``grid_sample`` that maps images by the affine maps `theta`.
+    """Return the grid with which ``grid_sample`` applies the affine maps `theta` to images.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def grid_sample(
     mode
         The interpolation: ``"bilinear"`` (also for volumes), ``"nearest"``, or ``"bicubic"`` for images.
     padding_mode
-        The values outside the image: ``"zeros"``, ``"border"`` for those at the edges, or ``"reflection"``.
+        The values outside the image: ``"zeros"``, ``"border"`` for the nearest edge, or ``"reflection"``.
     align_corners
         Whether -1 and 1 are the centres of the corner elements instead of their outer edges.
 
@@ -197,7 +197,7 @@ def _cubic(share: Tensor, step: int) -> Tensor:
 
 
 def _kept_inside(at: Tensor, size: int, padding_mode: str, aligned: bool) -> Tensor:
-    """Return coordinates within the image: reflect or clamp those beyond its edges."""
+    """Reflect or clamp coordinates beyond the edges of the image. Return them unchanged for "zeros"."""
     if padding_mode == "zeros":
         return at
     if padding_mode == "reflection":

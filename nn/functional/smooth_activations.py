@@ -1,4 +1,4 @@
-"""Smooth activations, gates, and samples of classes."""
+"""Smooth activations, gates, and Gumbel-softmax samples."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """Return x where positive, ``alpha * (exp(x / alpha) - 1)`` elsewhere (Barron, 2017).
 
-    With `inplace`, written over `input`.
+    With `inplace`, write it to `input`.
     """
     floating_array_of("celu", "input", input)
     if not alpha:
@@ -28,7 +28,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return maybe_in_place(lambda x: tn.elu(x / alpha) * alpha, input, inplace)
 
 
-# These constants preserve mean 0 and variance 1.
+# With these constants, SELU preserves mean 0 and variance 1.
 _SELU_ALPHA = 1.6732632423543772
 _SELU_SCALE = 1.0507009873554805
 
@@ -37,7 +37,7 @@ _SELU_SCALE = 1.0507009873554805
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """Return the scaled ELU of self-normalizing networks (Klambauer et al., 2017).
 
-    With `inplace`, written over `input`.
+    With `inplace`, write it to `input`.
     """
     floating_array_of("selu", "input", input)
     return maybe_in_place(lambda x: tn.elu(x, _SELU_ALPHA) * _SELU_SCALE, input, inplace)
@@ -45,7 +45,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 
 @example("nn.functional.mish(tensor.tensor([0.0])).tolist()", [0.0])
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return ``x * tanh(softplus(x))`` (Misra, 2019); with `inplace`, written over `input`."""
+    """Return ``x * tanh(softplus(x))`` (Misra, 2019); with `inplace`, write it to `input`."""
     floating_array_of("mish", "input", input)
     return maybe_in_place(_mish, input, inplace)
 
@@ -117,7 +117,7 @@ def gumbel_softmax(
     logits
         Unnormalized log-probabilities of any shape.
     tau
-        The temperature. With a lower one, samples are closer to one-hot vectors.
+        The temperature. At lower temperatures, samples are closer to one-hot vectors.
     hard
         Return one-hot samples, with the gradient of the soft samples.
     eps

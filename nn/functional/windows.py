@@ -23,12 +23,11 @@ Sizes = int | tuple[int, ...] | list[int]
 OutputSizes = Sizes | tuple[int | None, ...] | None
 
 
-# Descriptions of parameters that pooling functions share. Each number of dimensions fills in `{space}`.
+# Descriptions of parameters that pooling functions share. `Family` fills in `{space}`.
 _TEXTS = {
     "input": "Shape ``(batch, channels, {space})``, or without the batch.",
     "kernel_size": (
-        "The size of a window: one integer, or one for each spatial dimension. The same holds for `stride` "
-        "and the other sizes."
+        "The size of a window: one integer, or one for each spatial dimension. All sizes take this form."
     ),
     "stride": "The distance between windows; ``kernel_size`` for None.",
     "ceil_mode": "Round the number of windows up, so that the last window may reach beyond the padding.",
@@ -36,7 +35,7 @@ _TEXTS = {
 }
 
 
-# Adds the descriptions and errors that all pooling functions share to a docstring.
+# Add the descriptions and errors that all pooling functions share to a docstring.
 window_sections = sections(_TEXTS, "ValueError\n    If shapes or options do not fit.")
 
 
@@ -67,7 +66,7 @@ def pool_of(
     dilation: Sizes,
     ceil_mode: bool,
 ) -> Pool:
-    """Return the options that a user gave, checked."""
+    """Check the user's options, and return them."""
     kernel = sizes_of(name, "kernel_size", kernel_size, space, 1)
     # Programs for PyTorch also pass an empty list.
     given = kernel if stride is None or stride in ((), []) else stride
@@ -88,7 +87,7 @@ def pool_of(
 
 
 def pooled_array(name: str, space: int, input: Tensor) -> Array:
-    """Return the array of an input to pool: ``(batch, channels, *sizes)``, or without the batch."""
+    """Check the shape of `input`, ``(batch, channels, *sizes)`` or without the batch. Return its array."""
     x = floating_array_of(name, "input", input)
     if x.ndim not in (space + 1, space + 2):
         raise InvalidArgumentError(
@@ -141,7 +140,7 @@ def windows_of(name: str, x: Array, pool: Pool) -> list[Windows]:
 
 @lru_cache(256)
 def adaptive_windows(size: int, outs: int) -> Windows:
-    """Return `outs` windows that cover `size` elements, of sizes that differ by at most one."""
+    """Return `outs` windows that cover `size` elements. Their sizes differ by at most one."""
     i = np.arange(outs)
     starts = i * size // max(outs, 1)
     return Windows(starts, -(-(i + 1) * size // max(outs, 1)) - starts, 1)
@@ -158,5 +157,5 @@ def output_sizes(name: str, space: int, output_size: object, x: Array) -> tuple[
 
 
 def sizes_given(sizes: Sequence[int | None] | int | None) -> Any:
-    """Return `sizes` as a layer stores them for its attribute and repr: a tuple for a list."""
+    """Return `sizes` as a layer stores and shows them: a list as a tuple."""
     return tuple(sizes) if isinstance(sizes, list) else sizes

@@ -1,4 +1,4 @@
-"""Bags of embeddings: sums, means and maxima of rows of a table, without copies of the rows."""
+"""Bags of embeddings: sums, means and maxima of rows of a weight. Sums and means need no copies of rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _matrix_of(rows: Array, starts: Array, shares: Any, size: int) -> AxisMatrix
 
 
 def _bags(starts: Array) -> Array:
-    """Return the bag of each entry."""
+    """Return the index of the bag of each entry."""
     return np.repeat(np.arange(starts.size - 1), np.diff(starts))
 
 
@@ -47,14 +47,14 @@ _RULE = define("embedding_bag", weight=_by_weight, shares=_by_share)
 
 
 def _largest(weight: Tensor, w: Array, rows: Array, starts: Array) -> Tensor:
-    """Return the largest element of each column of each bag, 0 for an empty bag. There must be entries."""
+    """Return the largest element of each column of each bag, 0 for an empty bag. `rows` must not be empty."""
     bags, width = starts.size - 1, w.shape[1]
     chosen = np.zeros((bags, width), np.int64)
     filled = np.flatnonzero(np.diff(starts))
     values, entries = w[rows], np.arange(rows.size)[:, None]
     most = np.maximum.reduceat(values, starts[filled], axis=0)
     of_entry = np.repeat(np.arange(filled.size), np.diff(starts)[filled])
-    # Use the first of several equal elements. nan is not equal to itself.
+    # Use the first of several equal elements. Treat nan as equal, though nan != nan.
     first = np.where((values == most[of_entry]) | np.isnan(values), entries, rows.size - 1)
     chosen[filled] = rows[np.minimum.reduceat(first, starts[filled], axis=0)]
     found = weight[chosen, np.arange(width)]
@@ -114,7 +114,9 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """Return the sum, the mean or the maxima of the rows of `weight` in each bag, without copies of the rows.
+    """Return the sum, the mean or the maxima of the rows of `weight` in each bag.
+
+    Sums and means are computed without copies of the rows.
 
     Parameters
     ----------
@@ -125,9 +127,9 @@ def embedding_bag(
     mode
         ``"sum"``, ``"mean"`` or ``"max"``. The result of an empty bag is 0.
     per_sample_weights
-        The weight of each row, of the shape of `input`; for ``"sum"``.
+        The weight of each entry, in the shape of `input`; only for ``"sum"``.
     include_last_offset
-        The last element of `offsets` is the end of the last bag.
+        Whether the last element of `offsets` is the end of the last bag.
     padding_idx
         The index of a row to ignore in all bags. A negative index counts from the end.
 

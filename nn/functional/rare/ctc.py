@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from tensor import Tensor
     from tensor.lowlevel import Array
 
-# Replaces log(0). It is finite, so that differences of two have a value and a derivative.
+# Replaces log(0). It is finite, because the difference of two infinities is nan.
 _LOG_ZERO = -1e30
 
 
 class _Paths:
     """The positions of each target: its labels, with a blank before, between and after them.
 
-    A path is an alignment. It has one position at each time step.
+    A path is an alignment of a target with the input: one position at each time step.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class _Paths:
         return xp.where(found > _LOG_ZERO, found, _LOG_ZERO)
 
     def forward(self, xp: Any, emissions: Any) -> list[Any]:
-        """Return, for each time, the log-probability of all paths from the start to each position."""
+        """Return, for each time, the total log-probability of the paths from the start to each position."""
         one, two = np.maximum(self.place - 1, 0), np.maximum(self.place - 2, 0)
         found: list[Any] = []
         for now in emissions:
@@ -70,7 +70,7 @@ class _Paths:
         return found
 
     def backward(self, xp: Any, emissions: Any) -> list[Any]:
-        """Return, for each time, the log-probability of all paths from each position to the end."""
+        """Return, for each time, the total log-probability of the paths from each position to the end."""
         most = self.place.size - 1
         one, two = np.minimum(self.place + 1, most), np.minimum(self.place + 2, most)
         skips = np.concatenate([self.skips[:, 2:], np.zeros_like(self.skips[:, :2])], axis=1)
@@ -108,20 +108,20 @@ def _losses(log_probs: Array, paths: _Paths) -> Array:
 
 
 def _by_log_probs(xp: Any, g: Any, log_probs: Any, paths: _Paths) -> Any:
-    """Return the derivative by the logits of the softmax, as PyTorch does, instead of by `log_probs`."""
+    """Return the derivative by the logits of the softmax instead of by `log_probs`, as PyTorch does."""
     emissions = paths.emissions(xp, log_probs)
     forward, backward = paths.forward(xp, emissions), paths.backward(xp, emissions)
     likelihood = paths.log_likelihoods(xp, forward)
     is_possible = likelihood > _LOG_ZERO / 2
     if not forward:
         return log_probs * 0
-    # Each path is at exactly one position at each time. Both directions include the emission: subtract one.
+    # At each time, each path is at one position. Both directions include its emission: subtract it once.
     through = xp.stack(forward) + xp.stack(backward) - emissions - likelihood[:, None]
     shares = xp.exp(xp.where(is_possible[:, None], through, _LOG_ZERO))
     times = np.arange(len(forward))[:, None, None]
     key = tuple(np.broadcast_arrays(times, paths.rows, paths.labels))
     gathered = xp.scatter_add(shares, key, log_probs.shape)
-    # The gradient of an impossible target is 0.
+    # The gradient of an impossible target is nan, or 0 if `g` is 0, as with `zero_infinity`.
     g = xp.where(is_possible | (g == 0), g, np.nan)
     is_within = np.arange(len(forward))[:, None] < paths.steps
     return xp.where(is_within[..., None], (xp.exp(log_probs) - gathered) * g[:, None], 0.0)

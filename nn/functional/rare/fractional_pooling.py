@@ -74,7 +74,7 @@ def _output_sizes(
 
 
 class FractionalMaxPool(Protocol):
-    """The type of ``fractional_max_pool2d`` and the like: with `return_indices` two tensors."""
+    """The type of ``fractional_max_pool2d`` and the like, which return two tensors with `return_indices`."""
 
     @overload
     def __call__(
@@ -132,7 +132,7 @@ def _fractional_max_pool(
     kernel_size
         The size of a window: one integer, or one for each spatial dimension.
     output_size, output_ratio
-        The sizes of the result, or their ratio to the input's, between 0 and 1: exactly one of the two.
+        Exactly one of them: the sizes of the result, or their ratio to the input's sizes, between 0 and 1.
     return_indices
         Also return the index of each largest element, as ``max_pool{dims}d`` does.
     _random_samples
@@ -161,7 +161,7 @@ def _fractional_max_pool(
                 f"{draws.shape} and {draws.dtype}"
             )
     flat = draws.reshape(-1, _dims)
-    # In two dimensions draw the width first, then the height, as PyTorch does.
+    # In two dimensions, the first number is for the width, as in PyTorch.
     flat = flat[:, ::-1] if _dims == 2 else flat
     found, places = run_kernel(partial(_found, draws=flat, kernel=kernel, outs=outs), x)
     return recorded_largest(  # type: ignore[no-any-return]

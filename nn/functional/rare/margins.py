@@ -41,7 +41,7 @@ def margin_ranking_loss(
     target
         In the same shape: 1 if `input1` should be larger, -1 if `input2` should be larger.
     margin
-        The difference at which the loss becomes 0.
+        The difference from which the loss is 0.
 
     Examples
     --------
@@ -65,16 +65,16 @@ def margin_ranking_loss(
 def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, reduction: str = "mean"
 ) -> Tensor:
-    """Return the distance of similar pairs, and ``max(0, margin - distance)`` of other pairs.
+    """Return the distance of similar pairs, and ``max(0, margin - distance)`` of dissimilar pairs.
 
     Parameters
     ----------
     input
         Distances, any shape.
     target
-        In the same shape: 1 for a similar pair, -1 for another pair.
+        In the same shape: 1 for a similar pair, -1 for a dissimilar pair.
     margin
-        The distance of other pairs at which the loss becomes 0.
+        The distance of dissimilar pairs from which the loss is 0.
 
     Examples
     --------
@@ -112,16 +112,16 @@ def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> 
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, reduction: str = "mean"
 ) -> Tensor:
-    """Return 1 - cosine of similar pairs, and ``max(0, cosine - margin)`` of other pairs.
+    """Return 1 - cosine of similar pairs, and ``max(0, cosine - margin)`` of dissimilar pairs.
 
     Parameters
     ----------
     input1, input2
         Vectors, shape ``(batch, size)`` or ``(size,)``.
     target
-        Shape ``(batch,)`` or ``()``: 1 for a similar pair, -1 for another pair.
+        Shape ``(batch,)`` or ``()``: 1 for a similar pair, -1 for a dissimilar pair.
     margin
-        From -1 to 1.
+        The cosine of dissimilar pairs up to which the loss is 0, from -1 to 1.
 
     Raises
     ------
@@ -145,7 +145,7 @@ def cosine_embedding_loss(
             f"{name}: inputs have shape (batch, size) and the target (batch,), or (size,) and (); not "
             f"{x.shape} and {y.shape}"
         )
-    # The small addend makes the cosine of zero vectors finite.
+    # Add 1e-12, so that the cosine of zero vectors is finite.
     squares = ((a * a).sum(dim=-1) + 1e-12 for a in (input1, input2))
     first, second = squares
     cosines = (input1 * input2).sum(dim=-1) / (first * second).sqrt()
@@ -172,11 +172,11 @@ def triplet_margin_loss(
     anchor, positive, negative
         Vectors, shape ``(batch, size)`` or ``(size,)``, the same for all.
     margin
-        The difference of distances at which the loss becomes 0. It must be positive.
+        The difference of distances from which the loss is 0. It must be positive.
     p, eps
         The arguments of ``pairwise_distance``.
     swap
-        Use the smaller one of d(anchor, negative) and d(positive, negative) (Balntas et al., 2016).
+        Replace d(anchor, negative) by d(positive, negative) if that is smaller (Balntas et al., 2016).
 
     Raises
     ------
@@ -271,7 +271,7 @@ def multi_margin_loss(
     p
         1, or 2 for squares.
     margin
-        The difference from the target's score at which the loss becomes 0.
+        The difference from the target's score from which the loss is 0.
     weight
         The weight of each class, shape ``(classes,)``.
 
@@ -367,7 +367,7 @@ def multilabel_soft_margin_loss(
     target
         0 or 1, in the same shape.
     weight
-        The weight of each class, shape ``(classes,)``.
+        The weight of each class, shape ``(classes,)``, or of each element, in the same shape.
 
     Examples
     --------

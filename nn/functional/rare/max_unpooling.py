@@ -74,7 +74,7 @@ def _max_unpool(
     input, indices
         The results of ``max_pool{dims}d`` with ``return_indices=True``.
     kernel_size, stride, padding
-        The options of that call.
+        The options of ``max_pool{dims}d``.
     output_size
         The sizes of the result, if several are possible.
 
