@@ -33,7 +33,7 @@ class AdamOptions(Rule):
 class Averaging(AdamOptions):
     """Base class of Adam and its variants, which average the gradient and its square."""
 
-    # Whether weight decay multiplies the parameter, as in AdamW, instead of changing the gradient.
+    # Whether weight decay multiplies the parameter, as in AdamW. If not, it changes the gradient.
     _is_decoupled = False
 
     def _tensors(self, group: Group) -> tuple[str, ...]:

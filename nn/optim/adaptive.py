@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @options
 class Adagrad(Rule):
-    """Adagrad: scales steps by the sum of all squared gradients so far (Duchi et al., 2011).
+    """Adagrad: divides steps by the root of the sum of all squared gradients (Duchi et al., 2011).
 
     Parameters
     ----------
     lr_decay
-        The learning rate is divided by 1 + `lr_decay` times the number of earlier steps.
+        Divide the learning rate by 1 + `lr_decay` times the number of earlier steps.
     initial_accumulator_value
         The initial value of the sum.
     eps
@@ -96,7 +96,7 @@ class Adadelta(Rule):
 
 @options
 class RMSprop(Rule):
-    """RMSprop: scales steps by a running average of the squared gradient (Tieleman and Hinton, 2012).
+    """RMSprop: divides steps by the root of an average of squared gradients (Tieleman and Hinton, 2012).
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class RMSprop(Rule):
     momentum
         The weight of the last step in the next one.
     centered
-        Scale by an estimate of the variance (Graves, 2013).
+        Divide by the root of an estimate of the variance (Graves, 2013).
     """
 
     lr: InitVar[float] = 1e-2

@@ -17,7 +17,7 @@ _MOST = 32_768
 
 
 def real_chunks(arrays: list[Array]) -> Iterator[list[Array]]:
-    """Yield views of the same chunk of all `arrays`, for each chunk.
+    """Yield a list for each chunk: the view of this chunk in each of `arrays`.
 
     Real and imaginary parts are in separate chunks, as in PyTorch.
     """

@@ -29,23 +29,23 @@ class LBFGS(Options):
     """L-BFGS: a quasi-Newton method that estimates second derivatives from recent gradients (Nocedal, 1980).
 
     One step calls a closure several times to evaluate the loss. The loss should be over all data, not over a
-    batch. The parameters form one vector in one group. The state is stored with the first parameter.
+    batch. All parameters are in one group and form one vector. The state is stored with the first parameter.
 
     Parameters
     ----------
     params
         Leaf tensors.
     lr
-        The step length, or the start of the line search.
+        The step length, or the first step length of the line search.
     max_iter
         The most iterations in one step.
     max_eval
-        The most evaluations of the loss in one step; by default 1.25 times `max_iter`. A line search may make
-        one more.
+        The most evaluations of the loss in one step; by default 1.25 times `max_iter`. A line search may add
+        one evaluation.
     tolerance_grad
-        A step ends when no element of the gradient is larger than this.
+        A step ends when no absolute value in the gradient is larger than this.
     tolerance_change
-        A step ends when the loss changes by less than this, or no parameter changes by more.
+        A step ends when the loss changes by less than this, or no parameter changes by more than this.
     history_size
         The number of past iterations to keep, each as two vectors of the size of all parameters.
     line_search_fn
@@ -88,7 +88,7 @@ class LBFGS(Options):
         super()._set_options(given)
 
     def add_param_group(self, param_group: Group) -> None:
-        """Add the one group.
+        """Add the group of all parameters, the only one.
 
         Raises
         ------
@@ -120,7 +120,8 @@ class LBFGS(Options):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Minimize the loss that `closure` evaluates, in up to ``max_iter`` iterations.
 
-        If `closure` or another part raises an error, parameters and state do not change.
+        If `closure` or another part raises an error, the parameters get the values that they had before the
+        step, and the state does not change.
 
         Parameters
         ----------
@@ -205,7 +206,7 @@ def _as_reals(array: Array) -> Array:
 
 
 class _Run:
-    """One step. It changes a copy of the optimizer's state, which `LBFGS.step` stores at the end."""
+    """One step. It changes a copy of the optimizer's state. `LBFGS.step` stores this copy at the end."""
 
     def __init__(
         self, optimizer: LBFGS, group: Group, parameters: _Parameters, closure: Callable[[], Any]
@@ -221,7 +222,7 @@ class _Run:
         self.state = {"func_evals": 0, "n_iter": 0, **first, **lists}
 
     def minimize(self) -> Any:
-        """Move the parameters to smaller losses, and return the first result of the closure."""
+        """Update the parameters to reduce the loss, and return the first result of the closure."""
         options, state = self.options, self.state
         first = self._evaluate()
         loss, grad, evaluations = float(first), run_kernel(self.parameters.gradient), 1
@@ -282,7 +283,7 @@ class _Run:
         return Point(t, loss, grad, grad.dot(direction))
 
     def _remember(self, grad: Array) -> None:
-        """Store the last step and its change of the gradient if the curvature is positive."""
+        """Store the last step and the change of the gradient in it, if the curvature is above 1e-10."""
         state = self.state
         change = run_kernel(np.subtract, grad, state["prev_flat_grad"]._live_array())
         way = run_kernel(np.multiply, state["d"]._live_array(), float(state["t"]))
@@ -311,5 +312,5 @@ class _Run:
 
 
 def _largest(vector: Array) -> float:
-    """Return the largest absolute value."""
+    """Return the largest absolute value in `vector`."""
     return float(max(vector.max(initial=0), -vector.min(initial=0)))

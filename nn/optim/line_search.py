@@ -10,13 +10,13 @@ import numpy as np
 if TYPE_CHECKING:
     from tensor.lowlevel import Array
 
-# The Wolfe conditions: the loss decreases by at least _FALL times the initial slope times the step length.
-# The new slope is at most _FLATNESS times the initial slope (absolute values).
+# The strong Wolfe conditions, with absolute values of slopes: the loss decreases by at least _FALL times the
+# initial slope times the step length, and the new slope is at most _FLATNESS times the initial slope.
 _FALL, _FLATNESS = 1e-4, 0.9
 
 
 class Point(NamedTuple):
-    """The point at step length `t`: the loss, its gradient, and its directional derivative."""
+    """The loss at step length `t`, its gradient, and its derivative along the direction: the slope."""
 
     t: float
     loss: float
@@ -32,10 +32,10 @@ def strong_wolfe(
     most: int,
     tolerance: float = 1e-9,
 ) -> tuple[Point, int]:
-    """Return a point with the strong Wolfe conditions, or the best found, and the number of evaluations.
+    """Return a point that meets the strong Wolfe conditions, or else the best, and the number of evaluations.
 
-    The search is that of minFunc (Schmidt, 2005), as in PyTorch. The step length grows until two points
-    bracket a good one. Then the bracket shrinks.
+    The algorithm is that of minFunc (Schmidt, 2005), as in PyTorch. The step length grows until such a point
+    is between the last two step lengths, the bracket. Then the bracket shrinks.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def _zoom(
     most: int,
     tolerance: float,
 ) -> tuple[Point, int]:
-    """Return the best point of the bracket, after up to ``most - made`` evaluations that shrink it."""
+    """Shrink the bracket in up to ``most - made`` evaluations, and return its best point."""
     low, high = (0, 1) if bracket[0].loss <= bracket[1].loss else (1, 0)
     was_near_the_end = False
     while made < most and not abs(bracket[1].t - bracket[0].t) * size < tolerance:
@@ -119,7 +119,7 @@ def _lower(a: Point, b: Point) -> Point:
 
 @np.errstate(all="ignore")
 def _interpolated(a: Point, b: Point, bounds: tuple[float, float]) -> float:
-    """Return the minimum, within `bounds`, of the cubic through `a` and `b` with their slopes."""
+    """Return where the cubic through `a` and `b`, with their slopes, is minimal within `bounds`."""
     if a.t > b.t:
         a, b = b, a
     least, most = bounds

@@ -42,10 +42,10 @@ class Optimizer:
     ``self.state[parameter]``. Optimizers of this library define ``_numbers``, ``_formula`` and ``_tensors``
     instead.
 
-    The state of a parameter (momenta, averages) belongs to the optimizer, not to a scope. It survives the
-    scope of a step, and ends with ``dispose()`` or with the last reference to the optimizer. State that your
-    own ``step`` or ``__init__`` stores is detached from the current scope when the method returns. If the
-    method opens a scope itself, move the state out of that scope.
+    The state of a parameter (momenta, averages) belongs to the optimizer, not to a scope. It stays alive when
+    the scope of a step ends, until ``dispose()`` or the end of the last reference to the optimizer. State
+    that your ``step`` or ``__init__`` stores is detached from the current scope when the method returns. If
+    the method opens a scope itself, move the state out of that scope.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class Optimizer:
     _state_names: tuple[str, ...] = ()
     # The name of the step counter in the state of each parameter.
     _counter: str | None = None
-    # The compiled rule that computes `_formula`: one of the names in `Step`.
+    # The name in `Step` of the compiled function that computes `_formula`.
     _rule: str | None = None
 
     param_groups: list[Group]
@@ -76,7 +76,7 @@ class Optimizer:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if cls.__module__.partition(".")[0] == "nn":  # their state never belongs to a scope
+        if cls.__module__.partition(".")[0] == "nn":  # no scope ever owns their state
             return
         for name in ("__init__", "step"):
             if name in vars(cls):
@@ -157,7 +157,7 @@ class Optimizer:
                 )
             known.add(id(x))
         options = {**self.defaults, **param_group}
-        # Convert NumPy's numbers to Python's, because arithmetic with a float32 would give float32.
+        # Convert NumPy's scalars to Python's, because arithmetic with a NumPy float32 gives float32.
         group = {key: x.item() if isinstance(x, np.generic) else x for key, x in options.items()}
         group["params"] = params
         self._check_options(group)
@@ -234,7 +234,7 @@ class Optimizer:
             self._formula(numbers, p, g, state)
 
     def _parts(self, group: Group) -> Sequence[tuple[list[Tensor], tuple[str, ...]]]:
-        """Return the parameters of `group`, grouped by the names in their states."""
+        """Return lists of parameters of `group`, each with the names of the tensors in their states."""
         return ((group["params"], self._tensors(group)),)
 
     def _tensors(self, group: Group) -> tuple[str, ...]:  # noqa: ARG002  # subclasses use it
@@ -242,15 +242,15 @@ class Optimizer:
         return self._state_names
 
     def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:
-        """Return the arguments of `_formula`, which are those of the compiled rule in the same order.
+        """Return the argument `numbers` of `_formula` and of the compiled rule.
 
-        `steps` is the number of earlier steps of the parameter. Without a ``_counter`` it is 0 if some
+        `steps` is the number of earlier steps of the parameter. If ``_counter`` is None, it is 0 if some
         tensors of the state are new, else 1.
         """
         raise NotImplementedError
 
     def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
-        """Write the new values of a parameter to `p`, and those of its state. Do not change its gradient `g`.
+        """Update a parameter `p` and its `state` in place. Do not change its gradient `g`.
 
         ``step`` calls it where no compiled rule applies: without a ``_rule``, for float16, for memory with
         gaps, and for memory that tensors share. Its results are bit-identical to those of the compiled rule.
@@ -264,8 +264,8 @@ class Optimizer:
     def state_dict(self) -> dict[str, Any]:
         """Return the state and the options. Parameters are numbered in the order of the groups.
 
-        Its tensors are clones. They belong to the current scope, and later steps do not change them. Memory
-        is copied at the next step.
+        The tensors in it are clones. They belong to the current scope, and later steps do not change them.
+        The next step copies their memory.
 
         Examples
         --------
@@ -334,14 +334,14 @@ class Optimizer:
             self._check_options(group)
         state = defaultdict(dict, {params[number]: values for number, values in self._loaded(params, held)})
         before = self.state
-        # Set both in one call, so that an interrupt leaves either the old ones or the new ones.
+        # Set state and groups in one call, so that an interrupt leaves either both old or both new.
         vars(self).update(state=state, param_groups=groups)
         dispose(*before.values())
 
     def _loaded(
         self, params: dict[Any, Tensor], held: dict[Any, Mapping[str, Any]]
     ) -> Iterator[tuple[Any, dict[str, Any]]]:
-        """Return the state by number of the parameter, with copies of its tensors."""
+        """Yield the number and the state of each parameter, with copies of the tensors in the state."""
         for number, values in held.items():
             x = params.get(number)
             if x is None:
@@ -357,7 +357,7 @@ class Optimizer:
             yield number, loaded
 
     def _raise_unless_fits(self, name: str, value: object, x: Tensor, shape: tuple[int, ...]) -> None:
-        """Raise ``ValueError`` unless `value` is a number or has `shape`."""
+        """Raise ``ValueError`` if `value` is an array or a tensor with neither `shape` nor shape ``()``."""
         if isinstance(value, (Tensor, np.ndarray)) and value.shape not in ((), shape):
             wanted = "" if shape == x.shape else f", for which it is {shape}"
             raise ValueError(
@@ -381,7 +381,7 @@ class Optimizer:
         return self._filled_like(x, 0.0)
 
     def _filled_like(self, x: Tensor, value: complex) -> Tensor:
-        """Return a tensor of the shape of `x`, filled with `value`, which no scope owns."""
+        """Return a tensor of the shape of `x`, filled with `value`. No scope owns it."""
         array = x._array
         if array is None:
             x._raise_disposed()
@@ -390,7 +390,7 @@ class Optimizer:
         return self._unowned(filled)
 
     def _unowned(self, array: Array) -> Tensor:
-        """Return a tensor over `array`, a part of the state, which no scope owns."""
+        """Return a tensor of the state over the memory of `array`. No scope owns it."""
         made = wrap_unowned(array)
         note_made_for(self, made)
         return made
@@ -400,7 +400,7 @@ class Optimizer:
         dispose(*state.values())
 
     def dispose(self) -> None:
-        """Dispose the state and release the parameters, which stay alive. A second call does nothing.
+        """Dispose the state and drop the parameters, which stay alive. A second call does nothing.
 
         Examples
         --------
@@ -450,7 +450,7 @@ def _snapshot(value: Any) -> Any:
 
 
 def _copied(value: Any) -> Any:
-    """Return a copy of a tensor or an array that no scope owns; return other values unchanged."""
+    """Copy a tensor or an array to a new tensor that no scope owns. Return other values unchanged."""
     if isinstance(value, TensorCore):
         value = snapshot(value)
     return wrap_unowned(run_kernel(np.array, value, order="C")) if isinstance(value, np.ndarray) else value

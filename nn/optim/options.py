@@ -1,4 +1,4 @@
-"""The bounds of optimizers' options."""
+"""The bounds and the shared descriptions of optimizers' options."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from tensor.lowlevel import shown
 # Options that are not stored in groups.
 IGNORED = ("foreach", "fused")
 
-# Docstrings of the options that several optimizers share.
+# Descriptions of the options that several optimizers share.
 TEXTS = {
     "params": 'Leaf tensors, or dicts of options with such tensors under ``"params"``.',
     "lr": "The learning rate.",
     "betas": "The decay rates of the averages of the gradient and of its square.",
     "eps": "Added to the square root of the average of squared gradients.",
-    "weight_decay": "The factor of the parameter that is added to its gradient.",
+    "weight_decay": "Add this factor times the parameter to its gradient.",
     "amsgrad": "Divide by the largest average of squared gradients so far (Reddi et al., 2018).",
     "decoupled_weight_decay": (
-        "Subtract `weight_decay` times `lr` times the parameter, instead of adding the decay to the gradient."
+        "Subtract `lr` times `weight_decay` times the parameter from it, instead of changing the gradient."
     ),
     "maximize": "Maximize the objective instead of minimizing it.",
     **dict.fromkeys(
-        IGNORED, "Accepted for PyTorch's programs, without effect: a step is one pass over each parameter."
+        IGNORED, "Accepted for compatibility with PyTorch. No effect: a step is one pass over each parameter."
     ),
 }
 EXAMPLE = """\
@@ -69,12 +69,12 @@ class Bound(NamedTuple):
         return f"a number of {' and '.join(limits)}" if limits else "a number"
 
 
-# The decay rates of averages.
+# The bounds of a decay rate of an average.
 DECAY_RATE = Bound(0.0, 1.0)
 
 
 def bounds(*at_least_0: str, **others: Bound) -> dict[str, Bound]:
-    """Return the bounds of options by name: at least 0 for those in `at_least_0`, and `others`."""
+    """Return the bounds of options by name: at least 0 for the names `at_least_0`, and `others`."""
     return {**dict.fromkeys(at_least_0, Bound()), **others}
 
 
@@ -82,7 +82,7 @@ def require_within(name: str, group: dict[str, Any], bounds: Mapping[str, Bound]
     """Raise ``ValueError`` for the first option of `group` that is out of its bounds."""
     rate = group.get("lr")
     if isinstance(rate, Tensor) and rate.numel() == 1:
-        # A learning rate may be a tensor of one element.
+        # A learning rate may be a tensor of one element. Store its value.
         group["lr"] = rate.item()
     for option, bound in bounds.items():
         values = group[option] if isinstance(group[option], (tuple, list)) else (group[option],)

@@ -22,7 +22,7 @@ class Options(Optimizer):
 
     params: InitVar[Iterable[Tensor] | Iterable[Group]]
 
-    # The arguments and the result in the common example of the docstring.
+    # The arguments and the result for `EXAMPLE`, which `_complete_docstring` adds.
     _example: ClassVar[tuple[str, float] | None] = None
     _step: ClassVar[str] = ONE_STEP
 
@@ -51,7 +51,7 @@ class Rule(Options):
         return -1 if group["maximize"] else 1, group["weight_decay"]
 
     def _filled_with(self, value: float, x: Tensor) -> Tensor:
-        """Return a tensor like `x` for the state, filled with `value`, in both parts of complex numbers."""
+        """Return a state tensor like `x`, filled with `value`: both parts of complex numbers are `value`."""
         return self._filled_like(x, complex(value, value) if x.dtype.kind == "c" else value)
 
 

@@ -23,9 +23,9 @@ class SGD(Rule):
     momentum
         The weight of the last step in the next one.
     dampening
-        The fraction of the gradient that is left out of the momentum.
+        The momentum adds 1 - `dampening` times the gradient, except in the first step.
     nesterov
-        Use Nesterov momentum, which needs `momentum` and no `dampening`.
+        Use Nesterov momentum. It needs `momentum` above 0 and `dampening` 0.
     """
 
     lr: InitVar[float] = 1e-3

@@ -1,8 +1,7 @@
 # cython: language_level=3, auto_pickle=False
 """Keep the state of an optimizer in the optimizer instead of a scope.
 
-The module is compiled so that tracebacks contain no frame of these functions, which would refer to the
-optimizer.
+The module is compiled, because a frame of a Python function in a traceback would keep the optimizer alive.
 """
 
 from functools import update_wrapper

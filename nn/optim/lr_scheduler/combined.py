@@ -55,7 +55,7 @@ class _Combined(LRScheduler):
         return {**super().state_dict(), "_schedulers": [part.state_dict() for part in self._schedulers]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load a state from ``state_dict()``. Also load the optimizer's state: it has the current rates."""
+        """Load a state from ``state_dict()``. Also load the optimizer's state: it holds the rates."""
         state = dict(state_dict)
         parts = list(zip(self._schedulers, state.pop("_schedulers"), strict=True))
         super().load_state_dict(state)
@@ -64,7 +64,7 @@ class _Combined(LRScheduler):
 
 
 def _require_parts(name: str, parts: Sequence[LRScheduler], optimizer: Optimizer | None) -> Optimizer:
-    """Return the optimizer of all `parts`."""
+    """Check the schedulers `parts`, and return their optimizer."""
     if not parts:
         raise ValueError(f"{name} got no schedulers: pass a list of at least one")
     for i, part in enumerate(parts):
@@ -116,8 +116,8 @@ class SequentialLR(_Combined):
         self._schedulers = schedulers
         self._milestones = milestones
         self.last_epoch = last_epoch + 1
-        # Each scheduler has set the learning rates of its epoch 0. Restore the initial rates, and let the
-        # first scheduler set its rates again.
+        # The constructor of each scheduler has set the learning rates of its epoch 0. Restore the initial
+        # rates, and let the first scheduler set its rates again.
         for group in optimizer.param_groups:
             group["lr"] = group["initial_lr"]
         self._undo_first_steps()
@@ -160,7 +160,7 @@ class ChainedScheduler(_Combined):
     schedulers
         At least one scheduler, all of the same optimizer.
     optimizer
-        The optimizer of all schedulers. It may be omitted.
+        The optimizer of all schedulers; None for that of the first scheduler.
 
     Raises
     ------

@@ -14,7 +14,7 @@ from tensor.lowlevel import shown
 class CosineAnnealingLR(Schedule):
     """Decreases learning rates to `eta_min` along half a cosine (Loshchilov and Hutter, 2017).
 
-    It takes `T_max` epochs.
+    They reach `eta_min` after `T_max` epochs, and then increase again.
     """
 
     T_max: int
@@ -32,7 +32,7 @@ class CosineAnnealingLR(Schedule):
         ):  # in a sequence, or after epochs of another scheduler
             return self._get_closed_form_lr()
         if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:
-            # The rate is `eta_min` now. Add to it, because a factor can't change the difference of 0.
+            # The rate is `eta_min`. Add to it, because a factor does not change a difference of 0.
             rise = (1 - math.cos(math.pi / self.T_max)) / 2
             pairs = zip(self._current(), self.base_lrs, strict=True)
             return [rate + (first - self.eta_min) * rise for rate, first in pairs]
@@ -55,7 +55,7 @@ class CosineAnnealingWarmRestarts(Schedule):
     T_0
         The number of epochs before the first restart.
     T_mult
-        The factor by which each period is longer than the previous one.
+        The length of each period divided by that of the previous period.
     eta_min
         The learning rate at the end of each period.
     """

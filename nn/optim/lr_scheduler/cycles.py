@@ -29,7 +29,7 @@ class _Cycles(LRScheduler):
     def _begin_momenta(
         self, optimizer: Optimizer, lowest: float | list[float], highest: float | list[float], last_epoch: int
     ) -> tuple[list[float], list[float]]:
-        """Set the highest momentum, and return the lowest and the highest momentum of each group."""
+        """Set the highest momentum to start. Return the lowest and the highest momentum of each group."""
         name = type(self).__name__
         if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
             raise ValueError(
@@ -164,7 +164,7 @@ class CyclicLR(_Cycles):
         return {**super().state_dict(), "_scale_fn_custom": held}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load a state from ``state_dict()``. A callable object gets its attributes."""
+        """Load a state from ``state_dict()``. Restore the attributes of `scale_fn`."""
         state = dict(state_dict)
         held = state.pop("_scale_fn_custom")
         if held is not None:
@@ -197,15 +197,15 @@ class OneCycleLR(_Cycles):
     final_div_factor
         The first learning rate divided by the last one.
     three_phase
-        Decrease to the first learning rate in as many steps as the increase takes, and then to the last one.
+        Decrease to the first learning rate in as many steps as the increase takes, and then to the last rate.
     last_epoch
         The number of the last completed step; -1 to start.
 
     Raises
     ------
     ValueError
-        If the number of steps is not given, or an option is out of its range. ``step`` raises it after the
-        last step.
+        If the number of steps is not given, or an option is out of its range. ``step`` raises it when the
+        number of the step is above `total_steps`.
     """
 
     _example = ("max_lr=1.0, total_steps=5, pct_start=0.6, cycle_momentum=False", [0.04, 0.52, 1.0, 0.5])
@@ -286,7 +286,7 @@ class OneCycleLR(_Cycles):
 
 
 def _phases(share: float, total: int, is_threefold: bool) -> list[dict[str, Any]]:
-    """Return the phases: the names of the start and end values, and the last step of each."""
+    """Return a dict for each phase: its last step, and the options with its start and end values."""
 
     def phase(
         end: float, start_lr: str, end_lr: str, start_momentum: str, end_momentum: str

@@ -37,7 +37,7 @@ class StepLR(Schedule):
 
 @documented
 class MultiStepLR(LRScheduler):
-    """Multiplies learning rates by `gamma` at each of the epochs `milestones`, twice for a repeated one."""
+    """Multiplies learning rates by `gamma` at each epoch in `milestones`, which may repeat an epoch."""
 
     _example = ("milestones=[1, 3], gamma=0.5", [1.0, 0.5, 0.5, 0.25])
 

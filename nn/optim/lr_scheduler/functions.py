@@ -41,7 +41,7 @@ class _ByFunction(LRScheduler):
         return {**super().state_dict(), "lr_lambdas": [state_of_function(f) for f in self.lr_lambdas]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load a state from ``state_dict()``. Callable objects get their attributes."""
+        """Load a state from ``state_dict()``. Restore the attributes of callable objects."""
         state = dict(state_dict)
         for function, held in zip(self.lr_lambdas, state.pop("lr_lambdas"), strict=True):
             if held is not None:

@@ -30,7 +30,7 @@ class ReduceLROnPlateau(LRScheduler):
     threshold_mode
         ``"rel"`` for a `threshold` relative to the best metric, ``"abs"`` for a difference.
     cooldown
-        The number of epochs to ignore after each change.
+        The number of epochs after each change in which a lack of improvement does not count.
     min_lr
         The lower bound of learning rates: a number, or a list with one for each group.
     eps
@@ -81,7 +81,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     # Unlike other schedulers, this one needs a metric.
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
-        """Advance to the next epoch, or to `epoch`, with `metrics`: a number or a tensor of one element."""
+        """Advance to the next epoch, or to `epoch`. `metrics` is a number or a tensor of one element."""
         figure = float(metrics)
         self.last_epoch: int = self.last_epoch + 1 if epoch is None else epoch
         if self.is_better(figure, self.best):
@@ -106,7 +106,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     @property
     def in_cooldown(self) -> bool:
-        """Whether metrics are ignored, because the last change was recent."""
+        """Whether a lack of improvement does not count now, because the last change was recent."""
         return self.cooldown_counter > 0
 
     def is_better(self, a: float, best: float) -> bool:

@@ -11,7 +11,7 @@ from nn.module.options import options
 from nn.optim.optimizer import Optimizer
 from tensor.lowlevel import shown
 
-# Docstrings of the parameters that schedulers share, and their common example.
+# Descriptions of the parameters that schedulers share, and the example that most of them have.
 _TEXTS = {
     "optimizer": "The optimizer whose learning rates are set.",
     "last_epoch": "The number of the last completed epoch; -1 to start.",
@@ -34,8 +34,8 @@ Examples
 class LRScheduler:
     """Base class of all schedulers. Subclasses define ``get_lr``.
 
-    A scheduler changes the current learning rates, so several may act on one optimizer, each with its own
-    factor. Calls of ``step`` count epochs. An "epoch" may also be a batch.
+    Most schedulers multiply the current learning rates, so several can change the rates of one optimizer.
+    Each call of ``step`` starts an epoch. An "epoch" may also be a batch.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class LRScheduler:
     [0.5]
     """
 
-    # The arguments of the common example in the docstring, and its learning rates.
+    # The arguments and the learning rates for the example, which `_complete_docstring` adds.
     _example: ClassVar[tuple[str, list[float]] | None] = None
     _example_template: ClassVar[str] = _EXAMPLE
     _public_module: ClassVar[str] = "lr_scheduler"
@@ -118,7 +118,7 @@ class LRScheduler:
         """Return the learning rates of the groups in epoch ``last_epoch``. ``step`` calls it."""
         raise NotImplementedError
 
-    # Computes the learning rates from the epoch alone, for ``step(epoch)``.
+    # Computes the learning rates from the epoch and not from the current rates, for ``step(epoch)``.
     _get_closed_form_lr: Callable[[], list[float]] | None = None
 
     def step(self, epoch: float | None = None) -> None:
@@ -159,7 +159,7 @@ class LRScheduler:
         return {key: value for key, value in vars(self).items() if key != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load a state from ``state_dict()``. Also load the optimizer's state: it has the current rates."""
+        """Load a state from ``state_dict()``. Also load the optimizer's state: it holds the rates."""
         vars(self).update(state_dict)
 
 
@@ -206,7 +206,7 @@ def require_epochs(name: str, option: str, value: object) -> None:
 
 
 def one_for_each_group(name: str, option: str, optimizer: Optimizer, given: Any) -> list[Any]:
-    """Return a list with one value for each group. `given` is such a list, or one value for all groups."""
+    """Return a list with one value for each group. `given` is this list, or one value for all groups."""
     count = len(optimizer.param_groups)
     if not isinstance(given, (list, tuple)):
         return [given] * count

@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 class Adafactor(Rule):
     """Adafactor: Adam with second moments of rows and columns only (Shazeer and Stern, 2018), as in PyTorch.
 
-    For a matrix with n rows and m columns the state has n + m numbers. With more dimensions, it has these for
-    each matrix of the last two. For a vector it has one number for each element. Steps are relative to the
-    root mean square of the parameter, and `d` limits them.
+    For a matrix with n rows and m columns the state has n + m numbers. A tensor of more dimensions is a batch
+    of matrices. For a vector the state has one number for each element. Steps are relative to the root mean
+    square of the parameter, and `d` limits them.
 
     Parameters
     ----------
     params
         Leaf tensors, or dicts of options with such tensors under ``"params"``. They must be real.
     lr
-        The upper bound of the relative step, which is 1 / sqrt(number of steps).
+        The upper bound of the relative step size, which is 1 / sqrt(number of steps) otherwise.
     beta2_decay
-        The weight of a new squared gradient is the number of steps to this power, which is at most 0.
+        An exponent of at most 0: the weight of a new squared gradient is the number of steps to this power.
     eps
         The lower bounds of the roots of second moments (None: the machine epsilon), and of the root mean
         square of a parameter.
@@ -141,9 +141,10 @@ class Adafactor(Rule):
 
 
 def _factored(keys: list[Key], g: Array, state: list[Array], new_weight: float, floor: float) -> Variance:
-    """Update the means over rows and columns with the squares of `g`, and return the variance.
+    """Update the means over rows and columns with the squares of `g`.
 
-    The variance is the product of both means, divided by the mean of all.
+    Return a function that computes the variance of a chunk: the product of both means, divided by the mean of
+    the whole matrix.
     """
     sums = [np.zeros(held.shape, np.result_type(held, np.float32)) for held in state]
     for key in keys:
@@ -163,7 +164,7 @@ def _factored(keys: list[Key], g: Array, state: list[Array], new_weight: float, 
 
 
 def _whole(g: Array, state: list[Array], new_weight: float) -> Variance:
-    """Update the elementwise mean with the squares of `g`, and return it as the variance."""
+    """Update the elementwise mean with the squares of `g`. Return a function that reads it."""
     (held,) = state
     for key in chunk_keys(g.shape):
         held[key] += (g[key] * g[key] - held[key]) * new_weight

@@ -57,7 +57,7 @@ class NAdam(Averaging):
     Parameters
     ----------
     momentum_decay
-        The rate at which the momentum grows from half of its value to its full value.
+        The rate at which the momentum grows from half of ``betas[0]`` to ``betas[0]``.
     """
 
     lr: InitVar[float] = 2e-3
@@ -102,7 +102,7 @@ class NAdam(Averaging):
 
 @options
 class RAdam(Averaging):
-    """RAdam: Adam with smaller first steps, while the second moment is uncertain (Liu et al., 2020)."""
+    """RAdam: Adam whose early steps correct the variance of the second moment (Liu et al., 2020)."""
 
     decoupled_weight_decay: InitVar[bool] = False
 
@@ -125,12 +125,12 @@ class RAdam(Averaging):
 
 
 def _rectification(beta2: float, step: int) -> float:
-    """Return RAdam's factor of a step, with the bias correction of the second moment.
+    """Return RAdam's factor of a step, which includes the bias correction of the second moment.
 
-    It is 0 in the first steps, which have too few gradients for a second moment.
+    It is 0 in the first steps, which do not use the second moment, because it has too few gradients.
     """
     correction = 1 - beta2**step
-    # The names of the paper: the length of the moving average in steps, after many steps and after `step`.
+    # The paper's names for the length of the moving average: after infinitely many steps, and after `step`.
     rho_inf = 2 / (1 - beta2) - 1
     rho = rho_inf - 2 * step * beta2**step / correction
     if rho <= 5:

@@ -28,9 +28,9 @@ class ASGD(Rule):
     lr
         The learning rate of the first step.
     lambd
-        The factor of weight decay, and of the decrease of the learning rate.
+        The factor of the weight decay of each step, which is also in the formula of `alpha`.
     alpha
-        The learning rate is divided by ``(1 + lambd * lr * steps) ** alpha``.
+        Divide the learning rate by ``(1 + lambd * lr * steps) ** alpha``.
     t0
         The number of steps before the averaging starts.
 

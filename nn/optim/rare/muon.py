@@ -26,7 +26,8 @@ class Muon(Options):
 
     It is for the matrices of hidden layers. Use another optimizer for other parameters (biases, embeddings).
     Newton-Schulz iterations orthogonalize the momentum. Their intermediate results are rounded to bfloat16,
-    as in PyTorch. For large matrices, steps differ in the third digit, because sums have another order.
+    as in PyTorch. For large matrices, steps differ from PyTorch's in the third digit, because sums have
+    another order.
 
     Parameters
     ----------
@@ -46,8 +47,8 @@ class Muon(Options):
         The number of iterations, below 100.
     adjust_lr_fn
         The factor of the learning rate of a matrix with n rows and m columns: ``max(1, n / m) ** 0.5`` for
-        ``"original"`` and None, ``0.2 * max(n, m) ** 0.5`` for ``"match_rms_adamw"``, with steps as large as
-        those of ``AdamW`` (Liu et al., 2025).
+        ``"original"`` and None, ``0.2 * max(n, m) ** 0.5`` for ``"match_rms_adamw"``, which makes steps as
+        large as those of ``AdamW`` (Liu et al., 2025).
 
     Raises
     ------
@@ -128,7 +129,7 @@ class Muon(Options):
 
 
 def _orthogonal(matrix: Array, coefficients: list[float], steps: int, eps: float) -> Array:
-    """Return `matrix` with singular values between about 0.7 and 1.2, in float32."""
+    """Return `matrix` in float32, with its singular values changed to about 0.7 to 1.2."""
     a, b, c = (np.float32(value) for value in coefficients)
     is_tall = matrix.shape[0] > matrix.shape[1]
     x = np.array(matrix.T if is_tall else matrix, np.float32, order="C")
@@ -154,7 +155,7 @@ def _orthogonal(matrix: Array, coefficients: list[float], steps: int, eps: float
 def _round(array: Array) -> Array:
     """Round the float32 `array` in place to bfloat16, half to even.
 
-    nan stays nan, except for a nan whose bits are all 1, which no operation returns.
+    ``np.nan`` stays nan, and operations keep its bits. Other nans may become infinite or 0.
     """
     bits = array.view(np.uint32)
     carry = bits >> np.uint32(16)

@@ -1,4 +1,4 @@
-"""Lion and Rprop, whose steps depend on signs of gradients only."""
+"""Lion and Rprop, whose steps depend only on signs of the momentum or of gradients."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class Lion(Rule):
 class Rprop(Rule):
     """Rprop: steps along the gradient's sign, with a step size for each element (Riedmiller and Braun, 1993).
 
-    A step size grows while the sign of its gradient stays the same. It shrinks when the sign changes; then
-    the element skips one step. Use gradients over all data, not over batches.
+    A step size grows while the sign of its gradient stays the same. When the sign changes, it
+    shrinks, and the element skips one step. Use gradients over all data, not over batches.
 
     Parameters
     ----------

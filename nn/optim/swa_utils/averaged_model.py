@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 @options
 class AveragedModel(Module):
-    """A copy of a model, whose parameters are averages over its updates (Izmailov et al., 2018).
+    """A copy of a model with averages of the model's parameters over all updates (Izmailov et al., 2018).
 
     The first update copies the model's values. Later updates average them. The copy shares memory with the
-    model until one of them is written to. The state dict does not include `avg_fn` and `multi_avg_fn`.
+    model until the copy or the model is written to. The state dict does not include `avg_fn` and
+    `multi_avg_fn`.
 
     Parameters
     ----------
@@ -94,7 +95,7 @@ class AveragedModel(Module):
 
     @no_grad()
     def update_parameters(self, model: Module) -> None:
-        """Update the average with the parameters of `model`: the copied model, or a module around it.
+        """Update the averages with the parameters of `model`: the copied model, or a module that contains it.
 
         Raises
         ------
@@ -148,14 +149,15 @@ def _is_alike(first: tuple[str, Tensor], second: tuple[str, Tensor]) -> bool:
 def update_bn(loader: Iterable[Any], model: Module, device: str | None = None) -> None:
     """Compute the running statistics of all batch norms of `model` again, as means over batches of `loader`.
 
-    An averaged model has new activations, so its running statistics must be computed.
+    An averaged model needs new running statistics, because its activations differ.
 
     Parameters
     ----------
     loader
         Batches: tensors, or tuples and lists whose first item is the input of `model`.
     model
-        The model. It is in training mode during the loop. Its mode is restored afterwards.
+        The model. It is in training mode during the loop. Afterwards it and its submodules get the mode that
+        it had before.
     device
         ``"cpu"`` or None.
 

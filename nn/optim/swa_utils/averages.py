@@ -27,7 +27,7 @@ def _sections(function: Function) -> Function:
 
 @_sections
 def get_ema_avg_fn(decay: float = 0.999) -> AvgFn:
-    """Return the exponential moving average of one parameter, for ``AveragedModel(avg_fn=)``.
+    """Return a function for ``AveragedModel(avg_fn=)``: the exponential moving average of one parameter.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> AvgFn:
 
 @_sections
 def get_ema_multi_avg_fn(decay: float = 0.999) -> MultiAvgFn:
-    """Return the exponential moving average of lists, in place, for ``AveragedModel(multi_avg_fn=)``.
+    """Return a function for ``AveragedModel(multi_avg_fn=)``: exponential moving averages of lists, in place.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> MultiAvgFn:
 
 
 def get_swa_avg_fn() -> AvgFn:
-    """Return the mean of one parameter over all updates, for ``AveragedModel(avg_fn=)``.
+    """Return a function for ``AveragedModel(avg_fn=)``: the mean of one parameter over all updates.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def get_swa_avg_fn() -> AvgFn:
 
 
 def get_swa_multi_avg_fn() -> MultiAvgFn:
-    """Return the in-place mean of lists over all updates, for ``AveragedModel(multi_avg_fn=)``.
+    """Return a function for ``AveragedModel(multi_avg_fn=)``: the means of lists over all updates, in place.
 
     Examples
     --------

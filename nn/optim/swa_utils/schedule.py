@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @documented
 class SWALR(LRScheduler):
-    """Changes learning rates to `swa_lr` in `anneal_epochs`, and keeps them there (Izmailov et al., 2018).
+    """Changes learning rates to `swa_lr` in `anneal_epochs` epochs, then keeps it (Izmailov et al., 2018).
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class SWALR(LRScheduler):
         rates = []
         for group in self.optimizer.param_groups:
             end = group["swa_lr"]
-            # The fraction `before` of the annealing is done. Compute the learning rate at its start.
+            # Compute the learning rate at the start of the annealing from the current one.
             begin = end if before == 1 else (group["lr"] - before * end) / (1 - before)
             rates.append(end * now + begin * (1 - now))
         return rates
