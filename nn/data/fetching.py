@@ -62,7 +62,7 @@ class Source:
         )
 
     def read(self, numbers: Any) -> Any:
-        """Return the samples at the indices, or the sample at one index without batches, or `EXHAUSTED`."""
+        """Return the samples at `numbers`, or `EXHAUSTED`. Without batches, `numbers` is one index."""
         raise NotImplementedError
 
     def collate(self, samples: Any) -> Any:

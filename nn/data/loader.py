@@ -104,7 +104,7 @@ class DataLoader(Generic[T_co, B_co]):
         If True, each batch has its own scope, which ends before the next batch is created and at the end of
         the loop. The scope is current only while the batch is created. To keep a tensor of a batch, clone it
         or move it to another scope (``scope.attach(x)``). After a ``break`` or ``next(iter(loader))``, the
-        last batch stays alive and the caller owns it.
+        last batch stays alive, in the enclosing scope if there is one.
 
     Examples
     --------
@@ -253,7 +253,7 @@ class _Batches:
         self._loader = loader
         self._done = 0
         tasks = iter(loader._tasks_of_a_round())
-        # Draw it even without workers, so that the orders of epochs are the same with them.
+        # Draw the seed even without workers, so that epochs have the same orders with and without workers.
         base_seed = int((loader.generator or default_generator).numbers.integers(2**62))
         self._source: Source | WorkerRound
         if loader.num_workers:
@@ -340,7 +340,7 @@ class _Batches:
 
 
 def _read(source: Source, numbers: Any) -> Any:
-    """Read samples outside of all scopes: the data set may store samples that it creates now."""
+    """Read samples outside of all scopes, so that tensors that the data set stores stay alive."""
     outside = current.get(None)
     current.set(None)
     try:

@@ -83,7 +83,7 @@ class ChainDataset(IterableDataset[T_co]):
     (("a", 1), {"letter": "b", "number": 2}),
 )
 class StackDataset(Dataset[Any]):
-    """Stack of data sets of equal length: samples are tuples of their samples, or dicts for named ones."""
+    """Stack of data sets of equal length: samples are tuples, or dicts if the data sets have names."""
 
     def __init__(self, *args: Indexable[Any], **kwargs: Indexable[Any]) -> None:
         if bool(args) == bool(kwargs):

@@ -16,7 +16,7 @@ from tensor.lowlevel import default_generator, shown
 
 T_co = TypeVar("T_co", covariant=True)
 
-# The number of indices drawn at a time.
+# The number of indices drawn at a time with replacement.
 _DRAW_SIZE = 1024
 
 

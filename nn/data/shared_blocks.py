@@ -2,8 +2,8 @@
 
 A block of shared memory holds one tensor. The worker creates it under a numbered name. The loop's process
 opens it when the next answer arrives, and removes the name. From then on the operating system frees the
-memory when the last process closes it or ends. After the last reference to the tensor, its views and exports
-is deleted, the next task returns the block to its worker, which reuses it.
+memory when the last process closes it or ends. When no tensor, view or export uses the memory any longer, the
+next task returns the block to its worker, which reuses it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _MIN_BYTES = 4096
 # A free block is closed after this many writes to other blocks: its size is no longer needed.
 _MAX_IDLE_WRITES = 64
-# Above this number of used blocks of a worker, tensors are copied, for example if a program collects batches.
+# Above this number of used blocks of a worker, tensors are copied, for example if a program keeps batches.
 # Each block is an open file, and a process may have about a thousand.
 _MAX_OUT = 64
 
@@ -76,7 +76,7 @@ class WorkerBlocks:
         return number
 
     def give_back(self, numbers: Iterable[int]) -> None:
-        """Mark blocks without readers as free."""
+        """Mark blocks as free, so that `write` can use them again."""
         for number in numbers:
             self._free[number] = self._takes
 
@@ -93,7 +93,7 @@ class WorkerBlocks:
         return idle
 
     def unlink(self) -> None:
-        """Remove the names that remain, of blocks that the reader has not opened."""
+        """Remove the names of blocks that the loop's process has not opened."""
         for block in self._blocks.values():
             with suppress(FileNotFoundError):
                 block.unlink()
@@ -200,7 +200,7 @@ class LoopBlocks:
         Path("/dev/shm", f"{self._name}_{self._opened}").unlink(missing_ok=True)
 
     def _unregister_next(self) -> None:
-        """Tell the resource tracker again that the next name is removed.
+        """Unregister the next name from the resource tracker again.
 
         An interrupt may have arrived after the removal of the name, before the tracker got its message.
         Register the name first: the tracker prints an error for a name that is not registered.
@@ -252,8 +252,8 @@ class _Packer(pickle.Pickler):
     def __init__(self, file: BytesIO, blocks: WorkerBlocks) -> None:
         super().__init__(file, protocol=5)
         self._blocks = blocks
-        # By id, so that a tensor that occurs twice is one tensor in the reader too. Keep the tensor alive, so
-        # that its id is not reused.
+        # By id, so that a tensor that occurs twice is one tensor in the loop's process too. Keep the tensor
+        # alive, so that its id is not reused.
         self._written: dict[int, tuple[Tensor, _Reference]] = {}
 
     def numbers(self) -> list[int]:

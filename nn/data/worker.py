@@ -25,9 +25,9 @@ from tensor import manual_seed, set_num_threads
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-# How often a worker checks that its parent is alive, in case its connection does not close.
+# How often a worker checks that its parent process is alive, because the connection may stay open.
 CHECK_INTERVAL = 1.0  # seconds
-# The time for a worker to exit before it is killed, and for one whose parent has exited.
+# The time for a worker to exit before it is killed, and for a worker whose parent process has exited.
 GRACE = 5.0  # seconds
 _ORPHAN_EXIT_TIMEOUT = 1.0
 
@@ -51,12 +51,12 @@ class Job:
     num_workers: int
     base_seed: int
     init_fn: Callable[[int], object] | None
-    blocks: str  # the prefix of its blocks' names
+    blocks: str  # the prefix of the names of its blocks of shared memory
 
 
 @dataclass(frozen=True)
 class Task:
-    """Request of a batch. A new `round` restarts the data set."""
+    """Request of batch `order` of an epoch. A new `round`, the number of the epoch, restarts the data set."""
 
     round: int
     order: int
@@ -103,7 +103,7 @@ class _StoppedError(Exception):
 
 
 def run(job: Job, connection: Connection, other_ends: Callable[[], None]) -> None:
-    """Create batches until all are done: the main function of a worker's process."""
+    """Create batches until the parent process stops this: the main function of a worker's process."""
     # Ignore Ctrl-C, which a terminal sends to all its processes: the parent handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
@@ -135,7 +135,7 @@ class _Worker:
             while (task := self._tasks.get()) is not None and not self._is_stopping:
                 self._blocks.give_back(task.returned)
                 if task.round != self._latest_round:
-                    continue  # the loop has ended, and another has begun
+                    continue  # the loop has ended, and a new loop has begun
                 if task.round != begun:
                     begun, self._is_exhausted = task.round, False
                     self._source = failed or self._begin()
@@ -149,7 +149,7 @@ class _Worker:
             self._ended.set()
 
     def _listen_to_the_end(self) -> None:
-        """Receive tasks when they arrive, so that the sender never waits. Exit when the parent exits."""
+        """Receive tasks at once, so that the sender never waits. Then exit if the main thread is late."""
         try:
             self._listen()
         finally:  # also after an error: without this thread the process would never exit

@@ -51,7 +51,7 @@ cdef class Callable:
             arguments[1] = <PyObject*>self
             for i in range(count):
                 arguments[i + 2] = <PyObject*>(<tuple>args)[i]
-            # The callee may use the slot before the first argument.
+            # The highest bit of the count lets the callee use the slot before the first argument.
             return PyObject_VectorcallMethod(
                 "forward", arguments + 1, <size_t>(count + 1) | (<size_t>1 << (8 * sizeof(size_t) - 1)), NULL
             )

@@ -142,7 +142,7 @@ class Conversion(Traversal):
 
     @example("nn.Linear(2, 1).share_memory().weight.shape", (1, 2))
     def share_memory(self) -> Self:
-        """Return this module. It moves nothing to shared memory: see ``nn.parallel`` for several workers."""
+        """Return this module, without moving it to shared memory: see ``nn.parallel`` for several workers."""
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:

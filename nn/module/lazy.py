@@ -12,8 +12,8 @@ class LazyModuleMixin(Module):
     """Base class of modules whose parameters get their shapes at the first call.
 
     Parameters are ``nn.UninitializedParameter``, buffers ``nn.UninitializedBuffer``. The first call passes
-    its arguments to ``initialize_parameters``, which materializes all parameters and buffers. If
-    ``cls_to_become`` is set, it then becomes the module's class. A state dict that is loaded before the
+    its arguments to ``initialize_parameters``, which materializes all parameters and buffers. Then
+    ``cls_to_become``, if it is set, becomes the module's class. A state dict that is loaded before the
     first call also sets the shapes.
 
     Examples
@@ -54,7 +54,7 @@ class LazyModuleMixin(Module):
         if "_has_initialized" in self.__dict__:
             return super().__call__(*args, **kwargs)
         self._raise_if_module_is_disposed()
-        # Call it even if a state dict has set the shapes, because it also sets other attributes.
+        # Call this even if a state dict has set the shapes, because it also sets other attributes.
         self.initialize_parameters(*args, **kwargs)
         if self.has_uninitialized_params():
             raise RuntimeError(

@@ -22,7 +22,7 @@ class Module(Inference, States, Conversion, Hooks):
     A subclass calls ``super().__init__()`` and defines ``forward``. Assigning an ``nn.Parameter`` or a module
     to an attribute registers it and detaches it from its dispose scope: it lives as long as the module.
     Assigning a new value disposes the old one, unless another module has registered it. ``del module.name``
-    only removes the registration. ``dispose()`` or the end of a ``with`` block disposes all registered
+    only removes the attribute. ``dispose()`` or the end of a ``with`` block disposes all registered
     parameters, buffers and modules.
 
     Examples

@@ -35,7 +35,7 @@ def option(*, default: Any = MISSING, init: bool = True, alias: str | None = Non
     init
         False for an attribute that the constructor does not take, even if it is an option of a base class.
     alias
-        The name of the parameter, if the attribute of this name has another type than the parameter.
+        The name of the constructor's parameter, if an attribute of that name has another type.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def options(cls: Class) -> Class:
 
     Each annotation in the class is an option, except for ``ClassVar`` and ``option(init=False)``. The
     constructor passes the values to the method ``_set_options``, as a dict. If the class has a method
-    ``_complete_docstring``, it is called once, with the constructor in place. Type checkers treat the class
+    ``_complete_docstring``, the decorator calls it at the end. Type checkers treat the class
     as a dataclass, but a user's subclass without this decorator is not one. The class must use
     ``from __future__ import annotations``.
 
@@ -106,7 +106,7 @@ def options(cls: Class) -> Class:
         cls.__name__, fields, namespace={"__post_init__": set_options}, eq=False, repr=False
     )
     template = cast("FunctionType", vars(made)["__init__"])
-    # Give the constructor the globals of the class: errors recognize frames of this library by them.
+    # Give the constructor the globals of the class's module, by which errors recognize this library's frames.
     space = vars(sys.modules[cls.__module__])
     constructor = FunctionType(
         template.__code__, space, "__init__", template.__defaults__, template.__closure__

@@ -28,8 +28,8 @@ class Parameter(Tensor):
     """Trainable leaf tensor of a module. It takes over the memory of `data`, in the same scope.
 
     No memory is copied, and dispose statistics do not change. `data` is invalid afterwards. The parameter
-    takes over its gradient, and graphs that used `data` now use the parameter. Assigning the parameter to a
-    module detaches it from its scope.
+    takes over the gradient of `data`, and graphs that used `data` now use the parameter.
+    Assigning the parameter to a module detaches it from its scope.
 
     Parameters
     ----------

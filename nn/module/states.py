@@ -139,9 +139,9 @@ class States(Traversal):
         strict
             Raise if a name is missing or unexpected. If False, load the names that match.
         assign
-            Share the values' memory and dtype instead of copying; the first write on either side copies.
-            Parameters and buffers stay the same objects, so tied weights and optimizers stay valid. Earlier
-            aliases and views of them keep the old memory.
+            Share the tensors' memory and dtype instead of copying; the first write on either side copies.
+            Arrays are copied. Parameters and buffers stay the same objects, so tied weights and optimizers
+            stay valid. Earlier aliases and views of them keep the old memory.
 
         Returns
         -------

@@ -19,7 +19,7 @@ M = TypeVar("M", bound="Module")
 
 
 class WeightNorm:
-    """Computation of ``weight_g / norm(weight_v) * weight_v``. The norm leaves out dimension `dim`."""
+    """Computation of ``weight_g / norm(weight_v) * weight_v``, with a norm for each slice along `dim`."""
 
     def __init__(self, name: str, dim: int | None) -> None:
         self.name = name
@@ -42,7 +42,7 @@ class WeightNorm:
         return self.weight(*(getattr(module, f"{self.name}_{part}") for part in "gv"))
 
     def weight(self, size: Tensor, direction: Tensor) -> Tensor:
-        """Return the weight with this size and direction."""
+        """Return the weight with the norm `size` and the direction `direction`."""
         return direction * (size / self.length(direction))
 
 
@@ -97,14 +97,14 @@ _norm_sections = sections({"module": "The module to change and return.", "name":
 def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
     """Apply weight normalization to a parameter of a module (Salimans and Kingma, 2016).
 
-    The module trains the size and the direction of the weight separately. The parameter is renamed to ``name
-    + "_v"``, the direction; a new parameter ``name + "_g"`` is the size. Each read computes ``module.weight``
+    The module trains the norm and the direction of the weight separately. The parameter is renamed to ``name
+    + "_v"``, the direction; a new parameter ``name + "_g"`` is the norm. Each read computes ``module.weight``
     again, in the current scope. Create optimizers afterwards, from the new ``module.parameters()``.
 
     Parameters
     ----------
     dim
-        The dimension whose slices have separate sizes; None for a single size.
+        The dimension whose slices have separate norms; None for a single norm.
 
     Raises
     ------

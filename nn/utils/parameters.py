@@ -117,7 +117,7 @@ def get_total_norm(
 def _norm_of(
     tensors: Sequence[TensorCore], norm_type: float, error_if_nonfinite: bool
 ) -> tuple[float, Tensor]:
-    """Return the norm as a float, and as a tensor of the first dtype: infinity if float16 overflows."""
+    """Return the norm as a float, and as a tensor of the first tensor's dtype: inf if float16 overflows."""
     arrays = [x._live_array() for x in tensors]
     # Squares of float16 values overflow from 256 on.
     wide = (array.astype(np.float32) if array.dtype == np.float16 else array for array in arrays)

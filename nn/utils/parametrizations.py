@@ -66,7 +66,7 @@ class _SpectralNorm(Module):
 def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
     """Apply weight normalization to a parameter, as ``nn.utils.weight_norm`` does.
 
-    The size is ``module.parametrizations.weight.original0``, the direction ``original1``.
+    The norm is ``module.parametrizations.weight.original0``, the direction ``original1``.
 
     Examples
     --------

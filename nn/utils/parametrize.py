@@ -72,7 +72,7 @@ class ParametrizationList(Module):
 
 
 class _Parametrized:
-    """Computation of an attribute by its `ParametrizationList`."""
+    """Computation of an attribute with its `ParametrizationList`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -96,7 +96,7 @@ def _list_of(module: Module, name: str) -> ParametrizationList:
 def register_parametrization(
     module: M, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> M:
-    """Make a module compute a parameter or buffer by another module, at each read.
+    """Make a module compute a parameter or buffer with `parametrization`, at each read.
 
     ``module.weight`` is then ``parametrization(module.parametrizations.weight.original)``, and the parameter
     is renamed to ``original``. If the parametrization has ``right_inverse(weight)``, the original gets the

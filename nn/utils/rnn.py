@@ -35,7 +35,7 @@ class PackedSequence(Compound):
     it. To keep a tensor longer, move the whole sequence with ``scope.move_to_outer(packed)``, or keep
     ``packed.data.clone()``. Create one with ``pack_sequence`` or ``pack_padded_sequence``. If you call the
     class, for example with the data of a layer and the sizes of another packed sequence, it holds aliases of
-    your tensors. It unpacks into its four parts.
+    your tensors. Iteration yields its four parts.
 
     Parameters
     ----------
