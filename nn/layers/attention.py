@@ -137,7 +137,7 @@ class MultiheadAttention(Weighted):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the output and the weights, or None.
+        """Return the output, and the attention weights; None instead of weights without `need_weights`.
 
         Parameters
         ----------

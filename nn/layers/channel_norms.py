@@ -62,7 +62,7 @@ class ChannelNorm(Affine, Dimensional):
         return {"weight": shape, "bias": shape if has_bias else None}
 
     def reset_running_stats(self) -> None:
-        """Set the running mean to 0 and the running variance to 1."""
+        """Set the running mean to 0, the running variance to 1, and the number of batches to 0."""
         for buffer, value in ((self.running_mean, 0), (self.running_var, 1), (self.num_batches_tracked, 0)):
             if buffer is not None:
                 init.constant_(buffer, value)

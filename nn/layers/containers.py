@@ -78,7 +78,7 @@ class ModuleSequence(Module):
         self.register_module(self._name_at(index), module)
 
     def __delitem__(self, index: int | slice) -> None:
-        """Remove modules without disposing them. Later modules move up."""
+        """Remove modules without disposing them, and number the remaining modules again."""
         members = modules_in(self)
         del members[index]
         self._become(members)
@@ -138,9 +138,9 @@ class ModuleSequence(Module):
 class Sequential(ModuleSequence):
     """Sequential container: the output of each module is the input of the next.
 
-    A `Linear` followed by a `ReLU`, `GELU`, `SiLU`, `Tanh` or `Sigmoid` runs as one fused op, without the
-    intermediate tensor. Modules with hooks, subclasses and modules with another ``forward`` are called one by
-    one.
+    A `Linear` followed by a `ReLU`, `GELU`, `SiLU`, `Tanh` or `Sigmoid` runs as one fused op. It stores no
+    intermediate tensor, unless backward of `GELU` or `SiLU` needs it. Modules with hooks, subclasses and
+    modules with another ``forward`` are called one by one.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ class Sequential(ModuleSequence):
         made.checkpoint_every = self.checkpoint_every
         return made
 
-    # The last module usually returns a tensor.
+    # Annotated with a tensor, which the last module usually returns.
     def forward(self, input: Any) -> Tensor:
         """Pass `input` through all modules."""
         every = self.__dict__["checkpoint_every"]

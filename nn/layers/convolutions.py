@@ -133,7 +133,7 @@ class _Conv(_Options):
         )
 
     def _pads(self) -> list[int]:
-        """Return the padding in the order of ``F.pad``: before and after each dimension, last one first."""
+        """Return the padding in the order of ``F.pad``: before and after each dimension, from the last on."""
         geometry = geometry_of(
             *(type(self).__name__, self.kernel_size, self.stride, self.padding, self.dilation, self.groups)
         )

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class Dimensional(Described):
     """Base class of a family of layers that differ only in the number of dimensions.
 
-    The family is a subclass that contains all of the code. Its `_sections` and `_example` are templates for
-    the members' docstrings, after the first line. A member has two lines: ``class Conv2d(_Conv, dims=2):``
-    and a docstring of one line.
+    A family such as ``_Conv`` is a subclass that contains the code. Its `_sections` and `_example` are
+    templates, which are appended to the docstrings of its members. A member is a subclass of the family, such
+    as ``class Conv2d(_Conv, dims=2):``, often with only a docstring.
     """
 
     _dims: ClassVar[int]
@@ -34,7 +34,7 @@ class Dimensional(Described):
 
     def __init_subclass__(cls, dims: int | None = None, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if dims is not None:  # None for a family, and for users' subclasses of a member
+        if dims is not None:  # None for a family, and for a user's subclass of a member
             cls._dims = dims
             if cls._family:
                 cls._function = getattr(F, f"{cls._family}{dims}d")

@@ -20,7 +20,7 @@ class _Dropout(FunctionLayer):
     p: float = 0.5
     inplace: bool = False
 
-    _texts: ClassVar = {"p": "From 0 to 1.", "inplace": "Write over the input."}
+    _texts: ClassVar = {"p": "The probability, from 0 to 1.", "inplace": "Write over the input."}
 
     def _set_options(self, given: dict[str, Any]) -> None:
         super()._set_options(given)

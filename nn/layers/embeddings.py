@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Table(Weighted):
-    """Base class of Embedding and EmbeddingBag: the weight and the lookup options."""
+    """Base class of `Embedding` and `EmbeddingBag`: the weight and the lookup options."""
 
     weight: Parameter
     padding_idx: int | None
@@ -164,7 +164,7 @@ class EmbeddingBag(_Table):
     include_last_offset
         Whether the last offset is the end of the last bag.
     padding_idx
-        The index of a row that the reduction ignores. It is initially 0.
+        The index of a row that is initially 0, and that the reduction ignores.
 
     Examples
     --------

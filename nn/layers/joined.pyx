@@ -14,7 +14,7 @@ cdef extern from "Python.h":
 
 cdef object _linear_forward = Linear.forward
 cdef object _LINEAR = RULES["linear"]
-# The name of the rule of each activation class, and its original `forward`, because a user may replace it.
+# For each activation class: the name of its derivative in RULES, and its `forward`, to detect a replacement.
 cdef dict _ACTIVATIONS = {
     ReLU: ("relu", ReLU.forward),
     GELU: ("gelu", GELU.forward),
@@ -56,7 +56,7 @@ def through(list modules not None, input):
 
 
 cdef object _activation_of(object module):
-    """Return the name of the rule of `module` if a linear map can compute this activation too, else None."""
+    """Return the name of the derivative of `module` if it is an activation of a fused op, else None."""
     found = _ACTIVATIONS.get(type(module))
     if found is None:
         return None
@@ -74,8 +74,8 @@ cdef bint _is_ours(object module, object kind, object forward) except -1:
 cdef object _mapped(dict own, activation, input):
     """Return the output of a linear layer, followed by `activation` unless it is None.
 
-    `own` is the ``__dict__`` of the layer. The output of the linear map alone is not stored, which saves half
-    of the memory and one pass. Return None if a tensor is missing or disposed, because calls of the modules
+    `own` is the ``__dict__`` of the layer. One op saves a pass over the output, and half of the memory unless
+    backward of `GELU` or `SiLU` needs the values before the activation. Return None if a tensor is missing or disposed, because calls of the modules
     raise better errors, or if the operands do not allow one op.
     """
     cdef PyObject* weight = PyDict_GetItemWithError(own, "weight")

@@ -55,8 +55,8 @@ class _MaxPool(_WindowPool):
     _family = "max_pool"
     _shown = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
 
-    # With `return_indices` the result is a tuple of two tensors. Type checkers unpack it as they unpack a
-    # tensor.
+    # With `return_indices` the result is a tuple of two tensors. Type checkers accept unpacking, because a
+    # tensor can be unpacked too.
     def forward(self, input: Tensor) -> Tensor:
         """Return the maximum of each window; with `return_indices`, a tuple with their indices."""
         return super().forward(input)

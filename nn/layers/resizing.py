@@ -64,7 +64,7 @@ class UpsamplingBilinear2d(Upsample):
 @options
 @example("nn.PixelShuffle(3)(tensor.ones((1, 9, 4, 4))).shape", (1, 1, 12, 12))
 class PixelShuffle(Unary, function=F.pixel_shuffle):
-    """Pixel shuffle: makes images `upscale_factor` times as high and wide of channels (Shi et al., 2016)."""
+    """Pixel shuffle: moves channels into images of `upscale_factor` times the sizes (Shi et al., 2016)."""
 
     upscale_factor: int
 

@@ -418,7 +418,7 @@ class Transformer(Weighted):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """Encode `src`, and decode `tgt` with it. For the masks, see `MultiheadAttention`."""
+        """Encode `src`, and decode `tgt` with the result. For the masks, see `MultiheadAttention`."""
         batch = 0 if self.batch_first else 1
         are_batched = len(src.shape) == len(tgt.shape) == 3
         if are_batched and src.shape[batch] != tgt.shape[batch]:

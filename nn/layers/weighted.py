@@ -69,7 +69,7 @@ class Weighted(Described):
 
 
 class Uniform(Weighted):
-    """Base class of layers whose parameters are initialized within +-1 / sqrt(fan_in)."""
+    """Base class of layers whose parameters are initialized uniformly within +-1 / sqrt(fan_in)."""
 
     weight: Parameter
     bias: Parameter | None

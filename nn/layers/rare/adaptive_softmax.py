@@ -40,7 +40,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     cutoffs
         The first class of each cluster, ascending, from 1 to ``n_classes - 1``.
     div_value
-        The size of a cluster's projection is that of the previous cluster divided by this.
+        Cluster `i`, from 0, has a projection to ``in_features // div_value ** (i + 1)`` features.
     head_bias
         Whether `head` has a bias.
     dtype, device
