@@ -236,7 +236,8 @@ ifneq ($(SANITIZE),)
 PRELOADED := $(if $(findstring address,$(SANITIZE)),libasan.so) $(if $(findstring thread,$(SANITIZE)),libtsan.so) \
 	libstdc++.so
 SANITIZED := LD_PRELOAD="$(foreach library,$(PRELOADED),$$($(CXX_FOUND) -print-file-name=$(library)))" \
-	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc
+	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
+	TSAN_OPTIONS=suppressions=$(CURDIR)/.ci/tsan-suppressions PYTHONMALLOC=malloc
 endif
 
 $(VENV)/.built: $(VENV)/.has-backend $(COMPILER) $(VENV)/.files $(COMPILED) CMakeLists.txt pyproject.toml
