@@ -75,8 +75,8 @@ cdef object _mapped(dict own, activation, input):
     """Return the output of a linear layer, followed by `activation` unless it is None.
 
     `own` is the ``__dict__`` of the layer. One op saves a pass over the output, and half of the memory unless
-    backward of `GELU` or `SiLU` needs the values before the activation. Return None if a tensor is missing or disposed, because calls of the modules
-    raise better errors, or if the operands do not allow one op.
+    backward of `GELU` or `SiLU` needs the values before the activation. Return None if a tensor is missing or
+    disposed, because calls of the modules raise better errors, or if the operands do not allow one op.
     """
     cdef PyObject* weight = PyDict_GetItemWithError(own, "weight")
     cdef PyObject* bias = PyDict_GetItemWithError(own, "bias")
