@@ -53,11 +53,11 @@ class DataLoader(Generic[T_co, B_co]):
     are read outside of all scopes, so tensors of the data set are never disposed.
 
     With ``num_workers``, worker processes create the batches in advance, in turn. The order of batches is the
-    same as without workers. Tensors of 4 KiB and more arrive in shared memory, which the loop's process does
-    not copy. The memory is reused for another batch when the tensor is disposed or its last reference is
-    deleted. An error in a worker is raised in the loop, with the worker's traceback in a note. If a worker
-    dies, all workers end, and a ``RuntimeError`` says how it died. Workers end with the loop, also after a
-    ``break``.
+    same as without workers. Tensors of 4 KiB and more arrive in shared memory. The loop's process does not
+    copy them while fewer than 64 tensors of a worker are alive. The memory is reused for another batch when
+    the tensor is disposed or its last reference is deleted. An error in a worker is raised in the loop, with
+    the worker's traceback in a note. If a worker dies, all workers end, and a ``RuntimeError`` says how it
+    died. Workers end with the loop, also after a ``break``.
 
     Parameters
     ----------

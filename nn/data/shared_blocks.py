@@ -1,9 +1,9 @@
 """Send tensors of batches through shared memory, without a copy in the loop's process.
 
 A block of shared memory holds one tensor. The worker creates it under a numbered name. The loop's process
-opens it when the next answer arrives, and removes the name. From then on the operating system frees the
-memory when the last process closes it or ends. When no tensor, view or export uses the memory any longer, the
-next task returns the block to its worker, which reuses it.
+opens the block when the worker's next answer arrives, and removes the name. From then on the operating system
+frees the memory when the last process closes it or ends. When no tensor, view or export uses the memory any
+longer, the next task returns the block to its worker, which reuses it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from tensor.lowlevel import Array
 
-# Smaller tensors are pickled: that is as fast, and a small tensor that the user keeps holds no block.
+# Smaller tensors are pickled: pickling is as fast, and a small tensor that the user keeps uses no block.
 _MIN_BYTES = 4096
 # A free block is closed after this many writes to other blocks: its size is no longer needed.
 _MAX_IDLE_WRITES = 64
@@ -161,7 +161,7 @@ class LoopBlocks:
             self._close_released()
 
     def give_back(self, numbers: Iterable[int]) -> None:
-        """Return blocks whose tensors were never created."""
+        """Return blocks that no tensor uses to the worker, with the next task."""
         self._returned.extend(numbers)
 
     def take_returned(self) -> list[int]:

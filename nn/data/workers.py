@@ -150,7 +150,7 @@ class Workers:
         self.members[worker].blocks.give_back(answer.blocks)
 
     def _end_with(self, worker: _Worker) -> NoReturn:
-        """End all workers because one has died, and raise an error that says how."""
+        """End all workers because `worker` has died, and raise an error with its exit code or signal."""
         worker.process.join(_EXIT_TIMEOUT)
         code, pid = worker.process.exitcode, worker.process.pid
         self.stop(at_once=True)

@@ -201,12 +201,12 @@ class Conv3d(_Conv, dims=3):
 
 
 class ConvTranspose1d(_ConvTranspose, dims=1):
-    """Transposed convolution: it increases sizes as ``Conv1d`` with the same options reduces them."""
+    """Transposed convolution: the gradient of ``Conv1d`` with respect to its input."""
 
 
 class ConvTranspose2d(_ConvTranspose, dims=2):
-    """Transposed convolution: it increases sizes as ``Conv2d`` with the same options reduces them."""
+    """Transposed convolution: the gradient of ``Conv2d`` with respect to its input."""
 
 
 class ConvTranspose3d(_ConvTranspose, dims=3):
-    """Transposed convolution: it increases sizes as ``Conv3d`` with the same options reduces them."""
+    """Transposed convolution: the gradient of ``Conv3d`` with respect to its input."""

@@ -7,7 +7,7 @@ from types import ModuleType
 
 
 class WorkerLostError(RuntimeError):
-    """Another worker has ended or was killed while this one waited for it.
+    """Another worker has ended or was killed while this worker waited for it.
 
     Ray Train then stops the group, and starts it again from the last checkpoint if
     ``FailureConfig(max_failures=...)`` allows it.

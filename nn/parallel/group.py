@@ -64,7 +64,7 @@ class Group:
     ranks
         The ranks of the workers of this machine, by local rank.
     link
-        The connection with the other machines, on the first worker of a machine.
+        The connection with the other machines. Only the first worker of a machine has one.
     board
         The handle of the Ray actor that collects reports for the process that started the job.
     timeout, to_connect
@@ -307,7 +307,7 @@ class Group:
 def _is_done(pending: Future[Any], seconds: float) -> bool:
     try:
         pending.result(seconds)
-    except StillRunningError:  # the task still runs, or has itself raised an error of this class
+    except StillRunningError:  # the task still runs, or the task raised this error
         return pending.done()
     return True
 

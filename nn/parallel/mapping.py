@@ -46,7 +46,7 @@ def map(  # used as `parallel.map(model, dataset)`
     concurrency: int | tuple[int, int] = 1,
     **options: Any,
 ) -> Any:
-    """Return a data set of Ray Data with an additional column, the lazily computed outputs of `model`.
+    """Return `dataset` with an additional column: the outputs of `model`, computed lazily.
 
     The model is put into the object store once, and all workers of a machine share its memory there. Each
     batch runs in its own scope, without recording gradients.

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 PREFIX: Final = "disposescope-exchange-"
 # Each part starts at a new cache line.
 _LINE = 64
-# How often a waiting worker checks that the others are alive, in seconds.
+# How often a waiting worker checks that the other workers are alive, in seconds.
 _CHECK_INTERVAL = 0.1
 # The state of a worker in each region.
 _HERE, _LEFT = 1, 2
@@ -64,7 +64,7 @@ def remove_left_behind() -> None:
 
 
 class Layout:
-    """Offsets of the parts of a region. Each worker must add them in the same order."""
+    """Offsets of the parts of a region. Each worker must add the same parts in the same order."""
 
     def __init__(self) -> None:
         self.nbytes = 0
@@ -77,7 +77,7 @@ class Layout:
 
 
 class Region:
-    """Zeroed memory that `count` workers map. All of them must create it together, with the same arguments.
+    """Zeroed memory that `count` workers map. They create it together, with equal arguments except `place`.
 
     Parameters
     ----------

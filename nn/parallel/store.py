@@ -84,7 +84,7 @@ def over_store(array: Array, site: Site) -> Any:
 
 def note(block: Array, site: Site) -> None:
     """Add `block`, an array in the store, to `store_pins` until it is deleted. `site` requested it."""
-    # Arrays in the store are read-only. A writable one is in this process's own memory.
+    # Arrays in the store are read-only. A writable array is in this process's own memory.
     if block.flags.writeable or id(block) in _pins:
         return
     key = id(block)
@@ -97,7 +97,7 @@ def note(block: Array, site: Site) -> None:
 
 @example("nn.parallel.store_pins()", [])
 def store_pins() -> list[StorePin]:
-    """Return the objects of the store that this process holds, largest first, and what requested each."""
+    """Return the objects of the store that this process holds, and the requesting lines, largest first."""
     return sorted([pin for _, pin in list(_pins.values())], key=lambda pin: -pin.nbytes)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Position(NamedTuple):
     """The point in the program where a worker waits. It is equal for all workers that wait for each other."""
 
-    #: The name of the group, which differs from those of earlier starts of the job.
+    #: The name of the group. Each start of the job has a new name.
     token: str
     step: int
     barriers: int

@@ -33,7 +33,7 @@ _running: list[Board] = []
 def worker_reports() -> dict[int, WorkerReport]:
     """Return the reports of the workers of this process's job.
 
-    If a worker can't read them, the function warns and returns none, so that the loop does not fail.
+    If a worker can't read them, the function warns and returns an empty dict, so that the loop continues.
     """
     board = groups.current().board
     if board is None:

@@ -29,7 +29,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     """Adaptive softmax loss: rare classes are grouped in clusters (E. Grave et al., 2017).
 
     Classes must be sorted by descending frequency. Each of the first classes has an output in `head`. The
-    others are in clusters. A cluster has one output in `head`, and a projection to a smaller size in `tail`.
+    other classes are in clusters. A cluster has one output in `head`, and a projection to a smaller size in
+    `tail`.
 
     Parameters
     ----------
