@@ -38,7 +38,7 @@ __all__ = [
 T = TypeVar("T", bound=Tensor)
 
 # The number of random numbers to draw at once. They fit in the CPU cache.
-_PIECE = 16384
+_DRAWN_AT_ONCE = 16384
 
 _GAINS = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 3 / 4}
 
@@ -75,7 +75,7 @@ def _fill(name: str, x: T, values: Array | float) -> T:
     return x
 
 
-def _size(name: str, x: TensorCore) -> tuple[int, ...]:
+def _shape_of(name: str, x: TensorCore) -> tuple[int, ...]:
     if not isinstance(x, TensorCore):
         raise TypeError(f"{name} fills a tensor, not a {type(x).__name__}")
     array = x._array
@@ -87,7 +87,7 @@ def _size(name: str, x: TensorCore) -> tuple[int, ...]:
 
 def _fill_randomly(name: str, x: T, draw: Callable[..., Any], scale: float, shift: float) -> T:
     """Fill with float32 numbers from ``draw(dtype=, out=)``, scaled and shifted."""
-    shape = _size(name, x)
+    shape = _shape_of(name, x)
     if x.dtype == np.float32 and x.is_contiguous():
         with writing(x) as array:
             _fill_array_randomly(array, draw, scale, shift)
@@ -99,8 +99,8 @@ def _fill_randomly(name: str, x: T, draw: Callable[..., Any], scale: float, shif
 
 def _fill_array_randomly(array: Array, draw: Callable[..., Any], scale: float, shift: float) -> None:
     flat = array.reshape(-1)
-    for i in range(0, flat.size, _PIECE):
-        piece = flat[i : i + _PIECE]
+    for i in range(0, flat.size, _DRAWN_AT_ONCE):
+        piece = flat[i : i + _DRAWN_AT_ONCE]
         draw(dtype=np.float32, out=piece)
         piece *= scale
         piece += shift
@@ -144,7 +144,7 @@ def trunc_normal_(
     ValueError
         If less than a millionth of the distribution is in that range.
     """
-    shape = _size("trunc_normal_", tensor)
+    shape = _shape_of("trunc_normal_", tensor)
     inside = _normal_cdf((b - mean) / std) - _normal_cdf((a - mean) / std) if std > 0 and a < b else 0.0
     if inside < 1e-6:
         raise ValueError(
@@ -187,7 +187,7 @@ def ones_(tensor: T) -> T:
 @example("nn.init.eye_(tensor.zeros((2, 2))).tolist()", [[1.0, 0.0], [0.0, 1.0]])
 def eye_(tensor: T) -> T:
     """Fill a matrix with 1 on its diagonal and 0 elsewhere."""
-    shape = _size("eye_", tensor)
+    shape = _shape_of("eye_", tensor)
     if len(shape) != 2:
         raise ValueError(f"eye_ fills a matrix, but this tensor has shape {shape}")
     return _fill("eye_", tensor, np.eye(*shape, dtype=np.int8))
@@ -212,7 +212,7 @@ def dirac_(tensor: T, groups: int = 1) -> T:
     ValueError
         If the weight has another number of dimensions, or `groups` does not divide the first size.
     """
-    shape = _size("dirac_", tensor)
+    shape = _shape_of("dirac_", tensor)
     if len(shape) not in (3, 4, 5):
         raise ValueError(
             f"dirac_ fills a convolution's weight, of 3, 4 or 5 dimensions, but this tensor has shape {shape}"
@@ -230,8 +230,8 @@ def dirac_(tensor: T, groups: int = 1) -> T:
 
 
 def _fans(name: str, tensor: TensorCore) -> tuple[int, int]:
-    """Return fan-in and fan-out: the inputs of each output, and the outputs of each input."""
-    shape = _size(name, tensor)
+    """Return fan-in and fan-out: the numbers of inputs of each output, and of outputs of each input."""
+    shape = _shape_of(name, tensor)
     if len(shape) < 2:
         raise ValueError(f"{name} needs a weight of at least two dimensions, (out, in, *), not shape {shape}")
     window_size = math.prod(shape[2:])
@@ -307,7 +307,7 @@ def orthogonal_(tensor: T, gain: float = 1, generator: Generator | None = None) 
 
     A tensor of more dimensions is treated as a matrix ``(first, product of the others)``.
     """
-    shape = _size("orthogonal_", tensor)
+    shape = _shape_of("orthogonal_", tensor)
     if len(shape) < 2:
         raise ValueError(f"orthogonal_ needs at least two dimensions, but this tensor has shape {shape}")
     rows, columns = shape[0], math.prod(shape[1:])
@@ -337,7 +337,7 @@ def sparse_(tensor: T, sparsity: float, std: float = 0.01, generator: Generator 
     ValueError
         If the tensor is not a matrix, or `sparsity` is not from 0 to 1.
     """
-    shape = _size("sparse_", tensor)
+    shape = _shape_of("sparse_", tensor)
     if len(shape) != 2:
         raise ValueError(f"sparse_ fills a matrix, but this tensor has shape {shape}")
     if not 0 <= sparsity <= 1:

@@ -203,7 +203,7 @@ def _by_input(xp: Any, g: Any, normal: Any, inverse: Any, axes: tuple[int, ...])
     return inverse * (g - xp.mean(g, axis=axes, keepdims=True) - normal * projected)
 
 
-def _stretched(xp: Any, x: Any, like: tuple[int, ...]) -> Any:
+def _reshaped(xp: Any, x: Any, like: tuple[int, ...]) -> Any:
     """Return `x`, one value for each channel, in the shape `like`, which broadcasts to the input."""
     return xp.reshape(x, like) if hasattr(x, "shape") else x
 
@@ -271,7 +271,7 @@ define(
     "batch_norm",
     together=_together(_channels_backward),
     input=lambda xp, g, input, weight, axes, eps, like: _by_input(
-        xp, g * _stretched(xp, weight, like), *_normal(xp, input, axes, eps), axes
+        xp, g * _reshaped(xp, weight, like), *_normal(xp, input, axes, eps), axes
     ),
     weight=lambda xp, g, input, axes, eps, like: _per_channel(xp, g * _normal(xp, input, axes, eps)[0], like),
     bias=lambda xp, g, like: _per_channel(xp, g, like),
@@ -279,7 +279,7 @@ define(
 define(
     "scale_and_shift",
     together=_together(_channels_backward),
-    input=lambda xp, g, weight, inverses, like: g * (_stretched(xp, weight, like) * inverses.reshape(like)),
+    input=lambda xp, g, weight, inverses, like: g * (_reshaped(xp, weight, like) * inverses.reshape(like)),
     weight=lambda xp, g, input, means, inverses, like: _per_channel(
         xp, g * (input - means.reshape(like)) * inverses.reshape(like), like
     ),
@@ -347,7 +347,7 @@ def _weighted(g: Any, share: float, weight: Any) -> Any:
     return g if weight is None else g * weight
 
 
-def _logs(xp: Any, input: Any) -> tuple[Any, Any]:
+def _clamped_logs(xp: Any, input: Any) -> tuple[Any, Any]:
     return xp.maximum(xp.log(input), -100), xp.maximum(xp.log1p(-input), -100)
 
 
@@ -358,12 +358,12 @@ def _by_probability(xp: Any, g: Any, input: Any, target: Any, weight: Any, share
 
 
 def _by_target_of_probability(xp: Any, g: Any, input: Any, weight: Any, share: float) -> Any:
-    yes, no = _logs(xp, input)
+    yes, no = _clamped_logs(xp, input)
     return (no - yes) * _weighted(g, share, weight)
 
 
 def _by_weight_of_probability(xp: Any, g: Any, input: Any, target: Any, share: float) -> Any:
-    yes, no = _logs(xp, input)
+    yes, no = _clamped_logs(xp, input)
     return (target * yes + (1 - target) * no) * (g * -share)
 
 

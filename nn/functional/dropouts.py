@@ -95,7 +95,7 @@ def _mask(shape: tuple[int, ...], p: float, numbers: np.random.Generator) -> Arr
         # Use half of a 64-bit word for each element. Floats would take 1.4 times as long.
         chances = numbers.bit_generator.random_raw((part.size + 1) // 2).view(np.uint32)
         np.greater_equal(chances[: part.size], least, out=part)
-        del chances  # before the next allocation
+        del chances  # free the memory before the next allocation
     return mask
 
 

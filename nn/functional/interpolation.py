@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _DIMS_OF_MODE = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5}
 _STEPWISE = ("nearest", "nearest-exact", "area")
 
-# --- Maps along one dimension; the formulas are PyTorch's ---------------------------------------------------
+# --- Matrices that resize one dimension, with PyTorch's formulas --------------------------------------------
 
 
 def _nearest(size: int, outs: int, factor: float | None, exact: bool) -> AxisMatrix:
@@ -78,7 +78,7 @@ _FILTERS: dict[str, tuple[float, Callable[[Array], Array]]] = {
 }
 
 
-def _smoothed(mode: str, size: int, outs: int, factor: float | None, align_corners: bool) -> AxisMatrix:
+def _antialiased(mode: str, size: int, outs: int, factor: float | None, align_corners: bool) -> AxisMatrix:
     reach, weights_at = _FILTERS[mode]
     scale = _scale(size, outs, factor, align_corners)
     wide = max(scale, 1.0)
@@ -106,7 +106,7 @@ def _map(
     if mode in _STEPWISE:
         return _nearest(size, outs, factor, mode == "nearest-exact")
     if antialias:
-        return _smoothed(mode, size, outs, factor, align_corners)
+        return _antialiased(mode, size, outs, factor, align_corners)
     if mode == "bicubic":
         return _cubic(size, outs, factor, align_corners)
     return _linear(size, outs, factor, align_corners)

@@ -191,8 +191,8 @@ class _Parameters:
         """Write `start` plus `t` times `direction` to the parameters, all or none."""
         with writing_all(self.tensors) as arrays:
             for array, value, (_, part) in zip(arrays, start, self._parts(direction), strict=True):
-                way = np.asarray(part * t, array.real.dtype)
-                np.add(value, way.view(array.dtype).reshape(array.shape), out=array)
+                step = np.asarray(part * t, array.real.dtype)
+                np.add(value, step.view(array.dtype).reshape(array.shape), out=array)
 
     def _parts(self, vector: Array) -> Iterator[tuple[Tensor, Array]]:
         end = 0
@@ -286,28 +286,28 @@ class _Run:
         """Store the last step and the change of the gradient in it, if the curvature is above 1e-10."""
         state = self.state
         change = run_kernel(np.subtract, grad, state["prev_flat_grad"]._live_array())
-        way = run_kernel(np.multiply, state["d"]._live_array(), float(state["t"]))
-        bend = change.dot(way)
-        if bend <= 1e-10:
+        step = run_kernel(np.multiply, state["d"]._live_array(), float(state["t"]))
+        curvature = change.dot(step)
+        if curvature <= 1e-10:
             return
         held = state["old_dirs"], state["old_stps"], state["ro"]
-        for values, new in zip(held, (self.keep(change), self.keep(way), 1.0 / bend), strict=True):
+        for values, new in zip(held, (self.keep(change), self.keep(step), 1.0 / curvature), strict=True):
             values.append(new)
             del values[: max(0, len(values) - self.options["history_size"])]
-        state["H_diag"] = bend / change.dot(change)
+        state["H_diag"] = curvature / change.dot(change)
 
     def _direction(self, grad: Array) -> Array:
         """Return the search direction: the negative gradient times the estimate of the inverse Hessian."""
-        changes, ways = ([x._live_array() for x in self.state[name]] for name in ("old_dirs", "old_stps"))
+        changes, steps = ([x._live_array() for x in self.state[name]] for name in ("old_dirs", "old_stps"))
         weights = [float(ro) for ro in self.state["ro"]]
         direction = -grad
         shares = [0.0] * len(weights)
         for i in reversed(range(len(weights))):
-            shares[i] = ways[i].dot(direction) * weights[i]
+            shares[i] = steps[i].dot(direction) * weights[i]
             direction -= changes[i] * shares[i]
         direction *= self.state["H_diag"]
         for i, weight in enumerate(weights):
-            direction += ways[i] * (shares[i] - changes[i].dot(direction) * weight)
+            direction += steps[i] * (shares[i] - changes[i].dot(direction) * weight)
         return direction
 
 

@@ -10,9 +10,9 @@ import numpy as np
 if TYPE_CHECKING:
     from tensor.lowlevel import Array
 
-# The strong Wolfe conditions, with absolute values of slopes: the loss decreases by at least _FALL times the
-# initial slope times the step length, and the new slope is at most _FLATNESS times the initial slope.
-_FALL, _FLATNESS = 1e-4, 0.9
+# The strong Wolfe conditions, with absolute values of slopes: the loss decreases by at least _C1 times the
+# initial slope times the step length, and the new slope is at most _C2 times the initial slope.
+_C1, _C2 = 1e-4, 0.9
 
 
 class Point(NamedTuple):
@@ -106,11 +106,11 @@ def _zoom(
 
 
 def _is_too_high(point: Point, start: Point) -> bool:
-    return bool(point.loss > start.loss + _FALL * point.t * start.slope)
+    return bool(point.loss > start.loss + _C1 * point.t * start.slope)
 
 
 def _is_flat(point: Point, start: Point) -> bool:
-    return bool(abs(point.slope) <= -_FLATNESS * start.slope)
+    return bool(abs(point.slope) <= -_C2 * start.slope)
 
 
 def _lower(a: Point, b: Point) -> Point:

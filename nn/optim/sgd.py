@@ -49,16 +49,16 @@ class SGD(Rule):
 
     def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:
         sign = -1 if group["maximize"] else 1
-        keeps = 1 if steps == 0 else 1 - group["dampening"]  # PyTorch does not dampen the first gradient
+        new_weight = 1 if steps == 0 else 1 - group["dampening"]  # PyTorch does not dampen the first gradient
         decay = sign * group["weight_decay"]
-        return sign * group["lr"], decay, group["momentum"], keeps, float(group["nesterov"])
+        return sign * group["lr"], decay, group["momentum"], new_weight, float(group["nesterov"])
 
     def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
-        rate, decay, share, keeps, looks_ahead = numbers
+        rate, decay, momentum, new_weight, is_nesterov = numbers
         if decay:
             g = p * decay + g
         if state:
             (m,) = state
-            m[...] = m * share + g * keeps
-            g = g + m * share if looks_ahead else m
+            m[...] = m * momentum + g * new_weight
+            g = g + m * momentum if is_nesterov else m
         p -= g * rate

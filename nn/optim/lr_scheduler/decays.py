@@ -85,7 +85,7 @@ class ConstantLR(Schedule):
     _example = ("factor=0.5, total_iters=2", [0.5, 0.5, 1.0, 1.0])
 
     def _check(self) -> None:
-        _require_share("ConstantLR", "factor", self.factor, is_divisor=True)
+        _require_fraction("ConstantLR", "factor", self.factor, is_divisor=True)
 
     def get_lr(self) -> list[float]:
         if self.last_epoch == 0:
@@ -111,8 +111,8 @@ class LinearLR(Schedule):
     _example = ("start_factor=0.5, total_iters=2", [0.5, 0.75, 1.0, 1.0])
 
     def _check(self) -> None:
-        _require_share("LinearLR", "start_factor", self.start_factor, is_divisor=True)
-        _require_share("LinearLR", "end_factor", self.end_factor)
+        _require_fraction("LinearLR", "start_factor", self.start_factor, is_divisor=True)
+        _require_fraction("LinearLR", "end_factor", self.end_factor)
 
     def get_lr(self) -> list[float]:
         if self.last_epoch == 0:
@@ -152,7 +152,7 @@ class PolynomialLR(Schedule):
         return [first * left**self.power for first in self.base_lrs]
 
 
-def _require_share(name: str, option: str, value: float, *, is_divisor: bool = False) -> None:
+def _require_fraction(name: str, option: str, value: float, *, is_divisor: bool = False) -> None:
     if not 0 <= value <= 1 or (is_divisor and value == 0):
         least = "above 0" if is_divisor else "from 0"
         raise ValueError(f"{name}: {option} is a share, {least} and up to 1, not {shown(value)}")

@@ -82,10 +82,10 @@ class ReduceLROnPlateau(LRScheduler):
     # Unlike other schedulers, this one needs a metric.
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
         """Advance to the next epoch, or to `epoch`. `metrics` is a number or a tensor of one element."""
-        figure = float(metrics)
+        metric = float(metrics)
         self.last_epoch: int = self.last_epoch + 1 if epoch is None else epoch
-        if self.is_better(figure, self.best):
-            self.best = figure
+        if self.is_better(metric, self.best):
+            self.best = metric
             self.num_bad_epochs = 0
         else:
             self.num_bad_epochs += 1

@@ -69,18 +69,18 @@ class ASGD(Rule):
         return *self._sign_and_decay(group), group["lambd"], next_size, 1 / max(1, step - group["t0"])
 
     def _update_plainly(self, numbers: tuple[float, ...], arrays: list[Array]) -> None:
-        sign, decay, shrink, next_size, next_share = numbers
+        sign, decay, lambd, next_size, next_share = numbers
         p, g, size, share, average = arrays
         eta = float(size)
-        super()._update_plainly((sign, decay, 1 - shrink * eta, eta, float(share)), [p, g, average])
+        super()._update_plainly((sign, decay, 1 - lambd * eta, eta, float(share)), [p, g, average])
         # Use float32, as PyTorch does, even if the loaded state has float64.
         size[...], share[...] = np.float32(next_size), np.float32(next_share)
 
     def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
-        sign, decay, stays, size, share = numbers
+        sign, decay, shrink, size, share = numbers
         (average,) = state
         g = with_sign_and_decay(sign, decay, p, g)
-        p *= stays
+        p *= shrink
         p -= g * size
         if share == 1:
             average[...] = p

@@ -102,11 +102,11 @@ class Muon(Options):
     _state_names = ("momentum_buffer",)
 
     def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:  # noqa: ARG002
-        lr, keeps = group["lr"], group["momentum"]
+        lr, momentum = group["lr"], group["momentum"]
         return (
             1 - lr * group["weight_decay"],
-            keeps,
-            keeps if group["nesterov"] else 1.0,
+            momentum,
+            momentum if group["nesterov"] else 1.0,
             group["eps"],
             group["ns_steps"],
             lr,
@@ -115,16 +115,16 @@ class Muon(Options):
         )
 
     def _update_plainly(self, numbers: tuple[float, ...], arrays: list[Array]) -> None:
-        stays, keeps, share, eps, steps, lr, adjusted, *coefficients = numbers
+        shrink, momentum, momentum_share, eps, steps, lr, adjusted, *coefficients = numbers
         p, g, m = arrays
-        m += (g - m) * (1 - keeps)
-        update = _orthogonal(g + (m - g) * share, coefficients, int(steps), eps)
+        m += (g - m) * (1 - momentum)
+        update = _orthogonal(g + (m - g) * momentum_share, coefficients, int(steps), eps)
         n, columns = p.shape
         if _RATES[int(adjusted)] == "match_rms_adamw":
             lr *= 0.2 * math.sqrt(max(n, columns))
         else:
             lr *= math.sqrt(max(1, n / columns))
-        p *= stays
+        p *= shrink
         p -= update.astype(p.dtype) * lr
 
 

@@ -37,7 +37,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> AvgFn:
     [1.0]
     """
     _require_rate(decay)
-    return partial(_moved, decay)
+    return partial(_exponential_average, decay)
 
 
 @_sections
@@ -53,7 +53,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> MultiAvgFn:
     [1.0]
     """
     _require_rate(decay)
-    return partial(_move_all, decay)
+    return partial(_update_exponential_averages, decay)
 
 
 def get_swa_avg_fn() -> AvgFn:
@@ -80,7 +80,7 @@ def get_swa_multi_avg_fn() -> MultiAvgFn:
     >>> x.tolist()
     [1.0]
     """
-    return _mean_all
+    return _update_means
 
 
 def _require_rate(decay: float) -> None:
@@ -91,12 +91,12 @@ def _require_rate(decay: float) -> None:
 
 
 @no_grad()
-def _moved(decay: float, averaged: Tensor, current: Tensor, count: Tensor | int) -> Tensor:  # noqa: ARG001
+def _exponential_average(decay: float, averaged: Tensor, current: Tensor, count: Tensor | int) -> Tensor:  # noqa: ARG001
     return averaged * decay + current * (1 - decay)
 
 
 @no_grad()
-def _move_all(
+def _update_exponential_averages(
     decay: float,
     averaged: Sequence[Tensor],
     current: Sequence[Tensor],
@@ -115,6 +115,6 @@ def _mean(averaged: Tensor, current: Tensor, count: Tensor | int) -> Tensor:
 
 
 @no_grad()
-def _mean_all(averaged: Sequence[Tensor], current: Sequence[Tensor], count: Tensor | int) -> None:
+def _update_means(averaged: Sequence[Tensor], current: Sequence[Tensor], count: Tensor | int) -> None:
     for x, y in zip(averaged, current, strict=True):
         x.copy_(_mean(x, y, count))
