@@ -46,7 +46,7 @@ def strong_wolfe(
     t
         The first step length.
     size
-        The largest element of the direction.
+        The largest absolute value in the direction.
     most
         The most evaluations after the first.
     tolerance

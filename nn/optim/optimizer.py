@@ -39,8 +39,7 @@ class Optimizer:
     """Base class of all optimizers.
 
     A subclass defines ``step``, as in PyTorch, and stores the state of ``parameter`` in
-    ``self.state[parameter]``. Optimizers of this library define ``_numbers``, ``_formula`` and ``_tensors``
-    instead.
+    ``self.state[parameter]``.
 
     The state of a parameter (momenta, averages) belongs to the optimizer, not to a scope. It stays alive when
     the scope of a step ends, until ``dispose()`` or the end of the last reference to the optimizer. State
@@ -61,6 +60,8 @@ class Optimizer:
     state
         The state of each parameter: a dict, created when it is first read.
     """
+
+    # Instead of `step`, most optimizers of this library define `_numbers`, `_formula` and the following.
 
     # The bounds of each option.
     _bounds: Mapping[str, Bound] = {}

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 class ASGD(Rule):
     """Averaged stochastic gradient descent (Polyak and Juditsky, 1992).
 
-    The average is ``optimizer.state[parameter]["ax"]``. It is the parameter itself in the first `t0` steps.
+    ``optimizer.state[parameter]["ax"]`` is the mean of the parameter's values from step ``t0 + 2`` on. Before
+    that step it is the parameter itself.
 
     Parameters
     ----------
@@ -32,7 +33,7 @@ class ASGD(Rule):
     alpha
         Divide the learning rate by ``(1 + lambd * lr * steps) ** alpha``.
     t0
-        The number of steps before the averaging starts.
+        The mean starts with the value after step ``t0 + 2``.
 
     Examples
     --------
