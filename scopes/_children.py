@@ -1,9 +1,9 @@
 """Reports of multiprocessing children of a program under ``disposescope run``.
 
 A forked child continues the tracking of its parent. A spawned child starts its own tracking when it imports
-``scopes``, because an environment variable is set. When a child ends or is terminated, it writes a report to
-a file, and the parent prints it. Children of ``os.fork`` or ``subprocess`` are not tracked: the report only
-counts them. A killed child writes no report.
+``scopes``, because an environment variable is set. A child writes a report to a file whenever its high-water
+mark has risen by a tenth, and at its end. The parent prints the last report of each. Children of ``os.fork``
+or ``subprocess`` are not tracked: the report only counts them.
 """
 
 from __future__ import annotations
@@ -11,20 +11,23 @@ from __future__ import annotations
 import multiprocessing.util
 import os
 import shutil
-import signal
 import sys
 import tempfile
+import time
 from collections import Counter
 from contextlib import suppress
 from multiprocessing import current_process, parent_process
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scopes.tracking import tracking
-from scopes.tracking.history import History
-from scopes.tracking.leaks import snapshot
+from scopes.tracking.history import GROWTH, History
+from scopes.tracking.leaks import LeakReport, Snapshot, snapshot
 from scopes.tracking.sizes import format_bytes
+
+if TYPE_CHECKING:
+    from scopes.tracking.records import Record
 
 # The report only counts children that held fewer bytes than this.
 _MIN_BYTES = 64 * 1024
@@ -36,10 +39,6 @@ class _ForkKey:
 
 
 _fork_key = _ForkKey()
-_history: History | None = None
-_is_reporting = False
-# A signal that arrived while a report was being written.
-_pending: int | None = None
 
 
 def follow_children(depth: int) -> None:
@@ -90,71 +89,73 @@ def _begin_after_fork(_: _ForkKey) -> None:
 
 
 def _begin() -> None:
-    global _history
     depth = int(os.environ[tracking.CHILDREN].partition(":")[0])
     tracker = tracking.begin(depth)
     tracker.listeners = ()  # drop the listeners of the parent
-    _history = History(since=snapshot())
-    _history.begin()
-    multiprocessing.util.Finalize(None, _report_child, exitpriority=100)
-    handler = signal.getsignal(signal.SIGTERM)
-    if handler is signal.SIG_DFL or getattr(handler, "__module__", None) == "scopes._command":
-        with suppress(ValueError):  # not on the main thread
-            signal.signal(signal.SIGTERM, _terminated)
+    history = _ChildHistory(snapshot())
+    history.begin()
+    multiprocessing.util.Finalize(None, history.write_last, exitpriority=100)
 
 
-def _terminated(number: int, _: FrameType | None) -> None:
-    global _pending
-    if _is_reporting:  # a pool also terminates workers that are already ending
-        _pending = number
-        return
-    _report_child()
-    signal.signal(number, signal.SIG_DFL)
-    signal.raise_signal(number)
+class _ChildHistory(History):
+    """History of a child, which writes its report while it runs.
+
+    A signal handler that writes the report when a pool terminates its workers would not suffice. Python calls
+    it between two instructions, so a worker that waits for a lock of a killed sibling would never end.
+    """
+
+    def __init__(self, since: Snapshot) -> None:
+        super().__init__(since=since)
+        self._file = _folder() / f"{os.getpid()}-{time.time_ns()}"
+        self._next_weight = 1
+        self._write(0, "")  # the parent counts the child even if it creates nothing
+
+    def look(self, newest: Record | None = None, *, with_all_holders: bool = False) -> LeakReport:
+        report = super().look(newest, with_all_holders=with_all_holders)
+        if report.weight >= self._next_weight:
+            self._next_weight = int(report.weight * GROWTH) + 1
+            self._write(report.weight, report)
+        return report
+
+    def write_last(self) -> None:
+        """Write the report of the high-water mark, with what the last look found out about it."""
+        with suppress(AttributeError, RuntimeError):  # another thread is changing the objects
+            at_the_end = self.look(with_all_holders=True)
+            highest = self.high_water_mark()
+            report = at_the_end if highest is None else highest[0]
+            self._write(report.weight, report)
+
+    def _write(self, weight: int, report: LeakReport | str) -> None:
+        text = f"{weight}\n{current_process().name} (process {os.getpid()}) held at most {report}"
+        partial = self._file.with_suffix(".partial")
+        with suppress(OSError):  # the parent has ended, and its folder is gone
+            partial.write_text(text, encoding="utf-8")
+            partial.replace(self._file)
 
 
-def _report_child() -> None:
-    """Write the report of this process, once."""
-    global _history, _is_reporting
-    history, _history = _history, None
-    if history is None:
-        return
-    _is_reporting = True
-    try:
-        _write(history)
-    finally:
-        _is_reporting = False
-    if _pending is not None:
-        signal.signal(_pending, signal.SIG_DFL)
-        signal.raise_signal(_pending)
-
-
-def _write(history: History) -> None:
-    at_the_end = history.look(with_all_holders=True)
-    highest = history.high_water_mark()
-    report = at_the_end if highest is None else highest[0]
-    text = f"{current_process().name} (process {os.getpid()}) held at most {report}"
-    folder = Path(os.environ[tracking.CHILDREN].partition(":")[2])
-    with suppress(OSError):  # the parent has ended, and its folder is gone
-        (folder / f"{report.weight:020}-{os.getpid()}").write_text(text, encoding="utf-8")
+def _folder() -> Path:
+    return Path(os.environ[tracking.CHILDREN].partition(":")[2])
 
 
 def reports() -> list[str]:
     """Return the reports of the children, largest first, and remove them."""
-    setting = os.environ.pop(tracking.CHILDREN, None)
-    if setting is None:
+    if tracking.CHILDREN not in os.environ:
         return []
-    folder = Path(setting.partition(":")[2])
-    files = sorted(folder.glob("*-*"), reverse=True)
-    large = [file for file in files if int(file.name.partition("-")[0]) >= _MIN_BYTES][:_MAX_REPORTS]
-    texts = [file.read_text(encoding="utf-8") for file in large]
-    left = len(files) - len(large)
-    if left:
-        more = "more " if large else ""
-        texts.append(
-            f"{left} {more}children of multiprocessing held less than {format_bytes(_MIN_BYTES)} each"
-        )
+    folder = _folder()
+    del os.environ[tracking.CHILDREN]
+    files = [file.read_text(encoding="utf-8").partition("\n") for file in folder.glob("*[0-9]")]
     shutil.rmtree(folder, ignore_errors=True)
+    by_weight = sorted([(int(weight), text) for weight, _, text in files], reverse=True)
+    large = [text for weight, text in by_weight if weight >= _MIN_BYTES]
+    texts = large[:_MAX_REPORTS]
+    if len(large) > _MAX_REPORTS:
+        texts.append(f"{len(large) - _MAX_REPORTS} more children of multiprocessing held less than these")
+    small = len(files) - len(large)
+    if small:
+        more = "more " if texts else ""
+        texts.append(
+            f"{small} {more}children of multiprocessing held less than {format_bytes(_MIN_BYTES)} each"
+        )
     if _untracked:
         counts = ", ".join([f"{count} of {by}" for by, count in sorted(_untracked.items())])
         texts.append(f"child processes that are not followed, as those of multiprocessing are: {counts}")

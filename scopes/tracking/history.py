@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _PART = 48
 _UNEVEN = 0.618
-_GROWTH = 1.1
+GROWTH = 1.1
 # The budget of all looks: a fixed part, and a part for each creation. Above the budget, a look still follows
 # after a quarter more creations. Each visited disposable or operation costs 1, and each look costs _LOOK. The
 # unit is not seconds, because a slow machine would then look less often, and find less.
@@ -129,9 +129,9 @@ class History:
         births = self._births = self._births + 1
         nbytes = self._bytes_alive = self._bytes_alive + record.nbytes
         if births >= self._next_births or nbytes > self._next_bytes:
-            self._look_if_free()
+            self._look_if_free(record)
         if record.created_at >= self._next_report:
-            self._print_report(record.created_at)
+            self._print_report(record)
 
     def ended(self, record: Record, _how: str) -> None:
         """Subtract an ended disposable."""
@@ -147,7 +147,7 @@ class History:
     def closed(self, scope: DisposeScope, path: tuple[str, ...]) -> None:
         """Ignore scopes."""
 
-    def _look_if_free(self) -> None:
+    def _look_if_free(self, newest: Record) -> None:
         births = self._births
         stride = max(births // _PART, 1)
         # Use uneven strides: even ones could coincide with the program's own steps, and always see the same
@@ -158,18 +158,23 @@ class History:
             return
         self._is_looking = True
         try:
-            self.look()
+            self.look(newest)
         except (AttributeError, RuntimeError):
             pass  # another thread is changing the objects: the next look finds them
         else:
-            self._next_bytes = max(self._next_bytes, int(self._bytes_alive * _GROWTH))
+            self._next_bytes = max(self._next_bytes, int(self._bytes_alive * GROWTH))
         finally:
             self._is_looking = False
 
-    def look(self, *, with_all_holders: bool = False) -> LeakReport:
-        """Measure all living disposables, store the look, and return the report with growth so far."""
+    def look(self, newest: Record | None = None, *, with_all_holders: bool = False) -> LeakReport:
+        """Measure all living disposables, store the look, and return the report with growth so far.
+
+        `newest` belongs to a disposable that is being created. The tracker stores it after this call.
+        """
         tracker = tracking.current.tracker
         alive = [] if tracker is None else tracker.alive()
+        if newest is not None and (x := newest()) is not None:
+            alive.append((newest, x))
         before = bisect_right(alive, self._since.serial, key=serial_of)
         items = alive[before:]
         self._find_lasting(items)
@@ -264,13 +269,14 @@ class History:
             )
         return replace(report, rows=in_order(rows))
 
-    def _print_report(self, now: int) -> None:
+    def _print_report(self, newest: Record) -> None:
         if self._is_looking or self._every is None:
             return
+        now = newest.created_at
         self._next_report = now + self._every
         self._is_looking = True
         try:
-            report = self.look(with_all_holders=True)
+            report = self.look(newest, with_all_holders=True)
         except (AttributeError, RuntimeError):
             return
         finally:

@@ -356,6 +356,70 @@ def test_workers_of_a_pool_are_reported_though_it_terminates_them(tmp_path: Path
     assert lines_named(tracked.stderr.partition("PoolWorker-")[2], "program.py")[0] == 7
 
 
+def test_a_killed_child_is_reported(tmp_path: Path) -> None:
+    program = write(
+        tmp_path / "program.py",
+        "import multiprocessing, os, signal, tensor\n"
+        "def work():\n"
+        "    kept = [tensor.ones((1000,)) for _ in range(100)]\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "process = multiprocessing.get_context('fork').Process(target=work, name='worker')\n"
+        "process.start()\n"
+        "process.join()\n"
+        "print(process.exitcode)\n",
+    )
+    tracked = scopes_run(program)
+    assert tracked.stdout == f"{-signal.SIGKILL}\n"
+    _, _, told = tracked.stderr.partition("worker (process ")
+    # The file is written after each growth by a tenth.
+    assert re.search(r"held at most (9\d|100) alive, .* created by 1 line", told), tracked.stderr
+    assert lines_named(told, "program.py")[0] == 3
+
+
+def test_the_report_counts_children_beyond_the_five_largest(tmp_path: Path) -> None:
+    program = write(
+        tmp_path / "program.py",
+        "import multiprocessing, tensor\n"
+        "def work(size):\n"
+        "    kept = tensor.ones((size,))\n"
+        "for size in [20_000] * 7 + [10] * 2:\n"
+        "    process = multiprocessing.get_context('fork').Process(target=work, args=(size,))\n"
+        "    process.start()\n"
+        "    process.join()\n",
+    )
+    told = scopes_run(program).stderr
+    assert told.count("held at most") == 5
+    assert "\n2 more children of multiprocessing held less than these\n" in told
+    assert "\n2 more children of multiprocessing held less than 64 KiB each\n" in told
+
+
+def test_sigterm_ends_a_forked_child_whose_main_thread_waits_for_a_lock(tmp_path: Path) -> None:
+    # The signal arrives on another thread, so it does not wake the main thread. Python would call a handler
+    # on the main thread alone, after the wait.
+    program = write(
+        tmp_path / "program.py",
+        "import multiprocessing, os, signal, threading, time\n"
+        "context = multiprocessing.get_context('fork')\n"
+        "lock = context.Lock()\n"
+        "ready = context.Event()\n"
+        "def work():\n"
+        "    threading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n"
+        "    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])\n"
+        "    ready.set()\n"
+        "    lock.acquire()\n"
+        "lock.acquire()\n"
+        "process = context.Process(target=work)\n"
+        "process.start()\n"
+        "ready.wait()\n"
+        "time.sleep(0.1)\n"
+        "process.terminate()\n"
+        "process.join(20)\n"
+        "print(process.exitcode)\n"
+        "process.kill()\n",
+    )
+    assert scopes_run(program).stdout == f"{-signal.SIGTERM}\n"
+
+
 def test_tensors_that_an_ended_function_held_are_reported_too(tmp_path: Path) -> None:
     program = write(
         tmp_path / "program.py",
