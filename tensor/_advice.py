@@ -11,8 +11,8 @@ from tensor.core.tensor import TensorCore
 if TYPE_CHECKING:
     from inspect import Parameter
 
-# Parameter names of other functions and libraries, with possible replacements: the first one that the
-# function has.
+# Parameter names of other functions and libraries, with replacements. Advice names the first replacement
+# that is a parameter of the function.
 _SYNONYMS = {
     "axis": ("dim", "dims", "axes"),
     "axes": ("dims", "axis", "dim"),
@@ -89,7 +89,7 @@ def _known(word: str, parameters: Mapping[str, Parameter]) -> str | None:
 
 
 def _first(name: str, args: tuple[Any, ...]) -> list[str]:
-    """Return the positional arguments to show in advice: none for a method, written after its tensor."""
+    """Return the first argument as advice shows it, in a list: empty for a method, called as ``x.name()``."""
     if not args or name.startswith("x."):
         return []
     return ["[x, y]" if isinstance(args[0], (list, tuple)) else "x"]

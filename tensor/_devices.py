@@ -8,7 +8,8 @@ from tensor._errors import InvalidArgumentError, shown
 class Device(str):
     """The name of a device, such as ``"cpu"`` or ``"cuda:0"``: a string with a type and an index.
 
-    As in PyTorch, any name is valid. But tensors are always on the CPU: using another device is an error.
+    Names of devices that do not exist are valid. But tensors are always on the CPU: using another device is
+    an error.
 
     Examples
     --------

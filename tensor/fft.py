@@ -1,6 +1,6 @@
 """Discrete Fourier transforms: the ``fft`` extension of the array API standard, and derivatives.
 
-Real and integer data become complex in their precision; integers count as float32.
+Transforms keep the precision of the data; integers, float16 and bfloat16 count as float32.
 """
 
 from scopes.lowlevel import names_of_face as _names_of_face

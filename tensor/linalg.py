@@ -1,7 +1,7 @@
 """Linear algebra: the ``linalg`` extension of the array API standard, and derivatives.
 
-Matrices are the last two dimensions; all other dimensions are a batch. Integers become float32. Functions
-with several results return named tuples.
+Matrices are the last two dimensions; all other dimensions are a batch. Integers become float32, except in
+products, traces and views. Functions with several results return named tuples.
 """
 
 from scopes.lowlevel import names_of_face as _names_of_face

@@ -1,9 +1,9 @@
 """The interface for libraries that build on tensors. ``nn`` itself uses it.
 
 It gives access to arrays of tensors (``snapshot``, ``writing``, ``wrap``, ``wrap_unowned``), custom ops
-(``apply``, ``overwrite``, ``record``, with derivatives registered by ``define``), and their checks. Only read
-the array of ``snapshot``. Write to the array of ``with writing(x) as array:``, and do not keep it after the
-block.
+(``apply``, ``overwrite``, ``record``, with derivatives registered by ``define``), and checks of arguments.
+Do not write to the array of ``snapshot``. To write, use ``with writing(x) as array:``, and do not keep the
+array after the block.
 """
 
 from scopes.lowlevel import names_of_face as _names_of_face

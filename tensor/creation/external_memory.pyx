@@ -1,4 +1,4 @@
-"""Tensors over external memory, without a copy: buffers and bare addresses."""
+"""Tensors over external memory, without a copy: buffers and addresses."""
 
 cimport numpy as cnp
 
@@ -107,7 +107,8 @@ def from_blob(buffer, shape, dtype, *, strides=None, offset=0, on_release=None, 
         external.on_release = on_release
         if steps is None:
             return wrap_borrowed(external.over_exported(start, sizes, kind))
-        # The root array covers all bytes, because a write that copies them finds each view by its offset.
+        # The root array covers all bytes. The first write to read-only memory copies the root, and moves each
+        # view to the same offset in the copy.
         return _strided(external.over_exported(start, (nbytes,), uint8), sizes, kind, steps)
     except BaseException as error:
         # The traceback's frames would keep the buffer as long as the error is stored.
@@ -228,13 +229,13 @@ cdef object _strided(cnp.ndarray block, tuple shape, object dtype, tuple strides
 
 @atexit.register
 def _release_external_memory():
-    """Dispose tensors whose external memory has a callback or an owner, while their modules still work.
+    """Dispose tensors whose external memory has a callback or an owner, before modules are torn down.
 
     The garbage collector does not traverse arrays. So if a callback refers to the module of the tensor, that
     module and its open files would never be finalized.
     """
     _dispose_tensors_with_release_actions()
-    # Exported arrays may still use the memory. The operating system frees it.
+    # Exported arrays may still use memory. The operating system frees that memory.
     cancel_callbacks()
 
 

@@ -104,7 +104,7 @@ def asarray(
     if isinstance(obj, TensorCore):
         x = as_tensor(obj)
         # Compare with None explicitly: `np.dtype("float64") == None` is True.
-        held = x.dtype  # raises an error for a disposed tensor, for any argument
+        held = x.dtype  # raises an error for a disposed tensor, even if dtype is None
         if wanted is None or wanted == held:
             x = x.clone() if copy else x
             return x.requires_grad_() if requires_grad and not x.requires_grad else x

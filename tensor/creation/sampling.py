@@ -172,8 +172,8 @@ def _indices(numbers: np.random.Generator, rows: Array, count: int, replacement:
         drawn = numbers.random((len(rows), count)) * ends[:, -1:]
         found = [np.searchsorted(end, value, "right") for end, value in zip(ends, drawn, strict=True)]
         return np.stack(found).astype(np.int64, copy=False)
-    # To draw without replacement, give each index an exponential time whose rate is its weight, and take the
-    # smallest times (Efraimidis and Spirakis 2006, https://doi.org/10.1016/j.ipl.2005.11.003).
+    # To draw without replacement, draw an exponential number for each index, with its weight as the rate, and
+    # take the smallest (Efraimidis and Spirakis 2006, https://doi.org/10.1016/j.ipl.2005.11.003).
     times = numbers.standard_exponential(rows.shape) / rows
     return np.argsort(times, -1)[:, :count].astype(np.int64)
 

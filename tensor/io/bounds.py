@@ -1,4 +1,4 @@
-"""A check of the byte range of a layout from a file or pickle, before NumPy uses it."""
+"""A check that a layout from a file or pickle stays within its memory, before NumPy uses the layout."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from math import prod
 def is_within(nbytes: int, itemsize: int, shape: Sequence[int], strides: Sequence[int], offset: int) -> bool:
     """Return whether all elements with `strides`, from byte `offset` on, are within `nbytes` bytes.
 
-    It uses Python integers, which don't overflow. For empty shapes, the product of the other sizes must fit
-    too.
+    Python integers do not overflow here. The product of the sizes without 0, in bytes, must fit a machine
+    word, even for empty shapes.
     """
     if len(shape) != len(strides) or min(shape, default=0) < 0:
         return False

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from tensor._tensor import Tensor
     from tensor.io.safetensors import Entry
 
-# Keys in the header's metadata: the tree of containers, and the names of complex128 tensors, stored as pairs.
+# Keys in the header's metadata: the tree of containers, and the names of complex128 tensors, which are stored
+# as pairs of float64 numbers.
 _TREE, _PAIRS = "tensor.tree", "tensor.complex128"
 _PLAIN = (str, int, float, bool, type(None))
 
@@ -69,7 +70,7 @@ def save(obj: object, f: PathLike | BinaryIO) -> None:
     ValueError
         If containers contain themselves, or are nested hundreds of levels deep.
     TensorDisposedError
-        If one of the tensors is empty.
+        If one of the tensors is disposed.
     OSError
         If the file can't be written.
 
@@ -141,7 +142,7 @@ def load(f: PathLike | BinaryIO) -> Any:
 def load_with(f: PathLike | BinaryIO, reading: Reading = Reading(), *, is_mapped: bool = True) -> Any:  # noqa: B008 -- immutable
     """Load a checkpoint like `load`, with options `reading` for files of ``torch.save``.
 
-    With `is_mapped` false, read the file of a path at once, so that it may be written to afterwards.
+    With `is_mapped` false, read a path's file instead of mapping it. Then other code may write to the file.
     """
     if isinstance(f, (str, os.PathLike)):
         place = as_path(f)
@@ -248,7 +249,7 @@ class _TreeWriter:
         return {tag: known} if x._node is None else {tag: known, "requires_grad": True}
 
     def _named(self, x: TensorCore | Array, path: str) -> str:
-        """Return the name to write `x` under: its path, made unique."""
+        """Add `x` to the arrays to save. Return its name: its path, made unique."""
         name = path or "value"
         while name in self.arrays or name == METADATA:
             name += "'"

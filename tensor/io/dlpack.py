@@ -81,7 +81,7 @@ class Exchange(TensorCore):
                 f"{shown(dl_device)}. Move it there with the other library"
             )
         if copy:
-            # A copy made here is not an export, so clones stay lazy.
+            # A copy is not an export, so later clones still share memory until the first write.
             return capsule_of(self._live_array(), max_version, copy=True)
         self._require_no_backward_strides()
         return capsule_of(export(self), max_version, copy=copy)

@@ -34,9 +34,9 @@ def load_file(path: PathLike) -> dict[str, Tensor]:
 
     The tensors belong to the current scope. The file is unmapped when the last tensor (or NumPy array) that
     uses it is freed. Until then, don't shorten the file or write to it. ``save_file`` to the same path is
-    safe, because it creates a new file. (On Windows it raises an error while the old file is mapped: end the
-    scope first.) The first write to a loaded tensor copies the tensor, so the file does not change. Before
-    that write, arrays from ``numpy()`` are read-only.
+    safe, because it creates a new file. (On Windows, ``save_file`` raises an error while the old file is
+    mapped: end the scope first.) The first write to a loaded tensor copies the tensor, so the file does not
+    change. Before that write, arrays from ``numpy()`` are read-only.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def tensor_over(memory: mmap.mmap | bytes, entry: Entry) -> Tensor:
     array = np.frombuffer(memory, dtype, nbytes // dtype.itemsize, entry.begin)
     if dtype is not entry.dtype:
         return wrap(array.astype(entry.dtype).reshape(entry.shape))
-    # The memory never changes, so clones and the tape may share the values without a copy.
+    # The memory never changes, so clones and values saved for backward may share it without a copy.
     mapped = External(array, nbytes).over(array)
     return wrap_mapped(mapped.reshape(entry.shape))
 
@@ -114,7 +114,7 @@ def save_file(
     Parameters
     ----------
     tensors
-        Tensors or arrays by name, such as ``module.state_dict()``, of any dtype but complex128.
+        Tensors or arrays by name, such as ``module.state_dict()``, of any dtype except complex128.
     path
         The file to write or replace. It keeps its permissions, and a symbolic link stays a link.
     metadata
@@ -149,7 +149,7 @@ def save_file(
 
 
 def replace_file(path: PathLike, write: Callable[[BinaryIO], None]) -> None:
-    """Replace `path` by the file that `write` writes, once that is complete on disk."""
+    """Write a temporary file with `write`. Replace `path` by it when it is complete on disk."""
     target = as_path(path).resolve()
     partial = target.with_name(f".{os.urandom(16).hex()}.tmp")
     try:
@@ -246,12 +246,12 @@ def array_to_write(function: str, name: str, x: object) -> Array:
 
 
 def values_of(x: TensorCore) -> Array:
-    """Return the current values of `x`. Later writes change them only if other code shares its memory."""
+    """Return the values of `x` now. Later writes change them only if other code shares the memory of `x`."""
     array = x._array
     if array is None:
         x._raise_disposed()
     buffer = x._buffer
-    # Exported memory may change at any time anyway, and a snapshot would copy it.
+    # Other code may write to this memory at any time, and snapshot() would copy exported memory.
     return array if buffer.is_borrowed or buffer.exports else snapshot(x)
 
 

@@ -1,11 +1,11 @@
 """Support for copy, deepcopy and pickle.
 
 As in PyTorch, a pickle holds values, dtype and ``requires_grad``, but no gradients and no history. Tensors
-that share a storage and are pickled together share it again when loaded. Each of them saves the whole
-storage. Unpickled tensors register with the current scope. They have their own memory, which is counted and
-limited. Shapes, strides and sizes of a pickle are checked before memory is allocated: a broken pickle raises
-``pickle.UnpicklingError``. But like any pickle, it can call any function: only load pickles that you trust,
-or use `save_file`.
+that share a storage and are pickled together share it again when loaded. A pickle of one of them holds the
+whole storage too. Unpickled tensors register with the current scope. They have their own memory, which counts
+towards the memory limit. Shapes, strides and sizes are checked before memory is allocated: a broken pickle
+raises ``pickle.UnpicklingError``. But like any pickle, it can call any function: only load pickles that you
+trust, or use `save_file`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Pickling(TensorCore):
     __slots__ = ()
 
     def __copy__(self) -> Self:
-        """Return another tensor on the same storage: an `alias`, or a leaf if this leaf requires grad."""
+        """Return another tensor on the same storage: a leaf for a leaf that requires grad, else an alias."""
         self._raise_if_disposed()
         if isinstance(self._node, Leaf):
             return self.detach().requires_grad_()  # type: ignore[attr-defined,no-any-return]  # every instance is a Tensor
@@ -45,7 +45,7 @@ class Pickling(TensorCore):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Return a leaf with the same values in its own memory, and a copy of the gradient.
 
-        Copies of views that share memory do not share it. The result of a recorded op can't be copied.
+        Copies of views that share memory share none. The result of a recorded op can't be copied.
         """
         known = memo.get(id(self))
         if known is not None:

@@ -18,7 +18,7 @@ from tensor.tape.nodes import Leaf
 if TYPE_CHECKING:
     from tensor._dtypes import Array
 
-# Dtypes that are not printed, because Python's numbers have them by default.
+# Dtypes that are not printed: tensors of Python numbers have them by default.
 _PLAIN = (bool_, int64, float32, complex64)
 
 
@@ -51,7 +51,7 @@ def set_printoptions(
 ) -> None:
     """Set options for printing tensors, for the whole process.
 
-    Options that are not given do not change, except `sci_mode`.
+    Options that are not given do not change, except that `sci_mode` becomes None.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def set_printoptions(
     profile
         The defaults for the other options: ``"default"``, ``"short"`` or ``"full"``.
     sci_mode
-        Whether to use scientific notation. None, also if it is not given: choose by the values.
+        Whether to use scientific notation. None: choose by the values.
 
     Examples
     --------

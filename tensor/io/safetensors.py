@@ -42,7 +42,7 @@ DTYPES: dict[str, Dtype] = {
     "U8": dtypes.uint8,
     "BOOL": dtypes.bool_,
 }
-# A dtype of ml_dtypes. Without it, values become float32: bfloat16 is the upper half of a float32.
+# Without ml_dtypes, bfloat16 values become float32: bfloat16 is the upper half of a float32.
 BFLOAT16 = "BF16"
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 _RANKS = {name: rank for rank, name in enumerate(DTYPES)} | {BFLOAT16: list(DTYPES).index("F16") - 0.5}
@@ -177,7 +177,7 @@ def _header_of(file: BinaryIO, size: int) -> Header:
 
 
 def _has_each_key_once(header: dict[str, object], raw: bytes) -> bool:
-    """Return whether each key occurs once, from the number of colons. Return False if that is not certain."""
+    """Return whether each key occurs once, by the number of colons. Colons in strings give False too."""
     metadata = header.get(METADATA)
     more = len(metadata) - len(_FIELDS) if isinstance(metadata, dict) else 0
     return raw.count(b":") == (1 + len(_FIELDS)) * len(header) + more

@@ -156,7 +156,7 @@ class Storage:
         return made
 
     def replace(self, x: TensorCore, successor: TensorCore) -> None:
-        """Let further tensors share memory with `successor`, which took over the handle of `x`."""
+        """Make later tensors share memory with `successor`, which took over the storage of `x`."""
         for dtype, first in self._tensors.items():
             if first is x:
                 self._tensors[dtype] = successor

@@ -66,7 +66,7 @@ def write_torch_file(obj: object, f: PathLike | BinaryIO, parameter: type[Tensor
     pickle.PicklingError
         If a class or function is not found by its name, or an object can't be pickled.
     TensorDisposedError
-        If one of the tensors is empty.
+        If one of the tensors is disposed.
     """
     code = io.BytesIO()
     pickler = _Pickler(code, parameter)
@@ -103,7 +103,7 @@ class _Pickler(pickle.Pickler):
         return None
 
     def reducer_override(self, obj: Any) -> Any:
-        # A parameter without a shape is pickled as an ordinary object, because it has no values.
+        # An uninitialized parameter is pickled as an ordinary object, because it has no values.
         if isinstance(obj, TensorCore) and not hasattr(obj, "materialize"):
             requires_grad = obj._node is not None
             if self._parameter is not None and isinstance(obj, self._parameter):

@@ -46,8 +46,8 @@ _ASTYPE = RULES["astype"]
 def astype(x: Tensor, dtype: DtypeLike, /, *, copy: bool = True, device: str | None = None) -> Tensor:
     """Return the values of `x` as `dtype`. With ``copy=False``, return `x` itself if it has that dtype.
 
-    A copy of the same dtype costs nothing until one side is written to. A conversion to a real dtype drops
-    imaginary parts.
+    A copy of the same dtype shares memory until the first write to either tensor. A conversion to a real
+    dtype drops imaginary parts.
     """
     require_cpu(device)
     x = as_tensor(x)

@@ -1,4 +1,4 @@
-"""Convert users' data to arrays and tensors of a supported dtype. Errors have the index of a wrong value."""
+"""Convert users' data to arrays and tensors of a supported dtype. Errors give the index of a wrong value."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def cast(array: Array, dtype: Dtype) -> Array:
 
 
 def _converted(data: object) -> object:
-    """Return an object of any other type as an array, or as a list of its items."""
+    """Return an object that is not a number, list or array as an array, or as a list of its items."""
     if isinstance(data, (str, dict, set, frozenset)):
         raise TypeError(
             f"a tensor's data is a number, nested lists of numbers, or an array, not {_called(data)}. Give "
@@ -191,7 +191,7 @@ def _read(data: object) -> Array:
 
 
 def _require_shallow(data: object) -> None:
-    """Raise an error, before NumPy reads the lists, if they have more levels than an array has dimensions."""
+    """Raise an error if nested lists have more levels than an array can have dimensions."""
     for _ in range(_DEEPEST):
         if not isinstance(data, (list, tuple)) or not data:
             return

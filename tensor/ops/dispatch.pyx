@@ -2,7 +2,8 @@
 
 `UnaryOp` and `BinaryOp` run elementwise ops and matrix products. ``apply`` runs most other ops,
 ``apply_into`` ops whose kernel can write to a donated operand, ``view`` ops whose result shares memory, and
-``overwrite`` ops that write in place.
+``overwrite`` ops that write in place. An op disposes a donated operand (`tensor.core.donation`), and may
+write its result to the operand's memory.
 """
 
 cimport numpy as cnp
@@ -109,8 +110,8 @@ cdef object _error_of(str name, error, arrays):
 
 # --- bfloat16 -----------------------------------------------------------------------------------------------
 #
-# bfloat16 is a storage dtype: kernels get float32, and their results are rounded once. The tape saves
-# bfloat16.
+# bfloat16 is a storage dtype: kernels get float32, and their results are rounded once. Values saved for
+# backward are bfloat16.
 
 
 cdef bint _mixes_floats(arrays) except -1:
@@ -350,7 +351,7 @@ cdef int _release_donated(operands) except -1:
 
 
 cdef TensorCore _over_donated(TensorCore donor, cnp.ndarray out, Node node):
-    """Return a tensor over `out`, which lies in the buffer of `donor`, and leave `donor` empty."""
+    """Return a tensor over `out`, which is in the buffer of `donor`. Dispose `donor`."""
     cdef TensorCore y = view_of(donor, donor.stored, out)
     if node is not None:
         if node.plan.saves_out:
@@ -437,7 +438,7 @@ cdef TensorCore _apply(Rule rule, object kernel, object inputs, list arrays, dic
 
 
 def apply_into(Rule rule not None, kernel, inputs, /, **parameters) -> TensorCore:
-    """Run an op as ``apply`` does, with a `kernel` that can write its result over an operand.
+    """Run an op as ``apply`` does, with a `kernel` that can write its result to an operand's memory.
 
     `kernel` gets the arrays of `inputs` (None for None), and then `out`: None, or the array of a donated
     operand with the shape of the result. It may write the result to `out` if the dtype is the same. It
@@ -529,8 +530,8 @@ def view(Rule rule not None, make, TensorCore x not None, /, **parameters) -> Te
 cpdef TensorCore over(TensorCore x, cnp.ndarray array, cnp.ndarray out, Rule rule, tuple saved=()):
     """Return a tensor over `out`, which NumPy computed from `array`, the array of `x`: a view or a copy.
 
-    `rule` has its derivative, or is None to record nothing. `saved` are the arguments of the derivative,
-    without arrays.
+    `rule` has the derivative; None records nothing. `saved` are the arguments of the derivative, without
+    arrays.
     """
     cdef Node node = None
     cdef TensorCore y
@@ -559,8 +560,8 @@ def overwrite(Rule rule not None, TensorCore x not None, write, inputs, /, **par
     """Run an in-place op: call ``write(array)`` with the array of `x`, and record the op.
 
     `inputs` are the operands of the op, `x` first; `rule` has a derivative for each. The caller has checked
-    the operands, because `write` must not fail half way. Views that share the written memory get the history
-    too.
+    the operands, because `write` must not fail after it has written some elements. Views that share the
+    written memory get the history too.
     """
     cdef Node node = None
     cdef Buffer buffer

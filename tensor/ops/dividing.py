@@ -57,7 +57,7 @@ class Dividing(TensorCore):
 
     @example("[x.shape for x in tensor.ones((2, 4)).hsplit(2)]", [(2, 2), (2, 2)])
     def hsplit(self, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
-        """Return views of parts along the second dimension, or along the only one of a vector."""
+        """Return views of parts along the second dimension, or along the only dimension of a vector."""
         return _equal_parts("hsplit", as_tensor(self), indices_or_sections, 1, 1)
 
     @example("[x.shape for x in tensor.ones((4, 2)).vsplit(2)]", [(2, 2), (2, 2)])

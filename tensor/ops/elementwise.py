@@ -261,8 +261,8 @@ def clip(
     """Return `x` with each element clamped to the range from `min` to `max`. None means no bound.
 
     Bounds broadcast. If min > max, the result is `max`. The gradient goes to `x` within the bounds, including
-    the bounds themselves, and to the bound elsewhere. With `out`, the result is written to that tensor of the
-    result's shape, and no gradient is recorded.
+    the bounds themselves, and to the bound elsewhere. With `out`, write the result to that tensor of the same
+    shape. No gradient can be recorded then.
     """
     if min is None and max is None:
         return positive(x, out=out)
@@ -293,7 +293,7 @@ def _bounded(ufunc: np.ufunc, x: Any, bound: Any, out: Any) -> Any:
 def where(condition: Operand, x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
     """Return `x1` where `condition` is true, and `x2` elsewhere. The three shapes broadcast.
 
-    With `out`, the result is written to that tensor of the result's shape, and no gradient is recorded.
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
 
     Raises
     ------

@@ -186,7 +186,7 @@ class Expanding(TensorCore):
     ) -> Tensor:
         """Return the tensor with each element, or each slice along `dim`, repeated.
 
-        `output_size` is the total number of repeats.
+        `output_size`, if given, must be the size of the result along `dim`.
         """
         found = repeat(as_tensor(self), repeats, axis=dim)
         size = found.shape[0 if dim is None else dim]

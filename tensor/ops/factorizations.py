@@ -30,7 +30,7 @@ _eigvalsh = of_any_dtype(np.linalg.eigvalsh)
 _qr = of_any_dtype(lambda a, mode: tuple(np.linalg.qr(a, mode)))
 _svd = of_any_dtype(lambda a, full_matrices: tuple(np.linalg.svd(a, full_matrices)))
 _svdvals = of_any_dtype(np.linalg.svdvals)
-# LAPACK returns real eigenvalues if all are real.
+# NumPy returns real eigenvalues if all are real.
 _eig = of_any_dtype(lambda a: tuple(map(as_complex, np.linalg.eig(a))))
 _eigvals = of_any_dtype(lambda a: as_complex(np.linalg.eigvals(a)))
 
@@ -177,10 +177,10 @@ def svd(x: Tensor, /, *, full_matrices: bool = True) -> SVDResult:
     and (..., k, n) without `full_matrices`.
 
     The gradient is that of Townsend (2016), for complex matrices that of Wan and Zhang (2019). It can be
-    differentiated again. For the first k vectors it is infinite or nan if singular values are equal, or one
-    is 0 and the vectors have more than k elements. For the others it is 0. A vector of U and its vector of Vh
-    are unique up to a common sign, complex ones up to a factor of modulus 1. A function that depends on this
-    choice has no gradient.
+    differentiated again. For the first k vectors it is infinite or nan if singular values are equal, or if
+    one is 0 and the vectors have more than k elements. For later vectors it is 0. A vector of U and its
+    vector of Vh are unique up to a common sign, complex ones up to a factor of modulus 1. A function that
+    depends on this choice has no gradient.
     """
     y = matrices_of("svd", x)
     u, s, vh = run_lapack("svd", _svd, y._live_array(), full_matrices=full_matrices)

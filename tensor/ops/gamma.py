@@ -1,4 +1,4 @@
-"""Special functions: the gamma function with its derivatives, Bessel functions, and tails of erfc."""
+"""Special functions: the gamma function with its derivatives, Bessel functions, erfcx and log_ndtr."""
 
 from __future__ import annotations
 

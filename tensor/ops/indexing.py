@@ -107,7 +107,7 @@ class Indexing(Operators):
         where, _ = numpy_key(key, copying=self._node is not None or getattr(value, "_node", None) is not None)
         given = _checked_value(self, value)
 
-        # No closure: the traceback of an error would keep `given` alive through it.
+        # A closure would keep `given` alive in the traceback of an error.
         write = partial(_write, where, given)
         shape = given._array.shape if isinstance(given, TensorCore) else given.shape  # type: ignore[union-attr]  # not disposed, see above
         overwrite(_SETITEM, self, write, (self, given), key=where, value_shape=shape)

@@ -31,7 +31,7 @@ _STACK = RULES["stack"]
 def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0, out: Tensor | None = None) -> Tensor:
     """Return `arrays` concatenated along `axis`. None flattens them first.
 
-    With `out`, the result is written to that tensor of the result's shape, and no gradient is recorded.
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 def stack(arrays: Sequence[Tensor], /, *, axis: int = 0, out: Tensor | None = None) -> Tensor:
     """Return `arrays`, which have the same shape, stacked along a new dimension `axis`.
 
-    With `out`, the result is written to that tensor of the result's shape, and no gradient is recorded.
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
 
     Raises
     ------

@@ -81,7 +81,7 @@ def record_outputs(name: str, x: Tensor, arrays: dict[str, Any]) -> list[Tensor]
 
 
 def tolerance(array: Array, rtol: object) -> Any:
-    """Return the fraction of the largest singular value that counts as 0: `rtol`, or the default."""
+    """Return the limit, relative to the largest, up to which singular values count as 0: `rtol` if given."""
     if rtol is None:
         dtype = array.dtype if is_inexact(array.dtype) and array.itemsize > 2 else np.float32
         return max(array.shape[-2:]) * float(np.finfo(dtype).eps)

@@ -37,8 +37,8 @@ def matmul(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
     """Return the product of matrices, `x1` of shape (..., n, k) and `x2` of shape (..., k, m).
 
     The leading dimensions broadcast. A vector of shape (k,) is a row if it is `x1`, and a column if it is
-    `x2`; the result does not have its dimension. With `out`, the result is written to that tensor of the
-    result's shape, and no gradient is recorded.
+    `x2`; the result does not have its dimension. With `out`, write the result to that tensor of the same
+    shape. No gradient can be recorded then.
 
     Raises
     ------

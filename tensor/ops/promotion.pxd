@@ -4,7 +4,7 @@ cimport numpy as cnp
 
 
 cdef enum Promotion:
-    # NumPy's own rules, for tests and bitwise ops.
+    # NumPy's own rules, for ops with bool results and bitwise ops.
     BY_NUMPY
     # If the kinds differ, the result has the dtype of the operand of the higher kind.
     BY_KIND

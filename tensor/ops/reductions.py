@@ -157,7 +157,7 @@ def sum(
     Bools and small integers are summed as int64, unsigned ones as uint64. The result has the other
     dimensions, and with `keepdims` also the summed ones, of size 1.
 
-    With `out`, the result is written to that tensor of the result's shape, and no gradient is recorded.
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
 
     Raises
     ------
@@ -172,7 +172,7 @@ def sum(
 def mean(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, out: Tensor | None = None) -> Tensor:
     """Return the mean over `axis`, nan where there is no element; integers give float32.
 
-    With `out`, the result is written to that tensor of the result's shape, and no gradient is recorded.
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
     """
     result = reduce("mean", _mean, x, axis, keepdims)
     return result if out is None else copy_out("mean", (x,), result, out)
@@ -190,7 +190,7 @@ def prod(
 ) -> Tensor:
     """Return the product over `axis`, in `dtype`, by default in that of ``sum``.
 
-    With `out`, the result is written to that tensor of the result's shape, and no gradient is recorded.
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
     """
     result = reduce("prod", _prod, x, axis, keepdims, dtype=None if dtype is None else as_dtype(dtype))
     return result if out is None else copy_out("prod", (x,), result, out)
@@ -212,7 +212,7 @@ def std(x: Operand, /, *, axis: Axis = None, correction: float = 0.0, keepdims: 
 def max(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, out: Tensor | None = None) -> Tensor:
     """Return the largest element over `axis`. Equal ones share the gradient.
 
-    With `out`, the result is written to that tensor of the result's shape, and no gradient is recorded.
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
 
     Raises
     ------
@@ -227,7 +227,7 @@ def max(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, out: Tensor
 def min(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, out: Tensor | None = None) -> Tensor:
     """Return the smallest element over `axis`. Equal ones share the gradient.
 
-    With `out`, the result is written to that tensor of the result's shape, and no gradient is recorded.
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
 
     Raises
     ------

@@ -52,8 +52,8 @@ def cumulative_sum(
     """Return the cumulative sum along `axis`, in `dtype`. `axis` is optional for one dimension.
 
     By default, bools and small integers are summed as int64, unsigned ones as uint64.
-    With `include_initial`, the result has a 0 before the first element. With `out`, the result is written to
-    that tensor of the result's shape, and no gradient is recorded.
+    With `include_initial`, the result has a 0 before the first element. With `out`, write the result to that
+    tensor of the same shape. No gradient can be recorded then.
 
     Examples
     --------
@@ -79,8 +79,8 @@ def cumulative_prod(
     """Return the cumulative product along `axis`, in `dtype`. `axis` is optional for one dimension.
 
     By default, bools and small integers are multiplied as int64, unsigned ones as uint64.
-    With `include_initial`, the result has a 1 before the first element. With `out`, the result is written to
-    that tensor of the result's shape, and no gradient is recorded.
+    With `include_initial`, the result has a 1 before the first element. With `out`, write the result to that
+    tensor of the same shape. No gradient can be recorded then.
 
     Examples
     --------

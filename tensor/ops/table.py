@@ -152,7 +152,7 @@ def augmented(name: str, kernel: Callable[[Array, Any], Any] | None = None) -> C
     return _write_binary(name, kernel or OPS[name].kernel, is_operator=True)
 
 
-_INTO = "With `out`, the result is written to that tensor of the result's shape, and no gradient is recorded."
+_INTO = "With `out`, write the result to that tensor of the same shape. No gradient can be recorded then."
 
 
 def _documented(function: Callable[..., Any], name: str, text: str, call: str, y: str) -> Callable[..., Any]:
