@@ -99,7 +99,7 @@ cdef class _Recomputation:
 
 
 def along(str name, kernel, x, axis):
-    """Return ``kernel(array, axis)`` for the array of `x`, in its shape. A 0-d tensor counts as a vector.
+    """Return ``kernel(array, axis)`` for the array of `x`, in the shape of `x`. A 0-d `x` counts as a vector.
 
     The third argument of `kernel` is `out`, for donated memory of the result's dtype, as in ``apply_into``.
     """

@@ -42,7 +42,7 @@ def over(dim: Axis) -> Axis:
 
 @with_in_place("cumsum cumprod")
 class Reductions(TensorCore):
-    """Reductions; `dim` is an int, several, or None for all."""
+    """Reductions; `dim` is an int, several ints, or None for all dimensions."""
 
     __slots__ = ()
 
@@ -208,7 +208,7 @@ class Reductions(TensorCore):
 
     @example("tensor.tensor([3.0, 4.0]).norm().item()", 5.0)
     def norm(self, p: float | str = 2.0, dim: Axis = None, keepdim: bool = False) -> Tensor:
-        """Return the vector norm of degree `p` over `dim`; for inf the largest absolute value.
+        """Return the vector norm of order `p` over `dim`; for inf the largest absolute value.
 
         The gradient at a norm of 0 is 0.
         """
@@ -218,7 +218,7 @@ class Reductions(TensorCore):
 
 
 def _axis_and_correction(dim: Axis | bool, unbiased: bool, correction: float | None) -> tuple[Axis, float]:
-    """Return the dimensions and the correction. In ``x.std(False)``, `dim` is `unbiased`."""
+    """Return the dimensions and the correction. A bool as `dim`, in ``x.std(False)``, means `unbiased`."""
     axis: Axis
     if isinstance(dim, bool):
         axis, unbiased = None, dim

@@ -45,7 +45,7 @@ def count_along(shape: tuple[int, ...], axis: Axis) -> int:
 
 
 def _accumulator(dtype: Dtype) -> Dtype | None:
-    """Return the dtype for the sums of means and variances, or None for the dtype of the elements."""
+    """Return the dtype in which means and variances are summed, or None for the dtype of the elements."""
     return float64 if dtype.kind in "biu" else float32 if dtype == float16 else None
 
 
@@ -54,8 +54,8 @@ def _mean_dtype(dtype: Dtype) -> Dtype | None:
     return float32 if dtype.kind in "biu" else float16 if dtype == float16 else None
 
 
-# These functions try the compiled kernels first, which return None for arrays that only NumPy supports.
-# ``reduce`` itself tries the kernels for sums, means and extremes.
+# These functions first try the compiled kernel, if there is one. It returns None for arrays that only NumPy
+# supports. For sums, ``reduce`` itself tries it.
 
 
 def _sum(a: Array, axis: Any, keepdims: bool, dtype: Dtype | None) -> Any:

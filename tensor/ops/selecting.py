@@ -216,8 +216,8 @@ class Selecting(TensorCore):
         index
             As many dimensions as the tensor. Its sizes are at most the tensor's, except along `dim`.
         src
-            A tensor at least as large as `index`, or a number, which `value` may have instead. If an index
-            occurs several times, the order of the writes is not defined.
+            A tensor at least as large as `index`, or a number, which can also be passed as `value`. If an
+            index occurs several times, the order of the writes is not defined.
         reduce
             ``"add"`` or ``"multiply"``: combine with the current elements instead of replacing them.
         """

@@ -55,7 +55,7 @@ class Sharing(TensorCore):
         The op reuses the memory if the result has the same shape and dtype, and if no view, alias, clone,
         exported array or derivative uses the memory. If not, the op allocates, and still frees the donated
         memory. The result is the same in both cases. ``memory.statistics()`` counts both cases. This tensor
-        becomes empty. The new tensor replaces it in its scope, and has its gradient history.
+        can't be used afterwards. The new tensor replaces it in its scope, and has its gradient history.
 
         Elementwise functions and operators reuse donated memory, and so do ``softmax``, ``cumsum``,
         ``masked_fill`` and similar ops. All other ops free it.

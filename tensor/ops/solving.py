@@ -55,8 +55,8 @@ def inv(x: Tensor, /) -> Tensor:
 def pinv(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:
     """Return the Moore-Penrose pseudo-inverses, (..., n, m), of matrices of shape (..., m, n).
 
-    Singular values of at most `rtol` times the largest count as 0; by default max(m, n) times the dtype's
-    eps.
+    Singular values of at most `rtol` times the largest count as 0. The default `rtol` is max(m, n) times the
+    dtype's eps.
 
     The gradient is that of Golub and Pereyra (1973). It can be differentiated again. It only exists if all
     matrices near `x` have the same rank.

@@ -52,8 +52,8 @@ def searchsorted(
     Parameters
     ----------
     x1
-        A sorted vector, or sorted rows. For rows, the other sizes are those of `x2`, and each row of `x2` is
-        searched in one row of `x1`.
+        A sorted vector, or sorted rows. For rows, all sizes except the last are those of `x2`, and each row
+        of `x2` is searched in one row of `x1`.
     side
         Insert before (``"left"``) or after (``"right"``) equal elements.
     sorter

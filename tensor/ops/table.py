@@ -199,7 +199,7 @@ def _write_unary(name: str, kernel: Callable[..., Any]) -> Callable[[Any], Any]:
 def _write_binary(
     name: str, kernel: Callable[[Array, Any], Any], *, is_operator: bool = False
 ) -> Callable[[Any, Any], Any]:
-    """Return a method that writes the result over its first operand.
+    """Return a method that writes the result to its first operand.
 
     A `kernel` that is not a ufunc gets the first operand as an array, and writes to it.
     """
@@ -219,7 +219,7 @@ def _write_binary(
         if x1._array is None:
             x1._raise_disposed()
 
-        # Not a closure, because a stored error would keep `x2` alive through it.
+        # A closure would keep `x2` alive in a stored error.
         write = partial(_write, name, kernel, x2)
         if x1._node is None and node is None:
             write_plainly(x1, write)

@@ -46,7 +46,7 @@ def reshaped(TensorCore x not None, tuple shape not None, copy):
 
 
 cdef cnp.ndarray _reshaped_at_once(cnp.ndarray array, tuple sizes):
-    """Return a view of `array` if it is contiguous and `sizes` are integers that fit it, else None."""
+    """Return a view of a contiguous, non-empty `array` for at most 16 int `sizes` that fit, else None."""
     cdef cnp.npy_intp found[MAX_SIZES]
     cdef cnp.PyArray_Dims shape
     cdef Py_ssize_t i, n, unknown = -1, known = 1, count = cnp.PyArray_SIZE(array)

@@ -29,7 +29,7 @@ def of_other_dtype(name: str, found: object, array: Array) -> TypeError:
 
 
 def become(name: str, x: Tensor, new: Tensor) -> Tensor:
-    """Write `new`, the result of the op `name` on `x`, over `x`."""
+    """Write `new`, the result of the op `name` on `x`, to `x`."""
     array, values = x._array, new._array
     if array is None or values is None:
         x._raise_disposed()

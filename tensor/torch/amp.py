@@ -1,4 +1,4 @@
-"""``torch.amp``: operations keep the dtype of their operands, as with autocast off."""
+"""``torch.amp``: operations keep the dtype of their operands, as without autocast in PyTorch."""
 
 from __future__ import annotations
 

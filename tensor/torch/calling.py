@@ -46,7 +46,7 @@ def example(call: str, result: object) -> Callable[[Described], Described]:
 def function(method: Callable[P, R]) -> Callable[P, R]:
     """Return PyTorch's function for a method of tensors: ``torch.mm(x, y)`` for ``x.mm(y)``.
 
-    The tensor is the first argument, or ``input=``. With ``out=`` the result is written there, without
+    The tensor is the first argument, or ``input=``. With ``out=``, write the result to that tensor, without
     recording gradients.
     """
     return function_named(method.__name__, method)
@@ -114,7 +114,7 @@ def _write_out(name: str, result: Any, out: Any) -> Any:
 
 
 def with_out(make: Callable[P, R]) -> Callable[P, R]:
-    """Add PyTorch's ``out=`` to a function: the result is written there, without recording gradients."""
+    """Return `make` with PyTorch's ``out=``: write the result to that tensor, without recording gradients."""
 
     @wraps(make)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:

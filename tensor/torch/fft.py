@@ -83,7 +83,7 @@ def _hfftn(input: Tensor, *, s: Any, axes: Any, norm: Any) -> Tensor:
 
 
 def _ihfftn(input: Tensor, *, s: Any, axes: Any, norm: Any) -> Tensor:
-    """Return the inverse of ``hfftn``, half of the spectrum."""
+    """Return the inverse of ``hfftn``: the first half of the signal."""
     return _ours.rfftn(input, s=s, axes=axes, norm=_OTHER_SCALING.get(norm, norm)).conj()
 
 

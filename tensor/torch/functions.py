@@ -1,8 +1,8 @@
 """Functions of ``torch`` that are methods of their first argument.
 
 Each public method of an ops class is a function with the same name, such as ``torch.add`` for ``Tensor.add``,
-unless the table below lists it. So a new op needs no line here. The build writes the
-types to ``functions.pyi`` (``.ci/write-stubs``).
+unless `_NO_FUNCTIONS` lists it. So a new op needs no entry here. The build writes the types to
+``functions.pyi`` (``.ci/write-stubs``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ polygamma_ pow_ put_ random_ remainder_ renorm_ scatter_ scatter_add_ scatter_re
 sub_ subtract_ swapaxes_ swapdims_ t_ transpose_ tril_ triu_ true_divide_ uniform_ unsqueeze_
 """
 _METHODS_ONLY = frozenset(_NO_FUNCTIONS.split())
-# Functions whose name differs from their method. `spmm` is `mm`, because all tensors are dense.
+# Functions with another name than their method. `spmm` is `mm`, because all tensors are dense.
 _OTHER_NAMES = {"spmm": "mm"}
 
 
@@ -38,7 +38,7 @@ def _is_of_ops(owner: type) -> bool:
 
 
 def _methods() -> dict[str, str]:
-    """Return the names of the functions, each with the first name of its method, in order."""
+    """Return the names of the functions, sorted, each with the first name of its method."""
     names = dict(_OTHER_NAMES)
     for owner in filter(_is_of_ops, Tensor.__mro__):
         for name, value in vars(owner).items():

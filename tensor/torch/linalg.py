@@ -202,8 +202,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     rcond
         Singular values up to this fraction of the largest count as 0.
     driver
-        ``"gels"``, ``"gelsy"``, ``"gelsd"`` or ``"gelss"``: decides whether ranks and singular values are
-        returned.
+        ``"gels"``, ``"gelsy"``, ``"gelsd"`` or ``"gelss"``: decides which of residuals, ranks and singular
+        values are returned.
 
     Examples
     --------
@@ -369,7 +369,7 @@ def norm(
     dim: int | tuple[int, ...] | None = None,
     keepdim: bool = False,
 ) -> Tensor:
-    """Return a vector norm along one `dim`, a matrix norm along two, or by default that of all elements."""
+    """Return a vector norm along one `dim`, a matrix norm along two; by default, the 2-norm of all elements."""
     places = tuple(range(A.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     if ord is None or (len(places) == 1 and not isinstance(ord, str)):
         return vector_norm(A, 2 if ord is None else ord, dim, keepdim)

@@ -1,8 +1,7 @@
 """``torch.masked``: reductions and normalizations with a mask.
 
-`mask` is True for elements to include. It is broadcast to the input. The reduction of a slice without
-included elements is its identity: 0 for sums, 1 for products, infinities for maxima and minima, nan for
-means.
+`mask` is True for elements to include. It is broadcast to the input. For a slice without included elements,
+sums are 0, products 1, and means nan. Maxima and minima are infinite, or a limit of an integer dtype.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class _Row:
 
     @property
     def cpu_time(self) -> float:
-        """Microseconds of one call."""
+        """The average time of a call in microseconds."""
         return self.cpu_time_total / self.count
 
 

@@ -13,7 +13,8 @@ __all__ = ["can_cast", "promote_types"]
 def can_cast(from_: DtypeLike, to: DtypeLike) -> bool:
     """Return whether PyTorch writes a result of dtype `from_` to ``out=`` of dtype `to`.
 
-    It does not if `to` is of a lower kind: bool, integer, floating, complex. Widths have no effect.
+    It does not if `to` is of a lower kind. The kinds are, in order, bool, integer, floating and complex.
+    Widths have no effect.
     """
     return fits(as_dtype(from_), as_dtype(to))
 

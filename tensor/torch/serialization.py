@@ -25,10 +25,11 @@ _allowed_here: ContextVar[Mapping[str, object]] = ContextVar("_allowed_here", de
 def save(obj: object, f: str | PathLike[str] | BinaryIO) -> None:
     """Write `obj` in PyTorch's format. PyTorch can load state dicts and checkpoints too.
 
-    The file contains the values of tensors and whether they require grad. Shared memory is written once, and
-    is shared again after ``load``. A file at `f` is replaced atomically. `obj` may contain anything that
-    Python can pickle. Whole modules and optimizers are saved with the names of their classes; ``load`` needs
-    ``weights_only=False`` for them, as in PyTorch. PyTorch can't load whole modules of this library.
+    The file contains the values of tensors and whether they require grad. Memory that tensors share is
+    written once, and is shared again after ``load``. A file at `f` is replaced atomically. `obj` may contain
+    anything that Python can pickle. Whole modules and optimizers are saved with the names of their classes;
+    ``load`` needs ``weights_only=False`` for them, as in PyTorch. PyTorch can't load whole modules of this
+    library.
 
     Raises
     ------
@@ -62,8 +63,8 @@ def load(
 ) -> Any:
     """Load a file from ``save``, PyTorch's ``torch.save`` or ``tensor.save``.
 
-    Tensors belong to the current scope; those of whole modules belong to the modules. If loading fails, no
-    tensor is left.
+    Tensors belong to the current scope; those of whole modules belong to the modules. If loading fails, all
+    loaded tensors are disposed.
 
     Parameters
     ----------

@@ -96,7 +96,7 @@ def ndtr(input: Tensor) -> Tensor:
 @with_out
 @example("torch.special.xlog1py(torch.tensor([0.0]), torch.tensor([-1.0])).tolist()", [0.0])
 def xlog1py(input: Operand, other: Operand) -> Tensor:
-    """Return `input` times log(1 + `other`), and 0 where `input` is 0."""
+    """Return `input` times log(1 + `other`), and 0 where `input` is 0 and `other` is not nan."""
     is_zero = tn.logical_and(tn.equal(input, 0), tn.logical_not(tn.isnan(other)))
     return tn.multiply(input, tn.log1p(tn.where(is_zero, 1.0, other)))
 

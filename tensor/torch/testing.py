@@ -171,7 +171,7 @@ def make_tensor(
     noncontiguous: bool = False,
     exclude_zero: bool = False,
 ) -> Tensor:
-    """Return a tensor of random values from `low` to `high`, by default from -9 to 9, as in PyTorch."""
+    """Return random values from `low` (default -9, or 0 if unsigned) to `high` (default 9), excluded."""
     del device, noncontiguous
     sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
     wanted = tn.zeros((), dtype=dtype).dtype

@@ -62,7 +62,7 @@ def solve_lu(
 def solve_triangular(
     matrix: Tensor, other: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Tensor:
-    """Return x with ``matrix @ x = other`` for a triangular matrix, or ``x @ matrix = other``."""
+    """Solve ``matrix @ x = other`` for triangular matrices, or ``x @ matrix = other`` if `left` is False."""
     kept = 1 if unitriangular else 0
     read = triu(matrix, k=kept) if upper else tril(matrix, k=-kept)
     if unitriangular:

@@ -163,7 +163,7 @@ def _replace(name: str, part: Tensor, src: Tensor) -> None:
 def reduced_at(
     name: str, x: Tensor, where: tuple[Any, ...], source: Tensor, reduce: str, include_self: bool
 ) -> Tensor:
-    """Return a copy of `x`, combined with the elements of `source` at the positions of the key `where`."""
+    """Return a copy of `x` whose elements at the index `where` are combined with the elements of `source`."""
     kind = _REDUCTIONS.get(reduce)
     if kind is None:
         raise InvalidArgumentError(

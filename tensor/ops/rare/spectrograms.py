@@ -79,7 +79,7 @@ class Spectrograms(TensorCore):
         hop_length
             The number of samples between the starts of two frames; a quarter of `n_fft` by default.
         win_length, window
-            The number of factors of a frame's samples, and the factors: by default `n_fft` ones.
+            The length of the window, and the window to multiply each frame by: by default `n_fft` ones.
         center, pad_mode
             Whether the signal is padded so that frame t is centred at sample t * hop_length, and how:
             ``"reflect"``, ``"replicate"``, ``"circular"`` or ``"constant"``.
@@ -131,8 +131,8 @@ class Spectrograms(TensorCore):
     ) -> Tensor:
         """Return the signal whose spectra are in the tensor: the inverse of ``stft``, by overlapping sums.
 
-        `length` is that of the signal, and `return_complex` is whether it is complex. The other arguments are
-        those of ``stft``.
+        `length` is the length of the signal, and `return_complex` says whether the signal is complex. The
+        other arguments are those of ``stft``.
 
         Raises
         ------

@@ -40,8 +40,8 @@ class DataParallel(Module):
 class DistributedDataParallel(Module):
     """Replica for data-parallel training: PyTorch's name for ``nn.parallel.prepare``.
 
-    `module` is the replica, the only one outside of a job of ``nn.parallel.Trainer``. Parameter names have
-    the prefix ``module.``, as in PyTorch.
+    The attribute `module` is the replica. Outside of a job of ``nn.parallel.Trainer``, there is no other
+    replica. Parameter names have the prefix ``module.``, as in PyTorch.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class DistributedDataParallel(Module):
         return self.module(*inputs, **kwargs)
 
     def no_sync(self) -> AbstractContextManager[None]:
-        """Return a context manager that accumulates gradients locally, for several backwards."""
+        """Return a context manager that accumulates gradients locally, for several calls of ``backward``."""
         return parallel.no_sync(self.module)
 
 

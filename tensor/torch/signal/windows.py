@@ -1,6 +1,6 @@
 """``torch.signal.windows``: window functions.
 
-``sym=False`` returns a periodic window: the window with one more element, without the last one.
+``sym=False`` returns a periodic window: the symmetric window with one more element, without its last element.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 
 
 def _window(name: str, m: int, sym: bool, options: dict[str, Any], of: Callable[[Any, int], Any]) -> Tensor:
-    """Return ``of(n, last)`` for the indices `n` and the last index."""
+    """Return ``of(n, last)`` for the indices `n` and the last index of the symmetric window."""
     if m < 0:
         raise InvalidArgumentError(f"{name}: the window has at least 0 elements, not {m}")
     given = options_for_cpu(options)

@@ -1,7 +1,4 @@
-"""``torch.nn.modules``: PyTorch's files of layers, for programs that import from there.
-
-Each of them has all names of `nn`.
-"""
+"""``torch.nn.modules``: submodules with the names of PyTorch's files. Each has all names of `nn`."""
 
 from scopes.lowlevel import names_on_demand as _names_on_demand
 
