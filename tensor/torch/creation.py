@@ -118,7 +118,7 @@ def linspace(start: float, end: float, steps: int, **options: Any) -> Tensor:
 
 
 def _integers(first: int, last: int, steps: int) -> Any:
-    """Return evenly spaced, truncated numbers. The second half is computed from `last` for symmetry."""
+    """Return evenly spaced, truncated numbers. The second half is computed from `last`, as in PyTorch."""
     step = (last - first) / (steps - 1) if steps > 1 else 0.0
     places = np.arange(steps)
     from_first, from_last = first + step * places, last - step * (steps - places - 1)
