@@ -369,7 +369,7 @@ def norm(
     dim: int | tuple[int, ...] | None = None,
     keepdim: bool = False,
 ) -> Tensor:
-    """Return a vector norm along one `dim`, a matrix norm along two; by default the 2-norm of all elements."""
+    """Return the vector norm along one `dim`, the matrix norm along two, or the 2-norm of all elements."""
     places = tuple(range(A.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     if ord is None or (len(places) == 1 and not isinstance(ord, str)):
         return vector_norm(A, 2 if ord is None else ord, dim, keepdim)
