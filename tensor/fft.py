@@ -1,6 +1,6 @@
 """Discrete Fourier transforms: the ``fft`` extension of the array API standard, and derivatives.
 
-Transforms keep the precision of the data; integers, float16 and bfloat16 count as float32.
+Transforms keep the precision of the data; integers, float16 and bfloat16 are computed in float32.
 """
 
 from scopes.lowlevel import names_of_face as _names_of_face

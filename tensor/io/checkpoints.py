@@ -48,7 +48,7 @@ _PLAIN = (str, int, float, bool, type(None))
 
 
 def save(obj: object, f: PathLike | BinaryIO) -> None:
-    """Write a checkpoint: a tensor, or dicts, lists, tuples and sets of tensors, arrays and plain data.
+    """Write a checkpoint: a tensor, or dicts, lists and tuples of tensors, arrays and plain data.
 
     As with ``save_file``, a path is replaced completely or not at all. A checkpoint has the values of tensors
     and whether they require grad, but no gradients and no history. Tensors that are the same view of one
@@ -59,7 +59,8 @@ def save(obj: object, f: PathLike | BinaryIO) -> None:
     ----------
     obj
         Tensors of any dtype; NumPy arrays and numbers; int, float, complex, str, bytes, bool, None; all of
-        them in dicts, lists, tuples and sets. Other mappings are loaded as dicts.
+        them in dicts, lists and tuples. Dict keys and sets hold only int, float, str, bool, None, and tuples
+        of these. Other mappings are loaded as dicts.
     f
         The path to write or replace, or a file opened for writing in binary mode.
 

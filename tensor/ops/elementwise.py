@@ -74,7 +74,7 @@ floor_divide: Final = binary(
     "[2, -3]",
 )
 remainder: Final = binary(
-    "remainder", np.remainder, "the remainder, of the sign of `x2`.", "[5, -5]", "3", "[2, 1]"
+    "remainder", np.remainder, "the remainder, with the sign of `x2`.", "[5, -5]", "3", "[2, 1]"
 )
 pow: Final = binary("pow", power, "`x1` to the power `x2`.", "[2.0, 3.0]", "2", "[4.0, 9.0]")
 maximum: Final = binary("maximum", np.maximum, "the larger of each pair.", "[1, 5]", "3", "[3, 5]")
@@ -160,10 +160,10 @@ logical_and: Final = binary(
     "logical_and", np.logical_and, "where both are true.", "[1, 0]", "True", "[True, False]"
 )
 logical_or: Final = binary(
-    "logical_or", np.logical_or, "where one is true.", "[1, 0]", "False", "[True, False]"
+    "logical_or", np.logical_or, "where one or both are true.", "[1, 0]", "False", "[True, False]"
 )
 logical_xor: Final = binary(
-    "logical_xor", np.logical_xor, "where just one is true.", "[1, 0]", "True", "[False, True]"
+    "logical_xor", np.logical_xor, "where exactly one is true.", "[1, 0]", "True", "[False, True]"
 )
 logical_not: Final = unary("logical_not", np.logical_not, "where `x` is false.", "[1, 0]", "[False, True]")
 isfinite: Final = unary("isfinite", np.isfinite, "where `x` is finite.", "[1.0]", "[True]")
@@ -175,7 +175,7 @@ signbit: Final = unary("signbit", np.signbit, "where the sign bit is set.", "[-1
 
 bitwise_and: Final = binary("bitwise_and", np.bitwise_and, "the bits set in both.", "[6]", "3", "[2]")
 bitwise_or: Final = binary("bitwise_or", np.bitwise_or, "the bits set in one or both.", "[6]", "3", "[7]")
-bitwise_xor: Final = binary("bitwise_xor", np.bitwise_xor, "the bits set in just one.", "[6]", "3", "[5]")
+bitwise_xor: Final = binary("bitwise_xor", np.bitwise_xor, "the bits set in exactly one.", "[6]", "3", "[5]")
 bitwise_left_shift: Final = binary(
     "bitwise_left_shift",
     np.left_shift,

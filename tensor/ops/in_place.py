@@ -84,7 +84,7 @@ def _view_in_place(owner: type[TensorCore], name: str) -> Callable[..., Tensor]:
         return x
 
     change.__name__ = change.__qualname__ = f"{name}_"
-    change.__doc__ = f"""Give the tensor the shape of what ``{name}`` returns. No element moves.
+    change.__doc__ = f"""Give the tensor the shape of the result of ``{name}``, without moving elements.
 
     Views of the tensor keep their shape, and share its memory as before.
 

@@ -81,7 +81,7 @@ def tensordot(x1: Operand, x2: Operand, /, *, axes: int | tuple[Sequence[int], S
     Raises
     ------
     ValueError
-        If paired dimensions have different sizes.
+        If paired dimensions have different sizes, and neither size is 1.
     """
     a, b = as_tensor(x1), as_tensor(x2)
     if isinstance(axes, int):
