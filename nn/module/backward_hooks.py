@@ -2,43 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from tensor import Tensor
 from tensor.autograd import Function
-from tensor.lowlevel import HookTable, is_recording
 
 if TYPE_CHECKING:
     from nn.module.registration import ModuleCore
-    from tensor.lowlevel import RemovableHandle
 
 
-class _Pass:
-    """One forward pass, and the gradients of its backward pass so far."""
+class BackwardPass:
+    """Marks of one forward pass at which its backward pass calls the backward hooks of `module`."""
 
-    def __init__(self, module: Any, hooks: BackwardHooks) -> None:
-        self.module = module
-        self.hooks = hooks
-        self.has_inputs = False
-        self.grad_output: tuple[Any, ...] = ()
+    def __init__(self, module: ModuleCore) -> None:
+        self._module = module
+        self._has_inputs = False
+        self._grad_output: tuple[Any, ...] = ()
 
-    def finish(self, grad_input: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Call the hooks; return the gradients of the inputs."""
-        for hook in list(self.hooks.table.values()):
-            changed = hook(self.module, grad_input, self.grad_output)
+    def mark_inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return `args` with tensors at which the backward pass of the module ends."""
+        indices = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
+        self._has_inputs = any(args[i].requires_grad for i in indices)
+        return _marked(_Inputs, self, args, indices) if self._has_inputs else args
+
+    def mark_outputs(self, output: Any) -> Any:
+        """Return `output` with tensors at which the backward pass of the module begins."""
+        outputs = output if isinstance(output, tuple) else (output,)
+        indices = [i for i, x in enumerate(outputs) if isinstance(x, Tensor) and x.requires_grad]
+        if not indices:
+            return output
+        changed = _marked(_Outputs, self, outputs, indices)
+        return changed if isinstance(output, tuple) else changed[0]
+
+    def begin(self, grad_output: tuple[Any, ...]) -> None:
+        """Store the gradients of the outputs."""
+        self._grad_output = grad_output
+        if not self._has_inputs:
+            self.end((None,))
+
+    def end(self, grad_input: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Call the hooks, and return the gradients of the inputs."""
+        for hook in list(self._module._backward_hooks.values()):
+            changed = hook(self._module, grad_input, self._grad_output)
             if changed is not None:
                 grad_input = changed if isinstance(changed, tuple) else (changed,)
         return grad_input
+
+
+def _marked(
+    mark: type[_Identity], of: BackwardPass, values: tuple[Any, ...], indices: list[int]
+) -> tuple[Any, ...]:
+    changed = list(values)
+    for i, x in zip(indices, mark.apply(of, *(values[i] for i in indices)), strict=True):
+        changed[i] = x
+    return tuple(changed)
 
 
 class _Identity(Function):
     """Identity on tensors of a forward pass."""
 
     @staticmethod
-    def forward(ctx: Any, passed: _Pass, *xs: Tensor) -> tuple[Tensor, ...]:
-        ctx.passed = passed
+    def forward(ctx: Any, of: BackwardPass, *xs: Tensor) -> tuple[Tensor, ...]:
+        ctx.of = of
         return xs
 
 
@@ -47,7 +72,7 @@ class _Inputs(_Identity):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
-        return (None, *ctx.passed.finish(grads))
+        return (None, *ctx.of.end(grads))
 
 
 class _Outputs(_Identity):
@@ -55,63 +80,5 @@ class _Outputs(_Identity):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
-        passed: _Pass = ctx.passed
-        passed.grad_output = grads
-        if not passed.has_inputs:
-            passed.finish((None,))
+        ctx.of.begin(grads)
         return (None, *grads)
-
-
-class BackwardHooks:
-    """The backward hooks of one module, with forward hooks that mark its inputs and outputs."""
-
-    def __init__(self, module: ModuleCore) -> None:
-        self.table = HookTable()
-        # Forward passes that have not ended: a module may call itself.
-        self.begun: list[_Pass] = []
-        module._pre_hooks.register(self.before)
-        module._post_hooks.register(self.after)
-
-    @classmethod
-    def of(cls, module: ModuleCore) -> BackwardHooks:
-        """Return the backward hooks of `module`. The first call creates them."""
-        found = _OF_MODULES.get(module)
-        if found is None:
-            found = _OF_MODULES[module] = cls(module)
-        return found
-
-    def register(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Add `hook`."""
-        return self.table.register(hook)
-
-    def before(self, module: Any, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """Mark where the backward of the module ends."""
-        passed = _Pass(module, self)
-        self.begun.append(passed)
-        indices = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
-        passed.has_inputs = any(args[i].requires_grad for i in indices)
-        if not self.table or not is_recording() or not passed.has_inputs:
-            return None
-        marked = _Inputs.apply(passed, *(args[i] for i in indices))
-        changed = list(args)
-        for i, x in zip(indices, marked, strict=True):
-            changed[i] = x
-        return tuple(changed)
-
-    def after(self, module: Any, args: tuple[Any, ...], output: Any) -> Any:
-        """Mark where the backward of the module begins."""
-        del module, args
-        passed = self.begun.pop()
-        if not self.table or not is_recording():
-            return None
-        outputs = output if isinstance(output, tuple) else (output,)
-        indices = [i for i, x in enumerate(outputs) if isinstance(x, Tensor) and x.requires_grad]
-        if not indices:
-            return None
-        changed = list(outputs)
-        for i, x in zip(indices, _Outputs.apply(passed, *(outputs[i] for i in indices)), strict=True):
-            changed[i] = x
-        return tuple(changed) if isinstance(output, tuple) else changed[0]
-
-
-_OF_MODULES: WeakKeyDictionary[ModuleCore, BackwardHooks] = WeakKeyDictionary()

@@ -31,6 +31,7 @@ cpdef bint is_plain(object module) except -1:
         _is_set(own, module, "_is_disposed")
         or _is_set(own, module, "_pre_hooks")
         or _is_set(own, module, "_post_hooks")
+        or _is_set(own, module, "_backward_hooks")
     )
 
 
@@ -44,8 +45,7 @@ cdef class Callable:
         try:
             if not is_plain(self):
                 self._raise_if_module_is_disposed()
-                args = self._run_pre_hooks(args)
-                return self._run_post_hooks(args, self.forward(*args, **kwargs))
+                return self._call_with_hooks(args, kwargs)
             if kwargs or count > MOST:
                 return self.forward(*args, **kwargs)
             arguments[1] = <PyObject*>self

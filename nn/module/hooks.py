@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from nn.module.backward_hooks import BackwardHooks
+from nn.module.backward_hooks import BackwardPass
 from nn.module.registration import ModuleCore
+from tensor.lowlevel import is_recording
 
 if TYPE_CHECKING:
     from nn.module.module import Module
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
 
 
 class Hooks(ModuleCore):
-    """Methods that register hooks."""
+    """Methods that register hooks, and call `forward` between them."""
+
+    forward: Callable[..., Any]
 
     def register_forward_pre_hook(self, hook: Callable[[Module, tuple[Any, ...]], Any]) -> RemovableHandle:
         """Register ``hook(module, args)`` to run before each forward. A result replaces `args`.
@@ -50,18 +53,20 @@ class Hooks(ModuleCore):
         >>> seen
         [[[1.0]]]
         """
-        return BackwardHooks.of(self).register(hook)
+        return self._backward_hooks.register(hook)
 
-    def _run_pre_hooks(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call ``forward`` between the hooks. Backward hooks see what it gets and what the caller gets."""
         for hook in list(self._pre_hooks.values()):
             changed = hook(self, args)
             if changed is not None:
                 args = changed if isinstance(changed, tuple) else (changed,)
-        return args
-
-    def _run_post_hooks(self, args: tuple[Any, ...], output: Any) -> Any:
+        backward = BackwardPass(self) if self._backward_hooks and is_recording() else None
+        if backward is not None:
+            args = backward.mark_inputs(args)
+        output = self.forward(*args, **kwargs)
         for hook in list(self._post_hooks.values()):
             changed = hook(self, args, output)
             if changed is not None:
                 output = changed
-        return output
+        return output if backward is None else backward.mark_outputs(output)

@@ -40,6 +40,7 @@ class ModuleCore(Callable):
     _is_disposed: bool
     _pre_hooks: HookTable
     _post_hooks: HookTable
+    _backward_hooks: HookTable
     training: bool
 
     def __init__(self) -> None:
@@ -49,6 +50,7 @@ class ModuleCore(Callable):
         own.setdefault("_is_disposed", False)
         own.setdefault("_pre_hooks", HookTable())
         own.setdefault("_post_hooks", HookTable())
+        own.setdefault("_backward_hooks", HookTable())
         own.setdefault("training", True)
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -36,7 +36,7 @@ class Uninitialized(Tensor):
         return memo.setdefault(id(self), kind(requires_grad=self.requires_grad, dtype=self.dtype))
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.requires_grad, self.dtype.str)
+        return _rebuild, (type(self), self.requires_grad, self.dtype.name)
 
     def detach(self) -> Tensor:
         """Return this object: it has no values to share, and a state dict stores that they are missing."""

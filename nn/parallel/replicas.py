@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, overload
 from weakref import WeakKeyDictionary, ref
 
@@ -13,7 +13,7 @@ from nn.module.module import Module
 from nn.parallel.exchange import Exchange, Size
 from nn.parallel.group import current
 from nn.parallel.initial import share_values
-from nn.parallel.torch_models import is_model, replicate
+from nn.parallel.torch_models import is_model, replicate, replicated
 from tensor import Tensor, zeros_like
 from tensor.lowlevel import Leaf, TensorCore, is_inexact, snapshot, writing, writing_all
 
@@ -310,10 +310,11 @@ def prepare(model: Any, *, bucket_bytes: int = _BUCKET_BYTES, find_unused_parame
 
 
 @contextmanager
-def no_sync(model: Module | None = None) -> Iterator[None]:
+def no_sync(model: Any = None) -> Iterator[None]:
     """Return a context manager that accumulates gradients locally, for several backwards before one step.
 
-    The first backward after the block averages the accumulated gradients. All workers must do the same.
+    The first backward after the block averages the accumulated gradients. All workers must do the same. For
+    models of PyTorch it enters their own ``no_sync()``, so the forward pass belongs in the block too.
 
     Parameters
     ----------
@@ -334,7 +335,10 @@ def no_sync(model: Module | None = None) -> Iterator[None]:
     for replica in replicas:
         replica.is_syncing = False
     try:
-        yield
+        with ExitStack() as models_of_torch:
+            for each in replicated(model):
+                models_of_torch.enter_context(each.no_sync())
+            yield
     finally:
         for replica, was_syncing in zip(replicas, before, strict=True):
             replica.is_syncing = was_syncing

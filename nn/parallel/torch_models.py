@@ -7,6 +7,7 @@ import time
 from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from nn.parallel.errors import WorkerLostError, require
 from tensor import get_num_threads
@@ -14,6 +15,8 @@ from tensor import get_num_threads
 if TYPE_CHECKING:
     from nn.parallel.group import Group
 
+# The models that `replicate` has returned and that exchange gradients.
+_replicated: WeakSet[Any] = WeakSet()
 # How long the system may take to release the locks of a process whose connections it has closed, in seconds.
 _LOCK_RELEASE_TIMEOUT = 5.0
 
@@ -29,8 +32,15 @@ def replicate(model: Any, group: Group, bucket_bytes: int, find_unused: bool) ->
     if any(parameter.requires_grad for parameter in model.parameters()):
         _start(group)
         ddp = require("torch.nn.parallel").DistributedDataParallel
-        return ddp(model, find_unused_parameters=find_unused, bucket_cap_mb=bucket_bytes / 2**20)
+        replica = ddp(model, find_unused_parameters=find_unused, bucket_cap_mb=bucket_bytes / 2**20)
+        _replicated.add(replica)
+        return replica
     return model  # DistributedDataParallel raises an error for models without trained parameters
+
+
+def replicated(model: Any) -> list[Any]:
+    """Return `model` if it is a result of `replicate` that exchanges gradients; for None, all of them."""
+    return [each for each in _replicated if model is None or each is model]
 
 
 def _start(group: Group) -> None:

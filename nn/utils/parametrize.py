@@ -263,7 +263,7 @@ def remove_parametrizations(module: M, tensor_name: str, leave_parametrized: boo
         )
     computed = _current_value(listed)
     originals = listed.originals()
-    kept = next((x for x in originals if x.shape == computed.shape), None)
+    kept = next((x for x in originals if x.shape == computed.shape or not leave_parametrized), None)
     if kept is None and isinstance(originals[0], Parameter):
         kept = Parameter(computed, requires_grad=originals[0].requires_grad)
     elif kept is None:

@@ -62,3 +62,15 @@ def train_until_one_is_killed() -> str:
     except RuntimeError as error:
         return str(lost_worker(error, parallel.group.current()))
     return ""
+
+
+def accumulate() -> tuple[list[float], list[float]]:
+    """Return the gradients after two backward passes in ``no_sync()``, and after a third one."""
+    torch.manual_seed(0)
+    model = parallel.prepare(torch.nn.Linear(2, 1, bias=False))
+    with parallel.no_sync():
+        for _ in range(2):
+            model(torch.full((1, 2), 1.0 + parallel.rank())).sum().backward()
+    own = model.module.weight.grad.flatten().tolist()
+    model(torch.zeros(1, 2)).sum().backward()
+    return own, model.module.weight.grad.flatten().tolist()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -55,3 +57,45 @@ def test_a_forward_without_recording_calls_no_backward_hook() -> None:
     with tensor.no_grad():
         layer(tensor.ones((1, 2)))
     assert calls == []
+
+
+class Fails(nn.Module):
+    """Module that calls itself, and whose inner call fails."""
+
+    def forward(self, x: tensor.Tensor) -> tensor.Tensor:
+        if x.ndim == 1:
+            raise ValueError("one dimension")
+        with suppress(ValueError):
+            self(x[0])
+        return x * 2
+
+
+def test_a_forward_that_raises_leaves_nothing_behind_and_changes_no_other_pass() -> None:
+    module, seen = Fails(), []
+    module.register_full_backward_hook(lambda _, got, given: seen.append((got[0].shape, given[0].shape)))
+    x = tensor.ones((2, 3), requires_grad=True)
+    before = tensor.autograd.graph_statistics().node_count
+    for _ in range(3):
+        with pytest.raises(ValueError, match="one dimension"):
+            module(x[0])
+    assert tensor.autograd.graph_statistics().node_count == before
+    module(x).sum().backward()
+    assert seen == [((2, 3), (2, 3))]
+
+
+def test_backward_hooks_see_what_other_hooks_have_changed() -> None:
+    layer, seen = nn.Linear(2, 1), []
+    layer.register_full_backward_hook(lambda _, got, given: seen.append((got[0].tolist(), given[0].tolist())))
+    layer.register_forward_hook(lambda _, args, output: output * 3)
+    layer.register_forward_pre_hook(lambda _, args: (args[0] * 2,))
+    layer.weight.data.fill_(1.0)
+    layer(tensor.ones((1, 2), requires_grad=True)).sum().backward()
+    assert seen == [([[3.0, 3.0]], [[1.0]])]
+
+
+def test_a_copy_of_a_module_has_its_backward_hooks() -> None:
+    layer, seen = nn.Linear(2, 1), []
+    layer.register_full_backward_hook(lambda module, *_: seen.append(module))
+    other = copy.deepcopy(layer)
+    other(tensor.ones((1, 2))).sum().backward()
+    assert seen == [other]

@@ -42,6 +42,14 @@ def test_replicas_of_pytorch_learn_as_one_process_with_scopes_and_without() -> N
         assert owning[0][1][name].tobytes() == plain[0][1][name].tobytes()
 
 
+def test_no_sync_accumulates_gradients_of_pytorch_on_each_worker() -> None:
+    from tests.nn import parallel_torch as jobs
+
+    first, second = workers.run(2, jobs.accumulate)
+    assert first == ([2.0, 2.0], [3.0, 3.0])
+    assert second == ([4.0, 4.0], [3.0, 3.0])
+
+
 def test_a_killed_worker_of_pytorch_is_named() -> None:
     from tests.nn import parallel_torch as jobs
 

@@ -90,6 +90,23 @@ def test_several_are_applied_one_after_the_other() -> None:
     assert layer.weight.tolist() == before.tolist()
 
 
+def test_removal_gives_back_an_original_of_another_shape() -> None:
+    class Square(nn.Module):
+        def forward(self, x: tensor.Tensor) -> tensor.Tensor:
+            return x @ x.T
+
+        def right_inverse(self, x: tensor.Tensor) -> tensor.Tensor:
+            return x[:, :2]
+
+    layer = parametrize.register_parametrization(nn.Linear(3, 3), "weight", Square())
+    original = layer.parametrizations.weight.original
+    values = original.tolist()
+    assert layer.weight.shape == (3, 3)
+    parametrize.remove_parametrizations(layer, "weight", leave_parametrized=False)
+    assert layer.weight is original
+    assert layer.weight.tolist() == values
+
+
 def test_an_assigned_value_passes_through_the_inverse() -> None:
     layer = parametrize.register_parametrization(nn.Linear(3, 3), "weight", Symmetric())
     layer.weight = tensor.ones((3, 3))

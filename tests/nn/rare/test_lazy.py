@@ -194,3 +194,13 @@ def test_a_module_of_a_users_own_is_initialized_once() -> None:
         Forgetful()(tensor.ones((2, 3)))
     with pytest.raises(NotImplementedError, match="define `def initialize_parameters"):
         nn.LazyModuleMixin()(tensor.ones((2, 3)))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float64", "complex64"])
+@pytest.mark.parametrize("kind", [nn.UninitializedParameter, nn.UninitializedBuffer])
+def test_pickles_without_a_shape_keep_the_dtype(kind: Any, dtype: str) -> None:
+    if dtype == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    found = pickle.loads(pickle.dumps(kind(dtype=dtype)))
+    found.materialize((2,))
+    assert found.dtype == kind(dtype=dtype).dtype
