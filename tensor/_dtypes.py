@@ -82,7 +82,7 @@ def as_dtype(dtype: DtypeLike) -> Dtype:
 def require_supported(dtype: Dtype) -> Dtype:
     """Return `dtype` in native byte order. Raise a ``TypeError`` if tensors do not support it.
 
-    Equal dtypes return the same object, so that most comparisons only need ``is``.
+    Return the same object for equal dtypes, so that most comparisons only need ``is``.
     """
     native = SUPPORTED.get(dtype)
     if native is None and dtype.name == "bfloat16":

@@ -10,8 +10,8 @@ from math import prod
 def is_within(nbytes: int, itemsize: int, shape: Sequence[int], strides: Sequence[int], offset: int) -> bool:
     """Return whether all elements with `strides`, from byte `offset` on, are within `nbytes` bytes.
 
-    Python integers do not overflow here. The product of the sizes without 0, in bytes, must fit a machine
-    word, even for empty shapes.
+    Python integers do not overflow here. The product of the nonzero sizes, in bytes, must fit a machine word,
+    even for empty shapes.
     """
     if len(shape) != len(strides) or min(shape, default=0) < 0:
         return False

@@ -45,7 +45,7 @@ class Pickling(TensorCore):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Return a leaf with the same values in its own memory, and a copy of the gradient.
 
-        Copies of views that share memory share none. The result of a recorded op can't be copied.
+        Copies of views that share memory do not share memory. The result of a recorded op can't be copied.
         """
         known = memo.get(id(self))
         if known is not None:

@@ -120,7 +120,7 @@ class Printing(TensorCore):
         return _with_suffixes(prefix + text, suffixes, len(prefix), options.linewidth)
 
     def __str__(self) -> str:
-        # Print a single integer as a number, as in f-strings: libraries use it as a label in tables.
+        # Print an integer or bool without dimensions as a number: libraries use it as a label in tables.
         array = self._array
         is_label = array is not None and array.ndim == 0 and array.dtype.kind in "biu"
         return str(array.item()) if array is not None and is_label else repr(self)

@@ -102,7 +102,7 @@ cdef object _error_of(str name, error, arrays):
     The caller raises it outside of the ``except`` block. Otherwise `error` would be its context, whose
     traceback may hold arrays.
     """
-    # NumPy runs Python code to create its MemoryError. An interrupt there arrives here as `error`.
+    # NumPy runs Python code to create its MemoryError. An interrupt in that code is caught as `error`.
     if isinstance(error, OutOfMemoryError) or not isinstance(error, Exception):
         return error
     return out_of_memory() if isinstance(error, MemoryError) else explain(name, error, arrays)

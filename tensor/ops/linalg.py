@@ -136,7 +136,7 @@ def trace(x: Tensor, /, *, offset: int = 0, dtype: DtypeLike | None = None) -> T
 
 @example("tensor.cross(tensor.tensor([1, 0, 0]), tensor.tensor([0, 1, 0])).tolist()", [0, 0, 1])
 def cross(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
-    """Return the cross products of vectors of 3 along `axis`; the other dimensions broadcast."""
+    """Return the cross products of 3-element vectors along `axis`; the other dimensions broadcast."""
     a, b = as_tensor(x1), as_tensor(x2)
     sizes = [x.shape[dim_of("cross", axis, x.ndim)] for x in (a, b)]
     if sizes != [3, 3]:
@@ -206,7 +206,7 @@ class LinearAlgebra(TensorCore):
 
     @example("tensor.tensor([1, 0, 0]).cross(tensor.tensor([0, 1, 0])).tolist()", [0, 0, 1])
     def cross(self, other: Tensor, dim: int = -1) -> Tensor:
-        """Return the cross products of vectors of 3 along `dim`."""
+        """Return the cross products of 3-element vectors along `dim`."""
         return cross(self, other, axis=dim)
 
     def adjoint(self) -> Tensor:

@@ -25,7 +25,7 @@ class Sharing(TensorCore):
     def alias(self) -> Tensor:
         """Return another tensor on the same storage: a write to one changes both.
 
-        Disposing one does not affect the other. The memory is freed with the last of them.
+        Disposing one does not affect the other. The memory is freed with the last tensor on the storage.
         """
         array = self._array
         if array is None:

@@ -129,7 +129,7 @@ def with_out(make: Callable[P, R]) -> Callable[P, R]:
 
 
 def options_for_cpu(given: Any) -> dict[str, Any]:
-    """Check ``device=``, ``layout=`` and similar options, and return the other ones."""
+    """Check and remove ``device=``, ``layout=`` and similar options. Return all other options."""
     options = dict(given)
     require_cpu(options.pop("device", None))
     layout = options.pop("layout", None)

@@ -78,7 +78,7 @@ _OTHER_SCALING = {None: "forward", "backward": "forward", "forward": "backward"}
 
 
 def _hfftn(input: Tensor, *, s: Any, axes: Any, norm: Any) -> Tensor:
-    """Return the real transform of a signal that is Hermitian in time, over several dimensions."""
+    """Return the transform of a Hermitian-symmetric signal over several dimensions: real numbers."""
     return _ours.irfftn(input.conj(), s=s, axes=axes, norm=_OTHER_SCALING.get(norm, norm))
 
 
