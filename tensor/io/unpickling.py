@@ -209,7 +209,7 @@ def _set_items(target: object, values: Sequence[Any]) -> None:
 
 
 def keys_of(values: Iterable[object]) -> list[Any]:
-    """Return `values` as keys or members of a set. Raise an error unless they are constants or tuples."""
+    """Return `values` as keys or set members. Raise an error unless they are constants or tuples of them."""
     found = list(values)
     for x in found:
         parts = x if type(x) is tuple else (x,)

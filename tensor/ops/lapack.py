@@ -58,7 +58,7 @@ def matrices_of(name: str, x: object, *, square: bool = False) -> Tensor:
 
 
 def run_lapack(name: str, kernel: Callable[..., Any], *arrays: Array, **options: Any) -> Any:
-    """Return the result of `kernel` for matrices, or raise an error that says what is wrong with them."""
+    """Return the result of `kernel` for matrices, or raise an error that explains the failure."""
     failure: Exception
     try:
         return run_kernel(kernel, *arrays, **options)

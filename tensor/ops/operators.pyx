@@ -1,4 +1,4 @@
-"""Python's operators on tensors: elementwise, with NumPy's promotion and broadcasting; and ``x[key]``."""
+"""Python's operators on tensors, with promotion (`tensor.ops.promotion`) and broadcasting; and ``x[key]``."""
 
 cimport cython
 cimport numpy as cnp

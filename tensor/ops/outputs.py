@@ -60,7 +60,7 @@ def run_into(name: str, kernel: Callable[..., Any], operands: Sequence[Any], out
 
 
 def copy_out(name: str, operands: Sequence[Any], result: Tensor, out: Tensor) -> Tensor:
-    """Write the `result` of an op on `operands` to `out`, dispose it, and return `out`."""
+    """Write the `result` of an op on `operands` to `out`, dispose `result`, and return `out`."""
     try:
         require_out(name, operands, out)
         return _put(name, snapshot(result), out)

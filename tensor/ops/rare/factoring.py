@@ -135,7 +135,7 @@ class Factoring(TensorCore):
 
     @example("tensor.tensor([[3.0], [4.0]]).geqrf().a.tolist()", [[-5.0], [0.5]])
     def geqrf(self) -> Reflectors:
-        """Return R of a QR factorization, with the reflectors of Q below its diagonal; no gradient."""
+        """Return R with the reflectors of Q below its diagonal, and their factors, without a gradient."""
         h, tau = lapack.run_lapack(
             "geqrf",
             kernels.of_any_dtype(np.linalg.qr),
