@@ -132,7 +132,7 @@ class Printing(TensorCore):
         try:
             return format(repr(self), spec)
         except ValueError:
-            shape = "an empty tensor" if array is None else f"a tensor of shape {array.shape}"
+            shape = "a disposed tensor" if array is None else f"a tensor of shape {array.shape}"
             raise TypeError(
                 f"{shape} is not a number, as the format {spec!r} requires: format one element, x[0], or "
                 "x.mean(); or set options for all elements with tensor.set_printoptions"

@@ -114,14 +114,14 @@ def compose(arrays: Mapping[str, Array], metadata: Mapping[str, str] | None) -> 
         encoded = text.encode()
     except UnicodeEncodeError as error:
         raise ValueError(
-            f"save_file: {_shown(text[error.start : error.end])}, in a tensor's name or in the metadata, is "
-            "a lone surrogate, which UTF-8 can't encode. Remove it from names and metadata"
+            f"safetensors: {_shown(text[error.start : error.end])}, in a tensor's name or in the metadata, "
+            "is a lone surrogate, which UTF-8 can't encode. Remove it from names and metadata"
         ) from None
     encoded += b" " * (-len(encoded) % LENGTH_BYTES)
     if len(encoded) > MAX_HEADER_BYTES:
         raise ValueError(
-            f"save_file: names, shapes and metadata take {len(encoded):,} bytes, but the format allows only "
-            f"{MAX_HEADER_BYTES:,}. Save to several files, or shorten the metadata"
+            f"safetensors: names, shapes and metadata take {len(encoded):,} bytes, but the format allows "
+            f"only {MAX_HEADER_BYTES:,}. Save to several files, or shorten the metadata"
         )
     return len(encoded).to_bytes(LENGTH_BYTES, "little") + encoded, names
 

@@ -103,7 +103,7 @@ def _equal_parts(
 ) -> tuple[Tensor, ...]:
     if x.ndim < min_dims:
         raise InvalidArgumentError(
-            f"{name} takes a tensor of at min_dims {min_dims} dimensions, not shape {x.shape}"
+            f"{name} takes a tensor of at least {min_dims} dimensions, not shape {x.shape}"
         )
     place = 0 if x.ndim == 1 else dim
     if isinstance(parts, int) and (parts < 1 or x.shape[place] % parts):

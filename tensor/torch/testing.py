@@ -19,6 +19,7 @@ __all__ = ["assert_allclose", "assert_close", "make_tensor"]
 # Relative and absolute tolerances, as in PyTorch.
 _TOLERANCES = {
     "float16": (1e-3, 1e-5),
+    "bfloat16": (1.6e-2, 1e-5),
     "float32": (1.3e-6, 1e-5),
     "float64": (1e-7, 1e-7),
     "complex64": (1.3e-6, 1e-5),
@@ -171,15 +172,19 @@ def make_tensor(
     noncontiguous: bool = False,
     exclude_zero: bool = False,
 ) -> Tensor:
-    """Return random values from `low` (default -9, or 0 if unsigned) to `high` (default 9), excluded."""
+    """Return random values from `low` (default -9, or 0 if unsigned) to `high`, excluded.
+
+    `high` is 9 by default, and 10 for integers.
+    """
     del device, noncontiguous
     sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
     wanted = tn.zeros((), dtype=dtype).dtype
     if wanted.kind == "b":
         return tn.randint(0, 2, sizes).to(wanted)
     least = (0 if wanted.kind == "u" else -9) if low is None else low
-    most = 9 if high is None else high
-    if wanted.kind in "iu":
+    is_integer = wanted.kind in "iu"
+    most = (10 if is_integer else 9) if high is None else high
+    if is_integer:
         made = tn.randint(int(least), int(most), sizes).to(wanted)
     else:
         drawn = tn.rand(*sizes, dtype="float64") * (most - least) + least

@@ -76,6 +76,34 @@ def test_assert_close_describes_the_elements_that_differ(actual, expected, messa
         torch.testing.assert_close(actual, expected)
 
 
+def test_assert_close_allows_the_rounding_of_bfloat16() -> None:
+    pytest.importorskip("ml_dtypes")
+    one = torch.tensor([1.0]).to(torch.bfloat16)
+    torch.testing.assert_close(one * 1.0078125, one)
+    with pytest.raises(AssertionError, match="not close"):
+        torch.testing.assert_close(one * 1.03125, one)
+
+
+def test_make_tensor_draws_integers_from_minus_9_to_9() -> None:
+    assert set(torch.testing.make_tensor(4000, dtype=torch.int64).tolist()) == set(range(-9, 10))
+    assert set(torch.testing.make_tensor(4000, dtype=torch.uint8).tolist()) == set(range(10))
+
+
+@pytest.mark.parametrize(
+    ("split", "least", "shape"), [("hsplit", 1, ()), ("vsplit", 2, (3,)), ("dsplit", 3, (2, 2))]
+)
+def test_a_split_names_the_least_number_of_dimensions(split, least, shape) -> None:
+    with pytest.raises(ValueError, match=rf"{split} takes a tensor of at least {least} dimensions"):
+        getattr(torch.zeros(shape), split)(1)
+
+
+def test_formatting_a_disposed_tensor_says_so() -> None:
+    x = torch.ones(2)
+    x.dispose()
+    with pytest.raises(TypeError, match="a disposed tensor is not a number"):
+        f"{x:.2f}"
+
+
 def test_tolerances_are_those_of_pytorch() -> None:
     theirs = pytest.importorskip("torch")
     for dtype in ("float16", "float32", "float64"):
