@@ -15,12 +15,12 @@ __all__ = ["load_ipython_extension", "unload_ipython_extension"]
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Register ``%%scope`` in the IPython `shell`. ``%load_ext disposescope`` calls this."""
+    """Register ``%%scope`` and ``%%leaks`` in `shell`. ``%load_ext disposescope`` calls this."""
     import_module("scopes.notebook").load_ipython_extension(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """Remove ``%%scope``. ``%unload_ext disposescope`` calls this."""
+    """Remove ``%%scope`` and ``%%leaks``. ``%unload_ext disposescope`` calls this."""
     import_module("scopes.notebook").unload_ipython_extension(shell)
 
 

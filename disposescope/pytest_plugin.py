@@ -29,9 +29,9 @@ MARKERS = (
     'limit_tensor_memory(size): fail if more than this, for example "10 MB", is live above the start.',
 )
 _NAMES = {line.partition("(")[0] for line in MARKERS}
-# The property of a report for the line of `--tensor-memory`.
+# The user property of a test's report that has its line for `--tensor-memory`.
 PROPERTY = "tensor memory"
-# Marks the report of a test's call if its teardown decides the result.
+# The attribute that marks the report of a test's call if the test's teardown decides the result.
 AWAITED = "disposescope_awaited"
 
 

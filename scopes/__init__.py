@@ -5,7 +5,7 @@ from importlib import import_module as _import_module
 from os import environ as _environment
 
 try:
-    import scopes.core.main_interpreter as _main_interpreter  # refuses subinterpreters, before all others
+    import scopes.core.main_interpreter as _main_interpreter  # first, because it refuses subinterpreters
     from scopes import lowlevel
 except ModuleNotFoundError as _error:
     if not (_error.name or "").startswith("scopes.core."):

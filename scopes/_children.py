@@ -100,8 +100,8 @@ def _begin() -> None:
 class _ChildHistory(History):
     """History of a child, which writes its report while it runs.
 
-    A signal handler that writes the report when a pool terminates its workers would not suffice. Python calls
-    it between two instructions, so a worker that waits for a lock of a killed sibling would never end.
+    A signal handler that writes the report when a pool terminates its workers would not suffice. Python runs
+    handlers between two instructions, so a worker that waits for a lock of a killed sibling would never end.
     """
 
     def __init__(self, since: Snapshot) -> None:
@@ -118,7 +118,7 @@ class _ChildHistory(History):
         return report
 
     def write_last(self) -> None:
-        """Write the report of the high-water mark, with what the last look found out about it."""
+        """Write the report of the high-water mark, with the holders that are known at the end."""
         with suppress(AttributeError, RuntimeError):  # another thread is changing the objects
             at_the_end = self.look(with_all_holders=True)
             highest = self.high_water_mark()

@@ -182,7 +182,7 @@ def _live_view(options: argparse.Namespace) -> LiveView | None:
 
 
 def _pass_on_interrupts() -> None:
-    """Send an interrupt again if it was raised in a finalizer, where Python drops it."""
+    """Send an interrupt again if it was raised in a finalizer of this library, where Python drops it."""
     usual = sys.unraisablehook
 
     def hook(unraisable: sys.UnraisableHookArgs) -> None:

@@ -9,7 +9,7 @@ from scopes.core.tables import figures_to_html
 
 @dataclass(frozen=True, slots=True)
 class DisposeStatistics:
-    """Statistics at one moment. You can subtract two; ``str`` gives the figures in TorchSharp's order.
+    """Statistics at one moment, which you can add and subtract. ``str`` gives them in TorchSharp's order.
 
     Examples
     --------

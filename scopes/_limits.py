@@ -1,4 +1,4 @@
-"""The error for an exceeded limit: it names the scope, the figure and the largest members."""
+"""The error for an exceeded limit: it names the scope, both amounts and the largest members."""
 
 from __future__ import annotations
 

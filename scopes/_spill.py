@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Values are aligned to this many bytes, so that the system reads and writes whole pages.
 _PAGE = 4096
-# Bytes for each read or write. So small a block is still in the processor's cache for its checksum, and
+# Bytes for each read or write. A block of this size stays in the processor's cache for its checksum, and
 # Ctrl-C waits for one block at most.
 _BLOCK = 1 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) if hasattr(errno, "EDQUOT") else (errno.ENOSPC, errno.EFBIG)
@@ -74,8 +74,8 @@ class SpillStatistics:
 class _Extent(weakref.ref["Spilled"]):
     """An extent: a range of bytes in the file.
 
-    It is a weak reference to its `Spilled`. When that is deleted, the callback ``_freed.append`` adds the
-    extent to the freed ones. This is one call in C: in a ``__del__`` an interrupt could lose the space.
+    It is a weak reference to its `Spilled`. When the `Spilled` is deleted, the callback ``_freed.append``
+    marks the extent as freed. The callback is C code: in a ``__del__`` an interrupt could lose the space.
     """
 
     __slots__ = ("offset", "serial", "size")
@@ -193,7 +193,7 @@ class SpillFile:
         Raises
         ------
         SpillError
-            If the disk is full or fails. The file is unchanged.
+            If the disk is full or fails. The bytes written earlier are unchanged.
         """
         view = _bytes_of(data)
         self._check_open()

@@ -16,7 +16,7 @@ else:
 
 
 class StatisticsView:
-    """Live statistics of the process, of a type, or of a thread: each read counts again."""
+    """Live statistics of the process, a type, or a thread: each access returns the current counts."""
 
     __slots__ = ("__weakref__", "_kind", "_thread")
 
@@ -25,7 +25,7 @@ class StatisticsView:
         self._thread = thread
 
     def snapshot(self) -> DisposeStatistics:
-        """Return a frozen copy of the current figures.
+        """Return a frozen copy of the current counts.
 
         Examples
         --------
@@ -120,7 +120,7 @@ class Statistics(StatisticsView):
     def this_thread(self) -> StatisticsView:
         """The statistics of the objects that the calling thread created.
 
-        Keep this object to read a thread's figures after the thread has ended.
+        Keep this object to read a thread's counts after the thread has ended.
         """
         return StatisticsView(thread=CountingThread())
 

@@ -67,8 +67,8 @@ class _Cells:
         """Run the cell with tracking on, and show the report of ``disposescope run``.
 
         The report lists the disposables alive at the end by the line that created them, with their holders,
-        and the lines that keep more and more memory. If the peak was higher, it also lists the disposables
-        alive then. ``%%leaks 3`` records three lines for each disposable: the line, its caller, and the
+        and the lines that keep more and more memory. If the peak was higher, it lists those alive at the
+        peak too. ``%%leaks 3`` records three lines for each disposable: the line, its caller, and the
         caller's caller.
         """
         __tracebackhide__ = True

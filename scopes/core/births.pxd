@@ -20,9 +20,9 @@ cdef Births new_births()
 # Put the births since the last call into the new `made`; return whether there are any.
 cdef bint fill(Births made) noexcept
 cdef Births take_one(PyObject* x)
-# Forget the birth of `x`, if it is noted.
+# Remove the note of `x`, if there is one.
 cdef void forget(PyObject* x) noexcept
 cdef void release_by(void (*release)(PyObject*) noexcept) noexcept
-# Whether this thread has paused recording, and whether it is in a strict block.
+# Whether this thread has paused recording, and whether it is inside ``scopes.torch.owning(strict=True)``.
 cdef bint is_paused() noexcept
 cdef bint is_strict() noexcept

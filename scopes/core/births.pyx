@@ -1,14 +1,14 @@
 # cython: language_level=3, auto_pickle=False
-"""Record new instances of another library's classes when they are allocated.
+"""Record *births*: the allocations of new instances of another library's classes.
 
 A class allocates its instances with the slot ``tp_alloc`` of its type object. While births are recorded, this
 slot also stores a note: the address of the new instance, and the thread's current scope. A note takes about
 20 ns, and most instances are freed before the notes are read. Notes are read together with the garbage
 collector's list of young objects, which only contains living objects. So the note of a freed instance is
-never used: its address is free, or belongs to a later instance with its own note.
+never used: its address is free, or belongs to a later instance, whose allocation replaced or erased the note.
 
-An instance that C++ code creates to wrap an object of its own is not a birth. An example is the gradient that
-an attribute returns. `exclude_attribute` registers such attributes.
+An instance that wraps an existing C++ object is not a birth. An example is the gradient that an attribute
+returns. `exclude_attribute` excludes the values of such an attribute.
 """
 
 cimport cython
@@ -27,7 +27,7 @@ from scopes.core.disposable import current as _current_scope
 
 cdef extern from *:
     """
-    // This thread's numbers of open blocks that record births, of pauses, and of open strict blocks.
+    // For this thread: the numbers of open blocks that record births, of pauses, and of strict blocks.
     typedef struct {
         int blocks, pauses, strict_blocks;
     } scopes_recording;
@@ -100,7 +100,7 @@ cdef extern from *:
     PyObject* PyType_GenericAlloc(PyTypeObject* kind, Py_ssize_t count)
 
 cdef object _current = _current_scope
-# Maps the address of an instance to that of its scope, plus 1 in a strict block of ``scopes.torch.owning``.
+# Maps the address of an instance to that of its scope, plus 1 inside ``scopes.torch.owning(strict=True)``.
 cdef unordered_map[size_t, size_t] _notes
 # The scopes that notes refer to, by address. This keeps them alive.
 cdef dict _scopes = {}
@@ -145,7 +145,7 @@ cdef void forget(PyObject* x) noexcept:
 
 
 cdef void release_by(void (*release)(PyObject*) noexcept) noexcept:
-    """Call ``release(x)`` for each value that is assigned to a registered C attribute."""
+    """Call ``release(x)`` for each value that is assigned to an excluded C attribute."""
     global scopes_taken_over
     scopes_taken_over = release
 
@@ -211,7 +211,7 @@ def suspend(bint is_suspended):
 
 
 def count_strict(int change):
-    """Begin (1) or end (-1) a strict block on this thread."""
+    """Enter (1) or leave (-1) a block of ``scopes.torch.owning(strict=True)`` on this thread."""
     scopes_recording_here().strict_blocks += change
 
 
@@ -262,7 +262,7 @@ cdef bint fill(Births made) noexcept:
 
 
 cdef Births take_one(PyObject* x):
-    """Return the birth of `x` only; None if there is no note."""
+    """Remove the note of `x`, and return it; None if there is none."""
     found = _notes.find(<size_t>x)
     if found == _notes.end():
         return None

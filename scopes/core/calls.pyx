@@ -56,11 +56,11 @@ def clearing(function):
 cdef class SuspendableScope(DisposeScope):
     """Scope of a generator, which is current only while the generator runs, not while its consumer runs."""
 
-    # The current scope of the generator at the last yield; None if it was this scope.
+    # The generator's current scope at the last yield; None if that was this scope or the consumer's.
     cdef MemberList innermost
 
     def suspend(self, item):
-        """Leave the generator: restore the consumer's scope and give it `item`."""
+        """Leave the generator: move `item` to the consumer's scope, and make that scope current."""
         cdef MemberList _before = self.innermost  # see `outer_of`
         cdef MemberList outer = outer_of(self)
         cdef MemberList scope = current_scope()
@@ -80,6 +80,6 @@ cdef class SuspendableScope(DisposeScope):
         try:
             DisposeScope.__exit__(self, kind, error, traceback)
         finally:
-            # Restore the consumer's scope even if the generator left scopes open. The collector may end
-            # the generator at any time.
+            # Restore the consumer's scope even if the generator left scopes open: the garbage collector may
+            # close the generator at any ``yield``.
             make_current(outer_of(self))

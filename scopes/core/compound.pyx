@@ -17,7 +17,7 @@ cdef class Compound(Disposable):
     The constructor detaches the parts from their scopes, and counts them as detached. Then the compound owns
     them: its disposal disposes them, and counts them as disposed in a scope if a scope owned the compound. If
     the compound is freed without disposal, parts with other references become members of its scope. No
-    counter changes then.
+    counter of the parts changes then.
 
     Parameters
     ----------

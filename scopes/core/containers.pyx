@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from enum import Enum
 from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType, ModuleType, SimpleNamespace
 
-# The types of most values in a training step. They hold no disposables, so the walk skips them at once.
+# The types of most values in a training step. They hold no disposables, so the search skips them at once.
 cdef frozenset _PLAIN = frozenset({int, float, complex, bool, str, bytes, bytearray, type(None)})
 
 cdef frozenset _CONTAINERS = frozenset({dict, set, frozenset, deque})
@@ -36,12 +36,12 @@ cpdef bint is_closable(x):
     return callable(getattr(type(x), "close", None))
 
 
-# Types that the walk through attributes does not search.
+# Types whose attributes are not searched.
 cdef tuple _CLOSED = (
     type, ModuleType, FunctionType, BuiltinFunctionType, MethodType, GeneratorType, Iterator, BaseException,
     Enum,
 )
-# The most objects in attributes that one walk visits.
+# The most objects in attributes that one search visits.
 cdef Py_ssize_t _MOST = 100_000
 
 MANY = (
@@ -105,13 +105,14 @@ cdef list _attributes_of(x):
 cpdef list find(objects, wanted, bint inside):
     """Return all objects `x` with ``wanted(x)`` in nested containers and objects, each once, in order.
 
-    With `inside`, the walk also searches the found objects: a module returns its disposables, or containers
-    of them, by ``__disposables__()``. The walk has its own stack, so depth and cycles do not matter.
+    With `inside`, also search the found objects: a module returns its disposables, or containers of them, by
+    ``__disposables__()``. The search uses no recursion and skips seen objects, so depth and cycles do not
+    matter.
 
     Raises
     ------
     TypeError
-        For an iterator in `objects` or in their containers, because the walk would exhaust it.
+        For an iterator in `objects` or in their containers, because the search would exhaust it.
     """
     cdef _Search search = _Search.__new__(_Search)
     return search.run(list(objects), wanted, inside)
@@ -136,7 +137,7 @@ cdef list find_in(tuple objects, wanted, bint inside, call):
 
 
 cdef bint _is_opaque(x):
-    """Return whether an empty search of `x` gives a warning: not for plain containers, classes and arrays."""
+    """Return whether an empty search of `x` warns; False for plain containers, classes and arrays."""
     kind = type(x)
     return not (
         kind.__module__ in ("builtins", "collections")
@@ -147,13 +148,13 @@ cdef bint _is_opaque(x):
 
 
 cdef class _Search:
-    """One walk through containers, and through attributes of other objects."""
+    """One search in containers, and in attributes of other objects."""
 
     # The objects to look at next.
     cdef list stack
     # The number of objects found in attributes.
     cdef Py_ssize_t count
-    # The size of the stack when the walk entered the attributes of an object; -1 outside of attributes.
+    # The size of the stack when the search entered the attributes of an object; -1 outside of attributes.
     cdef Py_ssize_t outside
     # The class of that object.
     cdef type kind
@@ -210,7 +211,7 @@ cdef class _Search:
 
 
 cdef list _held_by_disposable(x):
-    """Return the objects in `x`, itself a disposable, as a new list, or None if there are none."""
+    """Return the objects in the disposable `x` as a new list, or None if there are none."""
     tell = getattr(type(x), "__disposables__", None)
     if tell is not None:
         return list(tell(x))

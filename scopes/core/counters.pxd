@@ -5,7 +5,7 @@ from libcpp.atomic cimport atomic
 
 
 cdef class Counters:
-    """The figures of one type and one creating thread, including objects that other threads dispose."""
+    """The counts of one type and one creating thread, including objects that other threads dispose."""
 
     cdef atomic[int64_t] created_in
     cdef atomic[int64_t] created_outside
@@ -15,7 +15,7 @@ cdef class Counters:
     cdef atomic[int64_t] detached
     cdef atomic[int64_t] finalized
     cdef type kind
-    # A counted reference to the creating thread's entry; NULL in a block that sums ended threads.
+    # A counted reference to the creating thread's `thread_entry`; NULL in a block that sums ended threads.
     cdef void* thread
 
     cdef int64_t live(self) noexcept

@@ -2,10 +2,10 @@ from typing import NoReturn, final
 
 @final
 class Counters:
-    """The figures of one type and one creating thread."""
+    """The counts of one type and one creating thread."""
 
 class CountingThread:
-    """Handle of the thread that created it. While it exists, the counts of the thread are not merged."""
+    """Refers to the thread that created it. While it exists, the counts of that thread are not merged."""
 
     def __reduce__(self) -> NoReturn: ...
 

@@ -19,8 +19,8 @@ cdef extern from *:
 
     namespace {
 
-    // One entry for each thread that ever counted. Unlike a thread's ident, its address is not reused while
-    // the thread, a block or a view refers to it.
+    // One entry for each thread that ever counted. Unlike a thread's ident, the entry's address is not reused
+    // while the thread, a block or a `CountingThread` refers to the entry.
     struct thread_entry {
         std::atomic<std::int64_t> shares{1};
         // The number of `CountingThread` objects. While there are any, the thread's blocks are not merged.
@@ -165,7 +165,7 @@ cdef Counters _find(type kind):
 
 
 cdef int _retire() except -1:
-    """Merge the blocks of ended threads that have no living objects: these blocks no longer change."""
+    """Merge the blocks of ended threads whose objects have all ended: such blocks no longer change."""
     global _retire_at
     cdef Py_ssize_t i = 0
     cdef Counters block, total
@@ -200,7 +200,7 @@ cdef int _retire() except -1:
 
 
 cdef class CountingThread:
-    """Handle of the thread that created it. While it exists, the counts of the thread are not merged."""
+    """Refers to the thread that created it. While it exists, the counts of that thread are not merged."""
 
     cdef void* entry
 
@@ -217,7 +217,7 @@ cdef class CountingThread:
 
 
 def total(kind, CountingThread thread):
-    """Return the counts of all objects of `kind` or a subclass, created by `thread`; None for all.
+    """Return the counts of objects of `kind` or a subclass, created by `thread`; None: any kind, any thread.
 
     Returns
     -------

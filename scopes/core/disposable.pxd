@@ -5,7 +5,7 @@ from cpython.object cimport PyObject
 from scopes.core.counters cimport Counters
 
 
-# A member's place in the list of its scope. The pointers are raw: a member leaves before it is freed.
+# A member's place in the list of its scope, with raw pointers: a member leaves the list before it is freed.
 cdef struct Link:
     Link* older
     Link* newer
@@ -13,14 +13,14 @@ cdef struct Link:
     Members* owner
     # False until its object is registered, which a subclass may forget.
     bint is_registered
-    # Whether an object outside of lists counts as disposed in a scope. It was a member, it is a part of a
-    # compound that was one, or its scope ended during its deallocation.
+    # Whether an object in no list counts as disposed in a scope: it was a member when it was disposed, it is
+    # a part of such a compound, or its scope ended during its deallocation.
     bint counts_in_scope
 
 
 # The list of a scope's members.
 cdef struct Members:
-    # The link of the list itself. Its older neighbour is the newest member.
+    # The sentinel of the ring: `older` is the newest member, `newer` the oldest one.
     Link head
     Py_ssize_t count
     # True from the scope's creation to its end.
@@ -37,13 +37,13 @@ cdef class MemberList:
     cdef public object name
     # The scope around it, which may have ended.
     cdef MemberList outer
-    # The `Held` objects of the user's resources, which it keeps alive; None if there are none yet.
+    # The `Held` objects of attached resources. This set keeps them alive; None if there are none yet.
     cdef set held
     # The ident of the thread that opened it; see `Foreign.release`.
     cdef unsigned long thread
     # Its limits and those of the scopes around it, or None.
     cdef tuple limits
-    # The number of keepers of other libraries' objects when it was opened; see `move_out_kept`.
+    # The number of keepers (modules, optimizers, ...) when it was opened; see `Adapter.find_kept`.
     cdef Py_ssize_t keepers
 
     # Move the members among `xs` to `target`, or to the outer scope if `outward`; None detaches them. If this
@@ -60,8 +60,8 @@ cdef class Disposable:
     cdef Link link
     # The scope that owns this, or the ended scope that disposed this (for errors), or None.
     cdef MemberList scope
-    # The block in which this counts as alive; None if it is not registered, disposed, or has given its count
-    # to another object.
+    # The counters in which this counts as alive. None if it is not registered, is disposed, or has passed its
+    # count to another object.
     cdef Counters counters
     cdef object __weakref__
 
@@ -70,26 +70,26 @@ cdef class Disposable:
     cdef int release(self) except -1
     # Return the object that users have: this, or the object that it represents; None if that was freed.
     cdef object subject(self)
-    # Leave the scope, and count as finalized unless disposed. Runs no Python code. It must be the first line
-    # of each `__dealloc__` that may run Python code, so that no scope lists the object then.
+    # Leave the scope, and count as finalized unless disposed. Runs no Python code. Each `__dealloc__` that
+    # may run Python code must call this first, so that no scope lists the object meanwhile.
     cdef void retire(self) noexcept
 
 
 # The last step of creation: count `x`, add it to the current scope, notify the observer.
 cdef int register_new(Disposable x) except -1
-# The same for objects that no scope owns: gradients, the state of an optimizer.
+# The same for an object that no scope owns: a gradient, the state of an optimizer.
 cdef int register_unowned(Disposable x) except -1
-# The same for an object that counts as a `kind`, the class of the object that it represents.
+# The same, but count `x` under the class `kind`: that of the object that `x` represents.
 cdef int register_as(Disposable x, type kind, bint is_owned) except -1
-# The same for an object that was created earlier and is found now. No limit refuses it.
+# The same as `register_as` for an object that was created earlier and is found now. No limit refuses it.
 cdef int register_late(Disposable x, type kind, bint is_owned) except -1
-# The same, but in `scope` or the nearest open scope around it, and without a call of the observer.
+# Count `x`, and add it to `scope` or the nearest open scope around it. The observer is not called.
 cdef int register_in(Disposable x, type kind, MemberList scope) except -1
 # Give the count of `giver` to `taker`, which was never registered. No counter changes. `giver` stays in its
 # list.
 cdef void hand_over_count(Disposable giver, Disposable taker) noexcept
-# Replace `giver` in its open scope by `taker`, which is alive, and return whether there was such a scope. No
-# counter changes.
+# Replace `giver` in its open scope by `taker`. Return False if `giver` has no open scope, or `taker` is
+# disposed. No counter changes.
 cdef bint hand_over_place(Disposable giver, Disposable taker) noexcept
 # Does the same as `x.dispose()`.
 cdef int dispose_one(Disposable x) except -1

@@ -10,8 +10,8 @@ moving take constant time and no memory. Two rules keep the pointers valid:
   before ``__dealloc__`` of this base class, and may run any code.
 
 Every change of state (entering, leaving, moving, counting) is C code that runs no Python code between the
-last check and the change. So it is one step under the GIL. On a free-threaded interpreter, which these
-modules do not support, the lock `step_lock` makes it one step. There is one lock for all objects, because a
+last check and the change. So the change is atomic under the GIL. On a free-threaded interpreter, which these
+modules do not support, the lock `step_lock` makes it atomic. There is one lock for all objects, because a
 move changes two lists and a member.
 """
 
@@ -38,19 +38,19 @@ cdef object _step_lock = step_lock
 current = PyContextVar_New("current_dispose_scope", <PyObject*>None)
 cdef object _current = current
 
-# The object that receives events: births, ends and scopes; or None.
+# The object that is notified of the events of members and scopes, or None.
 cdef object _observer = None
 
 cdef Py_ssize_t _limited_count = 0
-# Whether there is an observer or an open scope with limits. Each birth checks only this.
+# Whether there is an observer or an open scope with limits. Each registration checks only this.
 cdef bint _is_watched = False
 
 
 def set_observer(observer):
-    """Set the object that receives events; None for no observer.
+    """Set the object that is notified of events; None for no observer.
 
     Its methods are ``created(x, scope)``, ``ended(x, how)``, ``written(x)``, ``opened(scope)`` and
-    ``closed(scope)``. Each is called after the event, on the thread of the event.
+    ``closed(scope)``. Each is called after the event, on its thread; ``ended`` before the memory is released.
     """
     global _observer
     _observer = observer
@@ -170,9 +170,9 @@ cdef Disposable reference_if_alive(PyObject* x):
 
 
 cdef MemberList outer_of(MemberList scope):
-    """Return the nearest enclosing open scope. Dropping the ended ones may run Python code."""
-    # Keep references to the end of the function, here and elsewhere. Dropping the last reference to a scope
-    # may run Python code, which must not run before an assignment to a field is complete.
+    """Return the nearest enclosing open scope. Deleting the ended scopes may run Python code."""
+    # `_before` keeps the old value of a field until the function returns, here and elsewhere. Deleting the
+    # last reference to a scope may run Python code, which must not run during the assignment to the field.
     cdef MemberList _before = scope.outer
     cdef MemberList outer = scope.outer
     while outer is not None and not outer.members.is_open:
@@ -235,7 +235,7 @@ cdef MemberList owner_of(Disposable x):
     return list_of(x) if x.link.owner is not NULL and x.link.owner.is_open else None
 
 
-# Birth and end.
+# Registration and disposal.
 
 
 cdef int register_new(Disposable x) except -1:
@@ -251,7 +251,7 @@ cdef int register_as(Disposable x, type kind, bint is_owned) except -1:
         return 0
     if _is_watched:
         return _register_watched(x, kind, is_owned, True)
-    # First the steps that may run Python code. The rest is one step.
+    # First the steps that may run Python code. The rest is atomic.
     cdef Counters counters = counters_of(kind)
     cdef MemberList scope = current_scope() if is_owned else None
     _enter(x, counters, scope)
@@ -385,19 +385,19 @@ cdef int dispose_one(Disposable x) except -1:
     return 0
 
 
-# The collector must not clear `scope` while this is in its list. It would break no cycle, because a scope
-# does not refer to its members, and it could free the list before `__dealloc__` removes this from it.
+# The garbage collector must not clear the field `scope` of a member. That would break no cycle, because a
+# scope does not refer to its members. It could free the list before `__dealloc__` removes the member.
 @cython.no_gc_clear
 cdef class Disposable:
     """Base class of disposables: objects whose memory ``dispose()`` or their scope releases.
 
-    The scope that is current at the creation of an object becomes its *owner*: it disposes the object when it
-    ends. Scopes do not keep such objects alive, and statistics count them.
+    The scope that is current when an object is created becomes its *owner*, and disposes the object when the
+    scope ends. Scopes do not keep such objects alive, and statistics count them.
 
     A subclass stores its resources in attributes, calls ``super().__init__()`` as the last line of
     ``__init__``, and releases the resources in ``_release``. The disposal calls ``_release`` once. An object
-    whose last reference is deleted counts as finalized. ``_release`` is not called then, because its
-    attributes are freed with it. If that is not enough, write ``__del__ = Disposable._finalize``.
+    whose last reference is deleted counts as finalized. ``_release`` is not called then, because the object's
+    attributes are freed with it. If ``_release`` must run too, write ``__del__ = Disposable._finalize``.
 
     A class that can't derive from this only needs a method ``dispose()`` or ``close()``. Attach its objects
     to a scope, which keeps them alive and calls the method when it ends.
@@ -480,7 +480,7 @@ cdef class Disposable:
     def _keeps(self, seen):
         """Yield results of ``_footprint`` for all memory that this keeps alive. Skip objects in `seen`.
 
-        A recorded operation is added to `seen`, and yielded with None instead of bytes.
+        A recorded operation is added to `seen`, and yielded with None as its size.
         """
         return (self._footprint(),)
 

@@ -19,7 +19,7 @@ class ScopeDisposedError(RuntimeError):
 class TensorDisposedError(RuntimeError):
     """An empty tensor or another empty disposable was used.
 
-    It was disposed, its scope ended, or its handle moved elsewhere.
+    It was disposed, its scope ended, or another object took over its memory.
 
     Examples
     --------
@@ -45,7 +45,7 @@ class ScopeLimitError(RuntimeError):
     limit : int
         The limit.
     would_be : int
-        The amount that it would own.
+        The amount that the scope would own.
     largest : tuple of str
         Descriptions of its largest members. They keep nothing alive.
 

@@ -11,9 +11,9 @@ cdef class Foreign(Disposable):
     cdef size_t address
     # The result of the adapter's `end`; None before.
     cdef object ending
-    # Whether a scope owns it because it was found, not because a user attached it.
+    # Whether a scope got it as a new object, not because a user attached it.
     cdef bint is_noticed
-    # Whether only modules and optimizers may keep it beyond the scope.
+    # Whether it was created inside ``scopes.torch.owning(strict=True)``.
     cdef bint is_strict
 
 
@@ -23,7 +23,7 @@ cdef bint is_foreign(x)
 cdef Foreign foreign_of(x)
 # The same, but create one without an owner if there is none.
 cdef Foreign foreign_for(x)
-# Store the number of keepers in a new scope.
+# Store the number of keepers (see `Adapter.find_kept`) in a new scope.
 cdef int store_keeper_count(MemberList scope) except -1
 # Whether an adapter knows which objects outlive a scope.
 cdef bint has_keepers() noexcept

@@ -2,9 +2,10 @@
 """Objects of other libraries in scopes: PyTorch's tensors, JAX's arrays.
 
 Such objects can't derive from `Disposable`. A `Foreign` represents each of them in its scope and in the
-counters, from adoption until the object is freed. A map finds the `Foreign` by the object's address, and the
-`Foreign` has a weak reference to the object. So nothing is written into the object, and no scope keeps it
-alive. The adapter of a library (``scopes/foreign/adapter.py``) disposes and measures its objects.
+counters, from its registration (*adoption*) until the object is freed. A map finds the `Foreign` by the
+object's address, and the `Foreign` has a weak reference to the object. So nothing is written into the object,
+and no scope keeps it alive. The adapter of a library (``scopes/foreign/adapter.py``) disposes and measures
+its objects.
 """
 
 cimport cython
@@ -135,7 +136,7 @@ cdef class Foreign(Disposable):
         x = self.subject()
         if x is None:
             return 0
-        # Another thread may run a method of an object whose scope this thread did not open.
+        # If another thread opened the ended scope, that thread may be running a method of the object.
         is_safe = scope is None or scope.members.is_open or scope.thread == PyThread_get_thread_ident()
         self.ending = self.adapter.end(x, is_safe)
         return 0

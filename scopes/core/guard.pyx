@@ -1,9 +1,9 @@
 # cython: language_level=3, auto_pickle=False
-"""A lock for calls, and a context manager, that an interrupt at any moment leaves released and closed.
+"""A lock and a context manager that an interrupt at any moment leaves unlocked and closed.
 
 An interrupt can hit ``with lock:`` after the lock is taken and before the block is entered (Python 3.14
 checks for signals there). Then the lock is never released. Compiled code can only be interrupted inside its
-calls: in the wait, which then takes no lock, or in the guarded function, after which the lock is released.
+calls: in the wait, which then does not take the lock, or in the guarded function, after which it is released.
 """
 
 cimport cython
@@ -83,7 +83,7 @@ cdef class Guard:
 
 
 class Closing:
-    """A context manager that calls ``_close()`` at the end of its block, and again if an interrupt stops it.
+    """A context manager that calls ``_close()`` at the end of its block, and again if that call raises.
 
     A subclass defines ``__enter__`` and ``_close``, each step of which may run twice. An interrupt that
     arrives when the block ends is raised inside of ``_close``, because this class is compiled.

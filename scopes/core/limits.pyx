@@ -1,9 +1,10 @@
 # cython: language_level=3, auto_pickle=False
 """Limits of the bytes and members of a scope and the scopes inside it.
 
-A limit has an upper bound, to which each new member adds. A member that ends does not change it. The members
-are counted again when the bound would exceed the limit, or when members move in. The bound and the members
-change in C code that runs no Python code, so no other thread sees one change without the other.
+Each limit stores an upper bound of the current total. A new member increases the bound, but a member that
+ends does not decrease it. The members are counted again when the bound would exceed the limit, or when
+members move in. The bound and the members change in C code that runs no Python code, so no other thread sees
+one change without the other.
 """
 
 import gc

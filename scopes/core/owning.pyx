@@ -1,7 +1,7 @@
 # cython: language_level=3, auto_pickle=False
 """Change the owner of members: the part of a scope that attaches, moves and detaches.
 
-``disposable.pyx`` explains the list of members, and why each change is one step.
+``disposable.pyx`` explains the list of members, and why each change is atomic.
 """
 
 cimport cython
@@ -33,8 +33,7 @@ cdef class OwningList(MemberList):
         cdef Py_ssize_t i
         cdef Disposable x
         cdef Counters counter
-        # The previous owners. Release them at the very end, because dropping a last reference may run Python
-        # code.
+        # The previous owners, kept until the function returns: deleting a last reference may run Python code.
         cdef list before = [None] * len(members)
         if self.held is None:
             self.held = set()

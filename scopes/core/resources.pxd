@@ -22,7 +22,7 @@ cdef list subjects_of(list members)
 cdef int raise_disposed(Disposable x) except -1
 # Add `error` to `errors`, which is None, one error or a list of several. Return the result.
 cdef object noted(errors, error)
-# Dispose the members of the ended `scope`, newest first. Return `errors` and theirs, as `noted` does.
+# Dispose the members of the ended `scope`, newest first. Add their errors to `errors`, as `noted` does.
 cdef object dispose_members(MemberList scope, errors)
 # Raise the errors that `noted` returned.
 cdef int raise_all(errors, when) except -1

@@ -33,8 +33,8 @@ cdef unordered_map[size_t, PyObject*] _held_by_address
 cdef class Held(Disposable):
     """Member for a resource that is not a `Disposable`. It keeps the resource alive.
 
-    The scope refers to it, but it does not refer to the scope. So if the last reference to a scope is deleted
-    before the scope ends, its resources are released at once. It is not counted itself.
+    The scope refers to it, but it does not refer to the scope. So if the last reference to an open scope is
+    deleted, the scope no longer keeps the resource alive. Counters count the resource, not this object.
     """
 
     def __dealloc__(self):
@@ -133,7 +133,7 @@ cdef list members_of(MemberList scope):
     cdef list found = []
     cdef Link* link
     cdef Disposable x
-    # No Python code runs during the walk: appending to a list runs none.
+    # No Python code runs during the loop: appending to a list runs none.
     with cython.critical_section(_step_lock):
         link = scope.members.head.newer
         while link is not &scope.members.head:
@@ -205,7 +205,7 @@ cdef object noted(errors, error):
 
 
 cdef int raise_all(errors, when) except -1:
-    """Raise `errors` as one group. Raise an interrupt outside of the group, with the group as its cause."""
+    """Raise `errors` as one group. Raise the first interrupt outside of it, with the group as its cause."""
     cdef list others = []
     interrupt = None
     for error in errors if isinstance(errors, list) else (errors,):

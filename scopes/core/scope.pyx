@@ -1,7 +1,7 @@
 # cython: language_level=3, auto_pickle=False
 """The scope: it owns objects that are created while it is current, and disposes them at its end.
 
-``disposable.pyx`` explains the list of members, and why each change is one step.
+``disposable.pyx`` explains the list of members, and why each change is atomic.
 """
 
 from cpython.object cimport PyObject
@@ -57,7 +57,7 @@ cdef class DisposeScope(OwningList):
         ``"64 MiB"``. Shared memory counts once, as in ``nbytes``. Creating, attaching or moving an object
         beyond the limit raises a ``ScopeLimitError``.
     max_members
-        The most members that they may own at once.
+        The most members that the scope and the scopes inside it may own at once.
 
     Examples
     --------
@@ -107,8 +107,8 @@ cdef class DisposeScope(OwningList):
             raise
 
     def __dealloc__(self):
-        # Members that are left are resources, which `held` frees. A tool that lists all objects, or another
-        # thread, may still refer to one.
+        # The members that are left are `Held` objects, which `held` keeps alive. A tool that lists all
+        # objects, or another thread, may still refer to one after `held` is freed.
         self.members.is_open = False
         while self.members.count:
             unlink(self.members.head.newer)
@@ -374,7 +374,7 @@ cdef class DisposeScope(OwningList):
         return xs[0] if len(xs) == 1 else xs
 
     def borrow(self, *xs):
-        """Return a context manager. This scope owns `xs` in its block, and the previous owners do afterwards.
+        """Return a context manager: this scope owns `xs` inside its block, the previous owners after it.
 
         No counter changes for members of another scope. An object without an owner counts as attached and
         then as detached. Objects that are disposed or moved in the block do not return. If the owner has
@@ -416,7 +416,7 @@ cdef class DisposeScope(OwningList):
         self.dispose_everything_but()
 
     def dispose_everything_but(self, *keep):
-        """Dispose all members except those in `keep`, also inside of containers and objects.
+        """Dispose all members except those in `keep`, or inside of containers and objects in `keep`.
 
         Objects in `keep` that this scope does not own do not change.
 

@@ -1,4 +1,4 @@
-"""Format figures as an HTML table."""
+"""Format numbers as an HTML table."""
 
 from __future__ import annotations
 

@@ -20,9 +20,10 @@ class Adapter:
 
     Define a subclass for a library, and pass an instance to ``scopes.core.foreign.add_adapter``. Then
     scopes own the objects of `kinds` like any disposable: ``attach``, ``detach``, ``move_to_outer``,
-    ``@disposing``, statistics, tracking. New objects are found in one of two ways. Either the library reports
-    them (an `Adopter`, which is called with the result of each function, or ``adopt(x)``), or `harvest`
-    searches for them.
+    ``@disposing``, statistics, tracking. New objects are found in one of three ways. An `Adopter` gets the
+    result of each function (or code calls ``adopt(x)``), `harvest` searches for new objects, or `look`
+    registers noted allocations. A *keeper* is an object that may hold others for longer than a scope, such as
+    a module or an optimizer.
     """
 
     #: The name of the library's package.
@@ -35,7 +36,7 @@ class Adapter:
     #: Registers the allocations that ``scopes.core.births`` has noted. It runs when `harvest` does. None if
     #: nothing is noted.
     look: ClassVar[Callable[[], object] | None] = None
-    #: Returns the objects that outlive their scope, because something else keeps them. It runs when the scope
+    #: Returns the objects that outlive their scope, because a keeper holds them. It runs when the scope
     #: ends. The arguments are the scope, the objects by id, the result of `count_keepers` at the scope's
     #: beginning, and whether to be strict. The result has the ids, each with True if the object gets no
     #: owner, or False if the outer scope owns it. None: the scope disposes all objects.

@@ -23,7 +23,8 @@ import sys
 from types import GeneratorType, ModuleType
 from weakref import ref
 
-# Flags that `judge` returns for a class: how the walk treats its instances. The walk skips all other objects.
+# Flags that `judge` returns for a class (its *verdict*): how a walk treats the instances. A walk skips other
+# objects.
 SOUGHT = 1  # may be a sought object
 ITEMS = 2  # holds its items
 VALUES = 4  # is a mapping, and holds its values
@@ -150,7 +151,7 @@ cdef class Keepers:
     places
         Returns the names of a module's globals that may keep objects.
     parts
-        Returns the names of the attributes that hold parts of a class's instances.
+        Returns the names of a class's attributes that hold *parts* of its instances, such as parameters.
     """
 
     cdef object judge, is_keeper, is_transient, places, parts

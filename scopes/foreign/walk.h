@@ -84,7 +84,7 @@ class Objects {
 
     static uintptr_t place_of(const PyObject* object) { return reinterpret_cast<uintptr_t>(object) / sizeof(PyObject); }
 
-    // Returns the page with this number, or a free slot for it.
+    // Returns the page with this number, or a free slot for it. A slot of an earlier `turn` is free.
     Page* find(uintptr_t number) {
         size_t i = static_cast<size_t>((number * 0x9E3779B97F4A7C15ull) >> 32) & (pages.size() - 1);
         while (pages[i].turn == turn && pages[i].number != number)
@@ -205,7 +205,7 @@ struct Root { PyObject* reference; const void* address; int verdict; Py_ssize_t 
 struct Place { PyObject* module; PyObject* name; };
 
 // An object to visit, or a sought object that was found, and the path to it. The path is the keeper, the object
-// `first` that it refers to, and, if `first` is a dict, its value `second`. It gives the name of the attribute.
+// `first` that it refers to, and, if `first` is a dict, its value `second`. The path gives the attribute's name.
 struct Item {
     PyObject *object, *keeper, *first, *second;
     int verdict;
@@ -243,7 +243,7 @@ inline bool is_empty(PyObject* object) {
     return kind == &PyList_Type && PyList_GET_SIZE(object) == 0;
 }
 
-// A queue that delays items by `COUNT`, because most of the time of a walk is the wait for memory. The memory of an
+// A queue that delays items by `COUNT` steps, because a walk mostly waits for memory. The memory of an
 // item is prefetched when it enters, so it is in the cache when the item leaves.
 class Pipe {
     static constexpr size_t COUNT = 16;

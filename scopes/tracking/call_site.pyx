@@ -1,6 +1,6 @@
 """The line of the user's code that this thread runs.
 
-This module is compiled, because tracking calls it for each operation.
+This module is compiled, because tracking calls it for each new and each disposed object.
 """
 
 from cpython.object cimport PyObject
@@ -35,7 +35,7 @@ cdef extern from *:
     object code_of(object frame)
     int instruction_of(object frame)
 
-# The known places in each code object, by its id; see `scopes.tracking.sites`.
+# The known sites in each code object, by the object's id; see `scopes.tracking.sites`.
 cdef dict _known = sites.known
 
 

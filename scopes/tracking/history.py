@@ -62,7 +62,7 @@ class Look(NamedTuple):
     #: The number of disposables created, and ended.
     births: int
     deaths: int
-    #: The weight that all lines kept, with their graphs, and the weights of the heaviest lines.
+    #: The weight that all lines kept (see `LeakRow.weight`), and the weights of the heaviest lines.
     weight: int
     weights: dict[Site, int]
 
@@ -315,14 +315,14 @@ def risen(looks: list[Look], site: Site) -> Rise | None:
     """Return the growth of the least weight that `site` kept over the looks; None for too few looks.
 
     The run is split into four parts, from the first look in which the line kept something. The function
-    compares the least weight of each part and of the end, which ignores memory that each step creates and
+    compares the least weight of each part and of the end, to ignore memory that each step creates and
     frees. Growth is steady if three of the four differences are a twelfth of the total or more.
     """
     first = next((n for n, look in enumerate(looks) if site in look.weights), None)
     if first is None or len(looks) - first < _FEWEST_LOOKS:
         return None
     # Measure time by the number of ends, which grows in a loop but not while data and models are built. If
-    # little ends, measure it by the number of creations.
+    # few disposables end, measure it by the number of creations.
     is_by_deaths = looks[-1].deaths * 4 >= looks[-1].births
     clock = [look.deaths if is_by_deaths else look.births for look in looks]
     begin, end = clock[first], clock[-1]

@@ -347,7 +347,7 @@ _MEMBER = type(_Slotted.slot)  # type: ignore[attr-defined]
 
 
 def _locals_of(frame: FrameType) -> list[tuple[str, Any]]:
-    """Return a frame's variables, without a dict that the frame keeps alive."""
+    """Return a frame's variables. Leave no dict with them in the frame, which would keep them alive."""
     if frame.f_code.co_flags & _OPTIMIZED:
         # Up to Python 3.12 the frame keeps the dict and its values. A dict that was not empty before belongs
         # to the user: from locals(), or a debugger.

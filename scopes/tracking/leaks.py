@@ -53,14 +53,14 @@ class LeakRow:
     #: The bytes that they keep: buffers, and memory that their graphs save for backward. Each buffer counts
     #: once: for the oldest tensor on it, else for the oldest tensor whose graph keeps it.
     nbytes: int
-    #: The average number and bytes that a round left; 0 if the line does not grow.
+    #: The average number and bytes that a round (see `LeakReport.rounds`) left; 0 if the line does not grow.
     count_per_round: float
     bytes_per_round: float
     #: The names of the scopes around the oldest creation, outermost first.
     scope: tuple[str, ...]
     #: The number of recorded operations that their graphs keep, each counted once, as buffers are.
     op_count: int = 0
-    #: Whether the line leaks: throughout the run, it created living disposables or their memory grew.
+    #: Whether the line leaks: it created living disposables, or their memory grew, throughout the run.
     is_growing: bool = False
     #: The holder, as far as the garbage collector can find it: a path of references from one of your names.
     #: Empty if there was no search or it found nothing.
@@ -292,7 +292,8 @@ def report_of(
     return LeakReport(in_order(rows), most)
 
 
-# The creations of a run that is long enough to show growth. A shorter run needs many, large leftovers.
+# The creations of a run that is long enough to show growth. In a shorter run, a line grows only if it left at
+# least _MANY disposables of _LARGE bytes in total.
 _RUN, _SHORT_RUN = 100, 16
 _MANY, _LARGE = 8, 2**20
 
@@ -326,7 +327,7 @@ def is_created_throughout(
 def is_spread_out(moments: list[int], until: int) -> bool:
     """Return whether `moments` are in at least 3 of the 4 equal parts of the range from 0 to `until`.
 
-    Two or three moments must be in at least 2 of as many parts. The same holds if `until` is 2 or 3.
+    With two or three moments, or if `until` is 2 or 3, there are only as many parts, and 2 of them suffice.
     """
     parts = min(len(moments), 4, until)
     if parts < 2:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # The viewer reads protocols 2 to 4.
 _PROTOCOL = 4
-# Addresses are not the real ones, which are far apart: the viewer draws blocks by address.
+# Real addresses are not used, because they are far apart, and the viewer draws blocks by address.
 _FIRST_ADDRESS = 0x10_0000_0000
 
 
@@ -101,7 +101,7 @@ class _Memory:
         self._epoch = epoch
         self._sharers: Counter[tuple[object, int]] = Counter()
         self._blocks: dict[tuple[object, int], tuple[int, Allocation]] = {}
-        # The gaps below the end, as starts and sizes, by address.
+        # The gaps below the end, as starts and sizes, sorted by start.
         self._starts: list[int] = []
         self._sizes: list[int] = []
         self._end = 0

@@ -13,7 +13,7 @@ class Measure(Protocol):
         """Begin."""
 
     def __exit__(self, *error: object) -> object:
-        """End. The figures remain."""
+        """End. The results remain."""
 
     @property
     def peak_bytes_change(self) -> int:

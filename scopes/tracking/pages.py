@@ -60,7 +60,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 2, 2, 4, 4
 
 
 def chart_of(whole: Curve, parts: Sequence[Curve]) -> str:
-    """Return a chart of memory over time: `whole` as an area, `parts` as lines. Without points, return ''."""
+    """Return a chart of memory over time: `whole` as an area, `parts` as lines; '' without 2 points."""
     if len(whole.points) < 2:
         return ""
     begin, end = whole.points[0][0], max(whole.points[-1][0], whole.points[0][0] + 1e-9)

@@ -13,7 +13,7 @@ cdef class Place:
     # The number of disposables created while such a scope was innermost, and how many of them are alive.
     cdef readonly long long created
     cdef readonly long long alive
-    # The bytes of these and of inner places. Each buffer counts once, at the place of its first tensor.
+    # The bytes of these disposables and those of inner places. A buffer counts at its first tensor's place.
     cdef readonly long long bytes_created
     cdef readonly long long bytes_alive
     cdef readonly long long bytes_peak

@@ -8,7 +8,7 @@ UNNAMED = "(unnamed)"
 cdef class Place:
     """Node for all scopes with one path of names: a loop's 10,000 "step" scopes are one place.
 
-    Each counting method is one step: it calls no Python code, so no thread sees a partial update.
+    Each counting method is atomic: it calls no Python code, so no thread sees a partial update.
     """
 
     def __init__(self, tuple path not None, Place outer):

@@ -1,6 +1,6 @@
 """Records of tracking: one for each disposable.
 
-This module is compiled, because tracking runs it for each operation.
+This module is compiled, because tracking runs it for each new and each disposed object.
 """
 
 import time
@@ -122,7 +122,7 @@ cdef class Tracker:
         if record is None or record.ended is not None:
             return
         where = call_site(self.depth)
-        # One step, so that only one of several threads records the end.
+        # Check again. This check and the assignment are atomic, so only one thread records the end.
         if record.ended is not None:
             return
         record.ended = how
@@ -138,7 +138,7 @@ cdef class Tracker:
             _assign_memory(record, buffer, nbytes, self._buffers)
 
     def written(self, x):
-        """Record that a line gave `x` a graph in place."""
+        """Record that an in-place operation of the current line gave `x` a graph."""
         cdef Record record = self.records.get(id(x))
         if record is not None:
             record.graph_site = call_site(self.depth)
@@ -205,7 +205,7 @@ cdef bint _is_empty(x) except -1:
     return getattr(x, "is_invalid", False) is True
 
 
-# Each of these functions is one step, because it calls no Python code. `records` maps the key of a buffer to
+# Each of these functions is atomic, because it calls no Python code. `records` maps the key of a buffer to
 # the first record on it.
 
 

@@ -174,7 +174,7 @@ def as_rich(table: Table) -> Any:
 
 
 def as_html(table: Table, *, is_styled: bool = True) -> str:
-    """Return the table as HTML. A notebook has its own styles, and needs `is_styled`."""
+    """Return the table as HTML. With `is_styled`, cells have inline styles, for notebooks."""
     head = "".join(
         f"<th{_attributes(is_figure, True, is_styled)}{' data-choice' if heading == table.choice else ''}>"
         f"{escape(heading)}</th>"

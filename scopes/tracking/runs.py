@@ -62,7 +62,8 @@ class Outcome:
         """Return the report as plain data: bytes are whole numbers, times are seconds.
 
         ``highest`` is None if the end holds nearly as much. ``leaking`` lists the lines that keep more and
-        more, with their growth in bytes. ``moments`` lists times with the bytes of all lines.
+        more, with their growth. ``moments`` lists times with the memory of all lines. In both, a graph's
+        operation counts as 256 bytes.
         """
         highest = None
         if self._highest is not None:

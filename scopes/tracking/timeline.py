@@ -38,8 +38,8 @@ _PERIOD = 1_000_000
 _LARGE_BYTES = 64 * 1024
 _LARGE_PART = 32
 
-# The most seconds that a thread waits for another thread that enters events. The system may have suspended
-# the other thread. Or the other thread waits for this one: a finalizer may need a lock that this one holds.
+# The most seconds that a thread waits for another thread that runs `_enter`. The system may have suspended
+# that thread. Or that thread waits for this one, because a finalizer needs a lock that this one holds.
 _MAX_WAIT = 10.0
 
 _CREATED, _ENDED, _OPENED, _CLOSED, _SAMPLED = range(5)
@@ -86,15 +86,15 @@ class Timeline:
         self._kept = Kept(max_events - max_events // 8)
         # Events that are not in `_kept` yet. Listeners only append, because they also run inside finalizers.
         # New events may be an eighth of all events. Ends may reach `max_events`, because the collector can
-        # end many objects at once, also while a thread enters events.
+        # end many objects at once, also while a thread runs `_enter`.
         self._new_events: deque[tuple[Any, ...]] = deque()
         self._allocations = Allocations(max_events)
         self._batch = min(max_events // 8, 1024)
         self._most_beginnings = max_events // 8
         self._most_ends = max_events
         self._entering = Guard()
-        # Whether a thread has waited _MAX_WAIT for the thread that enters events. Until that thread has
-        # finished, no other thread waits.
+        # Whether a thread has waited _MAX_WAIT for the thread that runs `_enter`. Until `_enter` returns, no
+        # other thread waits.
         self._is_stuck = False
         self._here = threading.local()
         self._tasks: WeakKeyDictionary[Any, Track] = WeakKeyDictionary()
@@ -103,7 +103,7 @@ class Timeline:
         self._common_paths: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._sampling = Guard()
         self._sampled_at = 0
-        # The figures of the last sample, the peak of live bytes, and the change since the sample.
+        # The values of the last sample, the peak of live bytes, and the change since the sample.
         self._live = 0
         self._cached = 0
         self._alive = 0
@@ -279,12 +279,12 @@ class Timeline:
             self._lost += 1
 
     def _make_room(self, most: int) -> bool:
-        """Enter the new events unless another thread does, and return whether one more fits."""
+        """Run `_enter` unless another thread runs it, and return whether one more event fits."""
         news, entering = self._new_events, self._entering
         if entering.run_if_free(self._enter):
             return True  # one more fits, even if the collector has added ends meanwhile
-        # A beginning may wait for the other thread. An end may not, because the collector may cause it inside
-        # any call.
+        # The beginning of a scope or disposable may wait for the other thread. An end may not, because the
+        # collector may cause an end inside any call.
         while len(news) >= most == self._most_beginnings:
             if self._is_stuck or entering.is_held_here():
                 return False
@@ -299,7 +299,7 @@ class Timeline:
         change = abs(self._change)
         is_large = change >= _LARGE_BYTES and change * _LARGE_PART >= self._highest
         is_due = is_large or at - self._sampled_at >= _PERIOD
-        # Use the figures of the last sample, also while another thread takes one.
+        # Use the values of the last sample, also while another thread takes one.
         if not (is_due and self._sample(at, path, None)):
             sample = Sample(at, self._live, self._cached, self._alive, path, None)
             self._note((_SAMPLED, sample), self._most_beginnings)
@@ -398,7 +398,7 @@ class Timeline:
         """Return one object for all equal paths."""
         common = self._common_paths
         if len(common) >= 1024:
-            common.clear()  # the names of scopes do not repeat
+            common.clear()  # nearly no path repeats
         return common.setdefault(path, path)
 
 

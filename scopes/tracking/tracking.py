@@ -1,6 +1,6 @@
 """Tracking: the line and scope in which each disposable was created, and how and where it ended.
 
-While it is off, it takes no time. While it is on, `scopes.core` reports births, ends and scopes to the
+While it is off, it takes no time. While it is on, `scopes.core` reports creations, ends and scopes to the
 tracker. The tracker has a `Record` of each new disposable, a weak reference to it. ``note_created`` and
 ``note_ended`` are for objects that are not a `Disposable`, and for ends without a disposal.
 """

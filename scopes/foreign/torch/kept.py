@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class KeptRow:
-    """Tensors that outlived scopes of one name, because one attribute keeps them."""
+    """Tensors that outlived scopes of one name, because one attribute, cache or global keeps them."""
 
     #: The attribute of a class, the cache or the global that keeps them: "CatMetric.value".
     holder: str
@@ -41,7 +41,7 @@ class KeptReport(Report):
 
     @property
     def nbytes(self) -> int:
-        """The memory of those that are alive, in bytes."""
+        """The memory of the tensors that are alive, in bytes."""
         return sum(row.nbytes for row in self.rows)
 
     def _table(self) -> Table:
@@ -68,7 +68,7 @@ class _Entry:
 
 
 _entries: dict[tuple[str, str], _Entry] = {}
-# A longer report is not useful.
+# The most rows. Beyond them no tensor is recorded, because a longer report is not useful.
 _MAX_ENTRIES = 1000
 
 
