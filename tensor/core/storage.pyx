@@ -24,6 +24,7 @@ from tensor.memory.buffer cimport (
     Share,
     array_at,
     array_overhead,
+    collector_header,
     empty,
     exported,
     new_buffer,
@@ -605,5 +606,5 @@ cdef int64_t _overhead() noexcept nogil:
     return _references_alive * _sizeof_reference + _joined * array_overhead
 
 
-cdef int64_t _sizeof_reference = StorageReference.__basicsize__ + 16
+cdef int64_t _sizeof_reference = StorageReference.__basicsize__ + collector_header
 report_overhead_by(_overhead)

@@ -71,6 +71,8 @@ cdef cnp.ndarray array_at(cnp.ndarray root, Py_ssize_t offset, cnp.ndarray like)
 cdef cnp.ndarray exported(Buffer buffer, cnp.ndarray array, bint is_writable)
 # The bytes of an array in addition to its data.
 cdef int64_t array_overhead
+# The bytes that the garbage collector puts before an object: 0 in free-threaded Python.
+cdef int64_t collector_header
 # Return a new read-only array over the memory of `share.array`. It holds the share.
 cdef cnp.ndarray shared_array(Share share)
 

@@ -19,6 +19,8 @@ from libc.stdint cimport int64_t
 from tensor.memory cimport allocator
 from tensor.memory.allocator cimport count_small, is_counted, pin, report_overhead_by, uncount_small
 
+from sys import getsizeof as _getsizeof
+
 import numpy as np
 
 from tensor.memory.limits import out_of_memory
@@ -356,6 +358,7 @@ def owner_of(array: cnp.ndarray) -> cnp.ndarray:
 
 # The array object, and the block with its shape and strides.
 cdef int64_t array_overhead = np.ndarray.__basicsize__ + 32
+cdef int64_t collector_header = _getsizeof(()) - tuple.__basicsize__
 # With the header and rounding of the C library's allocator.
 cdef int64_t _buffer_overhead = Buffer.__basicsize__ + array_overhead + 16
 cdef int64_t _share_overhead = Share.__basicsize__

@@ -6,6 +6,7 @@ from libc.stdint cimport int64_t
 
 from tensor.core.storage cimport StorageReference, array_of, is_empty
 from tensor.memory.allocator cimport report_overhead_by
+from tensor.memory.buffer cimport collector_header
 
 from weakref import ref
 
@@ -309,9 +310,8 @@ def become_leaf(StorageReference x not None) -> None:
     x._node = Leaf(x)
 
 
-# With the garbage collector's header.
-cdef int64_t _size_of_node = Node.__basicsize__ + 16
-cdef int64_t _size_of_tuple = tuple.__basicsize__ + 16
+cdef int64_t _size_of_node = Node.__basicsize__ + collector_header
+cdef int64_t _size_of_tuple = tuple.__basicsize__ + collector_header
 cdef int64_t _size_of_item = tuple.__itemsize__
 
 
