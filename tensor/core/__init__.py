@@ -1,1 +1,1 @@
-"""Tensors: storage and copy-on-write, the tensor itself, views, the handle."""
+"""The core of tensors: storages with copy-on-write, views, handles, donation, bfloat16, checks of sizes."""

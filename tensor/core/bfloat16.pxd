@@ -5,7 +5,7 @@ cimport numpy as cnp
 
 cdef extern from *:
     """
-    /* NumPy gives dtypes of other libraries numbers from 256 on. Tensors support one such dtype: bfloat16. */
+    /* NumPy gives dtypes of other libraries numbers from 256 on. Tensors support one of them: bfloat16. */
     #define DISPOSESCOPE_FIRST_OF_OTHERS 256
     """
     const int FIRST_OF_OTHERS "DISPOSESCOPE_FIRST_OF_OTHERS"

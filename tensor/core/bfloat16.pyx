@@ -110,7 +110,7 @@ def narrow(cnp.ndarray x not None, dtype):
 
 
 def write_wide(write, cnp.ndarray array not None, *others) -> None:
-    """Call ``write(array, *others)``. If `array` is bfloat16, write to a float32 copy and round that back."""
+    """Call ``write(array, *others)``. If `array` is bfloat16, write to a float32 copy and round it back."""
     if not is_bfloat16(array):
         write(array, *others)
         return

@@ -112,7 +112,7 @@ def exchange(ndim: int, first: int, second: int) -> tuple[int, ...]:
 def expanded(
     shape: tuple[int, ...], strides: tuple[int, ...], sizes: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the expanded `sizes`, where -1 keeps a size, and the strides of an array broadcast to them."""
+    """Return `sizes` with the size of `shape` for each -1, and the strides of an array broadcast to them."""
     added = len(sizes) - len(shape)
     if -1 in sizes[: max(added, 0)]:
         raise InvalidArgumentError(

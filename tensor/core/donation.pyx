@@ -89,7 +89,7 @@ cdef inline bint _has_narrow(tuple operands, dict options, bint* has_other) exce
 
 
 cdef object _wide(object x, list pairs):
-    """Return `x` with each bfloat16 tensor, also in a list or tuple, cast to float32. The tape records it.
+    """Return `x` with each bfloat16 tensor, also in a list or tuple, cast to float32 on the tape.
 
     Append each such tensor with its float32 copy to `pairs`.
     """
@@ -155,7 +155,7 @@ def widening(function):
 
 
 def composite(function):
-    """Return `function`, which uses operands in several ops, with support for donated and bfloat16 ones."""
+    """Return `function`, which calls several ops, with support for donated and bfloat16 operands."""
 
     def run(*operands, **options):
         cdef bint has_other = False

@@ -7,7 +7,7 @@ cdef class FiledValues:
     cdef readonly tuple shape
     cdef readonly cnp.dtype dtype
     # A weak reference to the array that owned the memory when the values were written to the file.
-    # `layout` has the offset and strides of the values in it, or is None if they are that array.
+    # `layout` has the offset and strides of the values in that array, or is None if they fill it.
     cdef object root
     cdef tuple layout
 

@@ -12,8 +12,8 @@ cnp.import_array()
 cdef class FiledValues:
     """Base class for the values of a tensor in a file. Subclasses define the file and read it.
 
-    If other code still holds the array that moved to the file, the tensor gets that array back, not a copy.
-    Such code is a running op, or an object that loads several tensors from one block.
+    If other code still holds the array that was written to the file, the tensor gets this array back, not a
+    copy. Such code is a running op, or an object that loads several tensors from one block.
     """
 
     def __init__(self, tuple shape, cnp.dtype dtype):

@@ -1,10 +1,9 @@
-"""Idle tensors: no other code relies on their memory, so a budget may move their values to a file.
+"""Idle tensors: no other code relies on their memory, so a memory budget may move their values to a file.
 
-A buffer counts the code that may write to its memory (exports and running writes), and the code that relies
-on its values (sharers). Running ops, on this or another thread, are not counted, because they only read. They
-refer to the array, which stays alive until they end. If the tensor is used before they end, it gets the array
-back (`FiledValues`). Moving a tensor frees no memory while an op reads it. So a budget moves such tensors
-last.
+A buffer counts exported arrays and running writes, which may change its memory, and sharers, which rely on
+its values. It does not count running ops on any thread, because they only read. Each op refers to its array,
+which stays alive until the op ends. If a tensor is used before then, it gets the array back (`FiledValues`).
+Moving a tensor frees no memory while an op reads it. So a budget moves such tensors last.
 """
 
 cimport numpy as cnp
@@ -75,9 +74,8 @@ def idle_tensors(Py_ssize_t least) -> tuple[list[StorageReference], list[Storage
 def move_to_file(StorageReference x not None, write) -> int:
     """Move the values of `x` to a file. ``write(array)`` writes them and returns their `FiledValues`.
 
-    Return the number of bytes that are freed. It is 0 if `write` returns None, if the tensor is not idle or
-    was written to during `write`, or if a running op still reads the array. The next use of `x` reads the
-    values back.
+    Return the number of freed bytes: 0 if `write` returns None, if the tensor is not idle or was written to
+    during `write`, or if a running op still reads the array. The next use of `x` reads the values back.
     """
     cdef cnp.ndarray array, root
     cdef FiledValues filed
@@ -125,8 +123,8 @@ def companion_of(Buffer buffer not None) -> StorageReference | None:
 def leave_together(StorageReference x not None, Buffer buffer not None, FiledValues filed not None) -> bool:
     """Release the share of `x` in `buffer`, whose bytes are in the file of `filed`.
 
-    The caller must have held a `Share` of the buffer since before the bytes were written to the file, so that
-    no code has changed them. Return False if other code uses the tensor or the buffer. At its next use the
+    The caller must hold a `Share` of the buffer from before the write to the file until this call, so that no
+    code changes the bytes. Return False if other code uses the tensor or the buffer. At its next use the
     tensor gets new memory, because saved values may still rely on the old memory.
     """
     if x.buffer != <PyObject*>buffer or not _is_idle(x, buffer.shares):

@@ -32,10 +32,10 @@ cdef struct InlineValues:
     unsigned char dims[MAX_INLINE_DIMS]
 
 
-# Copy the values of the new `array` and count them as live. Return False if they do not fit. Raise
-# MemoryError if the limit refuses them.
+# Copy the values of the new `array` and count them as live. Return False if they can't be stored inline.
+# Raise MemoryError if they exceed the memory limit.
 cdef bint take_values(InlineValues* values, cnp.ndarray array) except -1
-# Count inline values of a tensor as live. Raise MemoryError if the limit refuses them.
+# Count inline values of a tensor as live. Raise MemoryError if they exceed the memory limit.
 cdef int count_inline(Py_ssize_t nbytes) except -1
 # Clear values that were copied to an array. Their bytes stay counted as live.
 cdef void mark_moved(InlineValues* values) noexcept
@@ -43,5 +43,5 @@ cdef void mark_moved(InlineValues* values) noexcept
 cdef void free_values(InlineValues* values) noexcept
 cdef object dtype_of(InlineValues* values)
 cdef tuple shape_of(InlineValues* values)
-# Return a new array with these values. It is not counted.
+# Return a new array with these values. Its memory is not counted.
 cdef cnp.ndarray array_with(InlineValues* values)

@@ -1,7 +1,7 @@
 """Store up to 16 bytes of values inside the tensor object, and create the array when it is first needed.
 
-An array needs three blocks of memory (object, shape, data), and its buffer a fourth: 290 bytes to store 4.
-Most small tensors only take part in arithmetic, and never need their array.
+An array needs three blocks of memory (object, shape, data), and its buffer a fourth: 290 bytes to store 4
+bytes. Most small tensors only take part in arithmetic, and never need an array.
 """
 
 cimport numpy as cnp
@@ -16,7 +16,7 @@ from tensor.memory.limits import out_of_memory
 cnp.import_array()
 
 cdef enum:
-    PLAIN_DTYPES = 24  # NumPy's numbers up to float16; dtypes of other libraries have larger ones
+    PLAIN_DTYPES = 24  # NumPy's type numbers up to float16; dtypes of other libraries have larger ones
 
 # NumPy's built-in dtypes by type number. Never freed.
 cdef PyObject* _plain_dtypes[PLAIN_DTYPES]
@@ -108,7 +108,7 @@ cdef cnp.ndarray array_with(InlineValues* values):
 
 
 cdef int64_t _less_overhead() noexcept nogil:
-    # Subtract inline values. They count as live, and are also part of the tensor object, which is overhead.
+    # Subtract inline values: they count as live, and again in the size of the tensor object.
     return -_bytes_inline
 
 

@@ -14,12 +14,12 @@ cdef class StorageReference(Disposable):
     # it with `array_of`.
     cdef cnp.ndarray stored
     cdef InlineValues inlined
-    # A strong reference to the Buffer; NULL without `stored`. All members of the storage together are one
-    # sharer. The reference is counted explicitly, because the garbage collector clears object fields of a
-    # cycle, and must not drop this one before `__dealloc__` has released the share.
+    # A strong reference to the Buffer; NULL without `stored`. All tensors on the storage together are one
+    # sharer. The reference is counted explicitly: the garbage collector clears object fields of a cycle, and
+    # must not drop this reference before `__dealloc__` has released the share.
     cdef PyObject* buffer
-    # A ring of the other tensors on this storage (views and aliases); NULL if there are none. The pointers
-    # are borrowed: a tensor leaves the ring before it is freed.
+    # The neighbors in a ring of all tensors on this storage (views and aliases); NULL if there is no other
+    # tensor. The pointers are borrowed: a tensor leaves the ring before it is freed.
     cdef PyObject* next_in_storage
     cdef PyObject* previous_in_storage
     # None: requires no gradient. A Leaf: accumulates the gradient. Another node: the tensor is the result of
@@ -29,12 +29,12 @@ cdef class StorageReference(Disposable):
     cdef object gradient
     # Tensors on one storage share gradient history if their groups are equal. `detach()` starts a new group.
     cdef long history_group
-    # donate() was called: the next op may use the memory.
+    # donate() was called: the next op may write over the memory.
     cdef bint is_donated
     # The number of running composite functions, nested in each other, to which it was donated. Inside them it
     # is an ordinary operand.
     cdef int holds
-    # The reason why it is empty, if not dispose() or the end of its scope.
+    # Why it is empty, unless dispose() or the end of its scope emptied it.
     cdef str ending
 
     cdef Buffer buffer_or_null(self)
@@ -42,7 +42,7 @@ cdef class StorageReference(Disposable):
     cdef int forget_history(self) except -1
 
 
-# Attach `x`, which holds no memory, to `buffer` as a sharer. Inline, because each new tensor calls it.
+# Attach `x`, which holds no memory, to `buffer` as a sharer. Inline, because it runs for each new tensor.
 cdef inline void attach_buffer(StorageReference x, cnp.ndarray array, Buffer buffer) noexcept:
     Py_INCREF(buffer)
     buffer.sharers += 1
@@ -73,10 +73,10 @@ cdef cnp.ndarray store(StorageReference x)
 cdef int move_storage(StorageReference giver, StorageReference taker, str ending) except -1
 # Describe `x` before it became empty, for example as "float32 tensor of shape (2, 3)".
 cdef str described_kind(StorageReference x)
-# Insert `x` into the storage of `other`, after it.
+# Insert `x` into the ring of `other`, after `other`.
 cdef void join_ring(StorageReference x, StorageReference other) noexcept
-# Return a Share of the current values of `x`; later writes do not change it. O(1), but a copy if exported
-# arrays exist, a write runs or the memory is borrowed.
+# Return a Share of the current values of `x`; later writes do not change it. O(1), except that it copies if
+# exported arrays exist, a write runs or the memory is borrowed.
 cdef Share take_snapshot(StorageReference x)
 # Like `take_snapshot`, but copy an expanded array, so that a new tensor has memory for each element.
 cdef Share take_snapshot_to_write(StorageReference x)
@@ -87,5 +87,5 @@ cdef void end_write(Buffer buffer) noexcept
 cdef bint is_unshared(StorageReference x) noexcept
 # Return whether several elements share one memory location.
 cdef bint is_expanded(cnp.ndarray array) noexcept
-# Count the new `array` as live until the returned Share is freed.
+# Return a Share of the new `array`, which counts as live until the Share is freed.
 cpdef Share share_of(cnp.ndarray array)

@@ -2,7 +2,7 @@
 
 A *storage* is a tensor with its views and aliases on a buffer: a write to one changes the others. They form a
 ring of raw pointers, and together count as one sharer of the buffer. Clones are other storages on the same
-buffer. The first write to one storage copies the block for its ring (`begin_write`), as
+buffer. The first write to a storage copies the buffer's block of memory for its ring (`begin_write`), as
 `tensor.memory.buffer` explains.
 
 Each change of state is atomic: under the GIL no other thread runs between two lines that call no Python code.
@@ -156,7 +156,7 @@ cdef class StorageReference(Disposable):
         return <Py_ssize_t>self.buffer, (<Buffer>self.buffer).nbytes
 
 
-# The value of `dims[0]` if the dtype and first sizes are stored for errors. Inline values have at most 16.
+# The value of `dims[0]` if the dtype and first sizes are stored for errors. Sizes of inline values are <= 16.
 cdef enum:
     IS_REMEMBERED = 255
 
@@ -246,7 +246,7 @@ cdef cnp.ndarray store(StorageReference x):
     array = array_with(&x.inlined)
     buffer = new_small_buffer(array)
     if x.inlined.nbytes == 0:
-        return x.stored  # another thread created it first
+        return x.stored  # another thread created the array first
     if is_counted(array):
         uncount_small(x.inlined.nbytes, False)  # the pool's hook is active and has counted the array
     else:
@@ -286,7 +286,7 @@ cdef void _forget_file(StorageReference x) noexcept:
 
 
 cdef void join_ring(StorageReference x, StorageReference other) noexcept:
-    """Insert `x` into the storage of `other`, after it."""
+    """Insert `x` into the ring of `other`, after `other`."""
     global _joined
     cdef PyObject* here = <PyObject*>other
     if other.next_in_storage == NULL:
@@ -368,15 +368,16 @@ def snapshot_share(StorageReference x not None) -> Share:
 def snapshot(StorageReference x not None) -> cnp.ndarray:
     """Return a read-only array with the current values of `x`, which later writes do not change.
 
-    O(1), but a copy if exported arrays exist, a write runs or the memory is borrowed.
+    O(1), except that it copies if exported arrays exist, a write runs or the memory is borrowed.
     """
     return shared_array(take_snapshot(x))
 
 
 def snapshot_block(StorageReference x not None) -> cnp.ndarray:
-    """Return a snapshot, as ``snapshot`` does, of the whole block under `x` and its views.
+    """Return an array with the whole block of memory of `x` and its views, which later writes do not change.
 
-    The array has the layout of the block's root array. If it is a copy, it is an array of bytes.
+    Like `snapshot`, it copies only if it must. A copy is an array of bytes, else the array has the layout of
+    the buffer's root array.
     """
     cdef Buffer buffer
     cdef cnp.ndarray block
@@ -391,7 +392,7 @@ def snapshot_block(StorageReference x not None) -> cnp.ndarray:
 
 
 cpdef Share share_of(cnp.ndarray array):
-    """Count the new `array` as live until the returned Share is freed."""
+    """Return a Share of the new `array`, which counts as live until the Share is freed."""
     return new_share(new_buffer(array), array)
 
 

@@ -72,7 +72,7 @@ cdef class TensorCore(StorageReference):
 
     @classmethod
     def from_handle(cls, Handle handle not None):
-        """Return a tensor that takes over the memory of `handle`, which is then empty. No scope owns it.
+        """Return a tensor with the memory of `handle`, and leave `handle` empty. No scope owns the tensor.
 
         No counter changes: the new tensor replaces the one that the handle came from.
 
@@ -88,7 +88,7 @@ cdef class TensorCore(StorageReference):
         return x
 
     def _replace(self, StorageReference giver not None, str ending) -> None:
-        """Take over the memory and the scope's place of `giver`. `ending` is for errors about `giver`."""
+        """Take over the memory of `giver` and its place in its scope. Errors about `giver` give `ending`."""
         move_storage(giver, self, ending)
         hand_over_place(giver, self)
 
@@ -105,8 +105,8 @@ cdef class TensorCore(StorageReference):
     def _transferred(self, str ending not None) -> TensorCore:
         """Move everything, including the place in the scope, to a new tensor. `ending` is for later errors.
 
-        If views, aliases or exported arrays share the memory, return a clone, so that writes to it do not
-        change them.
+        If views, aliases or exported arrays share the memory, return a clone, so that writes to the clone do
+        not change them.
         """
         cdef TensorCore taker
         self._raise_if_not_donatable()
@@ -130,7 +130,7 @@ cdef class TensorCore(StorageReference):
         self.forget_history()
 
     def _set_layout_of(self, TensorCore y not None) -> None:
-        """Take the shape and strides of `y`, a view of this tensor. No element moves."""
+        """Take the shape and strides of `y`, a view of this tensor. Copy no element."""
         cdef cnp.ndarray array = array_of(y)
         if is_empty(self):
             self._raise_disposed()
@@ -174,7 +174,7 @@ cdef class TensorCore(StorageReference):
 
 
 cdef class Handle(StorageReference):
-    """A reference to a tensor's storage, to move it to another tensor. An unused handle releases the memory.
+    """A reference to a tensor's storage, to move it to another tensor. If freed unused, it frees the memory.
 
     Examples
     --------
@@ -322,7 +322,7 @@ cpdef TensorCore view_of(TensorCore x, cnp.ndarray array, cnp.ndarray out):
 
 
 cdef cnp.ndarray _found_again(cnp.ndarray array, cnp.ndarray before, cnp.ndarray out):
-    """Return the view of `array` that corresponds to `out`, a view of `before`. A write moved the values."""
+    """Return the view of `array` that matches `out`, a view of `before`, which a write copied to `array`."""
     cdef cnp.ndarray root = root_of(array)
     cdef Py_ssize_t offset
     if root_of(out) is not root_of(before):

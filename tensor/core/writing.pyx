@@ -14,7 +14,7 @@ cdef class writing:
     """Write to the array of a tensor: ``with writing(x) as array: array[...] = 1``.
 
     If other tensors share the values, the memory is copied first, so that they keep the old values. A clone
-    taken during the write keeps the values of that time.
+    taken during the write keeps the values that it was taken from.
     """
 
     cdef StorageReference x
@@ -34,7 +34,7 @@ cdef class writing:
             end_write(buffer)
 
     def __dealloc__(self):
-        # End the write if an interrupt arrived between __enter__ and the block.
+        # End the write if an interrupt arrived between __enter__ and the ``with`` block.
         if self.buffer is not None:
             end_write(self.buffer)
 
@@ -44,7 +44,7 @@ cdef class writing:
 cdef class writing_all:
     """Write to the arrays of several tensors, as ``writing`` does for one.
 
-    All shared memory is copied before the block runs.
+    All shared memory is copied before the ``with`` block runs.
     """
 
     cdef list tensors

@@ -1,9 +1,9 @@
 """Memory statistics and limits, and the memory pool.
 
-All figures are exact, and cover the whole process and all threads. `bytes_live` counts the memory of tensors
+All counts are exact, and cover the whole process and all threads. `bytes_live` counts the memory of tensors
 and of the autograd graph, in requested bytes. Each block counts once, even if several tensors share it.
-Memory that only NumPy arrays and other code outside the library still use is `bytes_pinned`. Free blocks of
-the pool are `bytes_cached`. External memory is `bytes_external`.
+`bytes_pinned` is memory that only code outside the library still uses, for example a NumPy array.
+`bytes_cached` is free memory of the pool, and `bytes_external` is external memory.
 """
 
 from scopes.lowlevel import names_of_face as _names_of_face

@@ -1,8 +1,8 @@
 # The interface of the allocator for other compiled modules.
 #
 # Each array's memory is counted in exactly one place. The allocator counts its own large blocks (`is_counted`
-# returns True). For all other buffers, the object that holds the array calls `count_small` and
-# `uncount_small`: NumPy's own arrays of any size, and small arrays created inside the hook.
+# returns True). All other arrays are small ones from the allocator, or arrays of any size from NumPy's own
+# allocator. The object that holds such an array calls `count_small` and `uncount_small`.
 
 cimport numpy as cnp
 from libc.stdint cimport int64_t
@@ -15,8 +15,8 @@ from libc.stdint cimport int64_t
 #     finally:
 #         leave_pool(previous)
 #
-# The hook is stored in the current context (contextvars): enter and leave in one function, without `await` or
-# `yield` in between. Allocations of at least `min_pooled_bytes` then come from the pool.
+# NumPy stores the allocator in the current context (contextvars): enter and leave in one function, without
+# `await` or `yield` in between. Allocations of at least `min_pooled_bytes` then come from the pool.
 
 cdef object enter_pool()
 cdef int leave_pool(object previous) except -1
@@ -31,8 +31,8 @@ cpdef bint is_counted(cnp.ndarray owner) noexcept
 # --- Buffers that the allocator does not count --------------------------------------------------------------
 
 # Count a new buffer as live. Return False, and count nothing, if it would exceed the limit even after
-# trimming the pool and collecting garbage; then raise `tensor.memory.limits.out_of_memory()`. Runs Python
-# code (budgets and the garbage collector) only if a limit is set.
+# trimming the pool and collecting garbage; the caller then raises `tensor.memory.limits.out_of_memory()`.
+# Runs Python code (budgets and the garbage collector) only if a limit is set.
 cpdef bint count_small(Py_ssize_t nbytes) noexcept
 
 # Count a buffer as freed; `is_pinned` is its state after the last `pin` or `unpin`. Safe in __dealloc__.
@@ -52,7 +52,7 @@ cpdef void return_borrowed(Py_ssize_t nbytes) noexcept nogil
 cpdef void count_donation(bint is_reused) noexcept nogil
 
 # Let `bytes_overhead` include the result of `function`: the bytes of objects (tensors, buffers, nodes). It
-# runs when the statistics are read, so objects only count their number.
+# runs only when the statistics are read.
 ctypedef int64_t (*overhead_function)() noexcept nogil
 cdef int report_overhead_by(overhead_function function) except -1
 

@@ -151,8 +151,8 @@ cdef void _collect_garbage() noexcept with gil:
         _is_interrupted = False
         return
     PyErr_Fetch(&kind, &value, &traceback)
-    # PyGC_Collect() would do nothing while the collector is disabled. Run it in a new context, because a
-    # kernel's context is used again, and would keep context variables that finalizers set.
+    # PyGC_Collect() would do nothing while the collector is disabled. Run gc.collect() in a new context,
+    # because the kernel's context would keep context variables that finalizers set.
     try:
         Context().run(_collect)
     except MemoryError:
@@ -226,7 +226,7 @@ def set_relief(function, note) -> None:
 
 @atexit.register
 def _stop_collecting():
-    # Afterwards, finalizers could use modules that are partly torn down.
+    # After exit, finalizers could use modules that are partly torn down.
     pool().collect_garbage = NULL
     pool().relieve.store(NULL)
 
@@ -356,7 +356,7 @@ cdef bint _is_large(tuple shape, cnp.dtype dtype) except -1:
 cpdef cnp.ndarray empty(tuple shape, object dtype, object like=None):
     """Return a new array with uninitialised values, or filled with the byte set by ``configure(fill=)``.
 
-    The memory order is that of `like` if that has the same shape, else C order. Large ones come from the
+    The memory order is that of `like` if it has the same shape, else C order. A large array comes from the
     pool.
 
     Raises
@@ -396,7 +396,7 @@ cpdef cnp.ndarray zeros(tuple shape, object dtype):
 
 
 cpdef cnp.ndarray copy(cnp.ndarray array):
-    """Return a copy of `array` in its memory order. Large ones come from the pool. Errors as in ``empty``."""
+    """Return a copy of `array` in its memory order, from the pool if it is large. Errors as in ``empty``."""
     cdef object previous
     if not is_worth_pooling(cnp.PyArray_NBYTES(array)):
         return cnp.PyArray_NewCopy(array, cnp.NPY_KEEPORDER)
@@ -407,18 +407,18 @@ cpdef cnp.ndarray copy(cnp.ndarray array):
         leave_pool(previous)
 
 
-# --- Figures, settings and limits, for other modules of this folder -----------------------------------------
+# --- Statistics, settings and limits, for other modules of this folder --------------------------------------
 
 
 def figures():
-    """Return the current figures of `MemoryStatistics`, in its order."""
+    """Return the current values of the fields of `MemoryStatistics`, in order."""
     cdef Counters* counters = &pool().counters
     cdef int64_t overhead = counters.slack.load()
     cdef int i
     for i in range(_overhead_count):
         overhead += _overheads[i]()
-    # Read counters that fall on a free before those that rise on an allocation. Otherwise another thread
-    # could make `bytes_freed` negative.
+    # Read `pinned` and `live` before `allocated`. Otherwise an allocation of another thread in between could
+    # make `bytes_freed` negative.
     cdef int64_t pinned = counters.pinned.load()
     cdef int64_t live = counters.read_live()
     cdef int64_t allocated = counters.allocated.load()

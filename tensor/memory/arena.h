@@ -40,7 +40,8 @@ struct Arena {
     bool is_closed = false;
     std::int64_t served = 0;
     std::int64_t missed = 0;
-    // The thread whose allocations the arena serves while entered, and the arena entered before it.
+    // The thread whose allocations the arena serves while entered. `next` is the arena entered before it, or
+    // another arena of the pool.
     std::thread::id thread;
     Arena* next = nullptr;
 

@@ -113,8 +113,8 @@ cdef class Arena:
     nbytes
         The size in bytes.
     places
-        For each array of a plan its requested bytes, and the begin and end of its place. Without places, the
-        pool uses the memory.
+        For each array of a plan, its requested bytes and the begin and end offsets of its place. Without
+        places, the pool uses the memory.
 
     Raises
     ------
@@ -150,7 +150,7 @@ cdef class Arena:
             _pool().leave(self._arena)
 
     def figures(self):
-        """Return the number of served allocations, and the number that were not in the plan."""
+        """Return the number of allocations that got their planned place, and the number of others."""
         if self._arena is NULL:
             return 0, 0
         return self._arena.served, self._arena.missed

@@ -1,4 +1,4 @@
-"""Budgets: limits of memory within which training continues, because saved values are evicted."""
+"""Budgets: memory limits that evict values saved for backward, so that training can continue."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 class Tape(Protocol):
-    """The interface of the tape for a budget."""
+    """The method of a tape that a budget calls."""
 
     def evict(self, nbytes: int, more: int) -> int:
         """Evict at least `nbytes`, and up to `more` in addition. Return the number of evicted bytes."""
 
 
-# The tape is in a package above this one, and most programs never need it.
+# Imported at its first use: it imports this package, and most programs use no budget.
 _tapes: Any = ModuleOnDemand("tensor.autograd.evictions")
 # The budgets that are open, the innermost last; a new list at each change.
 _opened: list[budget] = []
@@ -40,7 +40,7 @@ class BudgetStatistics:
     Attributes
     ----------
     pressure_count : int
-        How often memory was short.
+        How often the budget had to free memory for an allocation.
     recomputed_count, recomputed_bytes : int
         How many values were computed again for backward, and their bytes.
     forgotten_bytes : int
@@ -84,7 +84,7 @@ class budget(Closing):  # noqa: N801  # it is called like a function
     gradients and random numbers are bit-identical to those without a budget.
 
     The limit applies to the whole process, like ``memory.limit``. Values that are recorded by other threads,
-    or by tasks that do not inherit this block, stay in memory.
+    or by tasks that do not inherit the block's context, stay in memory.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class budget(Closing):  # noqa: N801  # it is called like a function
         self._on_pressure = on_pressure
         self._file: SpillFile | None = None
         self._tape: Tape | None = None
-        # The block in which the tape records nodes; None if the budget is not open.
+        # The context manager in which the tape records nodes; None if the budget is not open.
         self._recording: AbstractContextManager[object] | None = None
         self._bound = Bound(self.nbytes)
         # One thread evicts at a time. Its own allocations must not start another eviction.
@@ -231,10 +231,10 @@ class budget(Closing):  # noqa: N801  # it is called like a function
             note_failure(error)
             return None
 
-    # --- Figures --------------------------------------------------------------------------------------------
+    # --- Statistics -----------------------------------------------------------------------------------------
 
     def _keep_peaks(self) -> None:
-        """Keep the peaks, because the next block of this object starts new ones."""
+        """Store the peaks, because the next block of this object starts new ones."""
         figures = self._figures
         figures["peak_bytes"] = max(figures["peak_bytes"], self._watch.nbytes)
         figures["peak_reserved_bytes"] = max(figures["peak_reserved_bytes"], self._bound.reserved_peak)

@@ -20,8 +20,8 @@ cdef class Buffer:
     # The number of exported arrays over the block, and of running writes.
     cdef readonly Py_ssize_t exports
     cdef readonly Py_ssize_t writers
-    # Increases with each write, export and exchange of memory, so that code that copies detects an outdated
-    # copy.
+    # Increases with each write, export and move of a storage to other memory. Code that copies compares it,
+    # to detect that its copy is outdated.
     cdef uint64_t epoch
     # The value of `tensors_made` (`tensor.core.storage`) at the last use of the array by a tensor.
     cdef uint64_t used_at

@@ -3,8 +3,8 @@
 Two counts decide when to copy:
 
 - ``sharers``: the holders that rely on the *values*. Each storage (a tensor with its views and aliases) is
-  one, and so is each `Share` (a saved value of the tape, a clone without writes). If there are several, a
-  writer copies first.
+  one, and so is each `Share`, for example a saved value of the tape. A clone is another storage. If there are
+  several sharers, a writer copies first.
 - ``exports``: the arrays outside the library that use the *memory*, and may write to it at any time. If there
   is one, a clone copies at once instead of sharing. The same holds during a write (``writers``).
 
@@ -34,7 +34,7 @@ cnp.import_array()
 cpdef cnp.ndarray empty(tuple shape, object dtype, object like=None):
     """Return a new array with uninitialised values, or filled with the byte set by ``configure(fill=)``.
 
-    The memory order is that of `like` if that has the same shape, else C order. Large ones come from the
+    The memory order is that of `like` if it has the same shape, else C order. A large array comes from the
     pool.
 
     Raises
@@ -59,7 +59,7 @@ cpdef cnp.ndarray zeros(tuple shape, object dtype):
 
 
 cpdef cnp.ndarray copy(cnp.ndarray array):
-    """Return a copy of `array` in its memory order. Large ones come from the pool. Errors as in ``empty``."""
+    """Return a copy of `array` in its memory order, from the pool if it is large. Errors as in ``empty``."""
     try:
         return allocator.copy(array)
     except MemoryError:
@@ -270,7 +270,7 @@ cdef cnp.ndarray shared_array(Share share):
 
 cdef cnp.ndarray array_at(cnp.ndarray root, Py_ssize_t offset, cnp.ndarray like):
     cdef cnp.ndarray out = array_over(like, <char*>cnp.PyArray_DATA(root) + offset, root)
-    # `like` may be read-only or unaligned, unlike `root`, or the reverse.
+    # `like` and `root` may differ in these flags.
     if cnp.PyArray_ISWRITEABLE(root):
         cnp.PyArray_ENABLEFLAGS(out, cnp.NPY_ARRAY_WRITEABLE)
     else:
@@ -281,7 +281,7 @@ cdef cnp.ndarray array_at(cnp.ndarray root, Py_ssize_t offset, cnp.ndarray like)
 
 cdef extern from *:
     """
-    /* NumPy's C functions. Cython's declarations take objects for dtypes. */
+    /* Call NumPy's C functions with C types. Cython's declarations take dtypes as Python objects. */
     static inline PyObject *array_like(PyArrayObject *like, void *data)
     {
         PyArray_Descr *descr = PyArray_DESCR(like);
@@ -330,9 +330,9 @@ def offset_in(cnp.ndarray array not None, cnp.ndarray base not None) -> int:
 
 def view_at(cnp.ndarray base not None, Py_ssize_t offset, tuple shape not None, tuple strides not None,
             cnp.dtype dtype not None) -> cnp.ndarray:
-    """Return an array with this layout in the memory of `base`, `offset` bytes after its first element.
+    """Return an array of this layout over the memory of `base`, from `offset` bytes after its first element.
 
-    The whole array must lie in that memory.
+    The whole array must lie in the memory of `base`.
     """
     cdef cnp.npy_intp sizes[64]
     cdef cnp.npy_intp steps[64]
@@ -359,7 +359,7 @@ def owner_of(array: cnp.ndarray) -> cnp.ndarray:
 # The array object, and the block with its shape and strides.
 cdef int64_t array_overhead = np.ndarray.__basicsize__ + 32
 cdef int64_t collector_header = _getsizeof(()) - tuple.__basicsize__
-# With the header and rounding of the C library's allocator.
+# With the root array, and the header and rounding of the C library's allocator.
 cdef int64_t _buffer_overhead = Buffer.__basicsize__ + array_overhead + 16
 cdef int64_t _share_overhead = Share.__basicsize__
 # With the exported array.

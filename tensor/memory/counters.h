@@ -56,7 +56,7 @@ struct Counters {
     std::atomic<Bytes> pinned{0};
     // Bytes that the free blocks of the pool take from the system.
     std::atomic<Bytes> cached{0};
-    // Bytes of live blocks beyond the requested size: headers, and the rest of the last page.
+    // Bytes of used blocks beyond the requested size: headers, and the rounding of sizes.
     std::atomic<Bytes> slack{0};
     std::atomic<Bytes> external{0};
     // The total of all bytes that were ever live.
@@ -88,7 +88,7 @@ struct Counters {
 
     void remove(Bytes n, bool is_pinned) noexcept { (is_pinned ? pinned : live).fetch_sub(n); }
 
-    // `pinned` rises first and falls last, so that the sum of both is never too small.
+    // `pinned` rises first and falls last, so that the sum of `live` and `pinned` is never too small.
     void pin(Bytes n) noexcept {
         pinned.fetch_add(n);
         live.fetch_sub(n);

@@ -26,11 +26,11 @@ class _Donatable(Protocol):
 def donating(*names: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
     """Decorate a function so that it takes over the memory of the tensors in the arguments `names`.
 
-    When the function is called, these tensors become empty, and it gets new tensors with their memory,
-    gradients and history. So it may write in place, dispose them early, or donate their memory to a single op
-    (``x.donate()``), without an effect on the caller. If a view, an alias or a NumPy array shares the memory,
-    the function gets a copy. Afterwards ``memory.statistics()`` counts for each donated tensor whether an
-    output uses its memory (``donation_reuse_count``) or not (``donation_miss_count``).
+    When the function is called, these tensors become empty, and the function gets new tensors with their
+    memory, gradients and history. It may write to the new tensors, dispose them early, or donate their memory
+    to a single op (``x.donate()``), without an effect on the caller. If a view, an alias or a NumPy array
+    shares the memory, the function gets a copy. Afterwards ``memory.statistics()`` counts for each donated
+    tensor whether an output uses its memory (``donation_reuse_count``) or not (``donation_miss_count``).
 
     JAX has the same feature as ``jit(donate_argnums=)``. Tensors may be in lists, tuples and dicts. The
     function gets copies of these containers.

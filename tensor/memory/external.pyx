@@ -28,8 +28,8 @@ cdef PyObject* _newest = NULL
 cdef class Exported:
     """All bytes of an exporter's buffer. The exporter can't resize or close it until this object is freed.
 
-    If the exporter is a memoryview, its ``release`` fails too, unlike with a memoryview of it. Raises
-    ``TypeError`` if the object does not support the buffer protocol.
+    If the exporter is a memoryview, its ``release`` fails too. A second memoryview would not prevent that.
+    Raises ``TypeError`` if the object does not support the buffer protocol.
     """
 
     def __cinit__(self, exporter):
@@ -82,7 +82,7 @@ cdef class External:
         _newest = <PyObject*>self
 
     def over(self, cnp.ndarray array not None) -> cnp.ndarray:
-        """Return a copy of the array object `array` whose base is this object."""
+        """Return an array over the memory of `array`, with its layout, and with this object as its base."""
         return array_over(array, <char*>cnp.PyArray_DATA(array), self)
 
     cdef cnp.ndarray over_exported(self, Py_ssize_t offset, tuple shape, cnp.dtype dtype):

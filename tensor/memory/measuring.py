@@ -17,14 +17,14 @@ _R = TypeVar("_R")
 class measure:  # noqa: N801  # it is called like a function
     """Measure the memory of a ``with`` block, or of each call of a decorated function.
 
-    The figures can be read inside the block and after it. They cover the whole process, including allocations
-    of other threads. Measures can nest and overlap. For a decorated function, the figures are those of the
-    last call that ended.
+    The attributes can be read inside the block and after it. They cover the whole process, including
+    allocations of other threads. Measures can nest and overlap. For a decorated function, the attributes are
+    those of the last call that ended.
 
     Raises
     ------
     RuntimeError
-        If the figures are read before the block starts, or the same object is entered twice at once.
+        If an attribute is read before the block starts, or the same object is entered twice at once.
 
     Examples
     --------
@@ -39,8 +39,8 @@ class measure:  # noqa: N801  # it is called like a function
     __slots__ = ("_allocated", "_live", "_results", "_watch")
 
     def __init__(self) -> None:
-        # While running: the peak, and the figures at the start. Afterwards: (peak, its change, allocated,
-        # live).
+        # While running: the watch of the peak, and the bytes at the start. Afterwards: the peak, its change,
+        # the allocated bytes, and the change of live bytes.
         self._watch: Watch | None = None
         self._live = 0
         self._allocated = 0
@@ -112,7 +112,7 @@ class measure:  # noqa: N801  # it is called like a function
 
 
 class _Reporting(measure):
-    """The measure of one call, which passes its figures to the decorator's measure."""
+    """The measure of one call, which passes its results to the decorator's measure."""
 
     __slots__ = ("_to",)
 
@@ -159,9 +159,9 @@ class limit:  # noqa: N801  # it is called like a function
 
     The limit applies to live, pinned and cached bytes together. If an allocation would exceed it, the pool is
     trimmed, then the garbage collector runs. If that is not enough, the allocation raises
-    ``OutOfMemoryError``. Of nested limits, including the one of ``configure``, the smallest applies. Memory
-    that is already live stays. The garbage collector runs finalizers without the caller's scope and settings,
-    as on a new thread.
+    ``OutOfMemoryError``. Of nested limits, including the limit of ``configure``, the smallest applies. Memory
+    that is already live is not freed. The garbage collector runs finalizers without the caller's scope and
+    settings, as on a new thread.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Placement of the arrays of a plan in one block. Arrays that are alive at the same time do not overlap.
 
-Greedy by size with the best-fitting gap, from Y. Pisarchyk and J. Lee, "Efficient Memory Management for Deep
-Neural Net Inference" (2020): largest array first, each in the smallest gap that is free during its lifetime.
+The algorithm is from Y. Pisarchyk and J. Lee, "Efficient Memory Management for Deep Neural Net Inference"
+(2020), greedy by size: largest array first, each in the smallest gap that is free during its lifetime.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _placed(lives: Sequence[Life], size: _Integers, order: NDArray[np.intp]) -> 
 
 
 def _best_gap(offsets: _Integers, sizes: _Integers, wanted: int) -> int:
-    """Return the start of the smallest gap of at least `wanted` bytes, or the end of the last part."""
+    """Return the start of the smallest gap of at least `wanted` bytes, or the end of the last array."""
     if not len(offsets):
         return 0
     by_offset = np.argsort(offsets, kind="stable")

@@ -41,7 +41,7 @@ class Plan:
     lower_bound_bytes : int
         The peak of bytes of the function's own large arrays.
     arena_bytes : int
-        The size of a block with places for all of them.
+        The size of a block with places for all these arrays.
     allocation_count : int
         The number of arrays with a place in the plan.
     """
@@ -171,8 +171,8 @@ def plan(function: Callable[..., object], /, *arguments: Any, **options: Any) ->
     """Run ``function(*arguments, **options)`` once, and return the plan of its allocations.
 
     A plan has the large arrays that this thread allocates from the pool (``min_pooled_bytes``). Run a
-    training step once before. The first step creates the optimizer's state and gradients, and later steps use
-    them again.
+    training step once before you plan it: the first step creates the optimizer's state and gradients, which
+    later steps use again.
 
     Raises
     ------
@@ -206,7 +206,7 @@ def plan(function: Callable[..., object], /, *arguments: Any, **options: Any) ->
 
 
 class Reservation:
-    """Memory that ``memory.reserve`` took for the pool, until ``release()`` or the end of a block."""
+    """Memory that ``memory.reserve`` took for the pool, until ``release()`` or a ``with`` block ends."""
 
     def __init__(self, arena: Arena, nbytes: int) -> None:
         self._arena: Arena | None = arena
@@ -236,8 +236,8 @@ _reservations: set[Reservation] = set()
 def reserve(size: int | str) -> Reservation:
     """Reserve memory from the system, from which the pool takes its blocks.
 
-    All its pages are available when this returns, so later allocations do not wait for the system. It lasts
-    until ``release()``, or the end of a ``with`` block. Free memory in it counts as cached.
+    All its pages are available when this returns, so later allocations do not wait for the system. The
+    reservation lasts until ``release()``, or the end of a ``with`` block. Its free memory counts as cached.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ struct Block {
     Block* older;
     Block* above;
     Block* below;
-    // The offset of the data in the system's memory.
+    // The offset of the data from the start of the memory that the system returned.
     std::uint16_t offset;
     std::uint16_t bin;
     Origin origin;
@@ -74,7 +74,7 @@ struct Block {
 // The data after the header has the alignment of the header.
 static_assert(sizeof(Block) == alignment, "a block's header is one cache line");
 
-// This thread's last refusal, for the error message.
+// A thread's last refused allocation, for the error message.
 struct Refusal {
     Bytes asked = -1;
     Bytes live = 0;
@@ -229,7 +229,7 @@ class Pool {
         counters.unpin(static_cast<Bytes>(block->asked));
     }
 
-    // Return cached blocks beyond `to_bytes` to the system. Return the bytes that they took.
+    // Release cached blocks beyond `to_bytes` to the system. Return the bytes that the blocks took.
     Bytes trim(Bytes to_bytes) noexcept {
         Block* excess;
         {
@@ -239,7 +239,7 @@ class Pool {
         return give_back_all(excess);
     }
 
-    // Return cached blocks beyond the limit to the system.
+    // Release cached blocks beyond the limit to the system.
     void trim_to_limit() noexcept {
         Block* excess;
         {
@@ -332,8 +332,8 @@ class Pool {
         if (is_empty) release(arena);
     }
 
-    // Record allocations and frees of large blocks in `one`; null stops. Return false if another recorder is
-    // active.
+    // Record allocations and frees of large blocks in `one`; null stops recording. Return false if another
+    // recorder is active.
     bool record(Recorder* one) noexcept {
         Recorder* none = nullptr;
         if (one != nullptr) {
@@ -444,7 +444,7 @@ class Pool {
         return nullptr;
     }
 
-    // Return the arena of a block: its memory begins with this pointer.
+    // Return the arena of a block. The memory of the block begins with a pointer to it.
     static Arena*& arena_of(Block* block) noexcept { return *static_cast<Arena**>(block->memory()); }
 
     bool lies_in_closed(Block* block) noexcept {
@@ -634,7 +634,7 @@ class Pool {
         }
         if (capacity >= mapped_from) {
             const unsigned place = turn.fetch_add(1, std::memory_order_relaxed) % places;
-            const std::size_t offset = place_step * (place + 1);  // the last one is the start of the next page
+            const std::size_t offset = place_step * (place + 1);  // the last is the start of the next page
             const std::size_t huge = in_huge_pages(offset + n), mapped = round_up(offset + capacity, page_size());
             void* const memory = map(huge > mapped ? huge : mapped, huge);
             if (memory != nullptr) {
@@ -668,7 +668,7 @@ class Pool {
     }
 
     // Grant `n` bytes within the limit, and a free block of `capacity` if there is one. The bytes stay
-    // reserved until `held` is destroyed; by then they are counted as live.
+    // reserved until `held` is destroyed, after the caller has counted them as live or has failed.
     bool grant(Bytes n, Reservation& held, std::size_t capacity = 0, Block** block = nullptr) noexcept {
         if (capacity == 0 && limit.load() == no_limit) return true;
         bool is_collected = false;
@@ -806,7 +806,8 @@ class Pool {
         }
     }
 
-    // Let the sanitizer and the debugging build report access to cached blocks.
+    // Let the address sanitizer report access to cached blocks. The debugging build aborts in `unprotect` if
+    // code wrote to them.
     static void protect([[maybe_unused]] Block* block) noexcept {
 #if defined(__SANITIZE_ADDRESS__)
         ASAN_POISON_MEMORY_REGION(block->data(), block->used);

@@ -176,7 +176,7 @@ def _set_limit(nbytes: int | None) -> None:
     new = None if nbytes is None else watches.Bound(nbytes)
     if new is not None:
         new.set()
-    # Assigning a new limit frees the old one. Freeing it removes the limit.
+    # The assignment frees the old `Bound`, which removes its limit.
     _limit = new
 
 
@@ -225,7 +225,7 @@ _COLUMNS = (("memory", "left"), ("bytes", "right"), ("buffers", "right"), ("kind
 
 
 def _cell(text: str, side: str) -> str:
-    from html import escape  # imported here, because it makes `import tensor` 1% slower
+    from html import escape  # imported here, because a top-level import makes `import tensor` 1% slower
 
     return f"<td style='text-align: {side}'>{escape(text)}</td>"
 
