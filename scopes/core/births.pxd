@@ -17,7 +17,6 @@ cdef class Births:
 
 
 cdef Births new_births()
-# Put the births since the last call into the new `made`; return whether there are any.
 cdef bint fill(Births made) noexcept
 cdef Births take_one(PyObject* x)
 # Remove the note of `x`, if there is one.

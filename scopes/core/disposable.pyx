@@ -156,7 +156,7 @@ cdef void link_newest(Disposable x, MemberList scope) noexcept:
 
 
 cdef PyObject* member_at(Link* link) noexcept nogil:
-    """Return the object that contains `link`, as a borrowed reference."""
+    # A borrowed reference to the object that contains `link`.
     return <PyObject*>(<char*>link - _place_of_link)
 
 

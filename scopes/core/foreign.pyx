@@ -181,7 +181,6 @@ cdef Foreign _new_foreign(x, adapter, bint is_noticed, bint strictly):
 
 
 cdef bint notice(x, Births births) except -1:
-    """Add `x`, if it is new, to the scope of its birth in `births`. Return whether it was added."""
     cdef MemberList scope = None if births is None else births.scope_of(<PyObject*>x)
     if scope is None or is_adopted(x):
         return False

@@ -29,7 +29,6 @@ cdef class OwningList(MemberList):
         )
 
     cdef int take_over(self, list members, list counters) except -1:
-        """Own `members` from now on, all or none; count them as attached, unless `counters` is None."""
         cdef Py_ssize_t i
         cdef Disposable x
         cdef Counters counter
@@ -67,7 +66,6 @@ cdef class OwningList(MemberList):
         return 0
 
     cdef int hold(self, list members) except -1:
-        """Keep the `Held` objects of resources among `members` alive, all or none."""
         cdef Py_ssize_t i
         cdef Disposable x
         cdef Held known
@@ -132,7 +130,6 @@ cdef class OwningList(MemberList):
         return 0
 
     cdef void release_members(self, list members, list counters) noexcept:
-        """Detach the `members` of this scope: no scope owns them then."""
         cdef Py_ssize_t i
         cdef Disposable x
         for i in range(len(members)):
@@ -150,7 +147,6 @@ cdef class OwningList(MemberList):
                     x.counters.detached.fetch_add(1, memory_order_relaxed)
 
     cdef int hand_over(self, list members, OwningList target) except -1:
-        """Move the `members` of this scope to `target`."""
         cdef Py_ssize_t i
         cdef Disposable x
         if target is self:

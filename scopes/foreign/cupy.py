@@ -33,7 +33,7 @@ class CupyAdapter(Adapter):
     def end(self, x: Any, is_safe: bool) -> object:
         """Make `x` an empty array, of a class whose methods and attributes raise an error.
 
-        The memory returns to CuPy's pool when no other array uses it.
+        Without `is_safe`, only the class changes. The memory returns to CuPy's pool when no array uses it.
         """
         ending = x.shape, x.dtype
         disposed = _disposed_class_for(type(x))

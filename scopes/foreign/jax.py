@@ -30,7 +30,7 @@ class JaxAdapter(Adapter):
         # The thread whose scopes own new arrays, and the number of its open `owning` blocks.
         self.thread = 0
         self.depth = 0
-        # Weak references by id: to the arrays from before the first block, and to those adopted since.
+        # Weak references by id: to arrays older than the first block, and to arrays adopted since.
         self.earlier: dict[int, ref[Any]] = {}
         self.adopted: dict[int, ref[Any]] = {}
 

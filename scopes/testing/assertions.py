@@ -21,7 +21,7 @@ _R = TypeVar("_R")
 
 
 class StatisticsWindow(StatisticsView):
-    """The figures since the window was created or restarted. Each read counts again.
+    """The counts since the window was created or restarted. Each access returns the current counts.
 
     A tensor that is older than the window and is disposed in it counts as disposed. So `live_count` may be
     negative. If the collector is enabled, a window starts with a collection, so that garbage of earlier code
@@ -60,7 +60,7 @@ class StatisticsWindow(StatisticsView):
         self._start = super().snapshot()
 
     def snapshot(self) -> DisposeStatistics:
-        """Return the current figures as a fixed copy.
+        """Return a frozen copy of the current counts.
 
         Examples
         --------

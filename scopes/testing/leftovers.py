@@ -24,7 +24,7 @@ _MAX_LINES = 20
 
 
 def left(alive: Callable[[], Items]) -> Items:
-    """Return ``alive()`` after a garbage collection, if the collector is enabled."""
+    """Return ``alive()``; collect garbage before if anything is alive and the collector is enabled."""
     if alive() and gc.isenabled():
         gc.collect()
     return alive()
@@ -63,7 +63,7 @@ def alive_of(records: Iterable[Record]) -> Items:
 
 
 class Leftovers:
-    """Report of leftovers by creation line. It holds text and figures, and no disposables.
+    """Report of leftovers by creation line. It holds text and numbers, and no disposables.
 
     Memory that `items` share with `others` is not counted.
     """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from scopes.tracking.records import Record
     from scopes.tracking.sites import Site
 
-# After all memory was measured, this part of the limit must be allocated before the next measurement.
+# After all memory was measured, at least this part of the limit is allocated before the next measurement.
 _PART = 1 / 16
 
 

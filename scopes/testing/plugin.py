@@ -1,8 +1,8 @@
 """Pytest plugin, second part: watches tests. Loaded when a marker or an option needs it.
 
-For a watched test, tracking is on from its setup to the end of its teardown. The test fails if tensors are
-left alive after that. A fixture of wider scope is checked when it ends, and has its own report. The markers
-and the options are in ``disposescope.pytest_plugin``.
+For a watched test, tracking is on from its setup to the end of its teardown. If leaks are checked, the test
+fails if tensors are alive after that. A fixture of wider scope is checked when it ends, and has its own
+report. The markers and the options are in ``disposescope.pytest_plugin``.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from scopes.core.scope import DisposeScope
     from scopes.tracking.records import Record
 
-# The name in a test's report for its line of ``--tensor-memory``.
+# The user property of a test's report that has its line for ``--tensor-memory``.
 PROPERTY = "tensor memory"
-# Marks the report of a test's call if its teardown decides the result. disposescope.pytest_plugin reads it.
+# The attribute that marks the report of a test's call if the teardown decides the result.
 AWAITED = "disposescope_awaited"
 
 
@@ -294,7 +294,7 @@ class _Watch:
         return self.turns[bisect_left(self.turns, record.serial, key=lambda turn: turn[0]) - 1][1]
 
     def alive(self, *, wide: bool) -> list[tuple[Record, Any]]:
-        """Return the living objects of fixtures of wider scope, or of the test and its own fixtures."""
+        """Return the living objects of fixtures of wider scope if `wide`, else those of other creators."""
         return [item for item in alive_since(self.start) if _is_wide(self.creator_of(item[0])) == wide]
 
 

@@ -63,7 +63,7 @@ class TorchAdapter(Adapter):
         return memory.keeps(x, seen)
 
     def last_op(self, x: Any) -> object:
-        """Return an object in the metadata of the operation, which is freed with the operation."""
+        """Return an object in the metadata of the operation, so it is freed with the operation."""
         return memory.last_op(x)
 
     def is_adoptable(self, x: Any) -> bool:

@@ -36,10 +36,10 @@ _LEAST_TO_TRIM = 16 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class BudgetStatistics:
-    """The figures of a ``scopes.torch.budget`` at one moment."""
+    """Statistics of a ``scopes.torch.budget`` at one moment."""
 
-    #: The bytes in memory that only graphs keep, and their peak. Parameters do not count, nor do tensors that
-    #: the program keeps too.
+    #: The bytes in memory that only graphs keep, and their peak. Parameters do not count. Tensors that the
+    #: program also keeps do not count either.
     held_bytes: int
     peak_bytes: int
     #: The saved bytes in pinned memory, and in the file.
@@ -235,7 +235,7 @@ class budget:  # noqa: N801  # it is called like a function
             hooks.__exit__(kind, error, traceback)
 
     def statistics(self) -> BudgetStatistics:
-        """Return the current figures."""
+        """Return the current statistics."""
         return self._guard.run(self._statistics)
 
     def _statistics(self) -> BudgetStatistics:
@@ -349,8 +349,8 @@ class budget:  # noqa: N801  # it is called like a function
     def _make_room(self, device: Any, nbytes: int, number: int) -> None:
         """Move out blocks until `nbytes` more fit.
 
-        It moves the blocks first that backward needs last, counted from the saved tensor `number`. Shared
-        blocks do not count.
+        First move the blocks that backward needs last, counted from the saved tensor `number`. Shared blocks
+        do not count.
         """
         inside = self._inside[device]
         held = sum(inside.values()) + nbytes
@@ -403,8 +403,8 @@ class budget:  # noqa: N801  # it is called like a function
     def _note_freed(self, nbytes: int) -> None:
         """Count bytes freed in the C heap, and trim the heap from time to time.
 
-        Freed blocks between small objects are often too small for a new tensor of the same size. Without
-        trims the process would grow as if all tensors were still in memory.
+        The heap often can't reuse a freed block between small objects, even for a tensor of the same size.
+        Without trims the process would grow as if all tensors were still in memory.
         """
         self._freed += nbytes
         if self._freed >= max(self.limit // 2, _LEAST_TO_TRIM):

@@ -133,7 +133,7 @@ def _new_shell() -> Any:
 
 
 def _exchange(x: Any, shell: Any) -> bool:
-    """Swap the implementations. Return False if C++ code has a weak reference to the one of `x`."""
+    """Swap the implementations. Return False if C++ code has a weak reference to that of `x`."""
     try:
         _swap(x, shell)
     except RuntimeError:

@@ -2,7 +2,8 @@
 
 - Modules, optimizers, gradient scalers and graphs keep their tensors.
 - Data sets, schedulers, distributions, caches of functions, and objects and generators of installed libraries
-  that use PyTorch keep their tensors if they are older than the scope. Globals of those libraries do too.
+  that use PyTorch keep their tensors if they are older than the scope.
+- Globals of those libraries keep their tensors in every scope.
 
 An object of a user's class keeps only tensors without a graph, such as a mask, a table or a detached state. A
 tensor with a graph belongs to one step, and ends with the scope.
@@ -51,7 +52,7 @@ _PARTS = {
     _Optimizer: ("state", "param_groups"),
     _Scaler: ("_scale", "_growth_tracker"),
 }
-# Classes without inner tensors. A tensor of another class may have some, which end with it.
+# Classes without inner tensors. The inner tensors of another class end with the outer tensor.
 _WITHOUT_PARTS = (torch.Tensor, torch.nn.Parameter)
 _WRAPPER = keepers.SOUGHT | keepers.ATTRIBUTES | keepers.ALWAYS | keepers.FOREIGN_CODE
 _Cache = type(functools.lru_cache(abs))

@@ -62,7 +62,7 @@ def keeps(x: Any, seen: set[int]) -> Iterator[tuple[int, int | None]]:
     """Yield the footprint of `x`, and those of its graph's saved tensors except leaves.
 
     An operation is yielded with None instead of bytes. `seen` has ids of operations, so their Python objects
-    must live as long as `seen`. If `seen` has a list ``held``, this adds them to it.
+    must live as long as `seen`. If `seen` has a list ``held``, the objects are added to it.
     """
     yield footprint(x)
     with _NoFunctions():
@@ -72,7 +72,7 @@ def keeps(x: Any, seen: set[int]) -> Iterator[tuple[int, int | None]]:
 
 
 class _Mark:
-    """Object in the metadata of a recorded operation, which is freed with the operation."""
+    """Object in the metadata of a recorded operation, so it is freed with the operation."""
 
     __slots__ = ("__weakref__",)
 

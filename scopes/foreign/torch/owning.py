@@ -2,8 +2,8 @@
 
 By default each allocation of a `torch.Tensor` object is noted (``scopes.core.births``), which takes about
 20 ns. Scopes read the notes when they begin and end. Trackers and scopes with limits need a new tensor at
-once. For them a mode intercepts each call. With ``exact``, modes intercept each call and each operator.
-Functions that bypass modes are wrapped.
+once. For them a `TorchFunctionMode` intercepts each call. With ``exact``, a `TorchDispatchMode` intercepts
+each operator too. Functions that bypass modes are wrapped.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ watch_callbacks.append(_adjust)
 class owning:  # noqa: N801  # it is called like a function
     """Make the current scope own each new PyTorch tensor of this thread inside the block.
 
-    A scope disposes the tensors that its block created. Some outlive it: parameters and buffers, an
+    A scope disposes the tensors that its block created. Some outlive the scope: parameters and buffers, an
     optimizer's state, and tensors that a module or an older data set, cache or object of an installed library
     keeps. ``kept()`` lists them. Your own lists keep nothing.
 
@@ -359,7 +359,7 @@ def _tracing(trace: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _pausing(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `function` to note no tensors: they belong to its result, such as a NumPy array or a program."""
+    """Wrap `function` to note no tensors that it creates: they belong to its result, such as an array."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
         with paused():

@@ -17,7 +17,7 @@ _MAX_COPIES = 2
 
 
 def buffer_of(storage: Any) -> Buffer:
-    """Return the memory of a storage on the CPU. It does not keep the storage alive."""
+    """Return the memory of a storage on the CPU. The result does not keep the storage alive."""
     array: Buffer = (ctypes.c_char * storage.nbytes()).from_address(storage.data_ptr())
     return array
 
