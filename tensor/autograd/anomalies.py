@@ -23,7 +23,7 @@ _DEPTH = 8
 
 
 class Anomalies(Recorder):
-    """Records the user's lines for each op, and checks gradients."""
+    """Stores the lines of the user's code that record each op, and checks gradients."""
 
     __slots__ = ("check_nan",)
 
@@ -32,7 +32,7 @@ class Anomalies(Recorder):
         self.check_nan: bool = check_nan
 
     def record(self, node: Node) -> None:
-        """Store the user's lines in the node."""
+        """Store the lines of the user's code that recorded `node`."""
         node.site = _lines()
         super().record(node)
 
@@ -84,9 +84,9 @@ class Detection(Block):
 def detect_anomaly(check_nan: bool = True) -> Detection:
     """Find the line of the forward pass whose gradient is wrong, in a block or a decorated function.
 
-    Each recorded op stores the user's lines that led to it. Backward raises an error at the first gradient
-    with nan, which names the op and these lines. Other errors in backward get the lines as a note. Run both
-    passes inside. Use it only to find errors, because an op takes ten times as long.
+    Each recorded op stores the lines of your code that led to it. Backward raises an error at the first
+    gradient with nan, which names the op and these lines. Other errors in backward get the lines as a note.
+    Run the forward and the backward pass inside. Use it only to find errors: an op takes ten times as long.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class SetDetection(Detection):
     def __init__(self, mode: bool, check_nan: bool) -> None:
         super().__init__(check_nan)
         self._mode = mode
-        # The modes before the creation. A first block first restores them, so that its end restores them too.
+        # The modes before the creation. The first block restores them at its start, and so at its end too.
         self._before: Modes | None = set_modes(self._inside())
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:

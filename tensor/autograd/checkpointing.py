@@ -1,12 +1,12 @@
 """Checkpoints: free the saved values of a part of the forward pass, and compute them again in backward.
 
-The nodes of the part are recorded as usual, so gradients, hooks and errors do not change. But instead of its
-saved values, each node has a `Segment`, which keeps the inputs of the part. When the function runs again, it
-records the same ops in the same order, and their saved values are moved to the waiting nodes.
+The nodes of the part are recorded as usual, so gradients, hooks and errors do not change. But these *waiting*
+nodes refer to a `Segment`, which keeps the inputs of the part, instead of saved values. When the function
+runs again, it records the same ops in the same order, and their saved values are moved to the waiting nodes.
 
-A checkpoint inside a checkpoint does nothing in the first run, when its nodes belong to the outer one. In the
-second run it is a normal checkpoint. So of nested checkpoints, only the innermost one that backward has
-reached has saved values.
+A checkpoint inside a checkpoint does nothing in the first run, when its nodes belong to the outer checkpoint.
+In the second run it is a normal checkpoint. So of nested checkpoints, only the innermost checkpoint that
+backward has reached has saved values.
 """
 
 from __future__ import annotations
@@ -252,7 +252,7 @@ class _SavedArgument:
         # If other code may write to the memory, each argument has its own copy, without a shared storage.
         if self.storage is not None and first is not None and first._buffer is self.share.buffer:
             is_related = self.history_group == self.storage.history_group
-            # Numbers of groups are not negative, so ~ gives a different group.
+            # Numbers of groups are not negative, so ~ gives a group of no other tensor.
             join_storage(x, first, history_group_of(first) if is_related else ~self.history_group)
         if self.requires_grad:
             become_leaf(x)
@@ -262,7 +262,7 @@ class _SavedArgument:
 
 
 def _computed(leaf: Leaf) -> Node:
-    """Return a node that replaces the history of a computed tensor, which may be written to in place."""
+    """Return a node for the history of a computed tensor. Unlike a leaf, it may be written to in place."""
     node = Node()
     node.rule = RULES["clone"]
     node.plan = node.rule.plan((True,))
@@ -292,7 +292,7 @@ def _kept(x: Any) -> Any:
 
 
 def _given(x: Any) -> Any:
-    """Return the argument of ``_kept`` with new tensors, which share memory as the originals did."""
+    """Return `x`, a result of ``_kept``, with new tensors, which share memory as the originals did."""
     made: dict[_SavedArgument, TensorCore] = {}
 
     def give(item: Any) -> Any:

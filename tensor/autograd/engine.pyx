@@ -1,8 +1,9 @@
 """Backward: walk the tape from the outputs to the leaves, visiting each node once, without recursion.
 
-Pending gradients are arrays (`tensor.autograd.pending_gradients`). If backward itself is recorded, they are
-tensors (`tensor.autograd.tensor_gradients`). Derivatives run in kernel contexts (`tensor.kernels.context`).
-User code (hooks, functions, checkpoints) runs outside of them, in the caller's scope, without recording.
+A pending gradient, the sum of the gradients of a node so far, is an array
+(`tensor.autograd.pending_gradients`). If backward itself is recorded, it is a tensor
+(`tensor.autograd.tensor_gradients`). Derivatives run in kernel contexts (`tensor.kernels.context`). User code
+(hooks, functions, checkpoints) runs outside of these contexts, in the caller's scope, without recording.
 """
 
 cimport numpy as cnp
@@ -102,7 +103,7 @@ cdef class Backward:
     # The open kernel context, or None.
     cdef object context
     cdef bint is_pooled
-    # Whether user code is running. Its memory errors are not converted.
+    # Whether user code is running. Its memory errors are not converted to OutOfMemoryError.
     cdef bint is_outside
 
     def __init__(self, bint retain_graph, only=None, bint is_recorded=False):
@@ -313,7 +314,7 @@ cdef class Backward:
     # --- One node -------------------------------------------------------------------------------------------
 
     cpdef object step(self, Node node, PendingGradient pending):
-        """Compute the gradients of the op's inputs from that of its output, and free the saved values."""
+        """Compute the gradients of the op's inputs from the gradient of its output. Free the saved values."""
         cdef PyObject* arguments[_MAX_ARGUMENTS + 3]
         cdef cnp.ndarray g = pending.value
         cdef cnp.ndarray root
@@ -338,9 +339,9 @@ cdef class Backward:
             pending.is_owned = True
             saved = _widened(saved)
         root = root_of(g)
-        steps = node.plan.steps  # read after the saved values: restoring a checkpoint sets its plan
+        steps = node.plan.steps  # read after the saved values: restoring a checkpoint sets the plan
         left = len(steps)
-        # Whether the last step may write over `g`: not if an earlier one has passed it on.
+        # Whether the last step may write over `g`: not if an earlier step has passed `g` itself on.
         is_free = may_be_written(g, pending.share, pending.is_owned)
         is_large = _is_large(g, <tuple?>saved, nexts)
         self.enter_kernels(is_large)
@@ -424,7 +425,7 @@ cdef class Backward:
         Node node,
         Py_ssize_t i,
     ) except -1:
-        """Add `out` to `after`. `node` computed it from its gradient `of`, whose root array is `root`."""
+        """Add `out` to the gradient of `after`. `node` computed it from its own gradient `of` with `root`."""
         cdef cnp.ndarray own = root_of(out)
         cdef Share share = None
         cdef bint is_owned = _is_writable(out)
@@ -503,7 +504,7 @@ cdef class Backward:
     def as_tensor(self, PendingGradient pending not None, bint compact=False) -> TensorCore:
         """Return the sum as a tensor for user code, and leave `pending` empty.
 
-        With `compact`, an expanded array is not copied in full. The resulting tensor can't be written to.
+        With `compact`, an expanded array is not copied in full. Then the tensor can't be written to.
         """
         cdef PendingGradient own = moved(pending)
         cdef cnp.ndarray array
@@ -534,7 +535,7 @@ cdef class Backward:
     # --- Leaves ---------------------------------------------------------------------------------------------
 
     cdef int _accumulate_now(self, Node node, PendingGradient pending) except -1:
-        """Accumulate the gradient of one leaf now, because its hooks run after that."""
+        """Accumulate the gradient of one leaf now, and call its post-accumulate hooks."""
         self.leave_kernels()
         accumulate([pending])
         clear(pending)

@@ -6,8 +6,8 @@ hold. It evicts each in the cheaper of two ways: it drops the values, and a kern
 Rematerialization" (2021): the buffers with the least cost / (bytes x staleness) go first. The cost is
 estimated from shapes, and staleness counts ops, so a program evicts the same buffers each time it runs.
 
-It also writes idle tensors to the file: gradients before the optimizer's step, optimizer state, data, and,
-last, parameters. Their next use reads them back (`tensor.core.idle`).
+`Evictions.evict` also writes idle tensors to the file: gradients before the optimizer's step, optimizer
+state, data, and, last, parameters. Their next use reads them back (`tensor.core.idle`).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class PartlyEvicted(Deferred):
                 self.put(node, place, share)
 
     def put(self, node: Node, place: int, share: Share) -> None:
-        """Set one value. After the last absent one, `node` has a plain tuple of values again."""
+        """Set one value. After the last absent value, `node` has a plain tuple of values again."""
         self.values[place] = share.array
         self.holds[place] = share
         del self.absent[place]
@@ -108,7 +108,7 @@ class StoredBuffer:
         self.tape: Evictions = tape
         self.handle: Spilled = handle
         self.nbytes: int = nbytes
-        # The clock of the node that backward reaches first.
+        # The highest number of a node that needs the buffer. Backward reaches this node first.
         self.clock: int = clock
         self.waiting: list[tuple[ref[Node], int]] = []
 
@@ -149,7 +149,7 @@ class _Filed(FiledValues):
 
 
 class _Member:
-    """One place of one node at which a buffer is saved."""
+    """A saved value of a node: its index there, its share, and the recipe that computes it."""
 
     __slots__ = ("clock", "node", "place", "recipe", "share")
 
@@ -172,13 +172,13 @@ class _Group:
         self.recipes_with_memory: list[Recipe] = []
         # By their ids, so that each is counted once.
         self.shares: dict[int, Share] = {}
-        # The clock of the node that backward reaches first.
+        # The highest number of a node in `members`. Backward reaches this node first.
         self.clock = 0
         # A tensor with the same buffer that can be written to the file with it: a parameter, or data.
         self.companion: StorageReference | None = None
 
     def is_ours(self) -> bool:
-        """Return whether the buffer has no other holders."""
+        """Return whether the group knows all holders of the buffer."""
         buffer = self.buffer
         count = len(self.shares) + (self.companion is not None)
         return buffer.sharers == count and not buffer.exports and not buffer.is_external
@@ -191,7 +191,7 @@ class _Group:
 
 
 class Evictions(Recorder):
-    """The recorder of a budget. It evicts the saved values of the nodes that were recorded in it."""
+    """The recorder of a budget. It evicts the saved values of the nodes that it recorded."""
 
     __slots__ = ("budget", "clock", "count", "min_nbytes", "most", "nodes", "recipes_with_memory", "stored")
 
@@ -201,7 +201,7 @@ class Evictions(Recorder):
         # The nodes, each with its number.
         self.nodes: list[tuple[ref[Node], int]] = []
         self.recipes_with_memory: list[ref[Recipe]] = []
-        # At this length of `nodes`, remove the freed ones.
+        # At this length of `nodes`, remove the freed nodes.
         self.most: int = _MIN_NODES
         # The number of nodes recorded so far.
         self.count: int = 0
@@ -240,9 +240,9 @@ class Evictions(Recorder):
     # --- Eviction -------------------------------------------------------------------------------------------
 
     def evict(self, nbytes: int, more: int) -> int:
-        """Evict at least `nbytes`, and return the number of evicted bytes.
+        """Evict `nbytes` if possible, and up to `more` in addition. Return the number of evicted bytes.
 
-        Up to `more` bytes in addition leave with them, but no value that a tensor uses too, and no parameter.
+        Evict values that a tensor uses too, parameters and tensors of the running op only for `nbytes`.
         """
         groups, shared = self._groups()
         costs = []
@@ -348,7 +348,7 @@ class Evictions(Recorder):
             group.clock = max(group.clock, clock)
 
     def _cheapest(self, group: _Group) -> tuple[float | None, bool]:
-        """Return the cost of restoring the buffer (None: it must stay), and whether kernels restore it."""
+        """Return the cost of restoring the buffer (None: it must stay), and whether recipes restore it."""
         budget = self.budget
         cost: float | None = None
         if budget.can_spill:
@@ -369,7 +369,7 @@ class Evictions(Recorder):
         return cost, False
 
     def _forget(self, group: _Group) -> bool:
-        """Drop the values of a buffer, to compute them again. Return False if that would be impossible."""
+        """Drop the values of a buffer, which recipes restore. Return False if that would be impossible."""
         for member in group.members:
             if member.recipe is None or not member.recipe.secure(group.buffer):
                 return False
@@ -503,8 +503,8 @@ def _in_order(
 ) -> tuple[list[tuple[Recipe, tuple[Recipe, ...]]], dict[Recipe, Share], dict[Recipe, int]]:
     """Return the recipes to run for `wanted`, the values in memory, and the number of uses of each recipe.
 
-    The recipes are in order, operands first, each with the operands that it uses. A value in the file uses
-    none.
+    The recipes are in order, operands first, each with the operands that it uses. A value in the file uses no
+    operands.
     """
     order: list[tuple[Recipe, tuple[Recipe, ...]]] = []
     found: dict[Recipe, Share] = {}
@@ -541,6 +541,6 @@ def _set_in_users(recipe: Recipe, share: Share) -> None:
 
 
 def new_tape(budget: budgets.budget) -> tuple[Evictions, Recording]:
-    """Return the evictions of `budget`, and the block in which they record nodes."""
+    """Return the evictions of `budget`, and the context manager in which they record nodes."""
     tape = Evictions(budget)
     return tape, Recording(tape)

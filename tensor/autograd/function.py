@@ -30,8 +30,8 @@ class Function:
     ``forward(ctx, *args)`` returns a tensor, or a tuple with tensors. It gets the caller's tensors, and its
     ops are not recorded. ``backward(ctx, *grads)`` gets the gradient of each output, or zeros, and returns a
     gradient for each argument: a tensor or None. A gradient may have a shape to which the argument's shape
-    broadcasts; it is summed. With ``create_graph=True`` backward is recorded, so that its tensor ops can be
-    differentiated again.
+    broadcasts; then it is summed. With ``create_graph=True`` backward is recorded, so that its tensor ops can
+    be differentiated again.
 
     Alternatively, ``forward(*args)`` gets no `ctx`, and ``setup_context(ctx, inputs, output)`` fills it.
 
@@ -239,7 +239,7 @@ def _source(call: Call, saved: Saved | None, found: Sequence[object]) -> int | N
 
 
 def _connect(call: Call, applied: Applied, found: Sequence[object], outputs: Sequence[Any]) -> None:
-    """Set the history of all outputs; of none after an error."""
+    """Set the history of all outputs, or of none if an error occurs."""
     written = [x for x in call.dirty if _is_differentiable(call, x)]
     seen = [[other for other in relatives(x) if not holds(outputs, other)] for x in written]
     for x, others in zip(written, seen, strict=True):

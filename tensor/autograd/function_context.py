@@ -38,7 +38,7 @@ class Saved(NamedTuple):
 
 
 class Call:
-    """One call of a function: its arguments, and the calls of `ctx` in its forward pass."""
+    """One call of a function: its arguments, and the data that its forward pass gave to `ctx`."""
 
     __slots__ = (
         "dirty",

@@ -40,7 +40,7 @@ def _slot_for(x: Any) -> Slot:
 class Applied(Node):
     """The node of a call. Its pending gradient is a list with the gradient of each output, or None.
 
-    It has no shape and dtype; the nodes of its outputs have.
+    Only the nodes of its outputs have a shape and dtype.
     """
 
     __slots__ = ("are_tensors", "ctx", "function", "outputs", "slots", "sources")
@@ -195,7 +195,7 @@ class Output(Node):
         return self.applied.name()
 
     def step(self, pending: PendingGradient, walk: Backward) -> None:
-        """Store the gradient among those of the call's outputs."""
+        """Store the gradient of this output in the pending gradient of the call."""
         walk.put(self.applied, self.place, len(self.applied.slots), pending)
 
 

@@ -34,9 +34,9 @@ def gradcheck(
     """Compare the gradients of `func` with central differences, for each output and input element.
 
     Also check that backward gives the same result twice, and zeros for a gradient of zeros. The inputs are
-    changed in place by `eps`, one element at a time, and restored at the end. So `func` may also use them in
-    other ways (``lambda x, *_: model(x)`` with the model's parameters as further inputs). Their ``grad`` does
-    not change.
+    changed in place by `eps`, one element at a time, and restored at the end. So `func` need not use its
+    arguments: in ``lambda x, *_: model(x)`` the further inputs may be the model's parameters. The ``grad`` of
+    the inputs does not change.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     # A start of backward: a node, its gradient (an array or a tensor), and the share that keeps the array.
     Root = tuple[Node, Any, "Share | None"]
 else:
-    # Higher derivatives, which need factorizations and Fourier transforms.
+    # Imported at its first use: higher derivatives need factorizations and Fourier transforms.
     tensor_gradients = ModuleOnDemand("tensor.autograd.tensor_gradients")
 
 
@@ -36,7 +36,7 @@ class Gradients(Hooks):
     __slots__ = ()
 
     def _keeps(self, seen: set[int]) -> Iterable[tuple[int, int | None]]:
-        """Yield ``_footprint`` of the tensor, and of memory that its graph keeps, without leaves."""
+        """Yield pairs (key, bytes) for the memory of the tensor and its graph, and (key, None) for nodes."""
         yield self._footprint()
         nodes: list[Node] = []
         stack = [self._node]
@@ -72,7 +72,7 @@ class Gradients(Hooks):
 
     @example("tensor.ones((2,)).requires_grad_().requires_grad", True)
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Turn recording for this leaf on or off, and return it."""
+        """Turn recording for this leaf on or off, and return the leaf."""
         self._raise_if_disposed()
         array, node = self._array, self._node
         if requires_grad and node is None and array is not None:
@@ -93,7 +93,7 @@ class Gradients(Hooks):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether the user created the tensor, so that it is not the result of a recorded op."""
+        """Whether the tensor is not the result of a recorded op."""
         self._raise_if_disposed()
         return self._node is None or isinstance(self._node, Leaf)
 
@@ -107,7 +107,7 @@ class Gradients(Hooks):
     def grad(self) -> Tensor | None:
         """The gradient accumulated by ``backward``, or None. This tensor owns it, not a scope.
 
-        A computed tensor only has one after ``retain_grad``.
+        A computed tensor only has a gradient after ``retain_grad``.
         """
         self._raise_if_disposed()
         return self._grad
@@ -311,7 +311,7 @@ def _default_gradient(shape: tuple[int, ...], dtype: Dtype) -> Array:
 
 
 def root_of(output: TensorCore, gradient: TensorCore | None) -> Root:
-    """Return the start of backward for `output`, with its gradient. Raise an error if one is missing."""
+    """Return the start of backward for `output`. Raise an error without history or a required gradient."""
     if not isinstance(output, TensorCore):
         raise TypeError(
             f"backward needs a tensor, not {type(output).__name__}: use the tensor that the loss function "

@@ -136,7 +136,7 @@ cdef TensorCore _sum(TensorCore before, object value):
 
 
 cdef bint _commit(list targets):
-    """Set the gradients of all leaves. Return False and set none if one changed since `_prepare`."""
+    """Set the gradients of all leaves. Return False and set none if a leaf changed since `_prepare`."""
     cdef _Target target
     for target in targets:
         if not target.is_as_prepared():

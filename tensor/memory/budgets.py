@@ -23,7 +23,7 @@ class Tape(Protocol):
     """The method of a tape that a budget calls."""
 
     def evict(self, nbytes: int, more: int) -> int:
-        """Evict at least `nbytes`, and up to `more` in addition. Return the number of evicted bytes."""
+        """Evict `nbytes` if possible, and up to `more` in addition. Return the number of evicted bytes."""
 
 
 # Imported at its first use: it imports this package, and most programs use no budget.

@@ -9,7 +9,7 @@ cdef extern from "Python.h":
     int PyContextVar_Get(object variable, PyObject* default, PyObject** value) except -1
     object PyContextVar_Set(object variable, object value)
 
-# Whether `record` records: False, True or a Recorder.
+# Whether ops are recorded: False, True or a Recorder.
 cdef object _grad_enabled = ContextVar("grad_enabled", default=True)
 # The value that ``enable_grad`` sets `grad_enabled` to.
 cdef object _when_enabled = ContextVar("when_enabled", default=True)

@@ -29,7 +29,7 @@ _STEPS = 200
 _HELD_BYTES = 16 * 2**20
 # The number of ops between two checks.
 _PERIOD = 251
-# The same if warnings are off.
+# The number of ops between two checks if warnings are off.
 _LONG = 1 << 30
 
 
@@ -72,7 +72,7 @@ class GraphGrowthWarning(UserWarning):
 ticks: Final = tick_counter()
 
 _Line = tuple[str, int]
-# A line and the call in it: ops of one line may have separate graphs.
+# A line and the bytecode offset of the call in it: ops of one line may have separate graphs.
 _Place = tuple[str, int, int]
 
 
@@ -127,7 +127,7 @@ class _Watch:
             ticks.left = min(_PERIOD, self.steps)
 
     def check_each_op(self, nodes: int) -> None:
-        """Check each of the next ops, for somewhat more than one pass, which adds `nodes` nodes."""
+        """Check each of the next ops, for somewhat more than two passes, each of which adds `nodes` nodes."""
         self.one_by_one = 2 * nodes + 64
         ticks.left = 0
 
@@ -240,7 +240,7 @@ def _examine(
     if figures is None or held < max(watch.held_bytes, used):
         # Search again after the number of nodes that is missing for a warning. If only bytes are missing,
         # search again at the latest when the graph has doubled, because later passes may hold more memory.
-        # Wait for a quarter of the graph, and 1/32 of all nodes, so that all searches take little time.
+        # Wait for at least a quarter of the graph and 1/32 of all nodes, so that searches take little time.
         wanting = size * steps // used - size if used else size
         if figures is not None:
             wanting = min(size * watch.held_bytes // held - size, size) if held >= used else size
@@ -259,7 +259,7 @@ def _examine(
     if any(oldest() in nodes for oldest in watch.known):
         return None
     watch.known.append(ref(users[-1]))
-    # The other lines of this loop do not warn, neither now nor when it runs again.
+    # The other lines of this loop do not warn, neither now nor when the loop runs again.
     watch.silent_thread = get_ident()
     watch.check_each_op(size // used)
     # Format the dtype only for a warning. NumPy caches the string in a small block, and the C library can't
@@ -275,8 +275,8 @@ def _inner(node: Node) -> set[Node]:
 
 def _most_used(nodes: list[Node]) -> tuple[list[Node], Leaf | None]:
     """Return the leaf that most of `nodes` use, and the nodes that use it."""
-    # Count by op too, because recorded derivatives use the parameters of the forward pass again. Nodes
-    # without saved values do not count, because backward may have freed them.
+    # Count each op separately, because recorded derivatives use the parameters of the forward pass again.
+    # Nodes without saved values do not count, because backward may have freed these values.
     users: dict[tuple[Leaf, str], list[Node]] = {}
     for node in nodes:
         if node.saved:

@@ -1,7 +1,7 @@
 """Modes of recording: whether ops are recorded, and what else happens to recorded ops.
 
 Each thread and each asyncio task has its own mode: False, True, or a `Recorder`, which counts as True and
-receives each new node: for anomaly detection, checkpoints and budgets.
+receives each new node. Anomaly detection, checkpoints and budgets are recorders.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Recorder:
         self.outer: Recorder | None = innermost_recorder()
 
     def record(self, node: Node) -> None:
-        """Receive a node that was just recorded. An output that it saves is not stored yet."""
+        """Receive a node that was just recorded. If the node saves its output, that is not stored yet."""
         if self.outer is not None:
             self.outer.record(node)
 
@@ -148,7 +148,7 @@ recomputing: ContextVar[int] = ContextVar("recomputing", default=0)
 
 
 def innermost_recorder() -> Recorder | None:
-    """Return the first recorder that receives nodes here; its `outer` has the others."""
+    """Return the first recorder that receives nodes here; its `outer` is the next one."""
     mode = when_enabled.get()
     return mode if isinstance(mode, Recorder) else None
 
@@ -171,7 +171,7 @@ class SetGradEnabled(GradMode):
 
     def __init__(self, enabled: bool) -> None:
         super().__init__(enabled)
-        # The modes before the switch. The first block sets them again when it begins, and so at its end too.
+        # The modes before the creation. The first block restores them at its start, and so at its end too.
         self._before: Modes | None = set_modes(self._inside())
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
@@ -199,7 +199,7 @@ class Inference(Block):
 
 
 class Recording(Block):
-    """Shows all nodes recorded in the block to a recorder."""
+    """Passes all nodes recorded in the block to a recorder."""
 
     __slots__ = ("_recorder",)
 

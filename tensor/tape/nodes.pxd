@@ -39,7 +39,7 @@ cdef class Node:
     cdef public tuple next
     # The values that `plan.saves` names, in its order; None once backward has used them; or a Deferred.
     cdef public object saved
-    # For each of them the Share that protects it from later writes, or None.
+    # For each saved value the Share that protects it from later writes, or None.
     cdef public tuple holds
     cdef public object shape
     cdef public object dtype
@@ -60,7 +60,7 @@ cdef class Node:
 
 
 cdef class Leaf(Node):
-    # A weak reference to the leaf's tensor.
+    # A weak reference to the leaf's tensor or handle.
     cdef public object home
 
 

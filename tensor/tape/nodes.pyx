@@ -105,18 +105,18 @@ def _add_derived_names(Rule rule, tuple wanted, dict needed):
 cdef class Rule:
     """The derivatives of one op: for each input a function ``(xp, g, ...) -> gradient``.
 
-    `xp` is the namespace, `g` the gradient of the output. Further parameters name the values that the
-    function needs: inputs by their names, ``out``, and parameters of the op. The tape saves only these, and
-    only for inputs that require gradients. ``to_shape``, the shape of the input, needs no saved value. An op
-    with any number of inputs has one function, ``each``, which may have a parameter `i`, the index of the
-    input.
+    `xp` is a namespace of array functions, `g` the gradient of the output. Further parameters name the values
+    that the function needs: inputs by their names, ``out``, and parameters of the op. The tape saves only
+    these values, and only for inputs that require gradients. ``to_shape``, the shape of the input, needs no
+    saved value. An op with any number of inputs has one function, ``each``, which may have a parameter `i`,
+    the index of the input.
 
     Higher derivatives treat parameters of the op as constants, except those in `derived`. Each of these has
     its own rule, as an op with the same inputs whose output is that parameter.
 
-    If one pass over the arrays computes several gradients, `together` does so. ``together(g, wanted, ...)``
-    returns a gradient for each input, or None for those that `wanted` excludes. It only handles plain arrays.
-    A recorded backward uses `functions`.
+    `together` computes several gradients in one pass over the arrays. ``together(g, wanted, ...)`` returns a
+    gradient for each input, or None for an input that `wanted` excludes. It only handles plain arrays. A
+    recorded backward uses `functions`.
     """
 
     def __init__(self, str name, functions, dict derived=None, together=None):
@@ -224,7 +224,7 @@ cdef class Node:
             if share is not None:
                 kept.append(share)
         for value in saved or ():
-            kept += getattr(value, "holds", ())  # those of the arrays in an index
+            kept += getattr(value, "holds", ())  # the shares of the arrays in an index
         return kept
 
     cpdef int save_output(self, object array, object share) except -1:
@@ -272,12 +272,12 @@ cdef class Leaf(Node):
 
 
 class Deferred:
-    """Replaces the saved values of a node; backward computes them again when it needs them."""
+    """Replaces the saved values of a node until backward needs and restores them."""
 
     __slots__ = ()
 
     def restore(self, node: Node) -> None:
-        """Compute the values, and store them in `node`."""
+        """Compute or read the values, and store them in `node`."""
         raise NotImplementedError
 
     def shares(self) -> list:

@@ -2,7 +2,7 @@
 
 Each node that a budget records has a `Recipe` for its output: the kernel, and the recipes of its operands. A
 recipe does not keep operands with a history in memory. So the first recipes of a chain need values in memory
-or in the file. Before a value is evicted, `Recipe.secure` makes sure that these stay.
+or in the file. Before a value is evicted, `Recipe.secure` makes sure that these values stay.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SMALL = 4096
 _FLOPS_IN_PRODUCT = 16.0
 _FLOPS_IN_CONVOLUTION = 8.0
 _PRODUCTS = frozenset({"linear", "matmul", "vecdot", "einsum", "tensordot"})
-# Kernels that compute more for each byte than an addition does.
+# Ops that take longer for each byte than an addition does.
 _SLOW = frozenset(
     {"gelu", "gelu_by_tanh", "silu", "softmax", "log_softmax", "tanh", "exp", "erf", "pow", "dropout"}
 )
@@ -81,11 +81,11 @@ class Recipe:
     def __init__(self, recipes_with_memory: list[ref[Recipe]]) -> None:
         # All recipes of the budget with a share, so that their memory can be evicted.
         self.recipes_with_memory: list[ref[Recipe]] = recipes_with_memory
-        # A function of the operands' arrays that returns the value's array. A `Layout` returns a view.
+        # A function of the operands' arrays that returns the value's array, or the `Layout` of a view.
         self.kernel: Callable[..., Any] | Layout | None = None
-        # Each is a recipe or a number.
+        # Each is a recipe, a small array or a number.
         self.operands: tuple[Any, ...] = ()
-        # The nodes that save the value, each with its index there.
+        # The nodes that save the value, each with the value's index in it.
         self.users: list[tuple[ref[Node], int]] = []
         # The value itself, if no kernel can compute it again.
         self.share: Share | None = None
@@ -160,7 +160,7 @@ class Recipe:
             self.kernel, self.operands, self.work = kernel, other.operands, other.work
 
     def remember_after(self, before: Recipe, kernel: Callable[[Array], Any], node: Node) -> None:
-        """Record that `kernel` computes the value of `node` from that of `before`."""
+        """Record that `kernel` computes the value of `node` from the value of `before`."""
         self.kernel, self.operands = kernel, (before,)
         self.work = _work(node, [])
 
@@ -193,9 +193,9 @@ class Recipe:
                 yield x
 
     def secure(self, leaving: object) -> bool:
-        """Make sure that the value can be restored after `leaving` and other buffers are evicted.
+        """Make sure that the value can be restored after the buffer `leaving` and others are evicted.
 
-        Keep the operands that no kernel computes. Return False if one of them is evicted or in `leaving`.
+        Keep the operands that no kernel computes. Return False if such an operand is evicted or in `leaving`.
         """
         waiting, passed = [self], [self]
         kept: list[tuple[Recipe, Share]] = []

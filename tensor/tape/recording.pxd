@@ -27,5 +27,5 @@ cpdef int remember(Node node, object kernel, object inputs, dict parameters=*) e
 cpdef TensorCore wrap_recorded(cnp.ndarray out, Node node)
 # Return a new tensor with these inline values and the history `node`, which may be None.
 cdef TensorCore wrap_inline(InlineValues* values, Node node)
-# The recorder of this context: False, True, or a Recorder.
+# The recording mode of this context: False, True, or a Recorder.
 cdef object recorder()

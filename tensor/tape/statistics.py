@@ -1,4 +1,4 @@
-"""Statistics of graphs: their nodes, and the buffers that only they hold."""
+"""Statistics of graphs: their nodes, and the buffers that only the nodes hold."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def graph_statistics(t: Tensor | None = None) -> GraphStatistics:
     ``gc.freeze()`` has frozen, because the garbage collector does not list them. Other threads may continue
     to record.
 
-    A node whose values backward has freed counts as 0 bytes. For a tensor without history, all figures are
-    0. Memory is counted in whole buffers. Each buffer counts once, even if several nodes or views save it.
+    A node whose values backward has freed counts as 0 bytes. For a tensor without history, all counts are 0.
+    Memory is counted in whole buffers. Each buffer counts once, even if several nodes or views save it.
 
     Parameters
     ----------

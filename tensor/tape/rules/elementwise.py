@@ -141,7 +141,7 @@ def _softmax_of_two(xp: Any, a: Any, b: Any) -> Any:
 
 
 def _sign(xp: Any, g: Any, x: Any) -> Any:
-    """Return the part of the gradient at a right angle to a complex `x`. A real sign is constant."""
+    """Return the part of `g` perpendicular to a complex `x`, divided by abs(x). A real sign is constant."""
     if x.dtype.kind != "c":
         return xp.zeros_like(g)
     size = xp.abs(x)
@@ -203,7 +203,7 @@ define(
     a=lambda xp, g, a, out: g * (xp.sign(a) * xp.sign(out)),
     b=lambda xp, g: xp.zeros_like(g),
 )
-# The next floating-point number after `a` toward `b`; `b` if they are equal.
+# nextafter(a, b): the next floating-point number after `a` toward `b`; `b` if they are equal.
 define(
     "nextafter",
     a=lambda xp, g, a, b: xp.keep_where(g, a != b),
@@ -311,7 +311,7 @@ for _name in (
 for _name in ("bitwise_invert", "isfinite", "isinf", "isnan", "logical_not", "signbit"):
     define(_name, x=None)
 
-# Ops in place that replace the values
+# In-place ops that replace the values
 
 define("copy", x=lambda xp, g: xp.zeros_like(g), source=lambda xp, g: g)
 define("fill", x=lambda xp, g: xp.zeros_like(g))

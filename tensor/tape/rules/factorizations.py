@@ -107,7 +107,7 @@ def _svd_u(xp: Any, g: Any, u: Any, s: Any, vh: Any) -> Any:
     product = xp.matmul(adjoint(xp, u), g)
     inner = _turned(xp, product, s) * s[..., None, :]
     if product.dtype.kind == "c":
-        # Each pair of vectors has an arbitrary phase. Assign it to `u`.
+        # Each pair of singular vectors has an arbitrary phase. Assign it to `u`.
         diagonal = product * _identity(xp, product)
         inner = inner + 0.5 * (diagonal - conj(xp, diagonal)) / s[..., None, :]
     found = xp.matmul(u, inner)

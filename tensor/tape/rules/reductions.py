@@ -104,10 +104,10 @@ def _cumulative_sum(xp: Any, g: Any, axis: int | None) -> Any:
 
 
 def _cumulative_prod(xp: Any, g: Any, x: Any, out: Any, axis: int | None) -> Any:
-    """Sum, for each element, the gradients of the later outputs times the products without the element.
+    """Sum, for each element, the gradients of its own and later outputs times products without the element.
 
     Before the first zero, these products are the outputs divided by the element. For the first zero, they are
-    computed with 1 instead of it. After it, they are 0.
+    computed with 1 instead of it. For elements after the first zero, they are 0.
     """
     if axis is None:
         return g

@@ -1,11 +1,11 @@
 """The table of derivatives, with one entry for each op.
 
 Entries use functions of the array API standard in ``xp``: NumPy while gradients are plain arrays, and
-functions of tensors while backward is itself recorded (``create_graph``). ``xp.is_recorded`` is True in the
-second case. `g` is the gradient of the output. The other parameters of a function name the values that it
-needs (see `tensor.tape.nodes.Rule`). A gradient may have the broadcast shape of the output: the engine sums
-it to the input's shape, and casts it to the input's dtype. For complex tensors a gradient is the conjugate
-Wirtinger derivative, as in PyTorch: the direction of steepest ascent.
+functions of tensors while backward is itself recorded (``create_graph``): then ``xp.is_recorded`` is True.
+`g` is the gradient of the output. The other parameters of a function name the values that it needs (see
+`tensor.tape.nodes.Rule`). A gradient may have the broadcast shape of the output: the engine sums it to the
+input's shape, and casts it to the input's dtype. For complex tensors a gradient is the conjugate Wirtinger
+derivative, as in PyTorch: the direction of steepest ascent.
 """
 
 from __future__ import annotations
