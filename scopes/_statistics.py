@@ -42,7 +42,7 @@ class StatisticsView:
 
     @property
     def created_outside_scope_count(self) -> int:
-        """The number of objects created while no scope was current."""
+        """The number of objects created without an owner, such as outside of scopes."""
         return self.snapshot().created_outside_scope_count
 
     @property
@@ -52,7 +52,7 @@ class StatisticsView:
 
     @property
     def created_in_scope_count(self) -> int:
-        """The number of objects created while a scope was current."""
+        """The number of objects that a scope owned when they were created."""
         return self.snapshot().created_in_scope_count
 
     @property
@@ -125,7 +125,7 @@ class Statistics(StatisticsView):
         return StatisticsView(thread=CountingThread())
 
     def reset(self) -> None:
-        """Set all figures to zero. Objects created before are no longer counted."""
+        """Set all counts to zero. Objects created before are no longer counted."""
         reset()
 
 

@@ -10,7 +10,7 @@ cdef class Place:
     # The number of ended scopes of this path, and the time that they were open in total.
     cdef readonly long long rounds
     cdef readonly long long nanoseconds
-    # The number of disposables created while such a scope was innermost, and how many of them are alive.
+    # The number of disposables that such a scope owned at their creation, and how many of them are alive.
     cdef readonly long long created
     cdef readonly long long alive
     # The bytes of these disposables and those of inner places. A buffer counts at its first tensor's place.

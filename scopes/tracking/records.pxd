@@ -18,7 +18,7 @@ cdef class Record(ref):
     # The line that created it, and the line that added a graph to it in place (``total += loss``), or None.
     cdef public object site
     cdef readonly object graph_site
-    # The place of the scope in which it was created, and the number of scopes that had ended before.
+    # The place of the scope that owned it at its creation, and the number of scopes that had ended before.
     cdef readonly Place place
     cdef readonly long long closings
     # The place that sums the memory of other libraries; None for disposables of this library.

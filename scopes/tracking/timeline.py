@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from scopes.tracking.records import Record
     from scopes.tracking.sites import Site
 
-# Sampling memory takes 10 to 50 us. An event takes a sample if the last is older than this period (ns), or
-# after a change of at least these bytes and 1 / _LARGE_PART of the peak. A creation takes one after such a
-# change only if live memory may reach a new peak, so that the peak is assigned to the line that caused it.
+# Sampling memory takes 10 to 50 us. An event takes a sample if the last is older than this period (ns). A
+# scope that begins or ends also takes one after a large change: these bytes and 1 / _LARGE_PART of the peak.
+# A creation does only if live memory may reach a new peak, to assign the peak to the line that caused it.
 _PERIOD = 1_000_000
 _LARGE_BYTES = 64 * 1024
 _LARGE_PART = 32

@@ -67,7 +67,7 @@ class TorchAdapter(Adapter):
         return memory.last_op(x)
 
     def is_adoptable(self, x: Any) -> bool:
-        """Return whether scopes may own `x`: not parameters and buffers, nor fake and functional tensors."""
+        """Return whether scopes may own `x`; False for parameters, buffers, fake and functional tensors."""
         return not isinstance(x, _NEVER)
 
     def is_new(self, x: Any) -> bool:
