@@ -27,7 +27,7 @@ from scopes.core.disposable import current as _current_scope
 
 cdef extern from *:
     """
-    // For this thread: the numbers of open blocks that record births, of pauses, and of strict blocks.
+    // This thread's numbers of open blocks that record births, pauses, and blocks of `owning(strict=True)`.
     typedef struct {
         int blocks, pauses, strict_blocks;
     } scopes_recording;

@@ -29,7 +29,7 @@ cdef int store_keeper_count(MemberList scope) except -1
 cdef bint has_keepers() noexcept
 # Move the members of `scope` that a keeper holds to the outer scope, or detach them.
 cdef int move_out_kept(MemberList scope, list members) except -1
-# Add `x`, if it is new, to the scope of its birth in `births`. Return whether it was added.
+# Add `x`, if it is new, to the scope that `births` has for it. Return whether it was added.
 cdef bint notice(x, Births births) except -1
 # Make the adapters search for new objects.
 cdef int harvest() except -1

@@ -31,7 +31,7 @@ cdef list _adapters = []
 cdef tuple _kinds = ()
 # Adapters that search for new objects, because their library does not report them.
 cdef list _late = []
-# The functions that search for objects whose birth was recorded.
+# The functions that search for objects whose allocation was noted.
 cdef list _looks = []
 # The adapter that knows which objects outlive a scope. There is at most one.
 cdef object _keeping = None

@@ -230,7 +230,7 @@ cdef class Keepers:
     def find_new(self):
         """Find the new keepers, and return the number of keepers so far; -1 before `begin`.
 
-        Sought objects with a noted birth become members of their scopes.
+        Sought objects with a noted allocation become members of their scopes.
         """
         if self.first < 0:
             return -1
@@ -242,7 +242,7 @@ cdef class Keepers:
         return -1 if self.first < 0 else self.count
 
     cdef int register(self, generation) except -1:
-        """Find keepers, and sought objects with a noted birth, in one generation or in all (None)."""
+        """Find keepers, and sought objects with a noted allocation, in one generation or in all (None)."""
         cdef int verdict
         cdef _Keeper keeper
         cdef Births births = new_births()

@@ -56,7 +56,7 @@ class LeakRow:
     #: The average number and bytes that a round (see `LeakReport.rounds`) left; 0 if the line does not grow.
     count_per_round: float
     bytes_per_round: float
-    #: The names of the scope that owned the oldest at its creation and of those around, outermost first.
+    #: The path of the scope that owned the oldest one at its creation: names, outermost first.
     scope: tuple[str, ...]
     #: The number of recorded operations that their graphs keep, each counted once, as buffers are.
     op_count: int = 0

@@ -38,7 +38,7 @@ cdef class Record(ref):
 
     @property
     def scope(self):
-        """The names of the scope that owned it at its creation and of those around, outermost first."""
+        """The path of the scope that owned it at its creation: names, outermost first."""
         return self.place.path
 
 

@@ -118,7 +118,7 @@ class _ThreadState(threading.local):
     depth = 0
     # The number of exact blocks among the `depth` open blocks.
     exact = 0
-    # The mode that intercepts each call, if it is needed, and whether births are recorded instead.
+    # The mode that intercepts each call, if it is needed, and whether allocations are noted instead.
     mode: _Functions | None = None
     is_noting = False
 
