@@ -18,8 +18,8 @@ struct Axis {
 // first-level cache.
 constexpr std::ptrdiff_t chunk_bytes = 512;
 
-// The division of work for threads: `units` (rows, or chunks of columns), `grain` of them in a piece. It only
-// depends on the sizes. A piece has up to `elements` elements, or one unit if that has more.
+// The division of work for threads: `units` (rows, or chunks of columns), `grain` of them in a piece. The
+// division only depends on the sizes. A piece has up to `elements` elements, or one unit if a unit has more.
 struct Cut {
     std::ptrdiff_t units, grain;
 };

@@ -17,7 +17,8 @@ cdef int kind_of(cnp.ndarray a) noexcept
 # Return the shape of `a` along `axis`, counted from the front (axes.h).
 cdef Axis one_axis(cnp.ndarray a, int axis) noexcept
 
-# The same for an int, a tuple of ints, or None for all axes. `length` is -1 if they are none or not adjacent.
+# The same for an int, a tuple of ints, or None for all axes. `length` is -1 without axes, or if they are not
+# adjacent.
 cdef Axis some_axes(cnp.ndarray a, object axis) except *
 
 # Create arrays; large ones come from the pool. Raise MemoryError if the allocator refuses.
@@ -33,5 +34,5 @@ cdef int run_units(
 ) except -1
 
 # Run `kernel` for the units of `axis` (axes.h), on several threads if there are several pieces of about
-# `elements` elements. `itemsize` is that of the array.
+# `elements` elements. `itemsize` is the itemsize of the array.
 cdef int run(Kernel kernel, void* work, Axis axis, Py_ssize_t itemsize, Py_ssize_t elements) except -1

@@ -1,7 +1,7 @@
 """Kernel contexts: contexts (`contextvars`) in which NumPy does not warn, and allocates from the pool.
 
 Both settings belong to the context: NumPy's error state since 2.0, and its allocation hook (NEP 49). Entering
-an existing context takes 30 ns, while changing the settings and restoring them takes 500. The dispose scope
+an existing context takes 30 ns, while changing and restoring the settings takes 500 ns. The dispose scope
 and recording mode of the caller do not apply in a kernel context, so kernels take and return arrays.
 """
 
@@ -20,8 +20,8 @@ cdef extern from "Python.h":
     int PyContext_Exit(object context) except -1
 
 # The unused contexts without and with the pool. A context can be entered only once at a time, so kernels that
-# run at the same time need several. Unused ones beyond MOST are freed. These are fixed arrays, because
-# changing the size of a list takes 100 ns for each op.
+# run at the same time need several. Unused contexts beyond MOST are freed. The arrays have a fixed size,
+# because changing the size of a list takes 100 ns for each op.
 cdef enum:
     MOST = 64
 

@@ -62,7 +62,7 @@ cdef SlopeKernel slope_kernel(Loops loops, Py_ssize_t bytes_in_piece)
 # Return whether loops can process `x`: a float32 or float64 array in native byte order, aligned, and
 # contiguous in C or Fortran order.
 cdef bint is_plain(object x) noexcept
-# Return an array like `x` for a result. Large ones come from the pool.
+# Return an array like `x` for a result, from the pool if it is large.
 cdef cnp.ndarray new_like(cnp.ndarray x)
 # Return whether a loop may write to `out`. It must have the layout of the operand `x`. It may be the memory
 # of `x` or `other`, but must not overlap one partially.

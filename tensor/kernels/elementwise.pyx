@@ -114,7 +114,7 @@ cdef inline void _fill(
     cdef Loop loop = _loop_for(loops, out)
     cdef Py_ssize_t grain = bytes_in_piece // cnp.PyArray_ITEMSIZE(out)
     operands.out = cnp.PyArray_DATA(out)
-    # Stream only loops that memory limits: exp in small pieces takes 1.25 times as long.
+    # Stream (streaming.h) only loops limited by memory: exp in small pieces takes 1.25 times as long.
     if is_new and bytes_in_piece == CHEAP and is_streamed(operands.out, cnp.PyArray_NBYTES(out)):
         _run_streamed(loop, operands, out, grain)
     else:

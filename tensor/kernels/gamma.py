@@ -36,7 +36,7 @@ def lgamma(x: Array) -> Any:
     with np.errstate(all="ignore"):
         size = np.abs(y)
         out = _lgamma_of_positive(size)
-        # The reflection formula. Near an integer, only the difference from it gives a precise sine.
+        # The reflection formula. Near an integer, only the difference from the integer gives a precise sine.
         sine = np.abs(np.sin(math.pi * (size - np.rint(size))))
         reflected = np.log(math.pi / (size * sine)) - out
         out = np.where(y < 0, np.where(size == np.floor(size), np.inf, reflected), out)
@@ -44,7 +44,7 @@ def lgamma(x: Array) -> Any:
 
 
 def _lgamma_of_positive(x: Array) -> Any:
-    # The logarithm has zeros at 1 and 2, so the factors (x - 1) and (x - 2) are exact there.
+    # The logarithm is 0 at 1 and 2. The exact factors (x - 1) and (x - 2) keep its precision near these.
     is_small = x < 0.5
     z = np.where(is_small, x, np.minimum(x, 1.5) - 1)
     # At 1 the first term is -0.0: adding 0.0 gives 0.0.
@@ -90,7 +90,7 @@ def polygamma(n: int, x: Array) -> Any:
     s = n + 1
     with np.errstate(all="ignore"):
         # For negative y, take the sum over all integers, which has period 1, without the terms on the left.
-        # It depends on the distance to the nearest integer, and its sign on the side.
+        # This sum depends on the distance to the nearest integer, and its sign on the side of that integer.
         sign = (-1.0) ** s
         fraction = np.where(y < 0, y - np.rint(y), 0.5)
         distance = np.abs(fraction)

@@ -73,7 +73,7 @@ template <typename T>
 static DISPOSESCOPE_INLINE Sum<T> rest_of_tail(T t, T t_rest) {
     const Sum<T> below = sum_of(t, Normal<T>::k);
     const T inverse = T(1) / below.high;
-    // The error of `inverse`, which is the exact inverse of t + t_rest + k + beyond.
+    // `inverse` is the exact inverse of t + t_rest + k + beyond.
     const T beyond = below.high * difference(T(1), below.high, inverse) - below.low - t_rest;
     const T q = difference(T(1), T(2) * Normal<T>::k, inverse);
     const Sum<T> sum = exact_step(q, Normal<T>::body(q), Normal<T>::linear);

@@ -1,6 +1,6 @@
 """The error function, and activations based on the normal distribution: float32 and float64.
 
-docs/accuracy.md lists the errors, which are as low where erfc and gelu are close to 0. gelu(-inf) is -0.
+docs/accuracy.md lists the errors. They are as low where erfc and gelu are close to 0. gelu(-inf) is -0.
 """
 
 from tensor.kernels.elementwise cimport EXPENSIVE, Loops, slope_kernel, unary_kernel

@@ -93,12 +93,12 @@ class Overwriting(Namespace):
     where_nonzero = staticmethod(overwrite_where_nonzero)
 
     def slope(self, name: str, g: Any, x: Any, formula: Callable[..., Any]) -> Any:
-        """Return the result of ``Namespace.slope``, written over `g`."""
+        """Return the result of ``Namespace.slope``, written over `g` if possible."""
         found = _SLOPES[name].over(g, x)
         return formula(self, g, x) if found is None else found
 
     def scaled_product(self, g: Any, number: Any, x: Any) -> Any:
-        """Return the result of ``Namespace.scaled_product``, written over `g`."""
+        """Return the result of ``Namespace.scaled_product``, written over `g` if possible."""
         found = powers.product_with_number.over(g, x, number) if type(number) in (int, float) else None
         return g * np.conj(number * x) if found is None else found
 

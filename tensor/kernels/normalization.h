@@ -8,7 +8,7 @@
 
 namespace disposescope::kernels {
 
-// Arrays of one dtype. Missing ones are null.
+// Arrays of one dtype. Missing arrays are null.
 struct RowNormWork {
     std::ptrdiff_t rows, length;
     std::ptrdiff_t grain;  // rows in a piece
@@ -18,7 +18,7 @@ struct RowNormWork {
     const void* bias;
     void* out;       // forward: the output; backward: the gradient of `x`
     void* means;     // one for each row; null if the mean is not subtracted
-    void* inverses;  // 1 / sqrt(variance + eps), or of the mean square, one for each row
+    void* inverses;  // one for each row: 1 / sqrt(variance + eps), or 1 / sqrt(mean square + eps)
     double eps;
     void* weight_parts;  // backward: a row of partial sums of the gradient for each piece
     void* bias_parts;
@@ -60,8 +60,8 @@ struct Normalization {
     Kernel rows[2], rows_backward[2], rows_end[2];
     // out = 1 / sqrt(variances + eps)
     Kernel inverses[2];
-    // Process the segments from `start` to `end`, of outer * count. If channels are columns, process chunks
-    // of columns, with `rows_of_chunk` rows each.
+    // Process the segments from `start` to `end`; there are outer * count. If channels are columns, process
+    // chunks of columns, with `rows_of_chunk` rows each.
     Kernel channels[2], channels_backward[2];
 };
 

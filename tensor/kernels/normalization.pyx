@@ -69,8 +69,8 @@ cdef const Normalization* _kernels = normalization_kernels_of(simd_level)
 cdef enum:
     # The number of elements in a piece of work: about 5 us.
     PIECE = 1 << 14
-    # The most pieces in backward, each with its own sums over columns. Pieces have at least 8 rows, or an
-    # eighth of fewer than 64 rows.
+    # The most pieces in backward, each with its own sums over columns. A piece has at least 8 rows, or an
+    # eighth of the rows if there are fewer than 64.
     MAX_PIECES = 32
 
 

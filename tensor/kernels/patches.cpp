@@ -78,7 +78,7 @@ void scatter(void* given, ptrdiff_t start, ptrdiff_t end) {
     const ptrdiff_t stride = width.stride;
     for (ptrdiff_t channel = start; channel < end; ++channel) {
         for (ptrdiff_t sample = 0; sample < work.samples; ++sample) {
-            // Add all elements of the kernel to one plane, while it is in the cache.
+            // Add all elements of the kernel to one plane, while the plane is in the cache.
             T* const x = static_cast<T*>(work.x) + (sample * work.channels + channel) * plane;
             for (ptrdiff_t k = 0; k < elements; ++k) {
                 const Inside in_depth = inside(depth, k / (height.kernel * width.kernel));

@@ -93,7 +93,7 @@ def gather_patches(
 def scatter_patches(
     cnp.ndarray x not None, cnp.ndarray columns not None, geometry, Py_ssize_t top, outs
 ):
-    """Add `columns`, in the layout of ``gather_patches``, to the elements of `x` that it would read."""
+    """Add `columns` to the elements of `x` from which ``gather_patches`` would copy them."""
     cdef PatchWork work
     cdef int kind = _describe(&work, x, columns, geometry, top, outs)
     if cnp.PyArray_SIZE(columns):

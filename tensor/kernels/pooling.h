@@ -11,8 +11,8 @@ namespace disposescope::kernels {
 
 // C-contiguous planes with three dimensions. Along each dimension, the window of output i has counts[i]
 // elements from starts[i] on, `step` apart, all within the input; no window is empty. The windows from `low`
-// to `high` are `stride` apart and have `kernel` elements each. Most windows are among them, and they are
-// computed together.
+// to `high`, which are most windows, are `stride` apart and have `kernel` elements each. They are computed
+// together.
 struct WindowAxis {
     std::ptrdiff_t size, outs, step;
     std::ptrdiff_t low, high, stride, kernel;

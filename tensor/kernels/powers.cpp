@@ -51,8 +51,8 @@ static void multiply_sums(
     }
 }
 
-// Compute powers of doubles with their rounding errors, which could be 32 units in the last place after 64
-// products.
+// Compute powers of doubles as sums high + low: the rounding errors of 64 products of doubles could add up to
+// 32 units in the last place.
 static void power_of_doubles(double* x, std::ptrdiff_t size, int n) {
     double base[block], base_low[block], low[block];
     const unsigned m = n < 0 ? -static_cast<unsigned>(n) : n;

@@ -89,7 +89,7 @@ DISPOSESCOPE_INLINE double count_of_part(const ReductionWork& work, ptrdiff_t i)
     return static_cast<double>((left < work.parts.length ? left : work.parts.length) * work.shape.inner);
 }
 
-// Join the states of each channel from `start` to `end` into its first one. A `State` is loaded from two
+// Join the states of each channel from `start` to `end` into its first state. A `State` is loaded from two
 // arrays, together with its number of elements.
 template <typename State, typename Join>
 inline void join_states(const ReductionWork& work, ptrdiff_t start, ptrdiff_t end, Join join) {
@@ -329,7 +329,7 @@ struct Larger {
         x = x < best ? best : x;  // `x` if it is nan
         return best != best ? best : x;
     }
-    // This is a single instruction. If one operand is nan, the result may be either one.
+    // This is a single instruction. If one operand is nan, the result may be either operand.
     template <typename R>
     static DISPOSESCOPE_INLINE R better_number(R a, R b) { return a > b ? a : b; }
 };
@@ -517,8 +517,8 @@ void end_place(void* context, ptrdiff_t start, ptrdiff_t end) {
 template <typename T>
 void moments_of_columns(const Columns<T>& c, const T* origins, double* means, double* squares) {
     using P = Pack<T>;
-    // Sum the deviations of a group of 64 rows from the mean of its first 8 rows. If that differs from the
-    // group's mean by d, the squared deviations of these 8 rows alone sum to at least 8 * d * d. So the
+    // Sum the deviations of a group of 64 rows from the mean of its first 8 rows. If this mean differs from
+    // the group's mean by d, the squared deviations of these 8 rows alone sum to at least 8 * d * d. So the
     // correction subtracted at the end, 64 * d * d, is at most 8 times the result.
     constexpr ptrdiff_t rows_of_group = 64;
     P centres[chunk_columns / P::size], sums[chunk_columns / P::size], all[chunk_columns / P::size];

@@ -1,8 +1,8 @@
 """Sums, means, extremes and variances of plain arrays over some axes.
 
-They support C-contiguous float32 and float64 arrays. For others each function returns None, and the caller
-uses NumPy. They read an array once, on several threads if that is faster. Results do not depend on the number
-of threads. The kernels are in `reductions.cpp`; `channels.h` describes how they divide an array.
+They support C-contiguous float32 and float64 arrays. For other arrays each function returns None, and the
+caller uses NumPy. They read an array once, on several threads if that is faster. Results do not depend on the
+number of threads. The kernels are in `reductions.cpp`; `channels.h` describes how they divide an array.
 """
 
 cimport numpy as cnp
@@ -85,7 +85,7 @@ cdef int _run(
 
 
 cdef bint _find(cnp.ndarray a, object axis, Channels* shape, Py_ssize_t* blocks) except -1:
-    """Return whether the kernels can reduce `axis` (None for all): as channels in `blocks` blocks of `a`."""
+    """Return whether kernels can reduce `axis` (None: all axes), as channels of `blocks` blocks of `a`."""
     cdef Axis along
     cdef int i, ndim = cnp.PyArray_NDIM(a), start = ndim, end = 0, kept = 0
     if cnp.PyArray_SIZE(a) == 0 or kind_of(a) < 0:
@@ -140,7 +140,7 @@ cdef cnp.ndarray _reduced(
     work.divisor = divisor
     for _ in range(blocks):
         work.shape = shape
-        # A sum of 32,000 floats takes 1.4 us, so a piece has two of them.
+        # A sum of 32,000 floats takes 1.4 us, so a piece has two such sums.
         _run(kernels[kind], ends[kind], &work, size, 2)
         work.x = <const char*>work.x + size
         work.out = <char*>work.out + shape.count * cnp.PyArray_ITEMSIZE(out)
@@ -178,7 +178,7 @@ def min_over(cnp.ndarray a not None, axis, bint keepdims):
 
 
 def var_over(cnp.ndarray a not None, axis, bint keepdims, double correction):
-    """Return the variance over `axis`: the sum of squared deviations over the count minus `correction`."""
+    """Return the variance over `axis`: the sum of squared deviations / (count - `correction`)."""
     return _reduced(
         _kernels.moments, _kernels.end_moments, a, axis, keepdims, -1, _count(a, axis) - correction
     )

@@ -75,9 +75,9 @@ DISPOSESCOPE_INLINE Moments moments_around(double around, double sum, double squ
     return {count, around + distance, left < 0 ? 0 : left};
 }
 
-// Sum the deviations of a block from the mean of its first eighth. If that differs from the block's mean by
-// d, the squared deviations of this eighth alone sum to at least n / 8 * d * d. So the correction subtracted
-// at the end, n * d * d, is at most 8 times the result.
+// Sum the deviations of a block from the mean of its first eighth. If this mean differs from the block's mean
+// by d, the squared deviations of this eighth alone sum to at least n / 8 * d * d. So the correction
+// subtracted at the end, n * d * d, is at most 8 times the result.
 template <typename T>
 Moments moments_of_block(const T* x, ptrdiff_t n, double origin) {
     using P = Pack<T>;

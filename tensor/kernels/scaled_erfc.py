@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # exp(x * x) overflows beyond 27, and 1 - ndtr(x) is less than the smallest number beyond 40.
 _MOST = 40.0
 _ROOT_HALF = math.sqrt(0.5)
-# Multiplied by this, a double gives its upper 26 bits (Veltkamp).
+# Veltkamp's factor, to split a double into its upper 26 bits and the rest.
 _SPLIT = 2.0**27 + 1
 
 

@@ -29,7 +29,7 @@ def scatter_add(values: Array, key: tuple[Any, ...], shape: tuple[int, ...]) -> 
 
 
 def _add_rows(whole: Array, rows: Array, values: Array) -> None:
-    """Add whole rows, as for an embedding. With flat indices of elements, this takes a fifth of the time."""
+    """Add whole rows, as for an embedding, at flat indices: a fifth of the time of ``np.add.at`` for rows."""
     width = prod(whole.shape[1:])
     if not width:
         return
