@@ -22,7 +22,7 @@
 
 namespace disposescope::kernels {
 
-// Each level includes the instructions of those before it.
+// Each level includes the instructions of the levels before it.
 enum Level : int { level_baseline, level_avx2, level_avx512 };
 
 }  // namespace disposescope::kernels

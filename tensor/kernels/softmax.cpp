@@ -24,8 +24,8 @@ DISPOSESCOPE_INLINE Pack<T> log(Pack<T> a) {
     return map(a, [](auto x) DISPOSESCOPE_INLINED { return log(x); });
 }
 
-// Return finite values, and 0 for others. Exponentials relative to the result never subtract infinity from
-// infinity.
+// Replace values that are not finite by 0, so that exponentials relative to the result never subtract
+// infinity from infinity.
 template <typename T>
 DISPOSESCOPE_INLINE Pack<T> finite_or_0(Pack<T> a) {
     return map(a, [](auto x) DISPOSESCOPE_INLINED {
@@ -309,7 +309,7 @@ struct Columns {
     }
 
     // For each pack, compute the maximum of its rows, and the sum of exponentials relative to the maximum, or
-    // to 0 if that is not finite. Rows are read once: a new maximum rescales the sum so far.
+    // to 0 if the maximum is not finite. Rows are read once: a new maximum rescales the sum so far.
     DISPOSESCOPE_INLINE void tops_and_sums(const T* x, P* tops, P* sums) const {
         for (int j = 0; j < packs; ++j) {
             tops[j] = P::of(-infinity<T>());

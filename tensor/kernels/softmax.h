@@ -7,7 +7,7 @@
 
 namespace disposescope::kernels {
 
-// The arrays that a kernel reads and writes, all of one dtype. Unused ones are null.
+// The arrays that a kernel reads and writes, all of one dtype. Unused arrays are null.
 struct SoftmaxWork {
     Axis axis;
     const void* x;         // forward: the input; backward: the output
@@ -19,8 +19,8 @@ struct SoftmaxWork {
 struct CrossEntropyWork {
     Axis axis;
     const void* x;
-    // One for each row. If it is negative or not below axis.length, the loss and the row of the gradient are
-    // nan.
+    // One for each row. If a class is negative or not below axis.length, the loss and the gradient of its row
+    // are nan.
     const std::int64_t* classes;
     void* out;                    // forward: the loss of each row; backward: the gradient of `x`
     void* tops;                   // the maximum of each row

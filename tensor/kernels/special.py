@@ -1,7 +1,7 @@
 """Functions that NumPy lacks: erf, sigmoid, softplus and others, without overflow and warnings.
 
 They support arrays of any dtype. float32 and float64 arrays use the compiled kernels, even if they are not
-contiguous. Half precision and integers are computed in a larger float dtype.
+contiguous. Half precision and integers are computed in float32 or float64.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _erfinv64(x: Array) -> Any:
     far = _polynomial(r - 5, _FAR_P) / _polynomial(r - 5, _FAR_Q)
     outer = np.where(r == 40, np.inf, np.where(r <= 5, near, far) * _ROOT_HALF)
     found = np.where(y <= 0.85, inner, outer)
-    # A Newton step halves the error of the last digits. From 1/2, 1 - y is exact.
+    # A Newton step halves the error of the last digits. From y = 1/2 on, 1 - y is exact.
     error = np.where(y < 0.5, y - _applied(gaussian.erf, found), _applied(gaussian.erfc, found) - (1 - y))
     step = error * (0.5 * math.sqrt(math.pi)) * np.exp(np.square(found))
     return np.copysign(np.where(np.isfinite(step), found + step, found), x)

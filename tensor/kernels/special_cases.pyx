@@ -38,7 +38,7 @@ def conjugate(cnp.ndarray x not None):
 def floor_divide(x1, x2, out=None):
     """Return the quotient rounded down. Infinity over finite is infinity, finite over infinity is 0.
 
-    NumPy returns nan for the first, and -1 for the second if the signs differ.
+    NumPy returns nan for infinity over finite, and -1 for finite over infinity if the signs differ.
     """
     if not _has_infinity(x1) and not _has_infinity(x2):
         return _divide_down(x1, x2) if out is None else _divide_down(x1, x2, out)
@@ -92,8 +92,8 @@ cdef object _are_infinite(object x):
 def tanh(cnp.ndarray x not None):
     """Return the hyperbolic tangent. For an infinite real part of `x`, its imaginary part is 0.
 
-    That zero has the sign of the imaginary part of `x`. In NumPy, as in C, it has the sign of the sine of
-    twice the imaginary part.
+    This 0 has the sign of the imaginary part of `x`. In NumPy, as in C, it has the sign of the sine of twice
+    the imaginary part.
     """
     out = exponentials.tanh(x)
     if not cnp.PyArray_ISCOMPLEX(x):

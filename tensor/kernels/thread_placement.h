@@ -1,8 +1,8 @@
 // The core that a thread runs on. Two threads on one core take as long as one thread that does the work of
 // both.
 //
-// Linux may put a woken thread on the core of the thread that wakes it, even if other cores are idle. It does
-// so if it does not know that a virtual core sleeps, or is configured to use few cores. The woken thread then
+// Linux may put a woken thread on the core of the thread that wakes it, even if other cores are idle: if
+// Linux does not know that a virtual core sleeps, or is configured to use few cores. The woken thread then
 // waits until the system balances the load, which takes milliseconds, longer than most kernels.
 
 #pragma once

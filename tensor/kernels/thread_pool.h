@@ -1,5 +1,5 @@
-// One thread pool for all kernels. Work is divided into pieces, and each thread that is awake takes the next
-// piece.
+// One thread pool for all kernels. Work is divided into pieces. Each thread takes pieces of its own range
+// first, then pieces of other ranges.
 //
 // Only threads.pyx includes this file, so that the process has one pool.
 
@@ -32,7 +32,7 @@ using Body = void (*)(void* context, std::ptrdiff_t start, std::ptrdiff_t end);
 constexpr int most_threads = 256;
 
 // The time for a worker to start before it is first moved to another core. A worker that is awake starts in
-// less than a microsecond, one whose core must be woken takes 45 to 100.
+// less than a microsecond, a worker whose core must be woken takes 45 to 100.
 constexpr std::chrono::microseconds time_to_start{20};
 
 // A wait of this length at the end of a job, much longer than a piece takes, means that another program has
@@ -103,7 +103,7 @@ class ThreadPool {
         for (int i = 1; i < job.threads; ++i) workers[i].wake();
         first_not_started = 1;
         const std::ptrdiff_t done = work(0);
-        // From here on no worker enters. One that has entered finishes its piece.
+        // From here on no worker enters. A worker that has entered finishes its piece.
         if (entrants.fetch_add(closed) != 0) {
             const Time ended = Clock::now();
             wait_for_entrants();
@@ -142,12 +142,12 @@ class ThreadPool {
         std::atomic<std::uint64_t> seen{0};  // the last `epoch` that the worker has seen
         // Only for the thread that uses the pool.
         ThreadHandle thread{};
-        Time late_since{};  // the epoch of the clock if it is not late
+        Time late_since{};  // Time{} if the worker is not late
         std::chrono::nanoseconds allowed_delay{};
         std::atomic<bool> is_moving{false};
 
-        // Move the worker away from `core`. If the caller and the worker both try, only one does: the other
-        // would read the temporary set of cores, and leave the worker without a core that it may use.
+        // Move the worker away from `core`. If the caller and the worker both try, only the first does: the
+        // second would read the temporary set of cores, and leave the worker without a core that it may use.
         void leave(int core) noexcept {
             if (is_moving.exchange(true, std::memory_order_acquire)) return;
             move_from(core, thread);
@@ -200,7 +200,7 @@ class ThreadPool {
         return done;
     }
 
-    // Move workers that do not start from the caller's core, because they may be waiting for it.
+    // Move workers that have not started away from the caller's core, because they may be waiting for it.
     void move_late_workers() noexcept {
         const std::uint64_t called = epoch.load(std::memory_order_relaxed);
         const Time now = Clock::now();
@@ -216,7 +216,8 @@ class ThreadPool {
                 worker.allowed_delay = time_to_start;
             } else if (now - worker.late_since > worker.allowed_delay) {
                 worker.leave(current_core());
-                // Wait longer before the next move: if it still does not start, other programs block it.
+                // Wait longer before the next move: if the worker still does not start, other programs block
+                // it.
                 worker.allowed_delay *= 2;
             }
         }

@@ -46,7 +46,7 @@ def set_num_threads(n):
     """Set the number of threads for large arrays, 1 to 256. With 1, only the calling thread computes.
 
     Results have the same bits for any number. The libraries below NumPy (BLAS) have their own threads and
-    settings; ``threadpoolctl.threadpool_limits`` sets those and this pool.
+    settings; ``threadpoolctl.threadpool_limits`` sets their threads and those of this pool.
 
     Examples
     --------

@@ -17,7 +17,7 @@ from tensor.kernels.powers import power
 if TYPE_CHECKING:
     from tensor._dtypes import Array
 
-# Each kernel uses NumPy for arrays that it does not support.
+# A kernel for a function of NumPy calls that function for arrays that the kernel does not support.
 COMPILED: dict[Callable[..., Any], Callable[..., Any]] = {
     np.add: arithmetic.add,
     np.subtract: arithmetic.subtract,
@@ -60,7 +60,7 @@ _OF_REALS: dict[Any, np.ufunc] = {
 def into_of(kernel: Any, operands: Sequence[Any]) -> tuple[Any, np.dtype[Any] | None]:
     """Return the function that ``compute_into`` calls instead of `kernel`, and the dtype of its result.
 
-    Return (None, None) if it can't write its result over an operand.
+    Return (None, None) if `kernel` can't write its result over an operand.
     """
     first = operands[0]
     if isinstance(kernel, np.ufunc):

@@ -1,6 +1,6 @@
 // Update rules of optimizers. Each is one pass over a parameter, its gradient and its state; see simd.h.
 //
-// A rule's numbers are doubles, rounded to the parameter's type as NumPy rounds Python numbers. Each loop
+// A rule's numbers, such as the learning rate, are rounded to the parameter's type as by NumPy. Each loop
 // does the same operations as the plain formula of the optimizer (nn/optim), so both give the same bits.
 
 #pragma once

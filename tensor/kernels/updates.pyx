@@ -59,7 +59,7 @@ cdef class _Batch:
     cdef list arrays
     cdef list buffers
     cdef Py_ssize_t width
-    # The dicts in which to store the number of steps, and its key.
+    # The dicts in which to store the number of steps, and the key of that number.
     cdef list counted
     cdef str counter
     # The rows for the compiled loop, which `arrays` keeps alive. Rows for the plain formula have other
