@@ -68,7 +68,7 @@ class _Entry:
 
 
 _entries: dict[tuple[str, str], _Entry] = {}
-# The most rows. Beyond them no tensor is recorded, because a longer report is not useful.
+# The most rows. Further ones are not recorded, because a longer report is not useful.
 _MAX_ENTRIES = 1000
 
 
@@ -79,8 +79,9 @@ def find(scope: DisposeScope, sought: dict[int, Any], older: int, is_strict: boo
     """
     found = KEEPERS.find(sought, older, is_strict)
     for key, (holder, _) in found.items():
-        if holder and len(_entries) < _MAX_ENTRIES:
-            _entries.setdefault((holder, scope.name or UNNAMED), _Entry()).note(sought[key])
+        row = holder, scope.name or UNNAMED
+        if holder and (row in _entries or len(_entries) < _MAX_ENTRIES):
+            _entries.setdefault(row, _Entry()).note(sought[key])
     return {key: is_good for key, (_, is_good) in found.items()}
 
 

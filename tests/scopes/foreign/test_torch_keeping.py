@@ -548,6 +548,19 @@ def test_report_of_kept_tensors_says_if_there_are_none() -> None:
     assert str(scopes.torch.kept("a scope that never was")) == "no torch tensor outlived its scope"
 
 
+def test_the_report_counts_on_where_it_takes_no_further_row(library: Any, monkeypatch) -> None:
+    cache = library.Cache()
+    with scopes.torch.owning(), new_dispose_scope("a full report"):
+        cache.update(torch.ones(1))
+    (row,) = scopes.torch.kept("a full report").rows
+    monkeypatch.setattr("scopes.foreign.torch.kept._MAX_ENTRIES", 0)
+    for name in ("a full report", "one more row"):
+        with scopes.torch.owning(), new_dispose_scope(name):
+            cache.update(torch.ones(1))
+    assert scopes.torch.kept("a full report").rows[0].alive == row.alive + 1
+    assert not scopes.torch.kept("one more row").rows
+
+
 def test_a_library_that_loads_its_use_of_pytorch_later_keeps_from_then_on(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "lazy_library", types.ModuleType("lazy_library"))
     assert not keeping._uses_torch("lazy_library")
