@@ -60,7 +60,6 @@ cdef cnp.ndarray narrowed(cnp.ndarray x, object dtype):
 
 
 cdef object narrowed_result(object x, object dtype):
-    """Return the result of a kernel, with each float32 array as bfloat16."""
     if isinstance(x, tuple):
         parts = []
         for part in x:

@@ -194,7 +194,6 @@ cdef void _remember_kind(StorageReference x) noexcept:
 
 
 cdef str described_kind(StorageReference x):
-    """Describe the former dtype and shape of `x`, for example as "float32 tensor of shape (2, 3)"."""
     cdef InlineValues* inlined = &x.inlined
     if inlined.nbytes != 0 or inlined.dims[0] != IS_REMEMBERED:
         return "tensor"
@@ -205,7 +204,6 @@ cdef str described_kind(StorageReference x):
 
 
 cdef int move_storage(StorageReference giver, StorageReference taker, str ending) except -1:
-    """Move the memory, the gradient state and the count of `giver` to the new `taker`."""
     cdef object node = giver._node
     if giver.inlined.nbytes == IN_FILE:
         _read_back(giver)
@@ -286,7 +284,6 @@ cdef void _forget_file(StorageReference x) noexcept:
 
 
 cdef void join_ring(StorageReference x, StorageReference other) noexcept:
-    """Insert `x` into the ring of `other`, after `other`."""
     global _joined
     cdef PyObject* here = <PyObject*>other
     if other.next_in_storage == NULL:
@@ -324,7 +321,6 @@ cdef void _replace_in_ring(StorageReference giver, StorageReference taker) noexc
 
 
 cdef bint is_expanded(cnp.ndarray array) noexcept:
-    """Return whether several elements share one memory location."""
     cdef int i
     if cnp.PyArray_IS_C_CONTIGUOUS(array) or cnp.PyArray_SIZE(array) == 0:
         return False
@@ -346,7 +342,6 @@ cdef Share take_snapshot(StorageReference x):
 
 
 cdef Share take_snapshot_to_write(StorageReference x):
-    """Return ``take_snapshot(x)``, or a copy of an expanded array, with separate memory for each element."""
     cdef cnp.ndarray array = array_of(x)
     if array is None:
         x._raise_disposed()
@@ -376,8 +371,7 @@ def snapshot(StorageReference x not None) -> cnp.ndarray:
 def snapshot_block(StorageReference x not None) -> cnp.ndarray:
     """Return an array with the whole block of memory of `x` and its views, which later writes do not change.
 
-    Like `snapshot`, it copies only if it must. A copy is an array of bytes, else the array has the layout of
-    the buffer's root array.
+    It copies if ``snapshot`` does: then it is an array of bytes, else it has the layout of the root array.
     """
     cdef Buffer buffer
     cdef cnp.ndarray block

@@ -17,8 +17,7 @@ cdef int kind_of(cnp.ndarray a) noexcept
 # Return the shape of `a` along `axis`, counted from the front (axes.h).
 cdef Axis one_axis(cnp.ndarray a, int axis) noexcept
 
-# The same for an int, a tuple of ints, or None for all axes. `length` is -1 without axes, or if they are not
-# adjacent.
+# The same for an int, a tuple of ints, or None for all axes. `length` is -1 unless the axes are adjacent.
 cdef Axis some_axes(cnp.ndarray a, object axis) except *
 
 # Create arrays; large ones come from the pool. Raise MemoryError if the allocator refuses.

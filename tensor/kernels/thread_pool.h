@@ -216,8 +216,7 @@ class ThreadPool {
                 worker.allowed_delay = time_to_start;
             } else if (now - worker.late_since > worker.allowed_delay) {
                 worker.leave(current_core());
-                // Wait longer before the next move: if the worker still does not start, other programs block
-                // it.
+                // Wait longer before the next move: other programs block a worker that does not start then.
                 worker.allowed_delay *= 2;
             }
         }

@@ -17,7 +17,6 @@ cdef void parallel_for(
     void* context,
 ) noexcept nogil
 
-# Return a grain of at most `grain`, rounded up to 64, with which threads have equally many pieces. With
-# 32,768, one of two threads would get 65,536 of 100,000 elements. Use it for results that do not depend on
-# the pieces.
+# Return a grain of at most `grain`, rounded up to 64, so that threads have equally many pieces. With 32,768,
+# one of two threads would get 65,536 of 100,000 elements. Only for results that do not depend on the pieces.
 cdef Py_ssize_t even_grain(Py_ssize_t size, Py_ssize_t grain) noexcept nogil

@@ -234,10 +234,6 @@ cdef Node record_view(Rule rule, TensorCore x, cnp.ndarray out, tuple saved):
 
 
 cdef Node record_after(Rule rule, object before, cnp.ndarray input, cnp.ndarray out):
-    """Return the node of an op whose only input has no tensor. `before` is the node of the input.
-
-    The node takes over `input`, the array of the input; None if the derivative only needs `out`.
-    """
     cdef list saved = [], holds = []
     cdef Plan plan
     if before is None:

@@ -43,8 +43,7 @@ def _rfftn(xp: Any, g: Any, s: Any, axes: Any, norm: str, to_shape: Any) -> Any:
 
 def _irfftn(xp: Any, g: Any, s: Any, axes: Any, norm: str, to_shape: Any) -> Any:
     found = xp.fft.rfftn(g, s=s, axes=axes, norm=_DUAL[norm])
-    # Count each frequency twice, because its mirror image is omitted. The first, and the middle one of an
-    # even size, have no mirror image.
+    # Count each frequency twice, because its mirror image is omitted. The first and the middle have none.
     size = s[-1]
     weights = np.full(size // 2 + 1, 2, g.dtype)
     weights[0] = 1
