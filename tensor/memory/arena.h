@@ -24,7 +24,7 @@ struct Planned {
 };
 
 struct Arena {
-    // All of the memory, from the system. Owned until the arena is closed and its last block is freed.
+    // All of the memory, from the system. The pool deletes a closed arena when its last block is freed.
     void* memory = nullptr;
     std::size_t mapped = 0;
     bool is_mapped = false;
@@ -51,6 +51,33 @@ struct Arena {
     // The number of plan entries to search. After 2 * `search_window` unexpected sizes in a row, all are
     // searched.
     static constexpr std::size_t search_window = 16;
+
+    Arena() = default;
+    Arena(const Arena&) = delete;
+    Arena& operator=(const Arena&) = delete;
+    ~Arena() {
+        if (memory == nullptr) return;
+        if (is_mapped) {
+            unmap(memory, mapped);
+        } else {
+            free_aligned(memory);
+        }
+    }
+
+    // Take memory for `n` bytes from the system. Return false if it refuses.
+    bool take_memory(std::size_t n) noexcept {
+        size = n;
+        mapped = round_up(n + huge_page, page_size());
+        memory = map(mapped, mapped / huge_page * huge_page);
+        is_mapped = memory != nullptr;
+        if (!is_mapped) memory = allocate_aligned(mapped);
+        if (memory == nullptr) return false;
+        // Touch every page, so that all memory is available from now on.
+        for (std::size_t at = 0; at < mapped; at += page_size()) static_cast<volatile char*>(memory)[at] = 0;
+        const std::uintptr_t start = reinterpret_cast<std::uintptr_t>(memory);
+        base = static_cast<char*>(memory) + (round_up(start + head, slot) - head - start);
+        return true;
+    }
 
     bool is_free(std::size_t begin, std::size_t end) const noexcept {
         const auto after = taken.lower_bound(begin);
@@ -108,6 +135,29 @@ struct Recorder {
     bool is_incomplete = false;
     // Called after each allocation, without holding a mutex.
     void (*noted)() = nullptr;
+
+    // Add the allocation of `n` bytes for `data`. Return false if memory is short.
+    bool add_allocation(void* data, std::int64_t n, std::int64_t live) noexcept {
+        try {
+            known[data] = count;
+            events.push_back({count, n, false, live});
+        } catch (...) {
+            is_incomplete = true;
+            return false;
+        }
+        ++count;
+        return true;
+    }
+
+    void add_free(void* data, std::int64_t n, std::int64_t live) noexcept {
+        const auto found = known.find(data);
+        try {
+            events.push_back({found == known.end() ? -1 : found->second, n, true, live});
+        } catch (...) {
+            is_incomplete = true;
+        }
+        if (found != known.end()) known.erase(found);
+    }
 };
 
 }  // namespace disposescope::memory

@@ -43,13 +43,6 @@ struct Peak : Link<Peak> {
     std::atomic<Bytes> nbytes{0};
 };
 
-// A limit. The smallest of all limits applies. The caller that set it owns it until `lift`.
-struct Limit : Link<Limit> {
-    Bytes nbytes = no_limit;
-    // The most bytes that arrays and the pool took from the system at once while the limit was set.
-    std::atomic<Bytes> reserved_peak{0};
-};
-
 struct Counters {
     // Requested bytes of arrays. Memory that only exported arrays use counts in `pinned` instead.
     std::atomic<Bytes> live{0};

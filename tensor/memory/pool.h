@@ -14,96 +14,20 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <vector>
 
 #if !defined(_WIN32)
 #include <pthread.h>
 #endif
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/asan_interface.h>
-#endif
 
 #include "tensor/memory/arena.h"
-#include "tensor/memory/counters.h"
-#include "tensor/memory/system_memory.h"
+#include "tensor/memory/block.h"
+#include "tensor/memory/free_blocks.h"
+#include "tensor/memory/limits.h"
 
 namespace disposescope::memory {
-
-enum class State : std::uint8_t { free, live, pinned };
-enum class Origin : std::uint8_t { small, aligned, mapped, planned, reserved };
-
-// The header directly before the data of a block, in memory that the pool owns.
-struct Block {
-    std::size_t capacity;
-    // The requested bytes of the current array. NumPy's `free` passes a size too, but a wrong one for empty
-    // arrays.
-    std::size_t asked;
-    // The highest number of bytes used in this block, with the rest of its last huge page. Only this part
-    // takes memory.
-    std::size_t used;
-    // The neighbours of a free block: in the order in which blocks were freed, and in its bin.
-    Block* newer;
-    Block* older;
-    Block* above;
-    Block* below;
-    // The offset of the data from the start of the memory that the system returned.
-    std::uint16_t offset;
-    std::uint16_t bin;
-    Origin origin;
-    std::atomic<State> state;
-    std::uint16_t mark;
-
-    void* data() noexcept { return reinterpret_cast<char*>(this) + sizeof(Block); }
-    void* memory() noexcept { return static_cast<char*>(data()) - offset; }
-    static Block* of(void* data) noexcept {
-        return reinterpret_cast<Block*>(static_cast<char*>(data) - sizeof(Block));
-    }
-
-    std::size_t mapped_bytes() const noexcept {
-        return round_up(offset + (used > capacity ? used : capacity), page_size());
-    }
-
-    // The bytes that the block takes from the system.
-    Bytes footprint() const noexcept {
-        const bool is_mapped = origin == Origin::mapped;
-        return static_cast<Bytes>(is_mapped ? round_up(offset + used, page_size()) : offset + capacity);
-    }
-};
-
-// The data after the header has the alignment of the header.
-static_assert(sizeof(Block) == alignment, "a block's header is one cache line");
-
-// A thread's last refused allocation, for the error message.
-struct Refusal {
-    Bytes asked = -1;
-    Bytes live = 0;
-    Bytes cached = 0;
-    Bytes limit = no_limit;
-};
-
-// Bytes granted to a running allocation. Released when the bytes are counted as live, or when it fails.
-class Reservation {
-   public:
-    explicit Reservation(std::atomic<Bytes>& all) noexcept : all_(all) {}
-    Reservation(const Reservation&) = delete;
-    Reservation& operator=(const Reservation&) = delete;
-    ~Reservation() {
-        if (nbytes_ != 0) all_.fetch_sub(nbytes_);
-    }
-
-    void take(Bytes n) noexcept {
-        nbytes_ = n;
-        all_.fetch_add(n);
-    }
-
-    // Whether a limit granted the bytes.
-    bool is_taken() const noexcept { return nbytes_ != 0; }
-
-   private:
-    std::atomic<Bytes>& all_;
-    Bytes nbytes_ = 0;
-};
 
 class Pool {
    public:
@@ -139,7 +63,7 @@ class Pool {
         const bool is_small = n < min_pooled.load(std::memory_order_relaxed);
         Block* const block = is_small ? take_small(n, is_zeroed) : take_pooled(n, is_zeroed);
         if (block == nullptr) return nullptr;
-        if (!is_zeroed) fill_new(block);
+        if (!is_zeroed) block->fill(fill.load(std::memory_order_relaxed));
         return block->data();
     }
 
@@ -169,12 +93,12 @@ class Pool {
             give_back(block);
             return;
         }
-        protect(block);
+        block->protect();
         Block* excess;
         {
             const std::lock_guard<std::mutex> guard(mutex);
-            put(block);
-            excess = take_oldest(max_cached.load());
+            free_blocks.put(block);
+            excess = free_blocks.take_oldest(max_cached.load());
         }
         give_back_all(excess);
     }
@@ -234,7 +158,7 @@ class Pool {
         Block* excess;
         {
             const std::lock_guard<std::mutex> guard(mutex);
-            excess = take_oldest(to_bytes);
+            excess = free_blocks.take_oldest(to_bytes);
         }
         return give_back_all(excess);
     }
@@ -245,7 +169,7 @@ class Pool {
         {
             const std::lock_guard<std::mutex> guard(mutex);
             const Bytes left = left_beside(0);
-            excess = take_oldest(left < 0 ? 0 : left);
+            excess = free_blocks.take_oldest(left < 0 ? 0 : left);
         }
         give_back_all(excess);
     }
@@ -254,7 +178,7 @@ class Pool {
         {
             const std::lock_guard<std::mutex> guard(mutex);
             limits.add(one);
-            find_limit();
+            limit.store(limits.smallest());
         }
         trim_to_limit();
         raise_reserved_peaks();
@@ -263,7 +187,7 @@ class Pool {
     void lift(Limit* one) noexcept {
         const std::lock_guard<std::mutex> guard(mutex);
         limits.remove(one);
-        find_limit();
+        limit.store(limits.smallest());
     }
 
     // Reserve `n` bytes for `plan`, or for the pool if `plan` is empty. Return null if the limit or the
@@ -271,23 +195,9 @@ class Pool {
     Arena* reserve(std::size_t n, std::vector<Planned> plan) {
         Reservation held(granted);
         if (n > max_bytes || !grant(static_cast<Bytes>(n), held)) return nullptr;
-        Arena* const arena = new Arena;
-        arena->size = n;
-        arena->mapped = round_up(n + huge_page, page_size());
-        arena->memory = map(arena->mapped, arena->mapped / huge_page * huge_page);
-        arena->is_mapped = arena->memory != nullptr;
-        if (!arena->is_mapped) arena->memory = allocate_aligned(arena->mapped);
-        if (arena->memory == nullptr) {
-            delete arena;
-            return nullptr;
-        }
-        // Touch every page, so that all memory is available from now on.
-        for (std::size_t at = 0; at < arena->mapped; at += page_size()) {
-            static_cast<volatile char*>(arena->memory)[at] = 0;
-        }
-        const std::uintptr_t start = reinterpret_cast<std::uintptr_t>(arena->memory);
-        const std::size_t first = round_up(start + Arena::head, Arena::slot) - Arena::head - start;
-        arena->base = static_cast<char*>(arena->memory) + first;
+        std::unique_ptr<Arena> made(new Arena);
+        if (!made->take_memory(n)) return nullptr;
+        Arena* const arena = made.release();
         const bool is_planned = !plan.empty();
         arena->plan = std::move(plan);
         idle.fetch_add(static_cast<Bytes>(n));
@@ -353,10 +263,8 @@ class Pool {
 
     // The capacities of the blocks that are cached.
     std::vector<std::size_t> cached_capacities() {
-        std::vector<std::size_t> found;
         const std::lock_guard<std::mutex> guard(mutex);
-        for (Block* block = newest; block != nullptr; block = block->older) found.push_back(block->capacity);
-        return found;
+        return free_blocks.capacities();
     }
 
     // A fork while another thread holds a mutex would leave it locked forever in the child.
@@ -374,8 +282,6 @@ class Pool {
 
    private:
     static constexpr std::size_t max_bytes = static_cast<std::size_t>(std::numeric_limits<Bytes>::max()) / 4;
-    static constexpr std::uint16_t block_mark = 0xB10C;
-    static constexpr int poison = 0xDD;
     // Arrays begin at different eighths of a page. The processor delays a load if a recent store has the same
     // offset in another page. If a result begins 16 to 300 bytes further in its page than an operand, exp()
     // takes up to 1.5 times as long. With equal offsets, or 512 bytes apart, it does not.
@@ -383,7 +289,8 @@ class Pool {
     static constexpr unsigned places = 8;
 
     std::mutex mutex;
-    List<Limit> limits;
+    Limits limits;
+    FreeBlocks free_blocks{counters.cached};
     // Bytes granted within the limit, but not live yet.
     std::atomic<Bytes> granted{0};
     // Guards arenas and the recorder. If both mutexes are needed, `mutex` is locked first.
@@ -391,34 +298,11 @@ class Pool {
     // The entered arenas, the last one first; and the arenas from which the pool takes new blocks.
     std::atomic<Arena*> active{nullptr};
     std::atomic<Arena*> slabs{nullptr};
-    // The lowest `reserved_peak` of all limits.
-    std::atomic<Bytes> lowest_reserved_peak{no_limit};
     // The part of `idle` that belongs to plans.
     std::atomic<Bytes> planned_idle{0};
     std::atomic<Recorder*> recorder{nullptr};
-    Block* newest = nullptr;
-    Block* oldest = nullptr;
-    Block* bins[64 * 16] = {};
     std::atomic<unsigned> turn{0};
     std::atomic<std::int64_t> until_failure{0};
-
-    // From 2 KiB on, 16 capacities for each doubling, at most 6.25% more than `n`. Below that, whole cache
-    // lines.
-    static unsigned shift_for(std::size_t n) noexcept {
-        unsigned shift = 6;
-        while ((n - 1) >> shift >= 32) ++shift;
-        return shift;
-    }
-
-    static std::size_t capacity_for(std::size_t n) noexcept {
-        return round_up(n, std::size_t{1} << shift_for(n));
-    }
-
-    static std::uint16_t bin_for(std::size_t capacity) noexcept {
-        const unsigned shift = shift_for(capacity);
-        // The quotient is 1 to 32 if the step is 64 bytes, 17 to 32 above.
-        return static_cast<std::uint16_t>((shift - 6) * 16 + (capacity >> shift) - 1);
-    }
 
     bool fails_now() noexcept {
 #if DISPOSESCOPE_DEBUG
@@ -437,7 +321,7 @@ class Pool {
         const std::size_t size = sizeof(Block) + n;
         for (bool is_trimmed : {false, true}) {
             void* const memory = is_zeroed ? std::calloc(1, size) : std::malloc(size);
-            if (memory != nullptr) return new_block(memory, sizeof(Block), n, n, Origin::small);
+            if (memory != nullptr) return Block::create(memory, sizeof(Block), n, n, Origin::small);
             if (!is_trimmed) trim(0);
         }
         refuse(static_cast<Bytes>(n), no_limit);
@@ -471,7 +355,7 @@ class Pool {
         } catch (...) {
             return nullptr;
         }
-        Block* const block = new_block(arena->base + begin, Arena::head, end - begin - Arena::head, n, origin);
+        Block* const block = Block::create(arena->base + begin, Arena::head, end - begin - Arena::head, n, origin);
         arena_of(block) = arena;
         const Bytes nbytes = static_cast<Bytes>(end - begin);
         idle.fetch_sub(nbytes);
@@ -521,11 +405,6 @@ class Pool {
     void release(Arena* arena) noexcept {
         idle.fetch_sub(static_cast<Bytes>(arena->size));
         if (!arena->plan.empty()) planned_idle.fetch_sub(static_cast<Bytes>(arena->size));
-        if (arena->is_mapped) {
-            unmap(arena->memory, arena->mapped);
-        } else {
-            free_aligned(arena->memory);
-        }
         delete arena;
     }
 
@@ -551,14 +430,7 @@ class Pool {
             const std::lock_guard<std::mutex> guard(arena_mutex);
             Recorder* const one = recorder.load();
             if (one == nullptr || one->thread != std::this_thread::get_id()) return;
-            try {
-                one->known[data] = one->count;
-                one->events.push_back({one->count, static_cast<Bytes>(n), false, counters.read_live()});
-                ++one->count;
-                noted = one->noted;
-            } catch (...) {
-                one->is_incomplete = true;
-            }
+            if (one->add_allocation(data, static_cast<Bytes>(n), counters.read_live())) noted = one->noted;
         }
         if (noted != nullptr) noted();
     }
@@ -566,14 +438,7 @@ class Pool {
     void note_free(void* data, Bytes n) noexcept {
         const std::lock_guard<std::mutex> guard(arena_mutex);
         Recorder* const one = recorder.load();
-        if (one == nullptr) return;
-        const auto found = one->known.find(data);
-        try {
-            one->events.push_back({found == one->known.end() ? -1 : found->second, n, true, counters.read_live()});
-        } catch (...) {
-            one->is_incomplete = true;
-        }
-        if (found != one->known.end()) one->known.erase(found);
+        if (one != nullptr) one->add_free(data, n, counters.read_live());
     }
 
     Block* take_pooled(std::size_t n, bool is_zeroed) noexcept {
@@ -593,7 +458,7 @@ class Pool {
         if (!grant(static_cast<Bytes>(n), held, capacity, &block)) return nullptr;
         bool is_zero = false;
         if (block != nullptr) {
-            unprotect(block);
+            block->unprotect();
             counters.reuses.fetch_add(1, std::memory_order_relaxed);
             block->asked = n;
             if (n > block->used) block->used = n;
@@ -639,32 +504,13 @@ class Pool {
             void* const memory = map(huge > mapped ? huge : mapped, huge);
             if (memory != nullptr) {
                 *is_zero = true;
-                Block* const block = new_block(memory, offset, capacity, n, Origin::mapped);
+                Block* const block = Block::create(memory, offset, capacity, n, Origin::mapped);
                 if (huge > offset + n) block->used = huge - offset;
                 return block;
             }
         }
         void* const memory = allocate_aligned(sizeof(Block) + capacity);
-        return memory == nullptr ? nullptr : new_block(memory, sizeof(Block), capacity, n, Origin::aligned);
-    }
-
-    static Block* new_block(
-        void* memory, std::size_t offset, std::size_t capacity, std::size_t n, Origin origin) noexcept {
-        void* const place = static_cast<char*>(memory) + offset - sizeof(Block);
-        Block* const block = new (place) Block{};
-        block->capacity = capacity;
-        block->asked = block->used = n;
-        block->offset = static_cast<std::uint16_t>(offset);
-        block->bin = origin == Origin::small ? 0 : bin_for(capacity);
-        block->origin = origin;
-        block->state.store(State::live, std::memory_order_relaxed);
-        block->mark = block_mark;
-        return block;
-    }
-
-    void fill_new(Block* block) noexcept {
-        const int byte = fill.load(std::memory_order_relaxed);
-        if (byte >= 0) std::memset(block->data(), byte, block->asked);
+        return memory == nullptr ? nullptr : Block::create(memory, sizeof(Block), capacity, n, Origin::aligned);
     }
 
     // Grant `n` bytes within the limit, and a free block of `capacity` if there is one. The bytes stay
@@ -679,10 +525,10 @@ class Pool {
                 const std::lock_guard<std::mutex> guard(mutex);
                 left = left_beside(n);
                 if (left >= 0) {
-                    if (capacity != 0) *block = pop(bin_for(capacity));
+                    if (capacity != 0) *block = free_blocks.pop(bin_for(capacity));
                     if (limit.load() != no_limit) held.take(n);
                 }
-                excess = take_oldest(left < 0 ? 0 : left);
+                excess = free_blocks.take_oldest(left < 0 ? 0 : left);
             }
             give_back_all(excess);
             if (left >= 0) return true;
@@ -711,84 +557,19 @@ class Pool {
 
     // Called after each step that may raise `reserved`, if a limit is set.
     void raise_reserved_peaks() noexcept {
-        if (reserved() <= lowest_reserved_peak.load()) return;
+        if (reserved() <= limits.lowest_peak.load()) return;
         // With both mutexes, no block counts twice while another thread moves it between two counters.
         const std::lock_guard<std::mutex> guard(mutex);
         const std::lock_guard<std::mutex> arena_guard(arena_mutex);
-        const Bytes now = reserved();
-        for (Limit* one = limits.first; one != nullptr; one = one->next) {
-            if (now > one->reserved_peak.load()) one->reserved_peak.store(now);
-        }
-        find_lowest_reserved_peak();
+        limits.raise_peaks(reserved());
     }
-
-    // Functions that require `mutex`:
-
-    void find_limit() noexcept {
-        Bytes found = no_limit;
-        for (Limit* one = limits.first; one != nullptr; one = one->next) {
-            if (one->nbytes < found) found = one->nbytes;
-        }
-        limit.store(found);
-        find_lowest_reserved_peak();
-    }
-
-    void find_lowest_reserved_peak() noexcept {
-        Bytes found = no_limit;
-        for (Limit* one = limits.first; one != nullptr; one = one->next) {
-            const Bytes peak = one->reserved_peak.load();
-            if (peak < found) found = peak;
-        }
-        lowest_reserved_peak.store(found);
-    }
-
-    void put(Block* block) noexcept {
-        block->newer = nullptr;
-        block->older = newest;
-        (newest == nullptr ? oldest : newest->newer) = block;
-        newest = block;
-        Block*& top = bins[block->bin];
-        block->above = nullptr;
-        block->below = top;
-        if (top != nullptr) top->above = block;
-        top = block;
-        counters.cached.fetch_add(block->footprint());
-    }
-
-    void take_out(Block* block) noexcept {
-        (block->newer == nullptr ? newest : block->newer->older) = block->older;
-        (block->older == nullptr ? oldest : block->older->newer) = block->newer;
-        (block->above == nullptr ? bins[block->bin] : block->above->below) = block->below;
-        if (block->below != nullptr) block->below->above = block->above;
-        counters.cached.fetch_sub(block->footprint());
-    }
-
-    Block* pop(std::uint16_t bin) noexcept {
-        Block* const block = bins[bin];
-        if (block != nullptr) take_out(block);
-        return block;
-    }
-
-    // Remove the oldest blocks until at most `most` bytes are cached. The result is a list linked by `below`.
-    Block* take_oldest(Bytes most) noexcept {
-        Block* taken = nullptr;
-        while (oldest != nullptr && counters.cached.load() > most) {
-            Block* const block = oldest;
-            take_out(block);
-            block->below = taken;
-            taken = block;
-        }
-        return taken;
-    }
-
-    // Functions that do not require `mutex`:
 
     Bytes give_back_all(Block* block) noexcept {
         Bytes total = 0;
         while (block != nullptr) {
             Block* const next = block->below;
             total += block->footprint();
-            unprotect(block);
+            block->unprotect();
             give_back(block);
             block = next;
         }
@@ -804,26 +585,6 @@ class Pool {
             case Origin::planned:
             case Origin::reserved: give_to_arena(block); break;
         }
-    }
-
-    // Let the address sanitizer report access to cached blocks. The debugging build aborts in `unprotect` if
-    // code wrote to them.
-    static void protect([[maybe_unused]] Block* block) noexcept {
-#if defined(__SANITIZE_ADDRESS__)
-        ASAN_POISON_MEMORY_REGION(block->data(), block->used);
-#endif
-    }
-
-    static void unprotect([[maybe_unused]] Block* block) noexcept {
-#if defined(__SANITIZE_ADDRESS__)
-        ASAN_UNPOISON_MEMORY_REGION(block->data(), block->used);
-#endif
-#if DISPOSESCOPE_DEBUG
-        const unsigned char* const bytes = static_cast<const unsigned char*>(block->data());
-        for (std::size_t i = 0; i < block->asked && i < 4096; ++i) {
-            if (bytes[i] != poison) std::abort();
-        }
-#endif
     }
 };
 
