@@ -5,17 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from nn.module.docstrings import example, sections
-from tensor import Tensor
-from tensor.lowlevel import TensorCore, numbers_of, shown, writing
-
-if TYPE_CHECKING:
-    from tensor import Generator
-    from tensor.lowlevel import Array
+from tensor import Generator, Tensor
+from tensor.lowlevel import Array, TensorCore, numbers_of, shown, writing
 
 __all__ = [
     "calculate_gain",

@@ -12,7 +12,7 @@ from nn.data.samplers import BatchSampler, RandomSampler, SequentialSampler
 from nn.data.workers import WorkerRound, Workers
 from scopes import DisposeScope, current_dispose_scope
 from scopes.lowlevel import clear_errors_of, current
-from tensor import Generator
+from tensor import Generator, Tensor
 from tensor.lowlevel import default_generator, shown
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeVar as TypeVarWithDefault
 
-    from tensor import Tensor
 
 T_co = TypeVar("T_co", covariant=True)
 

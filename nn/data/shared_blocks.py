@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor import Tensor, from_blob, tensor
-from tensor.lowlevel import snapshot
+from tensor.lowlevel import Array, snapshot
 
 if TYPE_CHECKING:
     from multiprocessing.shared_memory import SharedMemory
 
-    from tensor.lowlevel import Array
 
 # Smaller tensors are pickled: pickling is as fast, and a small tensor that the user keeps uses no block.
 _MIN_BYTES = 4096

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,12 +11,17 @@ import tensor as tn
 from nn.functional.checks import array_of, check_probability, floating_array_of, is_wanted
 from nn.functional.derivatives import RULES, attention_weights
 from nn.functional.dropouts import dropout
+from tensor import Generator, Tensor
 from tensor.kernels import attention_forward, run_kernel
-from tensor.lowlevel import InvalidArgumentError, is_floating, numbers_of, record, remember, wrap_recorded
-
-if TYPE_CHECKING:
-    from tensor import Generator, Tensor
-    from tensor.lowlevel import Array
+from tensor.lowlevel import (
+    Array,
+    InvalidArgumentError,
+    is_floating,
+    numbers_of,
+    record,
+    remember,
+    wrap_recorded,
+)
 
 _NAME = "scaled_dot_product_attention"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -24,11 +24,8 @@ from nn.functional.windows import (
     window_sections,
 )
 from nn.module.docstrings import complete, example, texts_of
-from tensor.lowlevel import InvalidArgumentError, shown
-
-if TYPE_CHECKING:
-    from tensor import Tensor
-    from tensor.lowlevel import Array
+from tensor import Tensor
+from tensor.lowlevel import Array, InvalidArgumentError, shown
 
 
 def map_of(windows: Windows, shares: Array, size: int) -> AxisMatrix:

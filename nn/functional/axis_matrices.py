@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tensor import Tensor
 from tensor.kernels import AxisMatrix, multiply_axes
-from tensor.lowlevel import apply, define
-
-if TYPE_CHECKING:
-    from tensor import Tensor
-    from tensor.lowlevel import Array
+from tensor.lowlevel import Array, apply, define
 
 __all__ = ["AxisMatrix", "multiply_along"]
 

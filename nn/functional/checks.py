@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from nn.module.docstrings import sections
-from tensor.lowlevel import InvalidArgumentError, TensorCore, is_floating, is_recording, shown
-
-if TYPE_CHECKING:
-    from tensor import Tensor
-    from tensor.lowlevel import Array
+from tensor import Tensor
+from tensor.lowlevel import Array, InvalidArgumentError, TensorCore, is_floating, is_recording, shown
 
 REDUCTIONS = ("mean", "sum", "none")
 

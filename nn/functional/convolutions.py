@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from nn.functional.checks import array_of
 from nn.functional.dimensions import Family, Template
 from nn.module.docstrings import example, sections
+from tensor import Tensor
 from tensor.kernels import Geometry, convolve, convolve_for_weight, convolve_transposed
-from tensor.lowlevel import apply, define, is_inexact, shown
-
-if TYPE_CHECKING:
-    from tensor import Tensor
-    from tensor.lowlevel import Array
+from tensor.lowlevel import Array, apply, define, is_inexact, shown
 
 # The limit for each size, stride, padding and dilation. Compiled code computes with products of them.
 _MAX_SIZE = 2**40

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import tensor as tn
 from nn.functional.checks import floating_array_of, floating_target, loss_sections, pair_of, reduce_losses
 from nn.functional.distances import at_least
 from nn.module.docstrings import example
+from tensor import Tensor
 from tensor.lowlevel import TensorCore, composite, shown, widening
-
-if TYPE_CHECKING:
-    from tensor import Tensor
 
 
 @composite

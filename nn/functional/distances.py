@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 import tensor as tn
 from nn.functional.checks import floating_array_of
 from nn.module.docstrings import example
+from tensor import Tensor
 from tensor.lowlevel import InvalidArgumentError, composite, widening
-
-if TYPE_CHECKING:
-    from tensor import Tensor
 
 
 def at_least(x: Tensor, least: float) -> Tensor:

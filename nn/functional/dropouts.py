@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -12,13 +12,9 @@ from nn.functional.checks import check_probability, floating_array_of, is_wanted
 from nn.functional.derivatives import RULES
 from nn.functional.dimensions import Family
 from nn.module.docstrings import example, sections
+from tensor import Generator, Tensor
 from tensor.kernels import run_kernel, write_wide
-from tensor.lowlevel import InvalidArgumentError, apply, numbers_of, overwrite, remember
-
-if TYPE_CHECKING:
-    from tensor import Generator, Tensor
-    from tensor.lowlevel import Array
-
+from tensor.lowlevel import Array, InvalidArgumentError, apply, numbers_of, overwrite, remember
 
 _dropout_sections = sections(
     {

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from nn.functional.checks import array_of, floating_array_of
 from nn.functional.normalizations import batch_norm, norm_sections
 from nn.module.docstrings import example
+from tensor import Tensor
 from tensor.kernels import (
     as_one_dtype,
     inverses_of,
@@ -18,11 +19,7 @@ from tensor.kernels import (
     normalize_channels_backward,
     run_kernel,
 )
-from tensor.lowlevel import InvalidArgumentError, define, record, shown, wrap_recorded
-
-if TYPE_CHECKING:
-    from tensor import Tensor
-    from tensor.lowlevel import Array
+from tensor.lowlevel import Array, InvalidArgumentError, define, record, shown, wrap_recorded
 
 # --- out = weight * normal + bias: mean and deviation of each group, weight and bias of each channel --------
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from nn.functional import piecewise_activations
 from nn.functional.activations import elu, leaky_relu, relu
 from nn.functional.piecewise_activations import hardtanh, rrelu
 from nn.functional.smooth_activations import celu, selu
 from nn.module.docstrings import example
-
-if TYPE_CHECKING:
-    from tensor import Tensor
+from tensor import Tensor
 
 
 @example("nn.functional.relu_(tensor.tensor([-1.0, 2.0])).tolist()", [0.0, 2.0])

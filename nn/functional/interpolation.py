@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,11 +13,8 @@ from nn.functional.average_pooling import adaptive_map
 from nn.functional.axis_matrices import AxisMatrix, multiply_along
 from nn.functional.checks import floating_array_of
 from nn.module.docstrings import example
-from tensor.lowlevel import InvalidArgumentError, shown
-
-if TYPE_CHECKING:
-    from tensor import Tensor
-    from tensor.lowlevel import Array
+from tensor import Tensor
+from tensor.lowlevel import Array, InvalidArgumentError, shown
 
 _DIMS_OF_MODE = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5}
 _STEPWISE = ("nearest", "nearest-exact", "area")

@@ -6,8 +6,6 @@ The other cases use ``log_softmax``, as in PyTorch.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 import tensor as tn
@@ -15,8 +13,10 @@ from nn.functional.checks import array_of, check_reduction, floating_array_of
 from nn.functional.derivatives import RULES
 from nn.functional.linear_maps import linear
 from nn.module.docstrings import example, sections
+from tensor import Tensor
 from tensor.kernels import mean_cross_entropy, run_kernel
 from tensor.lowlevel import (
+    Array,
     InvalidArgumentError,
     Key,
     apply,
@@ -26,10 +26,6 @@ from tensor.lowlevel import (
     widening,
     wrap_recorded,
 )
-
-if TYPE_CHECKING:
-    from tensor import Tensor
-    from tensor.lowlevel import Array
 
 _RULE = RULES["cross_entropy"]
 _INT64 = np.dtype(np.int64)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from nn.functional.checks import array_of
 from nn.functional.derivatives import RULES
 from nn.module.docstrings import example, sections
+from tensor import Tensor
 from tensor.kernels import run_kernel, widen
-from tensor.lowlevel import InvalidArgumentError, apply, apply_affine, widening, wrap, writing
-
-if TYPE_CHECKING:
-    from tensor import Tensor
-    from tensor.lowlevel import Array
+from tensor.lowlevel import Array, InvalidArgumentError, apply, apply_affine, widening, wrap, writing
 
 _LINEAR = RULES["linear"]
 

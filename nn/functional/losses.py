@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nn.functional.checks import array_of, check_delta, loss_sections, pair_of, reduced
 from nn.functional.derivatives import RULES
 from nn.module.docstrings import example
+from tensor import Tensor
 from tensor.kernels import run_kernel
-from tensor.lowlevel import InvalidArgumentError, record, shown, widening, wrap_recorded
-
-if TYPE_CHECKING:
-    from tensor import Tensor
-    from tensor.lowlevel import Array
+from tensor.lowlevel import Array, InvalidArgumentError, record, shown, widening, wrap_recorded
 
 
 def _finish(

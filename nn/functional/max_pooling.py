@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, Protocol, cast, overload
+from typing import Final, Literal, Protocol, cast, overload
 
 from nn.functional.dimensions import Family, Template
 from nn.functional.plane_gather import largest
@@ -17,9 +17,7 @@ from nn.functional.windows import (
     windows_of,
 )
 from nn.module.docstrings import example
-
-if TYPE_CHECKING:
-    from tensor import Tensor
+from tensor import Tensor
 
 
 class MaxPool(Protocol):

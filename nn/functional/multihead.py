@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,11 +11,8 @@ from nn.functional.attention import scaled_dot_product_attention
 from nn.functional.checks import array_of, floating_array_of
 from nn.functional.dropouts import dropout
 from nn.functional.linear_maps import linear
-from tensor.lowlevel import InvalidArgumentError, is_floating, widening
-
-if TYPE_CHECKING:
-    from tensor import Tensor
-    from tensor.lowlevel import Array
+from tensor import Tensor
+from tensor.lowlevel import Array, InvalidArgumentError, is_floating, widening
 
 _NAME = "multi_head_attention_forward"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from nn.functional.axis_matrices import AxisMatrix, multiply_along
 from nn.functional.checks import array_of, floating_array_of
 from nn.functional.derivatives import RULES
 from nn.module.docstrings import example, sections
+from tensor import Tensor
 from tensor.kernels import (
     as_one_dtype,
     blend,
@@ -34,9 +35,6 @@ from tensor.lowlevel import (
     wrap_recorded,
     writing,
 )
-
-if TYPE_CHECKING:
-    from tensor import Tensor
 
 
 def _sizes(name: str, x: Array, normalized_shape: int | Sequence[int]) -> tuple[int, ...]:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nn.functional.checks import array_of
+from tensor import Tensor
 from tensor.kernels import empty
-from tensor.lowlevel import InvalidArgumentError, apply, define, shown
-
-if TYPE_CHECKING:
-    from tensor import Tensor
-    from tensor.lowlevel import Array
+from tensor.lowlevel import Array, InvalidArgumentError, apply, define, shown
 
 # The numbers of elements to add at the start and at the end of each dimension.
 Pads = tuple[tuple[int, int], ...]

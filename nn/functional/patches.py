@@ -12,13 +12,12 @@ from nn.functional.checks import floating_array_of
 from nn.functional.convolutions import sizes_of
 from nn.functional.windows import window_sections
 from nn.module.docstrings import example
+from tensor import Tensor
 from tensor.kernels import Geometry, columns_of_patches, patches_of_columns
-from tensor.lowlevel import InvalidArgumentError, apply, define
+from tensor.lowlevel import Array, InvalidArgumentError, apply, define
 
 if TYPE_CHECKING:
     from nn.functional.windows import Sizes
-    from tensor import Tensor
-    from tensor.lowlevel import Array
 
 # --- Two ops, each the derivative of the other --------------------------------------------------------------
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import tensor as tn
 from nn.functional.checks import array_of, floating_array_of
 from nn.module.docstrings import example
+from tensor import Generator, Tensor
 from tensor.kernels import hardsigmoid as hardsigmoid_of
 from tensor.kernels import hardswish as hardswish_of
-from tensor.lowlevel import InvalidArgumentError, apply, apply_into, composite, define, last_use, shown
-
-if TYPE_CHECKING:
-    from tensor import Generator, Tensor
-    from tensor.lowlevel import Array
+from tensor.lowlevel import Array, InvalidArgumentError, apply, apply_into, composite, define, last_use, shown
 
 
 def _between(xp: Any, g: Any, input: Any, low: float, high: float, slope: float) -> Any:

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from nn.functional.checks import is_wanted
 from nn.functional.windows import Windows
+from tensor import Tensor
 from tensor.kernels import add_at_places, as_one_dtype, largest_of_windows, run_kernel, take_places
-from tensor.lowlevel import apply, define, record, wrap, wrap_recorded
-
-if TYPE_CHECKING:
-    from tensor import Tensor
-    from tensor.lowlevel import Array
+from tensor.lowlevel import Array, apply, define, record, wrap, wrap_recorded
 
 
 def _planes(x: Array, space: int) -> Array:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import tensor as tn
 from nn.functional.checks import floating_array_of
-from tensor import autograd
+from tensor import Tensor, autograd
 from tensor.kernels import as_one_dtype, recurrent_backward, recurrent_forward, run_kernel
-from tensor.lowlevel import is_recording, wrap
-
-if TYPE_CHECKING:
-    from tensor import Tensor
-    from tensor.lowlevel import Array
+from tensor.lowlevel import Array, is_recording, wrap
 
 # The arguments of `Recurrent` that can have gradients, in order, after the arguments that can't.
 NAMES = ("input", "h0", "c0", "weight_ih", "weight_hh", "weight_hr", "bias_ih", "bias_hh")

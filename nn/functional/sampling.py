@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 import tensor as tn
 from nn.functional.checks import floating_array_of
-from tensor.lowlevel import InvalidArgumentError, shown, widening, wrap
-
-if TYPE_CHECKING:
-    from tensor import Tensor
-    from tensor.lowlevel import Array
+from tensor import Tensor
+from tensor.lowlevel import Array, InvalidArgumentError, shown, widening, wrap
 
 MODES = ("bilinear", "nearest", "bicubic")
 PADDINGS = ("zeros", "border", "reflection")

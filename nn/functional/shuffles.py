@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from nn.functional.checks import array_of
 from nn.module.docstrings import example
+from tensor import Tensor
 from tensor.lowlevel import InvalidArgumentError, shown
-
-if TYPE_CHECKING:
-    from tensor import Tensor
 
 
 def _require_factor(name: str, what: str, factor: object) -> None:

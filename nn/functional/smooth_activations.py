@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import tensor as tn
 from nn.functional.activations import softmax
 from nn.functional.checks import floating_array_of
 from nn.functional.piecewise_activations import maybe_in_place
 from nn.module.docstrings import example
-from tensor.lowlevel import InvalidArgumentError, composite, last_use, shown
-
-if TYPE_CHECKING:
-    from tensor import Generator, Tensor
-    from tensor.lowlevel import DtypeLike
+from tensor import Generator, Tensor
+from tensor.lowlevel import DtypeLike, InvalidArgumentError, composite, last_use, shown
 
 
 @example("nn.functional.celu(tensor.tensor([0.0, 2.0])).tolist()", [0.0, 2.0])

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nn.functional.checks import floating_array_of
 from nn.functional.convolutions import sizes_of
 from nn.module.docstrings import sections
-from tensor.lowlevel import InvalidArgumentError, shown
-
-if TYPE_CHECKING:
-    from tensor import Tensor
-    from tensor.lowlevel import Array
+from tensor import Tensor
+from tensor.lowlevel import Array, InvalidArgumentError, shown
 
 # One integer, or one for each spatial dimension.
 Sizes = int | tuple[int, ...] | list[int]

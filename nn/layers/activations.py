@@ -11,12 +11,11 @@ from nn.layers.weighted import Weighted, new_parameter, require_size
 from nn.module.docstrings import example
 from nn.module.module import Module
 from nn.module.options import options
-from tensor.lowlevel import InvalidArgumentError, TensorCore
+from tensor import Tensor
+from tensor.lowlevel import DtypeLike, InvalidArgumentError, TensorCore
 
 if TYPE_CHECKING:
     from nn.module.parameter import Parameter
-    from tensor import Tensor
-    from tensor.lowlevel import DtypeLike
 
 
 class PlainActivation(Unary):

@@ -11,12 +11,11 @@ from nn.functional.checks import check_probability
 from nn.layers.linear import Linear
 from nn.layers.weighted import Weighted, new_parameter
 from nn.module.options import option, options
-from tensor.lowlevel import InvalidArgumentError, shown
+from tensor import Tensor
+from tensor.lowlevel import DtypeLike, InvalidArgumentError, shown
 
 if TYPE_CHECKING:
     from nn.module.parameter import Parameter
-    from tensor import Tensor
-    from tensor.lowlevel import DtypeLike
 
 
 class NonDynamicallyQuantizableLinear(Linear):

@@ -12,11 +12,10 @@ from nn.layers.dimensions import Dimensional
 from nn.layers.weighted import Affine
 from nn.module.options import option, options
 from tensor import Tensor
-from tensor.lowlevel import InvalidArgumentError, is_recomputing, writing
+from tensor.lowlevel import DtypeLike, InvalidArgumentError, is_recomputing, writing
 
 if TYPE_CHECKING:
     from nn.layers.weighted import Shape
-    from tensor.lowlevel import DtypeLike
 
 
 @options

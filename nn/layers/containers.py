@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Self, cast, overload
+from typing import Any, Self, cast, overload
 
 from nn.layers.joined import modules_in, through
 from nn.module.docstrings import example
 from nn.module.module import Module
+from tensor import Tensor
 from tensor.autograd import checkpoint
 from tensor.lowlevel import shown
-
-if TYPE_CHECKING:
-    from tensor import Tensor
 
 
 class OtherModule(Module):

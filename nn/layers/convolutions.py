@@ -11,12 +11,11 @@ from nn.functional.padding import pad
 from nn.layers.dimensions import Dimensional
 from nn.layers.weighted import Uniform
 from nn.module.options import option, options
-from tensor.lowlevel import shown
+from tensor import Tensor
+from tensor.lowlevel import DtypeLike, shown
 
 if TYPE_CHECKING:
     from nn.layers.weighted import Shape
-    from tensor import Tensor
-    from tensor.lowlevel import DtypeLike
 
 
 class Convolution(Uniform, Dimensional):

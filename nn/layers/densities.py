@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
-from typing import TYPE_CHECKING
 
 from nn import functional as F
 from nn.layers.losses import Loss, PlainLoss, ReducedLoss
 from nn.module.docstrings import example
 from nn.module.options import options
-
-if TYPE_CHECKING:
-    from tensor import Tensor
+from tensor import Tensor
 
 
 @options

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from nn.module.docstrings import complete, texts_of
 from nn.module.module import Module
-
-if TYPE_CHECKING:
-    from tensor import Tensor
+from tensor import Tensor
 
 
 class Described(Module):

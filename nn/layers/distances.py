@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from nn import functional as F
 from nn.layers.function_layers import FunctionLayer
 from nn.module.docstrings import example
 from nn.module.options import options
-
-if TYPE_CHECKING:
-    from tensor import Tensor
+from tensor import Tensor
 
 
 class _Distance(FunctionLayer):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from nn import functional as F
 from nn.functional.checks import check_probability
@@ -10,9 +10,7 @@ from nn.layers.dimensions import Dimensional
 from nn.layers.function_layers import FunctionLayer
 from nn.module.docstrings import example
 from nn.module.options import options
-
-if TYPE_CHECKING:
-    from tensor import Tensor
+from tensor import Tensor
 
 
 @options

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import InitVar
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import tensor as tn
 from nn import functional as F
@@ -13,11 +13,8 @@ from nn.layers.weighted import Weighted, new_parameter, require_size
 from nn.module.docstrings import example
 from nn.module.options import options
 from nn.module.parameter import Parameter
-from tensor.lowlevel import InvalidArgumentError
-
-if TYPE_CHECKING:
-    from tensor import Tensor
-    from tensor.lowlevel import DtypeLike
+from tensor import Tensor
+from tensor.lowlevel import DtypeLike, InvalidArgumentError
 
 
 class _Table(Weighted):

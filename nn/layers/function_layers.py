@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from nn.layers.described import Described
-
-if TYPE_CHECKING:
-    from tensor import Tensor
+from tensor import Tensor
 
 
 class FunctionLayer(Described):

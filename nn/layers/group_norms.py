@@ -9,12 +9,11 @@ from nn import functional as F
 from nn.layers.weighted import Affine
 from nn.module.docstrings import example
 from nn.module.options import option, options
-from tensor.lowlevel import InvalidArgumentError, shown
+from tensor import Tensor
+from tensor.lowlevel import DtypeLike, InvalidArgumentError, shown
 
 if TYPE_CHECKING:
     from nn.layers.weighted import Shape
-    from tensor import Tensor
-    from tensor.lowlevel import DtypeLike
 
 
 @options

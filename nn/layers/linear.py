@@ -11,10 +11,10 @@ from nn.module.docstrings import example
 from nn.module.module import Module
 from nn.module.options import option, options
 from tensor import Tensor
+from tensor.lowlevel import DtypeLike
 
 if TYPE_CHECKING:
     from nn.layers.weighted import Shape
-    from tensor.lowlevel import DtypeLike
 
 
 @options

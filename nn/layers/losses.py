@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from nn import functional as F
 from nn.functional.checks import check_delta, check_reduction
@@ -12,10 +12,7 @@ from nn.layers.linear import Linear
 from nn.module.docstrings import complete, example, texts_of
 from nn.module.options import options
 from tensor import Tensor
-from tensor.lowlevel import InvalidArgumentError, TensorCore
-
-if TYPE_CHECKING:
-    from tensor.lowlevel import DtypeLike
+from tensor.lowlevel import DtypeLike, InvalidArgumentError, TensorCore
 
 _MADE_ONCE = (
     "{name}(...) takes options and makes a loss, which is then called: write criterion = nn.{name}(), and "

@@ -11,11 +11,11 @@ from nn.layers.function_layers import Unary
 from nn.layers.weighted import Affine, Scaling
 from nn.module.docstrings import example
 from nn.module.options import option, options
+from tensor import Tensor
+from tensor.lowlevel import DtypeLike
 
 if TYPE_CHECKING:
     from nn.layers.weighted import Shape
-    from tensor import Tensor
-    from tensor.lowlevel import DtypeLike
 
 
 class _LastDimensions(Scaling):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from nn import functional as F
 from nn.layers.dimensions import Dimensional
+from tensor import Tensor
 from tensor.lowlevel import InvalidArgumentError, shown
-
-if TYPE_CHECKING:
-    from tensor import Tensor
 
 
 class _Pad(Dimensional):

@@ -10,10 +10,10 @@ from nn.functional.windows import pool_of, sizes_given
 from nn.layers.dimensions import Dimensional
 from nn.layers.function_layers import Unary
 from nn.module.options import options
+from tensor import Tensor
 
 if TYPE_CHECKING:
     from nn.functional.windows import OutputSizes, Sizes
-    from tensor import Tensor
 
 
 class _Pool(Dimensional, Unary):

@@ -15,11 +15,10 @@ from nn.layers.weighted import Weighted, new_parameter, require_size
 from nn.module.docstrings import example
 from nn.utils.rnn import PackedSequence
 from tensor import Tensor
-from tensor.lowlevel import InvalidArgumentError, TensorCore, is_floating, shown
+from tensor.lowlevel import Dtype, DtypeLike, InvalidArgumentError, TensorCore, is_floating, shown
 
 if TYPE_CHECKING:
     from nn.module.parameter import Parameter
-    from tensor.lowlevel import Dtype, DtypeLike
 
 # The type of the input and of the output.
 _S = TypeVar("_S", Tensor, PackedSequence)

@@ -18,12 +18,10 @@ from nn.layers.linear import Linear
 from nn.layers.normalizations import LayerNorm
 from nn.layers.weighted import Weighted
 from nn.module.module import Module
-from tensor.lowlevel import InvalidArgumentError, require_cpu, shown
+from tensor import Tensor
+from tensor.lowlevel import DtypeLike, InvalidArgumentError, require_cpu, shown
 
 if TYPE_CHECKING:
-    from tensor import Tensor
-    from tensor.lowlevel import DtypeLike
-
     Activation = str | Callable[[Tensor], Tensor]
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}

@@ -9,11 +9,9 @@ import tensor as tn
 from nn import init
 from nn.layers.described import Described
 from nn.module.parameter import Parameter
-from tensor.lowlevel import InvalidArgumentError, require_cpu, shown
+from tensor.lowlevel import DtypeLike, InvalidArgumentError, require_cpu, shown
 
 if TYPE_CHECKING:
-    from tensor.lowlevel import DtypeLike
-
     Shape = tuple[int, ...]
 
 

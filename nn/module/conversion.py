@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from nn.module.docstrings import example
 from nn.module.gradients import gradient_of
 from nn.module.traversal import Traversal
-from tensor import Device, float16, float32, float64
+from tensor import Device, Tensor, float16, float32, float64
 from tensor.lowlevel import (
+    Array,
     Dtype,
     DtypeLike,
     TensorCore,
@@ -21,10 +22,6 @@ from tensor.lowlevel import (
     run_kernel,
     wrap_unowned,
 )
-
-if TYPE_CHECKING:
-    from tensor import Tensor
-    from tensor.lowlevel import Array
 
 
 class Conversion(Traversal):

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from tensor.lowlevel import TensorCore
+from tensor.lowlevel import TensorCore
 
 
 def gradient_of(x: TensorCore) -> TensorCore | None:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from nn.module.backward_hooks import BackwardPass
 from nn.module.registration import ModuleCore
-from tensor.lowlevel import is_recording
+from tensor.lowlevel import RemovableHandle, is_recording
 
 if TYPE_CHECKING:
     from nn.module.module import Module
-    from tensor.lowlevel import RemovableHandle
 
 
 class Hooks(ModuleCore):

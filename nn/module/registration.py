@@ -13,11 +13,8 @@ from nn.module.owners import add_owner, owners_of, remove_owner
 from nn.module.parameter import Parameter
 from scopes import dispose
 from scopes.lowlevel import owner_of
-from tensor import TensorDisposedError
+from tensor import Tensor, TensorDisposedError
 from tensor.lowlevel import HookTable, TensorCore
-
-if TYPE_CHECKING:
-    from tensor import Tensor
 
 Kind = Literal["parameter", "buffer", "module"]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import repeat
 from operator import setitem
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,9 @@ from nn.module.docstrings import example
 from nn.module.traversal import Traversal
 from nn.module.uninitialized import Uninitialized, UninitializedBuffer, UninitializedParameter
 from scopes import DisposeScope
+from tensor import Tensor
 from tensor.lowlevel import (
+    Array,
     InvalidArgumentError,
     TensorCore,
     is_inexact,
@@ -27,11 +29,6 @@ from tensor.lowlevel import (
     wrap_snapshot,
     writing_all,
 )
-
-if TYPE_CHECKING:
-    from tensor import Tensor
-    from tensor.lowlevel import Array
-
 
 # Exhausts an iterator without running Python bytecode.
 run: Final = deque[None](maxlen=0).extend

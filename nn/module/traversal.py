@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from nn.module.docstrings import example
 from nn.module.registration import Kind, ModuleCore
+from tensor import Tensor
 
 if TYPE_CHECKING:
     from nn.module.module import Module
     from nn.module.parameter import Parameter
-    from tensor import Tensor
 
 
 class Traversal(ModuleCore):

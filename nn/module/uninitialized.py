@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import tensor as tn
 from nn.module.docstrings import example
 from nn.module.parameter import Parameter
 from tensor import Tensor
-from tensor.lowlevel import TensorCore, require_cpu
-
-if TYPE_CHECKING:
-    from tensor.lowlevel import DtypeLike
+from tensor.lowlevel import DtypeLike, TensorCore, require_cpu
 
 
 class Uninitialized(Tensor):

@@ -7,9 +7,9 @@ from math import prod
 from types import EllipsisType
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from tensor.lowlevel import Array
+from tensor.lowlevel import Array
 
+if TYPE_CHECKING:
     Key = tuple[int | slice | EllipsisType, ...]
 
 # The most elements of a chunk: 128 KiB of float32.

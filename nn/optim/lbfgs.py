@@ -17,11 +17,10 @@ from nn.optim.options import bounds
 from nn.optim.rule import Options
 from tensor import Tensor, enable_grad
 from tensor.kernels import empty, run_kernel
-from tensor.lowlevel import shown, snapshot, writing_all
+from tensor.lowlevel import Array, shown, snapshot, writing_all
 
 if TYPE_CHECKING:
     from nn.optim.optimizer import Group
-    from tensor.lowlevel import Array
 
 
 @options

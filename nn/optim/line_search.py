@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from tensor.lowlevel import Array
+from tensor.lowlevel import Array
 
 # The strong Wolfe conditions, with absolute values of slopes: the loss decreases by at least _C1 times the
 # initial slope times the step length, and the new slope is at most _C2 times the initial slope.

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from scopes.lowlevel import ending_by, note_created, note_ended, note_made_for
 from tensor import Tensor, TensorDisposedError, enable_grad
 from tensor.kernels import empty, run_kernel
 from tensor.lowlevel import (
+    Array,
     Leaf,
     Step,
     TensorCore,
@@ -28,9 +29,6 @@ from tensor.lowlevel import (
     wrap_snapshot,
     wrap_unowned,
 )
-
-if TYPE_CHECKING:
-    from tensor.lowlevel import Array
 
 Group = dict[str, Any]
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import InitVar, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from nn.module.docstrings import complete
 from nn.module.options import options
 from nn.optim.optimizer import Group, Optimizer
 from nn.optim.options import EXAMPLE, IGNORED, ONE_STEP, OUT_OF_RANGE, TEXTS
-
-if TYPE_CHECKING:
-    from tensor import Tensor
-    from tensor.lowlevel import Array
+from tensor import Tensor
+from tensor.lowlevel import Array
 
 
 @options

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from nn.module.options import options
 from nn.optim.options import TWO_STEPS, bounds
 from nn.optim.rule import Rule
+from tensor.lowlevel import Array
 
 if TYPE_CHECKING:
     from nn.optim.optimizer import Group
-    from tensor.lowlevel import Array
 
 
 @options

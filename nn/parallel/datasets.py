@@ -13,11 +13,11 @@ from nn.parallel.errors import require
 from nn.parallel.store import over_store
 from scopes import DisposeScope, current_dispose_scope
 from scopes.lowlevel import call_site, current
+from tensor import Tensor
 from tensor.lowlevel import InvalidArgumentError
 
 if TYPE_CHECKING:
     from scopes import Site
-    from tensor import Tensor
 
 
 class RayDataset(BatchDataset[Any]):

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from nn.parallel.regions import Layout
+from tensor.lowlevel import Array, Dtype
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from nn.parallel.group import Group
-    from tensor.lowlevel import Array, Dtype
 
 # The elements that are summed at a time: they stay in a core's cache from the first slot to the last.
 _BLOCK = 16_384

@@ -18,12 +18,12 @@ from nn.parallel.figures import WIDTH, bytes_of_process, figures_of, row_of_now
 from nn.parallel.regions import Layout, Region, remove_left_behind
 from nn.parallel.shared_values import SharedValues
 from nn.parallel.stragglers import Position, Stragglers
+from tensor.lowlevel import Array
 
 if TYPE_CHECKING:
     from nn.parallel.board import Board
     from nn.parallel.figures import WorkerFigures
     from nn.parallel.links import Link
-    from tensor.lowlevel import Array
 
 #: How long workers wait for each other by default, in seconds.
 TIMEOUT = 300.0

@@ -12,12 +12,12 @@ from nn.parallel.regions import Layout
 from nn.parallel.store import over_store
 from scopes import DisposeScope
 from scopes.lowlevel import call_site
+from tensor import Tensor
 from tensor.lowlevel import InvalidArgumentError, snapshot, take_values, writing
 
 if TYPE_CHECKING:
     from nn.module.module import Module
     from nn.parallel.group import Group
-    from tensor import Tensor
 
 
 def share_values(model: Module, group: Group) -> None:

@@ -6,12 +6,10 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from queue import SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nn.parallel.errors import ExchangeTimeoutError, WorkerLostError, require
-
-if TYPE_CHECKING:
-    from tensor.lowlevel import Array
+from tensor.lowlevel import Array
 
 
 class Link:

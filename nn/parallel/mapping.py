@@ -11,11 +11,10 @@ from nn.parallel.errors import require
 from scopes import new_dispose_scope
 from scopes.lowlevel import call_site
 from tensor import no_grad
-from tensor.lowlevel import TensorCore
+from tensor.lowlevel import Array, TensorCore
 
 if TYPE_CHECKING:
     from nn.module.module import Module
-    from tensor.lowlevel import Array
 
 
 class _Predictor:

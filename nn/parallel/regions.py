@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from weakref import finalize
 
 import numpy as np
@@ -22,10 +22,7 @@ import numpy as np
 from nn.parallel import byte_locks
 from nn.parallel.errors import ExchangeTimeoutError, WorkerLostError, late_error
 from nn.parallel.flags import Flags
-from tensor.lowlevel import shown
-
-if TYPE_CHECKING:
-    from tensor.lowlevel import Array, Dtype
+from tensor.lowlevel import Array, Dtype, shown
 
 #: The prefix of each file's name. A file remains if all workers are killed while they map it.
 PREFIX: Final = "disposescope-exchange-"

@@ -15,11 +15,19 @@ from nn.parallel.group import current
 from nn.parallel.initial import share_values
 from nn.parallel.torch_models import is_model, replicate, replicated
 from tensor import Tensor, zeros_like
-from tensor.lowlevel import Leaf, TensorCore, is_inexact, snapshot, writing, writing_all
+from tensor.lowlevel import (
+    Array,
+    Leaf,
+    RemovableHandle,
+    TensorCore,
+    is_inexact,
+    snapshot,
+    writing,
+    writing_all,
+)
 
 if TYPE_CHECKING:
     from nn.parallel.group import Group
-    from tensor.lowlevel import Array, RemovableHandle
 
 ModuleT = TypeVar("ModuleT", bound=Module)
 

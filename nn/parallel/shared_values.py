@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tensor.lowlevel import Array
+
 if TYPE_CHECKING:
     from nn.parallel.regions import Layout, Region
-    from tensor.lowlevel import Array
 
 
 class SharedValues:

@@ -11,11 +11,10 @@ from nn.module.docstrings import example
 from nn.parallel.errors import require
 from scopes.lowlevel import call_site, format_bytes
 from tensor import from_numpy
-from tensor.lowlevel import TensorCore, map_nested, owner_of, snapshot
+from tensor.lowlevel import Array, TensorCore, map_nested, owner_of, snapshot
 
 if TYPE_CHECKING:
     from scopes import Site
-    from tensor.lowlevel import Array
 
 
 class StorePin(NamedTuple):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from tensor import Tensor
+
 if TYPE_CHECKING:
     from nn.module.module import Module
-    from tensor import Tensor
 
 M = TypeVar("M", bound="Module")
 

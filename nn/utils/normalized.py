@@ -9,11 +9,11 @@ from nn.module.docstrings import example, sections
 from nn.module.parameter import Parameter
 from nn.module.states import copy_values
 from nn.utils.computed import computations_of, set_computations
+from tensor import Tensor
 from tensor.lowlevel import is_recomputing, shown
 
 if TYPE_CHECKING:
     from nn.module.module import Module
-    from tensor import Tensor
 
 M = TypeVar("M", bound="Module")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,10 +12,8 @@ from nn.module.docstrings import example
 from nn.module.gradients import gradient_of
 from nn.module.module import Module
 from nn.module.states import copy_values
+from tensor import Tensor
 from tensor.lowlevel import TensorCore, is_inexact, wrap, writing
-
-if TYPE_CHECKING:
-    from tensor import Tensor
 
 __all__ = [
     "clip_grad_norm_",

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import tensor as tn
 from nn.module.module import Module
 from nn.utils.normalized import SpectralNorm, WeightNorm, output_dim
 from nn.utils.parametrize import register_parametrization
+from tensor import Tensor
 from tensor.lowlevel import InvalidArgumentError, is_recomputing, shown
-
-if TYPE_CHECKING:
-    from tensor import Tensor
 
 __all__ = ["spectral_norm", "weight_norm"]
 

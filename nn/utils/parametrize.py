@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import tensor as tn
 from nn.module.docstrings import example
@@ -10,10 +10,8 @@ from nn.module.module import Module
 from nn.module.parameter import Parameter
 from nn.module.states import copy_values
 from nn.utils.computed import computations_of, set_computations
+from tensor import Tensor
 from tensor.lowlevel import InvalidArgumentError, TensorCore, shown
-
-if TYPE_CHECKING:
-    from tensor import Tensor
 
 __all__ = ["ParametrizationList", "is_parametrized", "register_parametrization", "remove_parametrizations"]
 

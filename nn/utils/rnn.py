@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -12,10 +12,7 @@ from nn.functional.derivatives import RULES
 from nn.module.docstrings import example
 from scopes.lowlevel import Compound
 from tensor import Tensor
-from tensor.lowlevel import TensorCore, apply, shown, wrap
-
-if TYPE_CHECKING:
-    from tensor.lowlevel import Array, DtypeLike
+from tensor.lowlevel import Array, DtypeLike, TensorCore, apply, shown, wrap
 
 __all__ = [
     "PackedSequence",

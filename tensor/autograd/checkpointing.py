@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 from weakref import ref
 
 from scopes import new_dispose_scope
@@ -21,6 +21,7 @@ from tensor.autograd.nesting import map_nested
 from tensor.core.storage import history_group_of, join_storage, on_same_storage, snapshot_share
 from tensor.core.tensor import TensorCore, wrap_share
 from tensor.creation.generators import default_generator
+from tensor.memory.buffer import Share
 from tensor.tape.modes import (
     Recorder,
     Recording,
@@ -32,9 +33,6 @@ from tensor.tape.modes import (
 )
 from tensor.tape.nodes import Deferred, Leaf, Node, become_leaf
 from tensor.tape.rules import RULES
-
-if TYPE_CHECKING:
-    from tensor.memory.buffer import Share
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -19,22 +19,21 @@ from weakref import ref
 
 import numpy as np
 
+from tensor._dtypes import Array
 from tensor.core.filed_values import FiledValues
 from tensor.core.idle import companion_of, idle_tensors, leave_together, move_to_file
 from tensor.core.storage import share_of
 from tensor.kernels.context import run_kernel
+from tensor.memory.buffer import Buffer, Share, empty, owner_of, share_with, view_at
 from tensor.memory.buffer import copy as copy_array
-from tensor.memory.buffer import empty, owner_of, share_with, view_at
 from tensor.tape.modes import Recorder, Recording
 from tensor.tape.nodes import Deferred, Node
 from tensor.tape.recipes import Layout, Recipe, holds_of, layout_of
 
 if TYPE_CHECKING:
     from scopes.lowlevel import Spilled
-    from tensor._dtypes import Array
     from tensor.core.storage import StorageReference
     from tensor.memory import budgets
-    from tensor.memory.buffer import Buffer, Share
 
 # The time to write a byte to a file and to read it back, and the time to read it, in units of the time in
 # which a kernel reads or writes a byte of memory.

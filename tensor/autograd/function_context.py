@@ -10,6 +10,7 @@ import numpy as np
 from tensor._dtypes import is_inexact
 from tensor.core.storage import relatives, snapshot_share
 from tensor.core.tensor import TensorCore
+from tensor.memory.buffer import Share
 from tensor.ops.messages import require_writable_history
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     from tensor._tensor import Tensor
     from tensor.autograd.function_nodes import Applied
-    from tensor.memory.buffer import Share
     from tensor.tape.nodes import Node
 
 

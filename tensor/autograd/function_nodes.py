@@ -9,6 +9,7 @@ from weakref import ref
 
 import numpy as np
 
+from tensor._dtypes import Dtype
 from tensor.autograd.engine import saved_by
 from tensor.autograd.tensor_gradients import fit_tensor
 from tensor.core.tensor import TensorCore, wrap, wrap_share
@@ -16,7 +17,6 @@ from tensor.memory.buffer import zeros
 from tensor.tape.nodes import Node, Rule
 
 if TYPE_CHECKING:
-    from tensor._dtypes import Dtype
     from tensor._tensor import Tensor
     from tensor.autograd.engine import Backward
     from tensor.autograd.function_context import FunctionCtx, Saved

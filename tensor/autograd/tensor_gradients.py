@@ -10,12 +10,12 @@ import numpy as np
 from tensor.autograd.engine import Backward, saved_by
 from tensor.autograd.recorded_functions import Functions as xp  # noqa: N813  # the name that derivatives use
 from tensor.core.tensor import wrap_share
+from tensor.memory.buffer import Share
 from tensor.tape.nodes import Node
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
     from tensor.autograd.pending_gradients import PendingGradient
-    from tensor.memory.buffer import Share
 
 
 class RecordedBackward(Backward):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tensor._dtypes import Dtype
 from tensor.core.tensor import TensorCore
 from tensor.creation.from_data import empty, tensor
 
 if TYPE_CHECKING:
-    from tensor._dtypes import Dtype
     from tensor._tensor import Tensor
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, SupportsIndex, overload
 import numpy as np
 
 from tensor._dtypes import (
+    Array,
+    Dtype,
     DtypeLike,
     as_dtype,
     float32,
@@ -27,7 +29,6 @@ from tensor.kernels.context import run_kernel
 from tensor.ops.data import as_tensor
 
 if TYPE_CHECKING:
-    from tensor._dtypes import Array, Dtype
     from tensor._tensor import Tensor
 
 Shape = tuple[int, ...] | list[int]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import numpy as np
 
-from tensor._dtypes import complex128, is_inexact
+from tensor._dtypes import Array, complex128, is_inexact
 from tensor._errors import shown
 from tensor.core.storage import on_same_storage
 from tensor.core.tensor import TensorCore
@@ -37,7 +37,6 @@ from tensor.tape.nodes import become_leaf
 if TYPE_CHECKING:
     import mmap
 
-    from tensor._dtypes import Array
     from tensor._tensor import Tensor
     from tensor.io.safetensors import Entry
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensor._dtypes import Array
 from tensor._errors import shown
 from tensor.core.tensor import TensorCore, wrap
 from tensor.io.files import as_path, replace_file, values_of
 from tensor.ops.data import new_array
 
 if TYPE_CHECKING:
-    from tensor._dtypes import Array
     from tensor._tensor import Tensor
     from tensor.io.files import PathLike
 

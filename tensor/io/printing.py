@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf, isfinite
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from scopes.lowlevel import ending_by
-from tensor._dtypes import bool_, complex64, float32, int64, is_floating
+from tensor._dtypes import Array, bool_, complex64, float32, int64, is_floating
 from tensor._errors import shown
 from tensor._examples import example
 from tensor.core.tensor import TensorCore
 from tensor.tape.nodes import Leaf
-
-if TYPE_CHECKING:
-    from tensor._dtypes import Array
 
 # Dtypes that are not printed: tensors of Python numbers have them by default.
 _PLAIN = (bool_, int64, float32, complex64)

@@ -12,13 +12,10 @@ import sys
 from collections.abc import Mapping
 from operator import attrgetter
 from reprlib import Repr
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, NoReturn
+from typing import BinaryIO, NamedTuple, NoReturn
 
 from tensor import _dtypes as dtypes
-from tensor._dtypes import Dtype
-
-if TYPE_CHECKING:
-    from tensor._dtypes import Array
+from tensor._dtypes import Array, Dtype
 
 METADATA = "__metadata__"
 LENGTH_BYTES = 8

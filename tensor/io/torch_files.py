@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from tensor._dtypes import Array
 from tensor._errors import shown
 from tensor.core.tensor import TensorCore
 from tensor.io.torch_archives import Archive
@@ -29,8 +30,6 @@ from tensor.tape.hooks import HookTable
 
 if TYPE_CHECKING:
     from typing import BinaryIO
-
-    from tensor._dtypes import Array
 
 
 class Reading(NamedTuple):

@@ -13,19 +13,17 @@ import pickle
 import sys
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from tensor._dtypes import Array, Dtype
 from tensor.core.storage import on_same_storage, snapshot, snapshot_block
 from tensor.core.tensor import TensorCore
 from tensor.io.files import PathLike, replace_file, require_file
 from tensor.io.torch_archives import write_archive
 from tensor.io.torch_builders import rebuild_parameter, rebuild_tensor, rebuild_tensor_of_dtype
 from tensor.io.torch_storages import NAME_OF, STORAGES, StorageKind, UntypedStorage, kind_of
-
-if TYPE_CHECKING:
-    from tensor._dtypes import Array, Dtype
 
 # PyTorch's protocol. It writes each global name with one opcode, which `_renamed` replaces.
 _PROTOCOL = 2

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 
+from tensor._dtypes import Array
 from tensor.kernels.sparse import sparse_product
-
-if TYPE_CHECKING:
-    from tensor._dtypes import Array
 
 
 class AxisMatrix:

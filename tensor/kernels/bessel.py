@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from tensor._dtypes import Array
 from tensor.kernels.chebyshev import I0_FAR, I0_NEAR, I1_FAR, I1_NEAR, chebyshev
-
-if TYPE_CHECKING:
-    from tensor._dtypes import Array
 
 # Up to this x, use a polynomial in x; beyond, one in 1 / x.
 _BEND = 8.0

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from tensor._dtypes import Array
+from tensor._dtypes import Array
 
 
 def chebyshev(t: Array, coefficients: tuple[float, ...]) -> Any:

@@ -8,15 +8,13 @@ the gamma function, polynomials between 0 and 3 keep the precision near its zero
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from tensor._dtypes import Array
 from tensor.kernels.chebyshev import LGAMMA_1, LGAMMA_2, chebyshev
 from tensor.kernels.special import floating
-
-if TYPE_CHECKING:
-    from tensor._dtypes import Array
 
 _FAR = 15
 # Bernoulli numbers B2, B4, ...

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from tensor._dtypes import Array
+from tensor._dtypes import Array
 
 
 def of_any_dtype(kernel: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensor._dtypes import Array
 from tensor.kernels.chebyshev import ERFCX, chebyshev
 from tensor.kernels.special import erfc
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tensor._dtypes import Array
 
 # exp(x * x) overflows beyond 27, and 1 - ndtr(x) is less than the smallest number beyond 40.
 _MOST = 40.0

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from tensor._dtypes import Array
 from tensor.memory.allocator import zeros
-
-if TYPE_CHECKING:
-    from tensor._dtypes import Array
 
 # The number of elements to add at a time. It is limited, because NumPy copies 36 bytes for each element.
 _AT_A_TIME = 2048

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from tensor._dtypes import Array
 from tensor.kernels import masks
 from tensor.kernels.choices import choose, keep_nonzero
-
-if TYPE_CHECKING:
-    from tensor._dtypes import Array
 
 # From this number of elements on, the compiled kernel is faster.
 _FEW = 1 << 12

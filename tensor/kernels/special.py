@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensor._dtypes import Array
 from tensor.kernels import arithmetic, exponentials, gaussian
 
 if TYPE_CHECKING:
-    from tensor._dtypes import Array
     from tensor.kernels.elementwise import UnaryKernel
 
 # M. J. Wichura, "Algorithm AS 241: The Percentage Points of the Normal Distribution", Applied Statistics 37

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from tensor._dtypes import fits, is_bfloat16
+from tensor._dtypes import Array, fits, is_bfloat16
 from tensor.core.bfloat16 import in_float32
 from tensor.kernels import arithmetic, exponentials, gaussian, special, special_cases
 from tensor.kernels.elementwise import UnaryKernel
 from tensor.kernels.powers import power
-
-if TYPE_CHECKING:
-    from tensor._dtypes import Array
 
 # A kernel for a function of NumPy calls that function for arrays that the kernel does not support.
 COMPILED: dict[Callable[..., Any], Callable[..., Any]] = {

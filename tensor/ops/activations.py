@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensor._dtypes import Array
 from tensor._errors import InvalidArgumentError, shown
 from tensor._examples import example
 from tensor.kernels import exponentials, gaussian, special
@@ -17,7 +18,6 @@ from tensor.ops.messages import foreign
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from tensor._dtypes import Array
     from tensor._tensor import Tensor
 
 _silu = UnaryOp(RULES["silu"], special.silu, exponentials.silu)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from tensor._devices import require_cpu
 from tensor._dtypes import (
+    Dtype,
     DtypeLike,
     as_dtype,
     bool_,
@@ -30,7 +31,6 @@ from tensor.ops.dispatch import apply_as_is
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from tensor._dtypes import Dtype
     from tensor._tensor import Tensor
 
 # Another name for `bool`, which is a method of the class.

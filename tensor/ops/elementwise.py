@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tensor._dtypes import is_floating
+from tensor._dtypes import Array, is_floating
 from tensor._errors import InvalidArgumentError
 from tensor._examples import example
 from tensor.core.tensor import TensorCore
@@ -36,7 +36,6 @@ from tensor.ops.table import (
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from tensor._dtypes import Array
     from tensor._tensor import Tensor
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from tensor._devices import require_cpu
-from tensor._dtypes import as_dtype, float32, is_floating
+from tensor._dtypes import DtypeLike, as_dtype, float32, is_floating
 from tensor._errors import InvalidArgumentError, shown
 from tensor._examples import example
 from tensor.core.dims import dims_of
@@ -25,7 +25,6 @@ from tensor.tape.rules import RULES
 if TYPE_CHECKING:
     from typing import Any
 
-    from tensor._dtypes import DtypeLike
     from tensor._tensor import Tensor
 
 Norm = Literal["backward", "ortho", "forward"]

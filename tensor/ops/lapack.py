@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor._dtypes import is_inexact
+from tensor._dtypes import Array, is_inexact
 from tensor._errors import InvalidArgumentError
 from tensor.core.tensor import TensorCore, wrap
 from tensor.kernels.context import run_kernel
@@ -17,7 +17,6 @@ from tensor.tape.recording import record
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from tensor._dtypes import Array
     from tensor._tensor import Tensor
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tensor._dtypes import DtypeLike
 from tensor._errors import InvalidArgumentError
 from tensor._examples import example
 from tensor.core.dims import dim_of, dims_of
@@ -25,7 +26,6 @@ from tensor.ops.table import OPS
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from tensor._dtypes import DtypeLike
     from tensor._tensor import Tensor
 
 _matmul = BinaryOp(RULES["matmul"], matrix_product)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor._dtypes import fits
+from tensor._dtypes import Array, fits
 from tensor._errors import InvalidArgumentError
 from tensor.core.bfloat16 import in_float32
 from tensor.core.storage import snapshot
@@ -24,7 +24,6 @@ from tensor.tape.modes import is_recording
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from tensor._dtypes import Array
     from tensor._tensor import Tensor
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tensor.memory.buffer import Buffer
 from tensor.tape.hooks import continue_with
 from tensor.tape.recording import record
 from tensor.tape.rules import RULES
@@ -13,7 +14,6 @@ from tensor.tape.rules.overlay import Places
 
 if TYPE_CHECKING:
     from tensor.core.tensor import TensorCore
-    from tensor.memory.buffer import Buffer
 
 
 def overlay(whole: TensorCore, part: TensorCore) -> None:

@@ -8,24 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor._dtypes import Dtype, as_dtype, float16, float32, float64
+from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, float16, float32, float64
 from tensor._examples import example
+from tensor.core.dims import Axis
 from tensor.core.storage import snapshot
 from tensor.core.tensor import wrap
 from tensor.kernels import reductions as kernels
 from tensor.kernels.context import run_kernel
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import as_array
+from tensor.ops.messages import Operand
 from tensor.ops.outputs import copy_out
 from tensor.ops.reduce import axis_of, failed, reduce
 from tensor.tape.recording import record, wrap_recorded
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from tensor._dtypes import Array, DtypeLike
     from tensor._tensor import Tensor
-    from tensor.core.dims import Axis
-    from tensor.ops.messages import Operand
 
 # Call these with the positional arguments (array, axis, dtype, out, keepdims, initial). A call takes 200 ns
 # less than np.sum and similar functions.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from tensor._dtypes import fits
+from tensor._dtypes import Array, fits
 from tensor._errors import InvalidArgumentError
 from tensor.core.bfloat16 import in_float32, write_wide
 from tensor.core.tensor import TensorCore
@@ -22,7 +22,6 @@ from tensor.ops.writing import of_other_dtype
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from tensor._dtypes import Array
     from tensor._tensor import Tensor
 
 P = ParamSpec("P")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from tensor._dtypes import fits
+from tensor._dtypes import Array, fits
 from tensor._errors import InvalidArgumentError
 from tensor._examples import example
 from tensor.core.tensor import TensorCore
@@ -16,7 +16,6 @@ from tensor.ops.messages import Operand, explain, foreign
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from tensor._dtypes import Array
     from tensor._tensor import Tensor
 
 

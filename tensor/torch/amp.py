@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from contextlib import ContextDecorator
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tensor.lowlevel import Dtype
 from tensor.torch.calling import example
 
 if TYPE_CHECKING:
     from nn.optim import Optimizer
-    from tensor.lowlevel import Dtype
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
 

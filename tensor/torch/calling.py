@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import wraps
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
-from tensor import no_grad
+from tensor import Tensor, no_grad
 from tensor.lowlevel import TensorCore, fits, require_cpu, shown, sizes_of
 from tensor.lowlevel import example as example_of_tensor
-
-if TYPE_CHECKING:
-    from tensor import Tensor
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 import tensor as tn
 from tensor import InvalidArgumentError, Tensor
-from tensor.lowlevel import composite, is_floating, is_inexact, view_as_complex, view_as_real, widening
+from tensor.lowlevel import (
+    Operand,
+    composite,
+    is_floating,
+    is_inexact,
+    view_as_complex,
+    view_as_real,
+    widening,
+)
 from tensor.torch.calling import example, options_for_cpu, with_out
 from tensor.torch.joining import meshgrid, searchsorted
-
-if TYPE_CHECKING:
-    from tensor.lowlevel import Operand
 
 __all__ = [
     "bucketize",

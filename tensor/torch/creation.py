@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 import tensor as tn
-from tensor import InvalidArgumentError, Tensor
-from tensor.lowlevel import is_floating, require_cpu, sizes_of
+from tensor import Generator, InvalidArgumentError, Tensor
+from tensor.lowlevel import DtypeLike, is_floating, require_cpu, sizes_of
 from tensor.torch.calling import example, options_for_cpu, placed, sized, with_out
-
-if TYPE_CHECKING:
-    from tensor import Generator
-    from tensor.lowlevel import DtypeLike
 
 __all__ = [
     "arange",

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tensor import Tensor
 from tensor import fft as _ours
 from tensor.torch.calling import example, placed, with_out
-
-if TYPE_CHECKING:
-    from tensor import Tensor
 
 __all__ = [
     "fft",

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
 import tensor as tn
 from tensor import InvalidArgumentError, Tensor
+from tensor.lowlevel import Operand
 from tensor.torch.calling import example, with_out
-
-if TYPE_CHECKING:
-    from tensor.lowlevel import Operand
 
 __all__ = [
     "atleast_1d",

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
 import tensor as tn
-from tensor import InvalidArgumentError
+from tensor import InvalidArgumentError, Tensor
 from tensor import linalg as _ours
 from tensor.linalg import LinAlgError
 from tensor.torch.calling import example, with_out
 from tensor.torch.functions import orgqr as householder_product
 from tensor.torch.lu_factors import lu, lu_factor, lu_factor_ex, lu_solve
 from tensor.torch.solving import cholesky_ex, inv_ex, solve, solve_ex, solve_triangular
-
-if TYPE_CHECKING:
-    from tensor import Tensor
 
 __all__ = [
     "LinAlgError",

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from tensor import Tensor
 from tensor.linalg import LinAlgError
 from tensor.lowlevel import LUFactor, LUFactorEx, factor_lu, plu, solve_lu, unpack_plu
 from tensor.torch.calling import example, with_out
-
-if TYPE_CHECKING:
-    from tensor import Tensor
 
 __all__ = ["lu_unpack"]
 

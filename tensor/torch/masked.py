@@ -10,13 +10,11 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import tensor as tn
-from tensor.lowlevel import is_floating, is_inexact, widening
+from tensor import Tensor
+from tensor.lowlevel import DtypeLike, is_floating, is_inexact, widening
 from tensor.torch.calling import example
 
 if TYPE_CHECKING:
-    from tensor import Tensor
-    from tensor.lowlevel import DtypeLike
-
     Dims = int | tuple[int, ...] | None
 
 __all__ = [

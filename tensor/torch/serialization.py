@@ -8,12 +8,12 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from nn import Parameter
+from tensor import Tensor
 from tensor.lowlevel import Reading, global_name, load_with, require_cpu, write_torch_file
 
 if TYPE_CHECKING:
     from os import PathLike
 
-    from tensor import Tensor
 
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
 

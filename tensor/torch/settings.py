@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from builtins import tuple as Size  # noqa: N812 -- PyTorch's name
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from tensor import InvalidArgumentError, float32
-from tensor.lowlevel import as_dtype
+from tensor.lowlevel import Dtype, DtypeLike, as_dtype
 from tensor.torch.calling import example
-
-if TYPE_CHECKING:
-    from tensor.lowlevel import Dtype, DtypeLike
 
 __all__ = [
     "Size",

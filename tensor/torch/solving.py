@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import tensor as tn
-from tensor import InvalidArgumentError
+from tensor import InvalidArgumentError, Tensor
 from tensor import linalg as _ours
 from tensor.linalg import LinAlgError
 from tensor.lowlevel import factor_lu
 from tensor.lowlevel import solve_triangular as _solve_triangular
 from tensor.torch.calling import example, with_out
-
-if TYPE_CHECKING:
-    from tensor import Tensor
 
 
 class CholeskyEx(NamedTuple):

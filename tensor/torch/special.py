@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import tensor as tn
 from tensor import Tensor
-from tensor.lowlevel import bessel_i, is_floating
+from tensor.lowlevel import Operand, bessel_i, is_floating
 from tensor.lowlevel import erfcx as _erfcx
 from tensor.lowlevel import log_ndtr as _log_ndtr
 from tensor.torch import functions as _functions
 from tensor.torch.calling import example, function, with_out
 from tensor.torch.composing import polygamma
-
-if TYPE_CHECKING:
-    from tensor.lowlevel import Operand
 
 __all__ = [
     "digamma",

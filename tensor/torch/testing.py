@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import tensor as tn
 from tensor import InvalidArgumentError, Tensor
+from tensor.lowlevel import Array, DtypeLike
 from tensor.torch.calling import example
-
-if TYPE_CHECKING:
-    from tensor.lowlevel import Array, DtypeLike
 
 __all__ = ["assert_allclose", "assert_close", "make_tensor"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nn.functional.interpolation import interpolate
 from nn.functional.max_pooling import (
@@ -17,9 +17,7 @@ from nn.functional.max_pooling import (
 from nn.functional.rare.fractional_pooling import fractional_max_pool2d, fractional_max_pool3d
 from nn.functional.shuffles import channel_shuffle
 from nn.module.docstrings import example
-
-if TYPE_CHECKING:
-    from tensor import Tensor
+from tensor import Tensor
 
 
 @example("nn.functional.upsample_nearest(tensor.ones((1, 1, 2, 3)), scale_factor=2).shape", (1, 1, 4, 6))

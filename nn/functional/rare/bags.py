@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import tensor as tn
 from nn.functional.checks import array_of, floating_array_of
 from nn.functional.linear_maps import lookup_sections, require_in_range, require_indices, row_of, shrink_rows
+from tensor import Tensor
 from tensor.kernels import AxisMatrix, multiply_axes
-from tensor.lowlevel import InvalidArgumentError, apply, define, shown
-
-if TYPE_CHECKING:
-    from tensor import Tensor
-    from tensor.lowlevel import Array
+from tensor.lowlevel import Array, InvalidArgumentError, apply, define, shown
 
 # --- out[bag] = sum of share[i] * weight[row[i]] over the entries i of the bag ------------------------------
 

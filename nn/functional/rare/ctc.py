@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import tensor as tn
 from nn.functional.checks import array_of, check_reduction, floating_array_of, reduce_losses
+from tensor import Tensor
 from tensor.kernels import xp
-from tensor.lowlevel import TensorCore, apply, define, shown, widening
-
-if TYPE_CHECKING:
-    from tensor import Tensor
-    from tensor.lowlevel import Array
+from tensor.lowlevel import Array, TensorCore, apply, define, shown, widening
 
 # Replaces log(0). It is finite, because the difference of two infinities is nan.
 _LOG_ZERO = -1e30

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast, overload
+from typing import Any, Final, Literal, Protocol, cast, overload
 
 import numpy as np
 
@@ -14,11 +14,8 @@ from nn.functional.dimensions import Family, Template
 from nn.functional.plane_gather import recorded_largest
 from nn.functional.windows import Sizes, pooled_array, window_sections
 from nn.module.docstrings import example
-from tensor.lowlevel import InvalidArgumentError, default_generator, numbers_of, run_kernel, shown
-
-if TYPE_CHECKING:
-    from tensor import Tensor
-    from tensor.lowlevel import Array
+from tensor import Tensor
+from tensor.lowlevel import Array, InvalidArgumentError, default_generator, numbers_of, run_kernel, shown
 
 Ratios = float | tuple[float, ...] | list[float]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,11 +19,8 @@ from nn.functional.checks import (
 )
 from nn.functional.distances import pairwise_distance
 from nn.module.docstrings import example
-from tensor.lowlevel import composite, shown, snapshot, widening
-
-if TYPE_CHECKING:
-    from tensor import Tensor
-    from tensor.lowlevel import Array
+from tensor import Tensor
+from tensor.lowlevel import Array, composite, shown, snapshot, widening
 
 
 @loss_sections

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -13,11 +13,8 @@ from nn.functional.convolutions import sizes_of
 from nn.functional.dimensions import Family
 from nn.functional.plane_gather import UNPOOL
 from nn.functional.windows import Sizes, pooled_array
-from tensor.lowlevel import InvalidArgumentError, apply, snapshot
-
-if TYPE_CHECKING:
-    from tensor import Tensor
-    from tensor.lowlevel import Array
+from tensor import Tensor
+from tensor.lowlevel import Array, InvalidArgumentError, apply, snapshot
 
 
 def _unpooled_sizes(

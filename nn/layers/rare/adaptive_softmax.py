@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import tensor as tn
 from nn import functional as F
@@ -12,10 +12,7 @@ from nn.layers.containers import ModuleList, Sequential
 from nn.layers.linear import Linear
 from nn.module.module import Module
 from tensor import Tensor
-from tensor.lowlevel import InvalidArgumentError, shown
-
-if TYPE_CHECKING:
-    from tensor.lowlevel import DtypeLike
+from tensor.lowlevel import DtypeLike, InvalidArgumentError, shown
 
 
 class ASMoutput(NamedTuple):

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from nn.layers.dimensions import Dimensional
 from nn.module.options import options
+from tensor import Tensor
 from tensor.lowlevel import InvalidArgumentError, shown
 
 if TYPE_CHECKING:
     from nn.functional.rare.fractional_pooling import Ratios
     from nn.functional.windows import Sizes
-    from tensor import Tensor
 
 
 @options

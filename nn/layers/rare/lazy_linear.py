@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from nn.layers.linear import Linear
 from nn.layers.rare.lazy_weighted import LazyWeighted
 from nn.module.module import Module
 from nn.module.options import option, options
-
-if TYPE_CHECKING:
-    from tensor import Tensor
+from tensor import Tensor
 
 
 @options

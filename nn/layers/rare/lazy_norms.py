@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nn.layers.channel_norms import (
     BatchNorm1d,
@@ -16,10 +16,8 @@ from nn.layers.channel_norms import (
 from nn.layers.dimensions import LazyDimensional
 from nn.layers.rare.lazy_weighted import LazyWeighted
 from nn.module.options import option, options
+from tensor import Tensor
 from tensor.lowlevel import InvalidArgumentError
-
-if TYPE_CHECKING:
-    from tensor import Tensor
 
 
 @options

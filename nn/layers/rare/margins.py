@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nn import functional as F
 from nn.layers.distances import PairwiseDistance
 from nn.layers.losses import CLASS_WEIGHT, Loss, PlainLoss, ReducedLoss
 from nn.module.docstrings import example
 from nn.module.options import options
-
-if TYPE_CHECKING:
-    from tensor import Tensor
+from tensor import Tensor
 
 
 @options

@@ -14,14 +14,13 @@ from nn.module.options import options
 from nn.optim.chunks import chunk_keys
 from nn.optim.options import Bound, bounds, require_real
 from nn.optim.rule import Rule
+from tensor import Tensor
 from tensor.kernels import empty
-from tensor.lowlevel import shown
+from tensor.lowlevel import Array, shown
 
 if TYPE_CHECKING:
     from nn.optim.chunks import Key
     from nn.optim.optimizer import Group
-    from tensor import Tensor
-    from tensor.lowlevel import Array
 
     Variance = Callable[[Key], Array]
 

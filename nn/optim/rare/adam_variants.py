@@ -12,11 +12,11 @@ from nn.module.options import options
 from nn.optim.adam import AdamOptions, Averaging
 from nn.optim.options import DECAY_RATE, bounds
 from nn.optim.rule import with_sign_and_decay
+from tensor import Tensor
+from tensor.lowlevel import Array
 
 if TYPE_CHECKING:
     from nn.optim.optimizer import Group
-    from tensor import Tensor
-    from tensor.lowlevel import Array
 
 
 @options

@@ -10,11 +10,11 @@ import numpy as np
 from nn.module.options import options
 from nn.optim.options import bounds
 from nn.optim.rule import Rule, with_sign_and_decay
+from tensor import Tensor
+from tensor.lowlevel import Array
 
 if TYPE_CHECKING:
     from nn.optim.optimizer import Group
-    from tensor import Tensor
-    from tensor.lowlevel import Array
 
 
 @options

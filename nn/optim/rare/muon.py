@@ -11,11 +11,10 @@ import numpy as np
 from nn.module.options import options
 from nn.optim.options import Bound, bounds, require_real
 from nn.optim.rule import Options
-from tensor.lowlevel import shown
+from tensor.lowlevel import Array, shown
 
 if TYPE_CHECKING:
     from nn.optim.optimizer import Group
-    from tensor.lowlevel import Array
 
 _RATES = (None, "original", "match_rms_adamw")
 

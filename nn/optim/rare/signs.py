@@ -10,12 +10,11 @@ import numpy as np
 from nn.module.options import options
 from nn.optim.options import DECAY_RATE, TWO_STEPS, bounds
 from nn.optim.rule import Rule
-from tensor.lowlevel import shown
+from tensor import Tensor
+from tensor.lowlevel import Array, shown
 
 if TYPE_CHECKING:
     from nn.optim.optimizer import Group
-    from tensor import Tensor
-    from tensor.lowlevel import Array
 
 
 @options

@@ -7,12 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from nn.module.docstrings import complete
-from tensor import no_grad
+from tensor import Tensor, no_grad
 from tensor.lowlevel import is_inexact, shown
 
 if TYPE_CHECKING:
-    from tensor import Tensor
-
     AvgFn = Callable[[Tensor, Tensor, Tensor | int], Tensor]
     MultiAvgFn = Callable[[Sequence[Tensor], Sequence[Tensor], Tensor | int], None]
 

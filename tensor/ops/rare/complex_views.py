@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tensor._dtypes import Array
 from tensor._errors import InvalidArgumentError
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import view
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from tensor._dtypes import Array
     from tensor._tensor import Tensor
 
 _COMPLEX_OF = {"float32": np.complex64, "float64": np.complex128}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor._dtypes import is_floating, is_inexact
+from tensor._dtypes import Array, is_floating, is_inexact
 from tensor._errors import InvalidArgumentError, shown
 from tensor._examples import example
 from tensor.core.donation import composite
@@ -19,7 +19,6 @@ from tensor.ops.in_place import with_in_place
 from tensor.ops.selecting import add_at, array_for, at_least_1d, mask_of, parts_along, places_of, sources_for
 
 if TYPE_CHECKING:
-    from tensor._dtypes import Array
     from tensor._tensor import Tensor
 
 # The reductions by PyTorch's names. Some have two names.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from tensor._dtypes import Array
 from tensor._errors import InvalidArgumentError
 from tensor._examples import example
 from tensor.core.tensor import TensorCore
@@ -16,7 +17,6 @@ from tensor.ops.dispatch import view
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from tensor._dtypes import Array
     from tensor._tensor import Tensor
 
 

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING
 
-from tensor import broadcast_shapes, log_softmax, logical_and, no_grad
+from tensor import Tensor, broadcast_shapes, log_softmax, logical_and, no_grad
 from tensor.torch.distributions.distribution import Distribution
-
-if TYPE_CHECKING:
-    from tensor import Tensor
 
 
 class Categorical(Distribution):

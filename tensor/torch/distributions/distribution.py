@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensor as tn
-from tensor import InvalidArgumentError, broadcast_tensors, no_grad
-
-if TYPE_CHECKING:
-    from tensor import Tensor
+from tensor import InvalidArgumentError, Tensor, broadcast_tensors, no_grad
 
 
 class Distribution:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from tensor import InvalidArgumentError, linalg
+from tensor import InvalidArgumentError, Tensor, linalg
 from tensor.torch.distributions.distribution import Distribution
-
-if TYPE_CHECKING:
-    from tensor import Tensor
 
 
 class MultivariateNormal(Distribution):

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from tensor import erf, erfinv
+from tensor import Tensor, erf, erfinv
 from tensor.torch.distributions.distribution import Distribution, broadcast_parameters
-
-if TYPE_CHECKING:
-    from tensor import Tensor
 
 _HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
 

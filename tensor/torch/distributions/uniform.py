@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from tensor import logical_and
+from tensor import Tensor, logical_and
 from tensor.torch.distributions.distribution import Distribution, broadcast_parameters
-
-if TYPE_CHECKING:
-    from tensor import Tensor
 
 
 class Uniform(Distribution):

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import tensor as tn
-from tensor import InvalidArgumentError
+from tensor import InvalidArgumentError, Tensor
 from tensor.torch.calling import example, options_for_cpu
-
-if TYPE_CHECKING:
-    from tensor import Tensor
 
 __all__ = [
     "bartlett",
