@@ -14,6 +14,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakSet
 
+from nn.data.fetching import Recipe
 from nn.data.shared_blocks import LoopBlocks, unpack
 from nn.data.worker import CHECK_INTERVAL, GRACE, Answer, Failure, Job, Task, run
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from multiprocessing.context import BaseContext
     from multiprocessing.process import BaseProcess
 
-    from nn.data.fetching import Recipe
 
 # The seconds that a busy system may need to end a process after a kill or a closed connection.
 _EXIT_TIMEOUT = 30.0

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from nn.functional.checks import floating_array_of
 from nn.functional.convolutions import sizes_of
-from nn.functional.windows import window_sections
+from nn.functional.windows import Sizes, window_sections
 from nn.module.docstrings import example
 from tensor import Tensor
 from tensor.kernels import Geometry, columns_of_patches, patches_of_columns
 from tensor.lowlevel import Array, InvalidArgumentError, apply, define
-
-if TYPE_CHECKING:
-    from nn.functional.windows import Sizes
 
 # --- Two ops, each the derivative of the other --------------------------------------------------------------
 

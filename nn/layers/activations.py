@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from nn import functional as F
 from nn import init
@@ -11,11 +11,9 @@ from nn.layers.weighted import Weighted, new_parameter, require_size
 from nn.module.docstrings import example
 from nn.module.module import Module
 from nn.module.options import options
+from nn.module.parameter import Parameter
 from tensor import Tensor
 from tensor.lowlevel import DtypeLike, InvalidArgumentError, TensorCore
-
-if TYPE_CHECKING:
-    from nn.module.parameter import Parameter
 
 
 class PlainActivation(Unary):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import InitVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nn import functional as F
 from nn import init
@@ -11,11 +11,9 @@ from nn.functional.checks import check_probability
 from nn.layers.linear import Linear
 from nn.layers.weighted import Weighted, new_parameter
 from nn.module.options import option, options
+from nn.module.parameter import Parameter
 from tensor import Tensor
 from tensor.lowlevel import DtypeLike, InvalidArgumentError, shown
-
-if TYPE_CHECKING:
-    from nn.module.parameter import Parameter
 
 
 class NonDynamicallyQuantizableLinear(Linear):

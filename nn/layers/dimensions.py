@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from inspect import cleandoc
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from nn import functional as F
 from nn.functional.dimensions import filled
 from nn.layers.described import Described
 from nn.module.docstrings import EXAMPLE
 from nn.module.lazy import LazyModuleMixin
-
-if TYPE_CHECKING:
-    from nn.module.module import Module
+from nn.module.module import Module
 
 
 class Dimensional(Described):

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from nn.functional.convolutions import sizes_of
-from nn.functional.windows import pool_of, sizes_given
+from nn.functional.windows import OutputSizes, Sizes, pool_of, sizes_given
 from nn.layers.dimensions import Dimensional
 from nn.layers.function_layers import Unary
 from nn.module.options import options
 from tensor import Tensor
-
-if TYPE_CHECKING:
-    from nn.functional.windows import OutputSizes, Sizes
 
 
 class _Pool(Dimensional, Unary):

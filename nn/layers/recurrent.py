@@ -13,12 +13,10 @@ from nn.functional.checks import array_of, check_probability
 from nn.functional.recurrent import Recurrent
 from nn.layers.weighted import Weighted, new_parameter, require_size
 from nn.module.docstrings import example
+from nn.module.parameter import Parameter
 from nn.utils.rnn import PackedSequence
 from tensor import Tensor
 from tensor.lowlevel import Dtype, DtypeLike, InvalidArgumentError, TensorCore, is_floating, shown
-
-if TYPE_CHECKING:
-    from nn.module.parameter import Parameter
 
 # The type of the input and of the output.
 _S = TypeVar("_S", Tensor, PackedSequence)

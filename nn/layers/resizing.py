@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nn import functional as F
-from nn.functional.windows import sizes_given
+from nn.functional.windows import Sizes, sizes_given
 from nn.layers.function_layers import Unary
 from nn.module.docstrings import example
 from nn.module.options import options
-
-if TYPE_CHECKING:
-    from nn.functional.windows import Sizes
 
 
 @options

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,8 +21,7 @@ from nn.module.module import Module
 from tensor import Tensor
 from tensor.lowlevel import DtypeLike, InvalidArgumentError, require_cpu, shown
 
-if TYPE_CHECKING:
-    Activation = str | Callable[[Tensor], Tensor]
+Activation = str | Callable[[Tensor], Tensor]
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import tensor as tn
 from nn import init
@@ -11,8 +11,7 @@ from nn.layers.described import Described
 from nn.module.parameter import Parameter
 from tensor.lowlevel import DtypeLike, InvalidArgumentError, require_cpu, shown
 
-if TYPE_CHECKING:
-    Shape = tuple[int, ...]
+Shape = tuple[int, ...]
 
 
 def new_parameter(shape: Shape, dtype: DtypeLike | None) -> Parameter:

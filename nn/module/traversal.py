@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
 from nn.module.docstrings import example
+from nn.module.parameter import Parameter
 from nn.module.registration import Kind, ModuleCore
 from tensor import Tensor
 
 if TYPE_CHECKING:
     from nn.module.module import Module
-    from nn.module.parameter import Parameter
 
 
 class Traversal(ModuleCore):

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import InitVar, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nn.module.options import options
+from nn.optim.optimizer import Group
 from nn.optim.options import DECAY_RATE, bounds
 from nn.optim.rule import Rule, with_sign_and_decay
 from tensor.lowlevel import Array
-
-if TYPE_CHECKING:
-    from nn.optim.optimizer import Group
 
 
 @options

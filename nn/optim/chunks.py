@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 from types import EllipsisType
-from typing import TYPE_CHECKING
 
 from tensor.lowlevel import Array
 
-if TYPE_CHECKING:
-    Key = tuple[int | slice | EllipsisType, ...]
+Key = tuple[int | slice | EllipsisType, ...]
 
 # The most elements of a chunk: 128 KiB of float32.
 _MOST = 32_768

@@ -6,21 +6,19 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import InitVar
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from nn.module.gradients import gradient_of
 from nn.module.options import options
 from nn.optim.line_search import Point, strong_wolfe
+from nn.optim.optimizer import Group
 from nn.optim.options import bounds
 from nn.optim.rule import Options
 from tensor import Tensor, enable_grad
 from tensor.kernels import empty, run_kernel
 from tensor.lowlevel import Array, shown, snapshot, writing_all
-
-if TYPE_CHECKING:
-    from nn.optim.optimizer import Group
 
 
 @options

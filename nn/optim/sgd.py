@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import InitVar
-from typing import TYPE_CHECKING
 
 from nn.module.options import options
+from nn.optim.optimizer import Group
 from nn.optim.options import TWO_STEPS, bounds
 from nn.optim.rule import Rule
 from tensor.lowlevel import Array
-
-if TYPE_CHECKING:
-    from nn.optim.optimizer import Group
 
 
 @options

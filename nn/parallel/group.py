@@ -14,7 +14,7 @@ import numpy as np
 from nn.module.docstrings import example
 from nn.parallel.errors import late_error
 from nn.parallel.exchange import Exchange, Size
-from nn.parallel.figures import WIDTH, bytes_of_process, figures_of, row_of_now
+from nn.parallel.figures import WIDTH, WorkerFigures, bytes_of_process, figures_of, row_of_now
 from nn.parallel.regions import Layout, Region, remove_left_behind
 from nn.parallel.shared_values import SharedValues
 from nn.parallel.stragglers import Position, Stragglers
@@ -22,7 +22,6 @@ from tensor.lowlevel import Array
 
 if TYPE_CHECKING:
     from nn.parallel.board import Board
-    from nn.parallel.figures import WorkerFigures
     from nn.parallel.links import Link
 
 #: How long workers wait for each other by default, in seconds.

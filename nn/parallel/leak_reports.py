@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -10,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 from scopes.lowlevel import Cell, Curve, Table, as_html, chart_of, format_bytes, page, write_page
 
 if TYPE_CHECKING:
-    import os
-
     from nn.parallel.figures import WorkerFigures
 
 # The most lines to print, and the most workers in the chart.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, overload
+from typing import Any, NamedTuple, Protocol, TypeVar, overload
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
 from nn.module.module import Module
 from nn.parallel.exchange import Exchange, Size
-from nn.parallel.group import current
+from nn.parallel.group import Group, current
 from nn.parallel.initial import share_values
 from nn.parallel.torch_models import is_model, replicate, replicated
 from tensor import Tensor, zeros_like
@@ -25,9 +25,6 @@ from tensor.lowlevel import (
     writing,
     writing_all,
 )
-
-if TYPE_CHECKING:
-    from nn.parallel.group import Group
 
 ModuleT = TypeVar("ModuleT", bound=Module)
 

@@ -5,20 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nn.module.docstrings import example
 from nn.parallel import group as groups
 from nn.parallel import watching
-from nn.parallel.figures import figures_of
+from nn.parallel.figures import WorkerFigures, figures_of
 from nn.parallel.leak_reports import ClusterLeaks, merged
 from scopes import DisposeStatistics, is_tracking
 from scopes import leaks as leaks_here
 from scopes.lowlevel import format_bytes
 from tensor.memory import MemoryStatistics
-
-if TYPE_CHECKING:
-    from nn.parallel.figures import WorkerFigures
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 import uuid
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nn.parallel.errors import require
 from nn.parallel.group import TIMEOUT
 from nn.parallel.regions import remove
 from nn.parallel.watching import Watch
-
-if TYPE_CHECKING:
-    import os
 
 
 class Trainer:

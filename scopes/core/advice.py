@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    # Arguments: the function's name and parameters, and the call's arguments by position and by name.
-    Adviser = Callable[
-        [str, Mapping[str, inspect.Parameter], tuple[Any, ...], Mapping[str, Any]], "str | None"
-    ]
+# Arguments: the function's name and parameters, and the call's arguments by position and by name.
+Adviser = Callable[[str, Mapping[str, inspect.Parameter], tuple[Any, ...], Mapping[str, Any]], "str | None"]
 
 _advisers: dict[str, Adviser] = {}
 

@@ -8,17 +8,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import Any, NoReturn, Self
 from weakref import ref
 
+from scopes.core.errors import TensorDisposedError
 from scopes.core.foreign import add_adapter, adopt
 from scopes.foreign.adapter import Adapter, check_version, import_library, raise_unsupported
 from scopes.foreign.patches import Patches
 from scopes.tracking.sites import pass_over
 from scopes.tracking.tracking import note_memory
-
-if TYPE_CHECKING:
-    from scopes.core.errors import TensorDisposedError
 
 cupy = import_library("cupy", "CuPy", "cupy")
 check_version("cupy", cupy.__version__, (13, 0))

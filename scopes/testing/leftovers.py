@@ -5,19 +5,17 @@ from __future__ import annotations
 import gc
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scopes.core.foreign import find_kept_by_older
 from scopes.core.resources import owner_of
 from scopes.tracking import tracking
 from scopes.tracking.leaks import kept_by_each
+from scopes.tracking.records import Record
+from scopes.tracking.sites import Site
 from scopes.tracking.sizes import format_bytes
 
-if TYPE_CHECKING:
-    from scopes.tracking.records import Record
-    from scopes.tracking.sites import Site
-
-    Items = list[tuple[Record, Any]]
+Items = list[tuple[Record, Any]]
 
 # The number of lines that are listed, largest first.
 _MAX_LINES = 20

@@ -8,12 +8,12 @@ from scopes.core.disposable import Disposable
 from scopes.testing.leftovers import Leftovers, alive_of, others_than
 from scopes.tracking import tracking
 from scopes.tracking.meters import Meter
+from scopes.tracking.records import Record
+from scopes.tracking.sites import Site
 from scopes.tracking.sizes import format_bytes
 
 if TYPE_CHECKING:
     from scopes.core.scope import DisposeScope
-    from scopes.tracking.records import Record
-    from scopes.tracking.sites import Site
 
 # After all memory was measured, at least this part of the limit is allocated before the next measurement.
 _PART = 1 / 16

@@ -14,13 +14,13 @@ from collections.abc import Generator
 from functools import partial
 from pathlib import Path
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import pytest
 
 from scopes.core.disposable import current_dispose_scope
 from scopes.core.foreign import count_keepers
-from scopes.core.scope import new_dispose_scope
+from scopes.core.scope import DisposeScope, new_dispose_scope
 from scopes.foreign.libraries import disable, enable, owning
 from scopes.testing.assertions import CURE, StatisticsWindow
 from scopes.testing.leftovers import Leftovers, alive_of, alive_since, left, not_kept, others_than
@@ -29,12 +29,9 @@ from scopes.tracking import tracking
 from scopes.tracking.history import History
 from scopes.tracking.leaks import kept_by_each, snapshot
 from scopes.tracking.meters import Meter
+from scopes.tracking.records import Record
 from scopes.tracking.runs import LEAST_GROWTH, Outcome
 from scopes.tracking.sizes import format_bytes, parse_size
-
-if TYPE_CHECKING:
-    from scopes.core.scope import DisposeScope
-    from scopes.tracking.records import Record
 
 # The user property of a test's report that has its line for ``--tensor-memory``.
 PROPERTY = "tensor memory"

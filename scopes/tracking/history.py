@@ -23,14 +23,13 @@ from scopes.tracking import tracking
 from scopes.tracking.holders import MAX_REFERENCES, Effort
 from scopes.tracking.leaks import LeakReport, Snapshot, in_order, line_of, report_of, with_holders
 from scopes.tracking.pages import Curve, chart_of
-from scopes.tracking.records import serial_of
+from scopes.tracking.records import Record, serial_of
+from scopes.tracking.reports import Report
+from scopes.tracking.sites import Site
 from scopes.tracking.sizes import format_bytes
 
 if TYPE_CHECKING:
     from scopes.core.scope import DisposeScope
-    from scopes.tracking.records import Record
-    from scopes.tracking.reports import Report
-    from scopes.tracking.sites import Site
 
 _PART = 48
 _UNEVEN = 0.618

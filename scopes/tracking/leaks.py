@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scopes.core.foreign import footprint_of, keeps_of
 from scopes.tracking import tracking
 from scopes.tracking.holders import MAX_REFERENCES, Effort, holders_of
-from scopes.tracking.records import serial_of
+from scopes.tracking.records import Record, Tracker, serial_of
 from scopes.tracking.reports import Cell, Report, Table, figure, line, size, words
+from scopes.tracking.sites import Site
 from scopes.tracking.sizes import format_bytes
 
 if TYPE_CHECKING:
     from scopes.tracking.downsampling import DisposableEvents
-    from scopes.tracking.records import Record, Tracker
-    from scopes.tracking.sites import Site
 
 NOT_TRACKING = (
     "tracking is off, so the lines that created tensors are unknown. Run the code inside "

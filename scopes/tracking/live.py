@@ -8,15 +8,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scopes.tracking import tracking
 from scopes.tracking.leaks import LeakReport, Snapshot, report_of
+from scopes.tracking.sites import Site
 from scopes.tracking.sizes import format_bytes
 from scopes.tracking.tree import ScopeRow, scope_tree
-
-if TYPE_CHECKING:
-    from scopes.tracking.sites import Site
 
 NO_RICH = "--live needs rich, which is not installed: pip install 'disposescope[report]'"
 NO_TERMINAL = "--live shows nothing, because the standard error stream is not a terminal"

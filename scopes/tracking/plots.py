@@ -9,12 +9,11 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scopes.tracking.downsampling import peaks
+from scopes.tracking.downsampling import Sample, peaks
 
 if TYPE_CHECKING:
     from os import PathLike
 
-    from scopes.tracking.downsampling import Sample
     from scopes.tracking.sites import Site
 
     # matplotlib's classes. It is optional.

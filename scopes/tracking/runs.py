@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from scopes.tracking.history import format_lines, leaking
-from scopes.tracking.leaks import lines_of
+from scopes.tracking.history import History, format_lines, leaking
+from scopes.tracking.leaks import LeakReport, lines_of
+from scopes.tracking.sites import Site
 from scopes.tracking.sizes import format_bytes
-
-if TYPE_CHECKING:
-    from scopes.tracking.history import History
-    from scopes.tracking.leaks import LeakReport
-    from scopes.tracking.sites import Site
 
 # The default growth from which a line is a leak, in bytes.
 LEAST_GROWTH = 64 * 1024

@@ -22,14 +22,14 @@ from scopes.tracking.downsampling import DisposableEvents, Kept, Sample, Span, T
 from scopes.tracking.leaks import Snapshot, is_created_throughout, snapshot
 from scopes.tracking.memory_snapshot import Allocations
 from scopes.tracking.plots import Growth, draw
+from scopes.tracking.records import Record
+from scopes.tracking.sites import Site
 from scopes.tracking.trace_events import write
 
 if TYPE_CHECKING:
     from os import PathLike
 
     from scopes.core.scope import DisposeScope
-    from scopes.tracking.records import Record
-    from scopes.tracking.sites import Site
 
 # Sampling memory takes 10 to 50 us. An event takes a sample if the last is older than this period (ns). A
 # scope that begins or ends also takes one after a large change: these bytes and 1 / _LARGE_PART of the peak.

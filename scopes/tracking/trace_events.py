@@ -13,15 +13,12 @@ import os
 from collections.abc import Iterator
 from itertools import count, pairwise
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
-from scopes.tracking.downsampling import peaks
+from scopes.tracking.downsampling import DisposableEvents, Kept, Sample, Span, Track, peaks
 from scopes.tracking.files import require_ours
 
-if TYPE_CHECKING:
-    from scopes.tracking.downsampling import DisposableEvents, Kept, Sample, Span, Track
-
-    Event = dict[str, Any]
+Event = dict[str, Any]
 
 # The length in ns of the slice of a creation or disposal, unless the next event is closer.
 _MOMENT = 1000

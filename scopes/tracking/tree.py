@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scopes.tracking import tracking
 from scopes.tracking.leaks import NOT_TRACKING
+from scopes.tracking.paths import Place
 from scopes.tracking.reports import Cell, Report, Table, figure, size
-
-if TYPE_CHECKING:
-    from scopes.tracking.paths import Place
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ import numpy as np
 from tensor._dtypes import Array
 from tensor.core.filed_values import FiledValues
 from tensor.core.idle import companion_of, idle_tensors, leave_together, move_to_file
-from tensor.core.storage import share_of
+from tensor.core.storage import StorageReference, share_of
 from tensor.kernels.context import run_kernel
 from tensor.memory.buffer import Buffer, Share, empty, owner_of, share_with, view_at
 from tensor.memory.buffer import copy as copy_array
@@ -32,7 +32,6 @@ from tensor.tape.recipes import Layout, Recipe, holds_of, layout_of
 
 if TYPE_CHECKING:
     from scopes.lowlevel import Spilled
-    from tensor.core.storage import StorageReference
     from tensor.memory import budgets
 
 # The time to write a byte to a file and to read it back, and the time to read it, in units of the time in

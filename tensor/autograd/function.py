@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import wraps
 from inspect import getattr_static
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self, cast
 from weakref import ref
 
 from scopes.lowlevel import clear_library_frames
 from tensor._dtypes import is_inexact
-from tensor.autograd.function_context import Call, FunctionCtx, holds
+from tensor.autograd.function_context import Call, FunctionCtx, Saved, holds
 from tensor.autograd.function_nodes import Applied, Refusal
 from tensor.core.storage import relatives
 from tensor.core.tensor import TensorCore, wrap_snapshot
@@ -19,9 +19,6 @@ from tensor.tape.growth import check_growth, ticks
 from tensor.tape.hooks import continue_with
 from tensor.tape.modes import GradMode, grad_enabled, is_recording
 from tensor.tape.nodes import Node, Rule
-
-if TYPE_CHECKING:
-    from tensor.autograd.function_context import Saved
 
 
 class Function:

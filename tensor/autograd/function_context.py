@@ -12,13 +12,13 @@ from tensor.core.storage import relatives, snapshot_share
 from tensor.core.tensor import TensorCore
 from tensor.memory.buffer import Share
 from tensor.ops.messages import require_writable_history
+from tensor.tape.nodes import Node
 
 if TYPE_CHECKING:
     from weakref import ref
 
     from tensor._tensor import Tensor
     from tensor.autograd.function_nodes import Applied
-    from tensor.tape.nodes import Node
 
 
 class Saved(NamedTuple):

@@ -10,7 +10,8 @@ from weakref import ref
 import numpy as np
 
 from tensor._dtypes import Dtype
-from tensor.autograd.engine import saved_by
+from tensor.autograd.engine import Backward, saved_by
+from tensor.autograd.pending_gradients import PendingGradient
 from tensor.autograd.tensor_gradients import fit_tensor
 from tensor.core.tensor import TensorCore, wrap, wrap_share
 from tensor.memory.buffer import zeros
@@ -18,9 +19,7 @@ from tensor.tape.nodes import Node, Rule
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
-    from tensor.autograd.engine import Backward
     from tensor.autograd.function_context import FunctionCtx, Saved
-    from tensor.autograd.pending_gradients import PendingGradient
 
 # A plan without saved values and derivatives.
 _PLAN = Rule("function", {}).plan(())

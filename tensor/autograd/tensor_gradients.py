@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from tensor.autograd.engine import Backward, saved_by
+from tensor.autograd.pending_gradients import PendingGradient
 from tensor.autograd.recorded_functions import Functions as xp  # noqa: N813  # the name that derivatives use
 from tensor.core.tensor import wrap_share
 from tensor.memory.buffer import Share
@@ -15,7 +16,6 @@ from tensor.tape.nodes import Node
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
-    from tensor.autograd.pending_gradients import PendingGradient
 
 
 class RecordedBackward(Backward):

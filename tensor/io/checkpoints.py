@@ -28,7 +28,7 @@ from tensor.io.files import (
     values_of,
     write_to,
 )
-from tensor.io.safetensors import METADATA, compose, read_header
+from tensor.io.safetensors import METADATA, Entry, compose, read_header
 from tensor.io.torch_archives import SIGNATURE
 from tensor.io.torch_files import Reading, read_torch_file
 from tensor.io.unpickling import CheckpointError, keys_of
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     import mmap
 
     from tensor._tensor import Tensor
-    from tensor.io.safetensors import Entry
 
 # Keys in the header's metadata: the tree of containers, and the names of complex128 tensors, which are stored
 # as pairs of float64 numbers.

@@ -10,12 +10,11 @@ import numpy as np
 from tensor._dtypes import Array
 from tensor._errors import shown
 from tensor.core.tensor import TensorCore, wrap
-from tensor.io.files import as_path, replace_file, values_of
+from tensor.io.files import PathLike, as_path, replace_file, values_of
 from tensor.ops.data import new_array
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
-    from tensor.io.files import PathLike
 
 
 def load_npy(path: PathLike) -> Tensor:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from tensor.kernels import arithmetic, exponentials, gaussian, powers, special
 from tensor.kernels.affine import matrix_product
+from tensor.kernels.elementwise import SlopeKernel
 from tensor.kernels.scatter_add import scatter_add
 from tensor.kernels.selecting import keep_where, overwrite_where_nonzero, where, where_nonzero
-
-if TYPE_CHECKING:
-    from tensor.kernels.elementwise import SlopeKernel
 
 # Kernels that compute a gradient times a slope in one pass, for float32 and float64. The slope depends on one
 # array.

@@ -7,15 +7,13 @@ contiguous. Half precision and integers are computed in float32 or float64.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tensor._dtypes import Array
 from tensor.kernels import arithmetic, exponentials, gaussian
-
-if TYPE_CHECKING:
-    from tensor.kernels.elementwise import UnaryKernel
+from tensor.kernels.elementwise import UnaryKernel
 
 # M. J. Wichura, "Algorithm AS 241: The Percentage Points of the Normal Distribution", Applied Statistics 37
 # (1988). Quotients of polynomials, with errors of 1e-16. The argument is 0.180625 - (x/2)**2 if that is at

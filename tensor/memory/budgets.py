@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -13,7 +14,6 @@ from tensor.memory.limits import forget_failure, note_failure
 from tensor.memory.watches import Bound, Watch
 
 if TYPE_CHECKING:
-    import os
     from contextlib import AbstractContextManager
 
     from scopes.lowlevel import Spilled

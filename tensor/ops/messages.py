@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from tensor._dtypes import is_inexact
 from tensor._errors import InvalidArgumentError
+from tensor.core.storage import StorageReference
 from tensor.core.tensor import TensorCore
 from tensor.tape.nodes import Leaf
-
-if TYPE_CHECKING:
-    from tensor.core.storage import StorageReference
 
 # The operands of elementwise functions: tensors, arrays, and numbers, which have no dtype of their own.
 Operand: TypeAlias = TensorCore | np.ndarray[Any, Any] | np.generic | complex

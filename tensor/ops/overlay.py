@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from tensor.core.tensor import TensorCore
 from tensor.memory.buffer import Buffer
 from tensor.tape.hooks import continue_with
 from tensor.tape.recording import record
 from tensor.tape.rules import RULES
 from tensor.tape.rules.overlay import Places
-
-if TYPE_CHECKING:
-    from tensor.core.tensor import TensorCore
 
 
 def overlay(whole: TensorCore, part: TensorCore) -> None:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Self
 from weakref import ref
 
 from tensor.core.tensor import TensorCore, wrap_snapshot_unowned
-from tensor.tape.nodes import Leaf
+from tensor.tape.nodes import Leaf, Node
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
-    from tensor.tape.nodes import Node
 
 _keys = count()
 

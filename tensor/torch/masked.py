@@ -7,15 +7,14 @@ sums are 0, products 1, and means nan. Maxima and minima are infinite, or a limi
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensor as tn
 from tensor import Tensor
 from tensor.lowlevel import DtypeLike, is_floating, is_inexact, widening
 from tensor.torch.calling import example
 
-if TYPE_CHECKING:
-    Dims = int | tuple[int, ...] | None
+Dims = int | tuple[int, ...] | None
 
 __all__ = [
     "amax",

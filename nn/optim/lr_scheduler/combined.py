@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nn.optim.lr_scheduler.plateau import ReduceLROnPlateau
 from nn.optim.lr_scheduler.scheduler import LRScheduler, documented
-
-if TYPE_CHECKING:
-    from nn.optim.optimizer import Optimizer
-
+from nn.optim.optimizer import Optimizer
 
 _EXAMPLE = """\
 Examples

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nn.optim.lr_scheduler.scheduler import (
     LRScheduler,
@@ -14,10 +14,8 @@ from nn.optim.lr_scheduler.scheduler import (
     require_optimizer,
     state_of_function,
 )
+from nn.optim.optimizer import Group, Optimizer
 from tensor.lowlevel import shown
-
-if TYPE_CHECKING:
-    from nn.optim.optimizer import Group, Optimizer
 
 
 class _Cycles(LRScheduler):

@@ -5,14 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from nn.module.options import options
 from nn.optim.lr_scheduler.scheduler import LRScheduler, Schedule, documented
+from nn.optim.optimizer import Optimizer
 from tensor.lowlevel import shown
-
-if TYPE_CHECKING:
-    from nn.optim.optimizer import Optimizer
 
 
 @options

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nn.optim.lr_scheduler.scheduler import (
     LRScheduler,
@@ -12,9 +12,7 @@ from nn.optim.lr_scheduler.scheduler import (
     require_optimizer,
     state_of_function,
 )
-
-if TYPE_CHECKING:
-    from nn.optim.optimizer import Optimizer
+from nn.optim.optimizer import Optimizer
 
 
 class _ByFunction(LRScheduler):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import InitVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nn.module.options import options
 from nn.optim.lr_scheduler.scheduler import LRScheduler, one_for_each_group, require_optimizer
+from nn.optim.optimizer import Optimizer
 from tensor.lowlevel import shown
-
-if TYPE_CHECKING:
-    from nn.optim.optimizer import Optimizer
 
 
 @options

@@ -12,6 +12,7 @@ import numpy as np
 import tensor as tn
 from nn.module.options import options
 from nn.optim.chunks import chunk_keys
+from nn.optim.optimizer import Group
 from nn.optim.options import Bound, bounds, require_real
 from nn.optim.rule import Rule
 from tensor import Tensor
@@ -20,7 +21,6 @@ from tensor.lowlevel import Array, shown
 
 if TYPE_CHECKING:
     from nn.optim.chunks import Key
-    from nn.optim.optimizer import Group
 
     Variance = Callable[[Key], Array]
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import InitVar
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nn.module.options import options
+from nn.optim.optimizer import Group
 from nn.optim.options import Bound, bounds, require_real
 from nn.optim.rule import Options
 from tensor.lowlevel import Array, shown
-
-if TYPE_CHECKING:
-    from nn.optim.optimizer import Group
 
 _RATES = (None, "original", "match_rms_adamw")
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import InitVar
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nn.module.options import options
+from nn.optim.optimizer import Group
 from nn.optim.options import DECAY_RATE, TWO_STEPS, bounds
 from nn.optim.rule import Rule
 from tensor import Tensor
 from tensor.lowlevel import Array, shown
-
-if TYPE_CHECKING:
-    from nn.optim.optimizer import Group
 
 
 @options

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from nn.module.docstrings import complete
 from tensor import Tensor, no_grad
 from tensor.lowlevel import is_inexact, shown
 
-if TYPE_CHECKING:
-    AvgFn = Callable[[Tensor, Tensor, Tensor | int], Tensor]
-    MultiAvgFn = Callable[[Sequence[Tensor], Sequence[Tensor], Tensor | int], None]
+AvgFn = Callable[[Tensor, Tensor, Tensor | int], Tensor]
+MultiAvgFn = Callable[[Sequence[Tensor], Sequence[Tensor], Tensor | int], None]
 
 
 Function = TypeVar("Function")

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from nn.optim.lr_scheduler.scheduler import LRScheduler, documented, one_for_each_group, require_optimizer
+from nn.optim.optimizer import Optimizer
 from tensor.lowlevel import shown
-
-if TYPE_CHECKING:
-    from nn.optim.optimizer import Optimizer
 
 
 @documented

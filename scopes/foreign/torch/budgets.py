@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import os
 import weakref
 from collections import defaultdict, deque
 from dataclasses import dataclass
 from operator import methodcaller
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-from scopes._spill import SpillFile
+from scopes._spill import Spilled, SpillFile
 from scopes.core.guard import Guard
 from scopes.foreign.torch import heap
 from scopes.foreign.torch.library import torch
 from scopes.foreign.torch.owning import paused
 from scopes.foreign.torch.transfers import Transfers, buffer_of, paged, pinned
 from scopes.tracking.sizes import parse_size
-
-if TYPE_CHECKING:
-    import os
-
-    from scopes._spill import Spilled
 
 _NoFunctions = torch._C.DisableTorchFunction
 _use_count = torch._C._storage_Use_Count

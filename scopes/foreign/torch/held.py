@@ -13,11 +13,11 @@ from scopes.foreign.torch.library import torch
 from scopes.tracking.leaks import holder_lines
 from scopes.tracking.paths import UNNAMED
 from scopes.tracking.reports import Report, Table, line, size, words
+from scopes.tracking.sites import Site
 from scopes.tracking.tracking import current, record_of
 
 if TYPE_CHECKING:
     from scopes.core.scope import DisposeScope
-    from scopes.tracking.sites import Site
 
 _StorageWeakRef = torch.multiprocessing.reductions.StorageWeakRef
 
