@@ -12,6 +12,7 @@ from libc.stdint cimport uint16_t
 
 from tensor.autograd.pending_gradients cimport PendingGradient, tensor_of, value_of, with_history
 from tensor.autograd.fitting cimport as_array
+from tensor.core.bfloat16 cimport FIRST_OF_OTHERS
 from tensor.core.storage cimport (
     StorageReference,
     array_of,
@@ -247,12 +248,34 @@ cdef extern from *:
     {
         *to = half_of_float(float_of_half(*to) + float_of_half(by));
     }
+
+    /* A bfloat16 is the upper half of a float. */
+    static inline float float_of_bfloat16(uint16_t upper)
+    {
+        uint32_t bits = (uint32_t)upper << 16;
+        float value;
+        std::memcpy(&value, &bits, 4);
+        return value;
+    }
+
+    static inline void add_bfloat16(uint16_t *to, uint16_t by)
+    {
+        float sum = float_of_bfloat16(*to) + float_of_bfloat16(by);
+        uint32_t bits;
+        std::memcpy(&bits, &sum, 4);
+        if (sum != sum)
+            *to = (uint16_t)(bits >> 16 | 0x40);
+        else
+            *to = (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+    }
     """
     void add_half(uint16_t* to, uint16_t by) noexcept
+    void add_bfloat16(uint16_t* to, uint16_t by) noexcept
 
 
 cdef enum _Kind:
     _HALF
+    _BFLOAT
     _SINGLE
     _DOUBLE
 
@@ -264,7 +287,7 @@ cdef _Kind _kind_of(cnp.ndarray array) noexcept:
         return _SINGLE
     if number == cnp.NPY_DOUBLE or number == cnp.NPY_CDOUBLE:
         return _DOUBLE
-    return _HALF
+    return _BFLOAT if number >= FIRST_OF_OTHERS else _HALF
 
 
 cdef void _add_in_place(cnp.ndarray to, cnp.ndarray by) noexcept:
@@ -328,6 +351,9 @@ cdef void _add_row(
             return
         for k in range(count):
             (<double*>(to + k * to_step))[0] += (<double*>(by + k * by_step))[0]
+    elif kind == _BFLOAT:
+        for k in range(count):
+            add_bfloat16(<uint16_t*>(to + k * to_step), (<uint16_t*>(by + k * by_step))[0])
     else:
         for k in range(count):
             add_half(<uint16_t*>(to + k * to_step), (<uint16_t*>(by + k * by_step))[0])

@@ -219,6 +219,41 @@ def test_gradients_are_those_of_float32_rounded() -> None:
         assert np.array_equal(narrow.grad.numpy(), rounded(wide.grad))
 
 
+@pytest.mark.parametrize("shape", [(), (0,), (5,), (3, 4), (2, 3, 4), (3000,)])
+@pytest.mark.parametrize("is_transposed", [False, True])
+def test_a_second_gradient_is_added_in_place(shape: tuple[int, ...], is_transposed: bool) -> None:
+    x = tensor.zeros(shape, dtype=bfloat16, requires_grad=True)
+    first, second = numbers(*shape), numbers(*shape, seed=1)
+    if is_transposed and len(shape) > 1:
+        first = first.mT.contiguous().mT
+    (x * 1).backward(first)
+    grad = x.grad
+    (x * 1).backward(second)
+    assert x.grad is grad
+    assert np.array_equal(grad.numpy(), rounded(first.float() + second.float()))
+
+
+def test_all_bit_patterns_of_gradients_are_added_with_rounding() -> None:
+    every = np.arange(1 << 16, dtype=np.uint16).view(bfloat16)
+    for other in (0.0, -0.0, 1.0, -1.0, 1e-40, -1e-40, 1e-3, 3e38, -3e38, np.inf, np.nan):
+        x = tensor.zeros(every.shape, dtype=bfloat16, requires_grad=True)
+        x.grad = tensor.from_numpy(every.copy())
+        (x * 1).backward(tensor.full(every.shape, other, dtype=bfloat16))
+        with np.errstate(all="ignore"):
+            expected = every + np.asarray(other, bfloat16)
+        found = x.grad.numpy().astype(np.float32)
+        np.testing.assert_array_equal(found, expected.astype(np.float32))
+        zeros = expected == 0
+        np.testing.assert_array_equal(np.signbit(found[zeros]), np.signbit(expected[zeros]))
+
+
+def test_gradients_of_two_uses_and_two_passes_are_summed() -> None:
+    x = tensor.ones((4,), dtype=bfloat16, requires_grad=True)
+    for _ in range(2):
+        (x * 3 + x * 2).sum().backward()
+    assert x.grad.tolist() == [10.0] * 4
+
+
 def test_its_graph_keeps_two_bytes_an_element() -> None:
     x = numbers(100, 100).requires_grad_()
     y = x * x.exp()
