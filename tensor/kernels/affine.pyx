@@ -107,6 +107,7 @@ cdef tuple affine_then(cnp.ndarray x, cnp.ndarray weight, object bias, UnaryKern
         before = _in_one_pass(x, weight, bias, False, loop, out)
         if before is not None:
             return (before, out) if keeps else (None, before)
+        out = None  # ends its memory before the product needs more
         before = affine(x, weight, bias, False)
     out = function.run(before, None if keeps else before)
     if out is None:

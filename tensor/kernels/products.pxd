@@ -8,8 +8,8 @@ from tensor.kernels.axes cimport Kernel
 cdef cnp.ndarray product_of_stacks(cnp.ndarray a, cnp.ndarray b)
 
 # Return ``np.matmul(a, b)`` for two matrices of matching shapes, in a new array or in `out`, which has that
-# shape and dtype and is C-contiguous. Small and medium products do not use the threads of a BLAS, because
-# they keep spinning afterwards, on the cores of the thread pool.
+# shape and dtype and is C-contiguous. Small products, and with AVX-512 medium ones, do not use the threads
+# of a BLAS, because they keep spinning afterwards, on the cores of the thread pool.
 cdef cnp.ndarray product(cnp.ndarray a, cnp.ndarray b, cnp.ndarray out=*)
 
 # Like `product`, with `b` transposed if `is_transposed`. In the same pass, add `bias` (or None), one value

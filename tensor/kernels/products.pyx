@@ -69,10 +69,11 @@ cdef Py_ssize_t _LARGE = 1 << 22, _AT_ONCE = 1 << 17
 # For products of two matrices: up to _TINY multiplications, a NumPy call takes longer than even a thin
 # product. Up to _SMALL, a second thread saves little (10 us).
 cdef Py_ssize_t _TINY = 1 << 12, _SMALL = 1 << 19
-# Beyond this, a BLAS is faster, because its blocks are larger: these kernels took 1.1 times as long for 256 x
-# 784 x 2048, and 1.7 times for 256 x 2048 x 2048. Below, the threads of a BLAS cost more, because they keep
-# spinning: a step of an LSTM with products of 1024 x 1280 x 256 took 1.5 times as long with a BLAS.
-cdef Py_ssize_t _LARGEST = 3 << 27
+# Beyond this, a BLAS computes the product. With AVX2 it is as fast as these kernels on two threads, and up to
+# 1.2 times as fast on one, so they only compute what one thread computes: if threads of a BLAS and of the
+# pool take turns, each turn loses 0.2 ms. With AVX-512 these kernels are faster, except for products with
+# larger blocks.
+cdef Py_ssize_t _LARGEST = _SMALL if simd_level == level_avx2 else 3 << 27
 
 
 cdef cnp.ndarray product_of_stacks(cnp.ndarray a, cnp.ndarray b):
