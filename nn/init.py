@@ -252,7 +252,7 @@ def xavier_normal_(tensor: T, gain: float = 1.0, generator: Generator | None = N
 def _kaiming_std(name: str, tensor: TensorCore, a: float, mode: str, nonlinearity: str) -> float:
     fans = dict(zip(("fan_in", "fan_out"), _fans(name, tensor), strict=True))
     if mode not in fans:
-        raise ValueError(f"{name}: mode is 'fan_in' or 'fan_out', not {shown(mode)}")
+        raise ValueError(f"{name}: mode must be 'fan_in' or 'fan_out', not {shown(mode)}")
     return calculate_gain(nonlinearity, a) / math.sqrt(max(fans[mode], 1))
 
 

@@ -54,7 +54,15 @@ _ON_DEMAND = _origins_of(
 
 __all__ = [*_names_of_face(globals(), _ON_DEMAND), "lowlevel"]
 
-__getattr__, __dir__ = _names_on_demand(globals(), _ON_DEMAND)
+
+def _missing(name: str) -> str:
+    text = f"module 'scopes' has no attribute {name!r}"
+    if name in ("cupy", "jax", "notebook", "testing", "torch"):
+        return f"{text} before it is imported: write import scopes.{name}"
+    return text
+
+
+__getattr__, __dir__ = _names_on_demand(globals(), _ON_DEMAND, advice=_missing)
 
 if _CHILDREN in _environment:
     # This may be a child process of a program under `disposescope run`, in a new interpreter.

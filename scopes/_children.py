@@ -158,5 +158,7 @@ def reports() -> list[str]:
         )
     if _untracked:
         counts = ", ".join([f"{count} of {by}" for by, count in sorted(_untracked.items())])
-        texts.append(f"child processes that are not followed, as those of multiprocessing are: {counts}")
+        texts.append(
+            f"child processes that were not tracked, because only those of multiprocessing are: {counts}"
+        )
     return texts

@@ -75,7 +75,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--live", action="store_true", help="show what is alive while the program runs (rich)")
     run.add_argument("--torch", action="store_true", help="track PyTorch's tensors: scopes.torch.enable()")
-    run.add_argument("--fail-on-leak", action="store_true", help="exit with 1 if a line keeps more and more")
+    run.add_argument(
+        "--fail-on-leak", action="store_true", help="exit with status 1 if the memory of a line keeps growing"
+    )
     run.add_argument(
         "--leak-threshold",
         type=_size,
@@ -84,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
         help="how much the memory of a line must grow to be a leak (default: %(default)s)",
     )
     run.add_argument(
-        "--every", type=_seconds, metavar="SECONDS", help="also print the report after each such interval"
+        "--every", type=_seconds, metavar="SECONDS", help="also print the report at this interval"
     )
     run.add_argument("-m", dest="is_module", action="store_true", help="run a module, as python -m does")
     run.add_argument("program", metavar="script.py", help="the program")
@@ -300,7 +302,7 @@ def _parts(outcome: Outcome) -> list[tuple[str, Report]]:
     parts: list[tuple[str, Report]] = [*outcome.parts]
     tree = scope_tree()
     if tree.root.inner:
-        parts.append(("The scopes that were open, with those inside:", tree))
+        parts.append(("All scopes of the run:", tree))
     return parts
 
 

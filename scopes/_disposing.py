@@ -53,7 +53,7 @@ def disposing(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any
         )
     if not callable(function):
         raise TypeError(
-            f"disposing() takes a function, not a {type(function).__name__}: write @disposing above a def, "
+            f"disposing() takes a function, not {type(function).__name__}: write @disposing above a def, "
             "or disposing(function, argument)"
         )
     wrapper = _wrap(function)

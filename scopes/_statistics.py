@@ -113,7 +113,7 @@ class Statistics(StatisticsView):
     def of(self, kind: type) -> StatisticsView:
         """Return the statistics of `kind` and its subclasses."""
         if not isinstance(kind, type):
-            raise TypeError(f"statistics.of() takes a class, not a {type(kind).__name__}: write of(type(x))")
+            raise TypeError(f"statistics.of() takes a class, not {type(kind).__name__}: write of(type(x))")
         return StatisticsView(kind=kind)
 
     @property

@@ -18,6 +18,8 @@ _SYNONYMS = {
     "axes": ("dims", "axis", "dim"),
     "dim": ("axis", "axes", "dims"),
     "dims": ("axes", "axis", "dim"),
+    "ddof": ("correction",),
+    "end": ("stop",),
     "keepdim": ("keepdims",),
     "keepdims": ("keepdim",),
     "learning_rate": ("lr",),
@@ -55,6 +57,9 @@ def _instead_of_word(
     parameters: Mapping[str, Parameter],
 ) -> str | None:
     other = _known(word, parameters)
+    if word in ("dims", "shape", "size") and any(p.kind is p.VAR_POSITIONAL for p in parameters.values()):
+        sizes = kwargs[word] if isinstance(kwargs[word], (tuple, list)) else [kwargs[word]]
+        return f"write {name}({', '.join(map(shown, sizes))})"
     if other is not None and word not in _OF_DIALECTS:
         return f"write {other}= instead of {word}="
     if other is not None:
@@ -69,15 +74,12 @@ def _instead_of_word(
         return f"omit device=, because {_NO_DEVICE}"
     if word == "inplace":
         return f"write x.{plain}_(), which changes x itself"
-    if word == "alpha":
+    if word == "alpha" and plain in ("add", "subtract"):
         return f"write {name}(x, alpha * y), or x.{plain}(y, alpha=alpha)"
     if word == "unbiased":
         return "write correction=1 for unbiased=True, correction=0 for unbiased=False"
     if word == "input":
         return f"the tensor is the first positional argument: write {name}(x)"
-    if word in ("shape", "size"):
-        sizes = kwargs[word] if isinstance(kwargs[word], (tuple, list)) else [kwargs[word]]
-        return f"write {name}({', '.join(map(shown, sizes))})"
     from difflib import get_close_matches
 
     close = get_close_matches(word, parameters, n=1)
@@ -137,7 +139,7 @@ _NAMES = {
     "set_default_dtype": "pass dtype=tensor.float64 when you create a tensor",
     "utils": "write from nn.data import DataLoader; other helpers are in nn.utils",
 }
-_MODULES = {"fft", "linalg", "torch"}
+_MODULES = {"fft", "linalg", "lowlevel", "torch"}
 
 
 def name_advice(name: str, methods: type) -> str:

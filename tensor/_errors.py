@@ -25,6 +25,11 @@ _MAX_BITS = 1000
 shown: Callable[[object], str] = _Short().repr
 
 
+def first_element(shape: tuple[int, ...]) -> str:
+    """Return how to write the first element of a tensor of `shape`."""
+    return f"x[{', '.join('0' * len(shape))}]"
+
+
 class InvalidArgumentError(ValueError, RuntimeError):
     """An operation does not support these values: shapes that do not match, or a device that does not exist.
 

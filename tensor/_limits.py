@@ -40,7 +40,8 @@ def finfo(type: object, /) -> FloatLimits:
     """Return the limits of a floating or complex dtype, or of the dtype of a tensor."""
     dtype = dtype_of(type)
     if dtype.kind not in INEXACT:
-        raise TypeError(f"finfo() takes a floating or complex dtype, not {dtype}: use iinfo()")
+        cure = ": use iinfo()" if dtype.kind in "iu" else ""
+        raise TypeError(f"finfo() takes a floating or complex dtype, not {dtype}{cure}")
     if is_bfloat16(dtype):
         import ml_dtypes  # installed, because it defines this dtype
 
@@ -57,6 +58,7 @@ def iinfo(type: object, /) -> IntegerLimits:
     """Return the limits of an integer dtype, or of the dtype of a tensor."""
     dtype = dtype_of(type)
     if dtype.kind not in "iu":
-        raise TypeError(f"iinfo() takes an integer dtype, not {dtype}: use finfo()")
+        cure = ": use finfo()" if dtype.kind in INEXACT else ""
+        raise TypeError(f"iinfo() takes an integer dtype, not {dtype}{cure}")
     info = np.iinfo(dtype)  # type: ignore[type-var]  # integer, see above
     return IntegerLimits(info.bits, int(info.max), int(info.min), dtype)

@@ -7,6 +7,7 @@ import pytest
 
 import nn
 import nn.functional as F
+import scopes
 import tensor
 from nn.data import DataLoader, TensorDataset
 from scopes import new_dispose_scope
@@ -26,7 +27,7 @@ MISTAKES = {
     "tensor.max(x, 0)": "write tensor.max(x, axis=0)",
     "tensor.flip(x, 0)": "write tensor.flip(x, axis=0)",
     "tensor.linspace(0, 1, steps=5)": "write num= instead of steps=",
-    "x.view(tensor.int32)": "not of the dtype int32: to reinterpret the bytes as that dtype, write ",
+    "x.view(tensor.int32)": "not of the dtype int32. To reinterpret the bytes as that dtype, write ",
     "tensor.std(x, unbiased=False)": "correction=0 for unbiased=False",
     "tensor.add(x, x, alpha=2)": "write tensor.add(x, alpha * y), or x.add(y, alpha=alpha)",
     "tensor.relu(x, inplace=True)": "write x.relu_()",
@@ -93,14 +94,28 @@ MISTAKES = {
     "tensor.save(model, 'model.st')": "save its state_dict()",
     "DataLoader(iter([1]))": "write TensorDataset(inputs, targets), or a list",
     "TensorDataset([1, 2])": "write tensor.tensor(data)",
+    "x.permute(dims=(1, 0))": "write x.permute(1, 0)",
+    "x.view(size=(3, 2))": "write x.view(3, 2)",
+    "x.std(axis=1, ddof=1)": "write x.std(dim=1, correction=1)",
+    "x.relu(inplace=True)": "Tensor.relu() got an unexpected keyword argument 'inplace': write x.relu_()",
+    "tensor.arange(start=0, end=5)": "write stop= instead of end=",
+    "tensor.multiply(x, x, alpha=2)": "omit alpha=",
     # Values
-    "float(x)": "select one (x[0]) or reduce the tensor",
-    "bool(x > 0)": "x.any() or x.all()",
+    "x.hsplit(2)": "write x.tensor_split(2, dim=1)",
+    "x.dsplit(2)": "takes a tensor of at least 3 dimensions, not shape (2, 3)",
+    "x.unsqueeze(9)": "dimension 9 is out of range: it must be from -3 to 2",
+    "x.narrow(0, 1.5, 1)": "start must be an integer",
+    "tensor.full((2,), [1, 2])": "fill_value must be one number, not values of shape (2,)",
+    "tensor.ones((0,)).item()": "check x.numel() first",
+    "format(x, '.2f')": "format one element, x[0, 0], or x.mean()",
+    "x.donate() + x": "donate a copy: x.clone()",
+    "float(x)": "select one (x[0, 0]), reduce the tensor",
+    "bool(x > 0)": "x.any(), x.all()",
     "model(x).numpy()": "Use x.detach().numpy()",
     "model(x).backward()": "reduce the tensor first",
     "x.backward()": "Create the inputs with requires_grad=True",
-    "x[1.5]": "an index is an integer",
-    "x @ x": "transpose one of them (x.mT)",
+    "x[1.5]": "an index must be an integer",
+    "x @ x": "transpose a matrix (x.mT)",
     "tensor.tensor([[1, 2], [3]])": "pad the shorter ones",
     "tensor.tensor([1, 2], requires_grad=True)": "Pass dtype=tensor.float32",
 }
@@ -122,6 +137,30 @@ def test_the_error_says_what_to_write(mistake: str) -> None:
         with pytest.raises((TypeError, ValueError, RuntimeError, AttributeError, IndexError)) as caught:
             eval(mistake, names)
     assert MISTAKES[mistake] in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "wrong_advice"),
+    [
+        ("tensor.finfo(bool)", "iinfo"),
+        ("tensor.iinfo(bool)", "finfo()"),
+        ("x @ tensor.ones((4,))", "transpose"),
+        ("tensor.where(x, x, 0)", "x.to(dtype)"),
+        ("tensor.ones((2,)).H", "mH"),
+        ("tensor.ones((2,)).norm('nuc')", "dim="),
+        ("tensor.add(x, x, out=tensor.empty((3,)))", "view"),
+    ],
+)
+def test_no_error_advises_what_fails_too(mistake: str, wrong_advice: str) -> None:
+    with pytest.raises((TypeError, ValueError)) as caught:
+        eval(mistake, {"x": tensor.ones((2, 3)), "tensor": tensor})
+    advice = str(caught.value).partition(": ")[2]
+    assert wrong_advice not in advice
+
+
+def test_a_module_that_is_not_imported_is_named() -> None:
+    with pytest.raises(AttributeError, match=r"before it is imported: write import scopes\.torch"):
+        scopes.__getattr__("torch")
 
 
 def test_a_type_error_from_inside_a_call_that_fits_stays_as_it_is() -> None:

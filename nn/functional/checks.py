@@ -52,7 +52,7 @@ def check_reduction(name: str, reduction: str, *more: str) -> None:
     """Raise ValueError unless `reduction` is one of `REDUCTIONS` or of `more`."""
     if reduction not in (*REDUCTIONS, *more):
         raise InvalidArgumentError(
-            f"{name}: reduction is one of {(*REDUCTIONS, *more)}, not {shown(reduction)}"
+            f"{name}: reduction must be one of {(*REDUCTIONS, *more)}, not {shown(reduction)}"
         )
 
 

@@ -173,7 +173,7 @@ def _named_padding(
     if padding == "valid":
         return ((0, 0),) * len(kernel)
     if padding != "same":
-        raise ValueError(f"{name}: padding is 'valid', 'same', or sizes, not {shown(padding)}")
+        raise ValueError(f"{name}: padding must be 'valid', 'same', or sizes, not {shown(padding)}")
     if set(strides) != {1}:
         raise ValueError(
             f"{name}: padding='same' needs a stride of 1, not {strides}: give the padding in sizes"

@@ -128,7 +128,7 @@ def _each(what: str, given: object, space: int, kinds: tuple[type, ...]) -> list
 def _check_mode(mode: str, x: Array, align_corners: bool | None, antialias: bool) -> None:
     if mode not in (*_STEPWISE, *_DIMS_OF_MODE, "lanczos"):
         raise InvalidArgumentError(
-            f"interpolate: mode is one of {(*_STEPWISE, *_DIMS_OF_MODE, 'lanczos')}, not {shown(mode)}"
+            f"interpolate: mode must be one of {(*_STEPWISE, *_DIMS_OF_MODE, 'lanczos')}, not {shown(mode)}"
         )
     if x.ndim not in (3, 4, 5):
         raise InvalidArgumentError(

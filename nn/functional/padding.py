@@ -151,7 +151,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     """
     x = array_of("pad", "input", input)
     if mode not in MODES:
-        raise NotImplementedError(f"pad: mode is one of {MODES}, not {shown(mode)}")
+        raise NotImplementedError(f"pad: mode must be one of {MODES}, not {shown(mode)}")
     if not isinstance(pad, (tuple, list)) or any(type(n) is not int for n in pad):
         raise TypeError(f"pad: pad is a tuple of integers, two for each dimension, not {shown(pad)}")
     if len(pad) % 2 or len(pad) > 2 * x.ndim:

@@ -116,7 +116,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """Return x moved towards 0 by `lambd`; 0 where the magnitude of x is at most `lambd`."""
     floating_array_of("softshrink", "input", input)
     if not lambd >= 0:
-        raise InvalidArgumentError(f"softshrink: lambd is at least 0, not {shown(lambd)}")
+        raise InvalidArgumentError(f"softshrink: lambd must be at least 0, not {shown(lambd)}")
 
     def kernel(x: Array) -> Array:
         nearer: Array = x - np.copysign(x.dtype.type(lambd), x)

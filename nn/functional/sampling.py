@@ -146,11 +146,11 @@ def grid_sample(
 def _check(x: Array, grid: Array, mode: str, padding_mode: str) -> None:
     if mode not in MODES or (mode == "bicubic" and x.ndim == 5):
         raise InvalidArgumentError(
-            f"grid_sample: mode is one of {MODES}, 'bicubic' for images alone, not {shown(mode)}"
+            f"grid_sample: mode must be one of {MODES}, 'bicubic' for images alone, not {shown(mode)}"
         )
     if padding_mode not in PADDINGS:
         raise InvalidArgumentError(
-            f"grid_sample: padding_mode is one of {PADDINGS}, not {shown(padding_mode)}"
+            f"grid_sample: padding_mode must be one of {PADDINGS}, not {shown(padding_mode)}"
         )
     fits = x.ndim in (4, 5) and grid.ndim == x.ndim and grid.shape[-1] == x.ndim - 2
     if not fits or grid.shape[0] != x.shape[0] or 0 in x.shape[2:]:

@@ -123,7 +123,7 @@ def gumbel_softmax(
     del eps
     shape = floating_array_of("gumbel_softmax", "logits", logits).shape
     if not tau > 0:
-        raise InvalidArgumentError(f"gumbel_softmax: tau is above 0, not {shown(tau)}")
+        raise InvalidArgumentError(f"gumbel_softmax: tau must be above 0, not {shown(tau)}")
     noise = tn.empty(shape, dtype=logits.dtype).exponential_(generator=generator).log()
     soft = ((logits - noise) / tau).softmax(dim)
     if not hard:

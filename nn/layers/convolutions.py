@@ -53,11 +53,11 @@ class Convolution(Uniform, Dimensional):
             if what != "padding" or not isinstance(padding, str):
                 given[what] = sizes_of(name, what, given[what], self._dims, least)
         if isinstance(padding, str) and (padding not in ("valid", "same") or self._is_transposed):
-            raise ValueError(f"{name}: padding is 'valid', 'same' or sizes, not {shown(padding)}")
+            raise ValueError(f"{name}: padding must be 'valid', 'same' or sizes, not {shown(padding)}")
         if padding == "same" and set(given["stride"]) != {1}:
             raise ValueError(f"{name}: padding='same' needs a stride of 1, not {given['stride']}")
         if mode not in self._modes:
-            raise ValueError(f"{name}: padding_mode is one of {self._modes}, not {shown(mode)}")
+            raise ValueError(f"{name}: padding_mode must be one of {self._modes}, not {shown(mode)}")
         super()._set_options(given)
 
     def _shapes(self, has_bias: bool) -> dict[str, Shape | None]:

@@ -27,7 +27,7 @@ _NONLINEARITIES = ("tanh", "relu")
 def require_nonlinearity(name: str, nonlinearity: str) -> None:
     """Raise ValueError unless `nonlinearity` is ``"tanh"`` or ``"relu"``."""
     if nonlinearity not in _NONLINEARITIES:
-        raise ValueError(f"{name}: nonlinearity is 'tanh' or 'relu', not {shown(nonlinearity)}")
+        raise ValueError(f"{name}: nonlinearity must be 'tanh' or 'relu', not {shown(nonlinearity)}")
 
 
 class _Recurrent(Weighted):

@@ -31,7 +31,7 @@ def _activation_of(activation: Activation) -> Callable[[Tensor], Tensor]:
         return activation
     if activation not in _ACTIVATIONS:
         raise InvalidArgumentError(
-            f"Transformer: activation is 'relu', 'gelu' or a function, not {shown(activation)}"
+            f"Transformer: activation must be 'relu', 'gelu' or a function, not {shown(activation)}"
         )
     return _ACTIVATIONS[activation]
 

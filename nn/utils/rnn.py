@@ -458,7 +458,7 @@ def pad_sequence(
     """
     name = "pad_sequence"
     if padding_side not in ("right", "left"):
-        raise ValueError(f"{name}: padding_side is 'right' or 'left', not {shown(padding_side)}")
+        raise ValueError(f"{name}: padding_side must be 'right' or 'left', not {shown(padding_side)}")
     arrays = _sequences(name, sequences)  # type: ignore[arg-type]  # a tensor gives its rows
     length = max(len(x) for x in arrays)
     spans = tuple((0, len(x)) if padding_side == "right" else (length - len(x), length) for x in arrays)

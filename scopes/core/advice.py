@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 # Arguments: the function's name and parameters, and the call's arguments by position and by name.
 Adviser = Callable[[str, Mapping[str, inspect.Parameter], tuple[Any, ...], Mapping[str, Any]], "str | None"]
 
+# Messages of Python and Cython for arguments that do not fit. Other errors already say what is wrong.
+_MISMATCH = re.compile(r"\(\) (got|takes|missing|needs) ")
+_TAKES = ". It takes "
 _advisers: dict[str, Adviser] = {}
 
 
@@ -42,6 +46,8 @@ def explain_call(
     kwargs: dict[str, Any],
 ) -> None:
     """Add advice to `error` if the arguments do not fit the parameters of `function`."""
+    if _TAKES in str(error) or not _MISMATCH.search(str(error)):
+        return
     signature = inspect.signature(function)
     try:
         signature.bind(*args, **kwargs)
@@ -52,8 +58,10 @@ def explain_call(
     parameters = dict(signature.parameters)
     name = public.__name__
     shown = call_text = f"{public.__module__}.{name}"
-    if next(iter(parameters), None) == "self" and args:
-        del parameters["self"]
+    first = next(iter(parameters), None)
+    # A function of elementwise ops is a method too: its first parameter is then the tensor.
+    if first is not None and args and (first == "self" or getattr(type(args[0]), name, None) is public):
+        del parameters[first]
         kind = type(args[0]).__name__
         shown, call_text = (kind, kind) if name == "__init__" else (f"{kind}.{name}", f"x.{name}")
         args = args[1:]
@@ -61,5 +69,5 @@ def explain_call(
     advice = adviser(call_text, parameters, args, kwargs) if adviser is not None else None
     message = str(error).partition("() ")[2] or str(error)
     bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters.values()]
-    takes = f". It takes {inspect.Signature(bare)}" if bare else ""
+    takes = f"{_TAKES}{inspect.Signature(bare)}" if bare else ""
     error.args = (f"{shown}() {message}{f': {advice}' if advice else ''}{takes}",)

@@ -450,7 +450,8 @@ cdef class Disposable:
     def _release(self):
         """Release the memory. Called once, after this has left its scope and counts as disposed."""
         raise NotImplementedError(
-            f"{type(self).__name__} does not say what its disposal gives back: define _release(self)"
+            f"{type(self).__name__} has no method _release(): define _release(self), which frees what the "
+            "object holds"
         )
 
     def _finalize(self):
@@ -595,7 +596,7 @@ cdef class Disposable:
         target = owner_of(<Disposable>other) if isinstance(other, Disposable) else other
         if target is not None and not isinstance(target, MemberList):
             raise TypeError(
-                f"move_to_other_dispose_scope() takes a scope, a disposable that has one, or None, not a "
+                f"move_to_other_dispose_scope() takes a scope, a disposable that has one, or None, not "
                 f"{type(other).__name__}: write x.move_to_other_dispose_scope(scope)"
             )
         cdef MemberList scope = owner_of(self)

@@ -92,6 +92,6 @@ def raise_unregistered(kind: type) -> NoReturn:
     """Raise the error for an object of the class `kind` that no ``Disposable.__init__`` registered."""
     name = kind.__name__
     raise RuntimeError(
-        f"this {name} was never registered, so no scope knows it and nothing counts it: call "
+        f"this {name} was never registered, so no scope owns it and it is not counted: call "
         f"super().__init__() as the last line of {name}.__init__"
     )

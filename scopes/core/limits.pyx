@@ -39,8 +39,8 @@ def limits_of(name, limit, max_members):
     if max_members is not None:
         if not isinstance(max_members, int) or isinstance(max_members, bool) or max_members < 0:
             raise ValueError(
-                f"max_members is {max_members!r}: write the most members that the scope may have, a whole "
-                "number from 0 on"
+                f"max_members must be a whole number of at least 0, not {max_members!r}: it limits how many "
+                "objects the scope may own"
             )
         made.max_members = max_members
         made.most_members = min(max_members, _NONE)

@@ -26,7 +26,9 @@ cdef class Loan:
         cdef Disposable x
         cdef Py_ssize_t i
         if self.members is not None:
-            raise RuntimeError("this loan has begun: write `with scope.borrow(x):` for each block")
+            raise RuntimeError(
+                "this loan was entered before: write a new `with scope.borrow(x):` for each block"
+            )
         for thing in find_in(self.lent, may_be_attached, False, "borrow"):
             x = member_to_own(thing)
             x._raise_if_disposed()

@@ -367,7 +367,7 @@ cdef class DisposeScope(OwningList):
         """
         if other is not None and not isinstance(other, DisposeScope):
             raise TypeError(
-                f"move_to_other() takes the scope first, or None, not a {type(other).__name__}: write "
+                f"move_to_other() takes the scope first, or None, not {type(other).__name__}: write "
                 "scope.move_to_other(other_scope, x), or x.move_to_other_dispose_scope(y) to go where y is"
             )
         self.move(xs, other, False, False, "move_to_other")

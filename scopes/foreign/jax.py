@@ -56,7 +56,7 @@ class JaxAdapter(Adapter):
         """Make scopes of this thread own new arrays."""
         if self.depth and self.thread != threading.get_ident():
             raise RuntimeError(
-                "another thread is inside of scopes.jax.owning(), and JAX does not tell which thread created "
+                "another thread is inside scopes.jax.owning(), and JAX does not report which thread created "
                 "an array: let one thread at a time own new arrays, or attach them with scope.attach(x)"
             )
         if not self.depth:

@@ -152,7 +152,7 @@ class assert_dispose_counts:  # noqa: N801  # it is called like a function
             self._compare(figures if isinstance(figures, DisposeStatistics) else figures.snapshot())
         else:
             raise TypeError(
-                f"assert_dispose_counts() compares figures, not a {type(figures).__name__}: pass "
+                f"assert_dispose_counts() compares figures, not {type(figures).__name__}: pass "
                 "statistics.snapshot() - before, or the fixture dispose_statistics, or nothing and write "
                 "`with assert_dispose_counts(live_count=0):`"
             )

@@ -120,11 +120,13 @@ class _Checks:
                 self.nbytes = parse_size(size, "the size")
             except ValueError as error:
                 why = str(error) if size is not None else "it takes one size"
-                self._refuse(mark, f'{why}: write @pytest.mark.limit_tensor_memory("10 MB")')
+                self._refuse(mark, f'{why}. Write @pytest.mark.limit_tensor_memory("10 MB")')
 
     def _threshold_of(self, mark: pytest.Mark, default: int) -> int:
         if mark.args or not set(mark.kwargs) <= {"threshold"}:
-            self._refuse(mark, f'it takes only a threshold: write {mark.name}(threshold="10 kB")')
+            self._refuse(
+                mark, f'it takes only a threshold: write @pytest.mark.{mark.name}(threshold="10 kB")'
+            )
         elif mark.kwargs:
             try:
                 return parse_size(mark.kwargs["threshold"], "threshold")
@@ -247,7 +249,7 @@ class _Watch:
             if scope is None or scope is self.outer or any(scope is each for each in self.lasting_scopes):
                 return messages
             name = "without a name" if scope.name is None else repr(scope.name)
-            messages.append(f"the scope {name} is open after the test, with {len(scope)} in it")
+            messages.append(f"the scope {name} is open after the test, and owns {len(scope)}")
             scope.dispose()
 
     def line(self, left: list[tuple[Record, Any]]) -> str:
@@ -478,7 +480,7 @@ class _Guard:
             output["disposescope_fixtures"] = self.reports
 
 
-OPEN = "End each scope where it began: `with new_dispose_scope():`"
+OPEN = "Open scopes in a with statement, which ends them: `with new_dispose_scope():`"
 
 
 def _release_test_case(item: pytest.Item) -> None:

@@ -52,8 +52,8 @@ def parse_size(size: int | str, name: str = "size") -> int:
             if nbytes >= 0:
                 return nbytes
     raise ValueError(
-        f"{name} is {size!r}, which is not a size: write a whole number of bytes, or text such as '512 MiB', "
-        "'1.5 GB' or '64 kB'"
+        f"{name}: {size!r} is not a size: write a whole number of bytes, or text such as '512 MiB', '1.5 GB' "
+        "or '64 kB'"
     )
 
 

@@ -79,7 +79,7 @@ class Timeline:
     def __init__(self, max_events: int = 100_000) -> None:
         if max_events < _LEAST_EVENTS:
             raise ValueError(
-                f"a Timeline keeps {_LEAST_EVENTS} events or more, not {max_events!r}: write "
+                f"max_events must be at least {_LEAST_EVENTS}, not {max_events!r}: write "
                 "Timeline(max_events=10_000)"
             )
         self.max_events = max_events
@@ -117,8 +117,8 @@ class Timeline:
     def __enter__(self) -> Self:
         if self._begin:
             raise RuntimeError(
-                "this Timeline has begun already, and two recordings in one could not be told apart: make a "
-                "new one, `with scopes.Timeline() as another:`"
+                "this Timeline has begun already, and it records only once: write "
+                "`with scopes.Timeline() as another:`"
             )
         self._begin = self._kept.begin = time.perf_counter_ns()
         self._tracker = tracking.begin()

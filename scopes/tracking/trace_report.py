@@ -53,7 +53,7 @@ def _read(path: Path) -> dict[str, Any]:
     except (ValueError, LookupError, TypeError, EOFError, OSError, zlib.error):
         pass
     raise NoTraceError(
-        f"{path} is not a trace of scopes: write one with `disposescope run --trace {path.name} script.py`, "
+        f"{path} is not a trace of scopes: write one with `disposescope run --trace trace.json script.py`, "
         "or with the save() of a scopes.Timeline"
     )
 

@@ -107,7 +107,9 @@ class track:  # noqa: N801  # used as a function: `with track():`
         if depth < 1:
             raise ValueError(f"track() records 1 line or more, not {depth!r}: write track(depth=3)")
         if every is not None and not every > 0:
-            raise ValueError(f"every is a positive number of seconds, not {every!r}: write track(every=60)")
+            raise ValueError(
+                f"every must be a number of seconds above 0, not {every!r}: write track(every=60)"
+            )
         self.every = every
         self._history: Any = None
         self.depth = depth

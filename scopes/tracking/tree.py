@@ -122,7 +122,7 @@ class ScopeTree(Report):
 
     def _table(self) -> Table:
         rows = list(self.root.walk())
-        title = "scopes, with what was created in them and in those inside"
+        title = "scopes; each row includes the scopes inside it"
         return Table(title, _HEADINGS, [row._cells() for row in rows], "and {} more scopes")
 
 

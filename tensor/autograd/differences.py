@@ -171,7 +171,7 @@ class Comparison:
             if zeros.any():
                 raise GradcheckError(
                     f"{self.name}: with a gradient of zeros, the gradient of {name} has the value "
-                    f"{zeros[zeros != 0].flat[0]}: a derivative does not multiply by the gradient it gets"
+                    f"{zeros[zeros != 0].flat[0]}: a derivative must multiply by the gradient it gets"
                 )
 
     def _together(self, weight: int) -> list[Array]:

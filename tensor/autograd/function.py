@@ -185,7 +185,7 @@ def _require_outputs(call: Call, found: Sequence[object]) -> None:
             x._raise_if_disposed()
         elif isinstance(x, (list, dict)) and _holds_tensors(x):
             raise TypeError(
-                f"{call.name}.forward returned a {type(x).__name__} with tensors, which would have no "
+                f"{call.name}.forward returned tensors in {type(x).__name__}, where they would have no "
                 "history: return a tensor, or a tuple of tensors"
             )
     if not all(holds(found, x) for x in call.dirty):

@@ -137,8 +137,8 @@ class Applied(Node):
     def _require_gradient(self, i: int, x: object) -> None:
         if not isinstance(x, TensorCore):
             raise TypeError(
-                f"{self._gradient_of(i)} is a {type(x).__name__}: return tensors, or None if there is no "
-                "gradient; several in a tuple"
+                f"{self._gradient_of(i)} must be a tensor or None, not {type(x).__name__}: return a tuple "
+                "for several arguments"
             )
         if not self.are_tensors[i]:
             raise TypeError(
@@ -153,8 +153,8 @@ class Applied(Node):
             fits = False
         if not fits:
             raise ValueError(
-                f"{self._gradient_of(i)} has shape {array.shape}, but the argument {after.shape}: return a "
-                "gradient of the argument's shape, or of a shape to which that broadcasts, which is summed"
+                f"{self._gradient_of(i)} has shape {array.shape}, but the argument has {after.shape}: return "
+                "a gradient of the argument's shape, or of a shape to which that broadcasts"
             )
 
     def _gradient_of(self, i: int) -> str:

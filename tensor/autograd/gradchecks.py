@@ -150,7 +150,7 @@ def _compare_second(
     outputs = floating(name, func(*arguments))
     given = _random_like(outputs) if grad_outputs is None else as_tuple(grad_outputs)
     if len(given) != len(outputs):
-        raise ValueError(f"{name}: {len(outputs)} outputs need as many grad_outputs, not {len(given)}")
+        raise ValueError(f"{name}: {len(outputs)} outputs need {len(outputs)} grad_outputs, not {len(given)}")
     if not any(x.requires_grad for x in outputs):
         raise ValueError(f"{name}: no output of the function has gradient history to differentiate")
     del outputs

@@ -118,8 +118,8 @@ class Gradients(Hooks):
         node = self._node
         if not isinstance(node, Leaf):
             raise RuntimeError(
-                "only the gradient of a leaf that requires grad can be set: call x.requires_grad_() first, "
-                "or detach it"
+                "only the gradient of a leaf that requires grad can be set: write x.requires_grad_() first, "
+                "or x.detach().requires_grad_() for a computed tensor"
             )
         if grad is not None:
             if not isinstance(grad, TensorCore):
@@ -504,7 +504,7 @@ def _tensors(what: str, given: object) -> list[TensorCore]:
     for i, x in enumerate(all_given):
         if not isinstance(x, TensorCore):
             raise TypeError(
-                f"autograd: {what}[{i}] is a {type(x).__name__}, not a tensor: pass one, or several in "
+                f"autograd: {what}[{i}] must be a tensor, not {type(x).__name__}: pass one, or several in "
                 "a list or an iterator"
             )
         x._raise_if_disposed()
@@ -521,7 +521,7 @@ def _gradients_for(outputs: Sequence[TensorCore], given: object) -> list[TensorC
         gradients = list(given)
     if len(gradients) != len(outputs):
         raise ValueError(
-            f"autograd: {len(outputs)} outputs need {len(outputs)} gradients, not {len(gradients)}: pass one "
-            "for each, None where the output has one element"
+            f"autograd: each output needs a gradient, but {len(outputs)} have {len(gradients)}: pass None as "
+            "the gradient of an output with one element"
         )
     return gradients

@@ -28,9 +28,7 @@ def dim_of(op: str, dim: int, ndim: int) -> int:
     if not -ndim <= place < ndim:
         if ndim == 0:
             raise IndexError(f"{op}: dimension {dim} is out of range: the tensor has no dimensions")
-        raise IndexError(
-            f"{op}: dimension {dim} is out of range: the tensor has {ndim}, from {-ndim} to {ndim - 1}"
-        )
+        raise IndexError(f"{op}: dimension {dim} is out of range: it must be from {-ndim} to {ndim - 1}")
     return place % ndim
 
 
@@ -62,7 +60,7 @@ def _size(op: str, sizes: Sequence[object], n: object) -> int:
         return index(n)
     if isinstance(n, np.dtype):
         raise TypeError(
-            f"a shape consists of sizes, not of the dtype {n}: to reinterpret the bytes as that dtype, write "
+            f"a shape consists of sizes, not of the dtype {n}. To reinterpret the bytes as that dtype, write "
             "tensor.from_numpy(x.numpy().view(dtype)); to convert the values, x.to(dtype)"
         )
     raise TypeError(f"{op} takes integers, not {shown(tuple(sizes))}: write {op}(2, 3) or {op}((2, 3))")
@@ -73,7 +71,7 @@ def infer_sizes(op: str, sizes: tuple[int, ...], count: int, shape: tuple[int, .
     unknown = [i for i, n in enumerate(sizes) if n == -1]
     if len(unknown) > 1 or any(n < -1 for n in sizes):
         raise InvalidArgumentError(
-            f"{op}: sizes are at least 0, and one of them may be -1 (to be computed), not {sizes}"
+            f"{op}: sizes must be at least 0, and one of them may be -1 (to be computed), not {sizes}"
         )
     known = prod(n for n in sizes if n != -1)
     if unknown:
@@ -116,7 +114,8 @@ def expanded(
     added = len(sizes) - len(shape)
     if -1 in sizes[: max(added, 0)]:
         raise InvalidArgumentError(
-            f"expand: {sizes} adds dimension {sizes.index(-1)} to shape {shape}, so -1 has no size to keep"
+            f"expand: {sizes} adds dimension {sizes.index(-1)} to shape {shape}, so -1 has no size to keep: "
+            "write the size"
         )
     whole = tuple([shape[i - added] if n == -1 else n for i, n in enumerate(sizes)])
     fits = added >= 0 and all(n in (1, size) for n, size in zip(shape, whole[added:], strict=True))

@@ -155,7 +155,10 @@ cdef class TensorCore(StorageReference):
         scope = self._ended_scope
         if self.ending is not None:
             why = self.ending
-            cure = "Use the object that took the handle, or pass x.clone() to it"
+            if "donated" in why:
+                cure = "Use the result instead, or donate a copy: x.clone()"
+            else:
+                cure = "Use the object that took the handle, or pass x.clone() to it"
         elif scope is not None:
             why = ending_by(scope)
             cure = (

@@ -91,7 +91,7 @@ def from_blob(buffer, shape, dtype, *, strides=None, offset=0, on_release=None, 
     require_cpu(device)
     start = index(offset)
     if start < 0:
-        raise ValueError(f"from_blob(): offset must be a number of bytes of at least 0, not {start}")
+        raise ValueError(f"from_blob(): offset must be at least 0 bytes, not {start}")
     _require_callable("from_blob", on_release)
     try:
         source = _exported(buffer)
@@ -159,7 +159,7 @@ def from_address(address, shape, dtype, *, strides=None, owner=None, on_release=
     place = index(address)
     if place <= 0:
         raise ValueError(
-            f"from_address(): address must not be {'null' if place == 0 else place}: pass the address of the "
+            f"from_address(): address must be above 0, not {place}: pass the address of the "
             "first element, such as ctypes.addressof(x)"
         )
     if nbytes > sys.maxsize or place + nbytes > 2 * sys.maxsize + 2:

@@ -230,7 +230,8 @@ def shape_of(shape: Sizes) -> tuple[int, ...]:
     sizes = [index(n) if hasattr(n, "__index__") and not isinstance(n, bool) else -1 for n in given]
     if any(n < 0 for n in sizes):
         raise ValueError(
-            f"{shown(shape)} is not a shape: sizes are integers of at least 0. Write zeros((2, 3)), zeros(2)"
+            f"{shown(shape)} is not a shape: sizes must be integers of at least 0. Write zeros((2, 3)) or "
+            "zeros(2)"
         )
     return tuple(sizes)
 
@@ -245,6 +246,11 @@ def _filled_with(shape: tuple[int, ...], dtype: Dtype | None, value: object) -> 
     found = dtype_for_number(value, dtype)
     if found is None:
         value = as_data(value, dtype)
+        if value.size != 1:
+            raise ValueError(
+                f"fill_value must be one number, not values of shape {value.shape}: write "
+                "tensor.broadcast_to(values, shape).clone()"
+            )
         found = value.dtype
     return _filled(shape, found, value)
 

@@ -42,7 +42,7 @@ class Generator:
     def manual_seed(self, seed: int) -> Generator:
         """Set the seed, and return the generator."""
         if not isinstance(seed, (int, np.integer)):
-            raise TypeError(f"a seed is an integer, not {type(seed).__name__}")
+            raise TypeError(f"a seed must be an integer, not {type(seed).__name__}")
         self._streams["now"] = _stream_from(int(seed))
         return self
 
@@ -81,7 +81,7 @@ class Generator:
             seed = int(state["seed"])
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(
-                f"this is no state of a generator ({error!r}): pass what get_state() returned"
+                f"this is not the state of a generator ({error!r}): pass the result of get_state()"
             ) from None
         self._streams["now"] = seed, numbers
 

@@ -73,7 +73,7 @@ def integer_array(
 ) -> Array:
     """Return an array of uniform integers from `low` to `high` (excluded), which `dtype` must represent."""
     if not low < high:
-        raise InvalidArgumentError(f"{op}: there is no integer from {low} to {high} (excluded)")
+        raise InvalidArgumentError(f"{op}: low must be less than high, but low = {low} and high = {high}")
     least, most = integers_of(dtype)
     if low < least or high - 1 > most:
         raise InvalidArgumentError(
@@ -88,7 +88,9 @@ def integer_array(
         if int(float(last)) >= high:
             high = int(float(np.nextafter(last, dtype.type(-np.inf)))) + 1
         if not low < high:
-            raise InvalidArgumentError(f"{op}: there is no integer of {dtype} in this range")
+            raise InvalidArgumentError(
+                f"{op}: {dtype} has no integer in this range: pass a larger range or another dtype"
+            )
     return run_kernel(_integers, numbers_of(generator), low, high, sizes, dtype)
 
 

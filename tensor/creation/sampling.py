@@ -99,7 +99,7 @@ def normal(
     parts = [x for x in (mean, std) if isinstance(x, TensorCore)]
     means, stds = _array_of(mean), _array_of(std)
     if (stds < 0).any():
-        raise ValueError("normal: the standard deviation must be at least 0")
+        raise ValueError("normal: all standard deviations must be at least 0")
     sizes = np.broadcast_shapes(means.shape, stds.shape) if size is None else shape_of(size)
     if size is None and not parts:
         raise TypeError("normal of two numbers needs a shape: write normal(0.0, 1.0, (2, 3))")
@@ -150,9 +150,7 @@ def multinomial(
         raise TypeError(f"multinomial takes floating weights, not {given.dtype}: convert them with x.float()")
     weights = given.astype(np.float64)
     if weights.ndim not in (1, 2) or weights.shape[-1] == 0:
-        raise ValueError(
-            f"multinomial takes weights of shape (indices,) or (rows, indices), not {weights.shape}"
-        )
+        raise ValueError(f"multinomial takes weights in one or two dimensions, not shape {weights.shape}")
     if not (np.isfinite(weights).all() and (weights >= 0).all() and (weights.sum(-1) > 0).all()):
         raise ValueError("multinomial: weights must be finite, at least 0, and not all 0 in a row")
     if num_samples < 1 or (not replacement and num_samples > (weights > 0).sum(-1).min()):

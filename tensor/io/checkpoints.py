@@ -228,7 +228,7 @@ class _TreeWriter:
                 return {"set": [_key(y, path) for y in x]}
             case list() | tuple() if type(x) in (list, tuple):
                 return {type(x).__name__: [self.tree_of(y, _joined(path, i)) for i, y in enumerate(x)]}
-        place = f"{shown(path)} is" if path else "the object is"
+        place = f"{shown(path)} has type" if path else "the object has type"
         cure = ": save its state_dict()" if hasattr(x, "state_dict") else ""
         raise TypeError(
             f"save: {place} {type(x).__name__}, but checkpoints hold only tensors, arrays, numbers and "

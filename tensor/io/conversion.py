@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from tensor._dtypes import Array
+from tensor._errors import first_element
 from tensor._examples import example
 from tensor.core.storage import export
 from tensor.core.tensor import TensorCore
@@ -69,7 +70,7 @@ class Conversion(TensorCore):
         if array is None:
             self._raise_disposed()
         if array.size != 1:
-            self._raise_not_one("bool()", "; x.any() or x.all() test all of them")
+            self._raise_not_one("bool()", ", x.any(), x.all()")
         return bool(array.item())
 
     def __int__(self) -> int:
@@ -82,9 +83,9 @@ class Conversion(TensorCore):
         return complex(self._one("complex()"))
 
     def __index__(self) -> int:
-        value = self._one("an index")
+        value = self._one("index()")
         if not isinstance(value, int):
-            raise TypeError(f"{value} is not an index: an index is an integer. Convert it: int(x), x.long()")
+            raise TypeError(f"an index must be an integer, not {value}: write int(x), or x.long()")
         return int(value)
 
     def _one(self, use: str) -> Any:
@@ -97,7 +98,9 @@ class Conversion(TensorCore):
 
     def _raise_not_one(self, use: str, hint: str = "") -> NoReturn:
         shape = self._live_array().shape
-        raise ValueError(
-            f"{use} takes a tensor of one element, not of shape {shape}: select one (x[0]) or reduce the "
-            f"tensor (x.sum()){hint}; x.tolist() returns all of them"
-        )
+        advice = "check x.numel() first"
+        if 0 not in shape:
+            advice = (
+                f"select one ({first_element(shape)}), reduce the tensor (x.sum(){hint}), or write x.tolist()"
+            )
+        raise ValueError(f"{use} takes a tensor of one element, not of shape {shape}: {advice}")

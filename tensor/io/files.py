@@ -214,7 +214,7 @@ def _arrays(tensors: object) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
     for name, x in tensors.items():
         if not isinstance(name, str):
-            raise TypeError(f"save_file: names must be strings, but {shown(name)} is {type(name).__name__}")
+            raise TypeError(f"save_file: names must be strings, not {shown(name)}")
         if name == METADATA:
             raise ValueError(
                 f"save_file: the format reserves the name {METADATA!r}: choose another, or pass strings as "
@@ -232,8 +232,9 @@ def array_to_write(function: str, name: str, x: object) -> Array:
         array = x
     else:
         raise TypeError(
-            f"{function}: {shown(name)} is {type(x).__name__}, but files hold only tensors and arrays. Write "
-            "tensor.tensor(data) for numbers and lists; tensor.save(obj, path) takes nested dicts and lists"
+            f"{function}: {shown(name)} has type {type(x).__name__}, but files hold only tensors and "
+            "arrays. Write tensor.tensor(data) for numbers and lists; tensor.save(obj, path) takes nested "
+            "dicts and lists"
         )
     if name_of(array.dtype) is None:
         cure = "Convert it first, for example with x.to(tensor.float32)"

@@ -10,7 +10,7 @@ import numpy as np
 
 from scopes.lowlevel import ending_by
 from tensor._dtypes import Array, bool_, complex64, float32, int64, is_floating
-from tensor._errors import shown
+from tensor._errors import first_element, shown
 from tensor._examples import example
 from tensor.core.tensor import TensorCore
 from tensor.tape.nodes import Leaf
@@ -129,11 +129,13 @@ class Printing(TensorCore):
         try:
             return format(repr(self), spec)
         except ValueError:
-            shape = "a disposed tensor" if array is None else f"a tensor of shape {array.shape}"
-            raise TypeError(
-                f"{shape} is not a number, as the format {spec!r} requires: format one element, x[0], or "
-                "x.mean(); or set options for all elements with tensor.set_printoptions"
-            ) from None
+            kind, advice = "a disposed tensor", "write x.clone() before it is disposed"
+            if array is not None:
+                kind, advice = f"a tensor of shape {array.shape}", "call tensor.set_printoptions"
+                if array.size:
+                    one = first_element(array.shape)
+                    advice = f"format one element, {one}, or x.mean(); or {advice} for all elements"
+            raise TypeError(f"the format {spec!r} needs a number, not {kind}: {advice}") from None
 
     def _why_empty(self) -> str:
         if self._ending is not None:

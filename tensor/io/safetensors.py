@@ -148,7 +148,10 @@ def _header_of(file: BinaryIO, size: int) -> Header:
         _fail("it is a zip archive, as torch.save writes it: write tensor.load(path), which also reads these")
     length = int.from_bytes(first, "little")
     if length > MAX_HEADER_BYTES:
-        _fail(f"expected a header of at most {MAX_HEADER_BYTES:,} bytes, found a length of {length:,}")
+        _fail(
+            f"expected a header of at most {MAX_HEADER_BYTES:,} bytes, found a length of {length:,}. The "
+            "file has another format"
+        )
     if length > size - LENGTH_BYTES:
         _fail(
             f"the header's length is {length:,}, expected at most {size - LENGTH_BYTES:,}, to the end of the "

@@ -67,7 +67,7 @@ class _Inspection:
         for one in kinds:
             if one not in KINDS:
                 raise InvalidArgumentError(
-                    f"{shown(one)} is not a kind of dtype: write one of {', '.join(KINDS)}"
+                    f"{shown(one)} is not a kind of dtype: write one of {', '.join(map(repr, KINDS))}"
                 )
             letters += KINDS[one]
         found = [dtype for dtype in SUPPORTED if dtype.kind in letters and dtype != float16]

@@ -146,7 +146,7 @@ class budget(Closing):  # noqa: N801  # it is called like a function
     def __enter__(self) -> Self:
         if self._recording is not None:
             raise RuntimeError(
-                "this budget is open already: write memory.budget(...) once more for a block inside"
+                "this budget is open already: write a new `with memory.budget(...):` for an inner block"
             )
         self._file = None if self._folder is None else SpillFile(self._folder)
         self._tape, recording = _tapes.new_tape(self)

@@ -69,8 +69,8 @@ def donating(*names: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
         for name in names:
             if name not in signature.parameters:
                 raise TypeError(
-                    f"{title}() has no parameter {name!r}, which @memory.donating names: it has "
-                    f"{', '.join(signature.parameters) or 'none'}"
+                    f"{title}() has no parameter {name!r}, which @memory.donating names. Its "
+                    f"parameters: {', '.join(signature.parameters) or 'none'}"
                 )
         if _suspends(function):
             raise TypeError(

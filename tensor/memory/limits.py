@@ -38,20 +38,21 @@ class OutOfMemoryError(MemoryError):
         self.holders: tuple[str, ...] = tuple(_largest_holders())
         taken = f"{format_bytes(live)} live and {format_bytes(cached)} in the pool"
         if limit is None:
-            wanted = format_bytes(asked) if asked else "memory"
-            reason = f"the system has not enough memory for {wanted} more, with {taken}"
+            wanted = f"{format_bytes(asked)} more" if asked else "an allocation"
+            reason = f"the system does not have enough memory for {wanted}, with {taken}"
         else:
             wanted = f"asked for {format_bytes(asked)} more"
             reason = f"the limit of memory is {format_bytes(limit)}: {wanted}, with {taken}"
             if allocator.is_in_budget():
                 reason += (
-                    f". The operation needs a budget of at least {format_bytes(live + asked)}: no "
+                    f". The operation needs a budget of at least {format_bytes(live + asked)}, because no "
                     "other memory can be freed now"
                 )
         held = f" The largest holders: {'; '.join(self.holders)}." if self.holders else ""
         super().__init__(
-            f"{reason}.{held} Dispose what is not needed (a scope does at its end), use smaller batches, "
-            "run inference under no_grad()" + (" or raise the limit" if limit is not None else "")
+            f"{reason}.{held} Dispose tensors that are not needed (a scope does so at its end), use smaller "
+            "batches, or run inference under no_grad()"
+            + ("; or raise the limit" if limit is not None else "")
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -107,4 +108,5 @@ def _largest_holders() -> Iterator[str]:
     count += sum(holding.buffer_count for holding in found[5:])
     nbytes += sum(holding.nbytes for holding in found[5:])
     if count and nbytes:
-        yield f"{count} smaller buffer{'s' * (count > 1)}, {format_bytes(nbytes)}"
+        kind = "smaller" if found else "small"
+        yield f"{count} {kind} buffer{'s' * (count > 1)}, {format_bytes(nbytes)}"

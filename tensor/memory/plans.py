@@ -127,9 +127,9 @@ class Plan:
 
     def __str__(self) -> str:
         return (
-            f"{self.allocation_count:,} large arrays; peak {format_bytes(self.peak_bytes)}, of which "
-            f"{format_bytes(self.lower_bound_bytes)} are these; in one block of "
-            f"{format_bytes(self.arena_bytes)}\n{self.table()}"
+            f"{self.allocation_count:,} large arrays use {format_bytes(self.lower_bound_bytes)} of the peak "
+            f"of {format_bytes(self.peak_bytes)}, and fit in one block of {format_bytes(self.arena_bytes)}"
+            f"\n{self.table()}"
         )
 
     def __repr__(self) -> str:

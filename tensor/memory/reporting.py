@@ -247,27 +247,28 @@ def report() -> MemoryReport:
     pinned = f"pinned {format_bytes(now.bytes_pinned)}, borrowed {format_bytes(now.bytes_external)}"
     max_cached = configuration().max_cached_bytes
     cached = f"cached {format_bytes(now.bytes_cached)} of at most {format_bytes(max_cached)}"
-    fresh = f"{now.reuse_count} from the pool, {now.reuse_miss_count} fresh"
+    fresh = f"large ones: {now.reuse_count} from the pool, {now.reuse_miss_count} new"
     lines = [
         f"memory: {format_bytes(now.bytes_live)} live, peak {format_bytes(now.bytes_peak)}, {bound}",
         f"{pinned}, {cached}",
-        f"{now.allocation_count} allocations of {format_bytes(now.bytes_allocated)}; of large ones {fresh}",
+        f"{now.allocation_count} allocations, {format_bytes(now.bytes_allocated)} in total; {fresh}",
     ]
     rows: list[tuple[str, int, int | None, str]] = [
         ("live", now.bytes_live, None, bound),
         ("peak", now.bytes_peak, None, ""),
-        ("pinned", now.bytes_pinned, None, "of no tensor, used from outside"),
+        ("pinned", now.bytes_pinned, None, "used only by exported arrays"),
         ("borrowed", now.bytes_external, None, "owned by other code"),
         ("cached", now.bytes_cached, None, f"of at most {format_bytes(max_cached)}"),
-        ("allocated", now.bytes_allocated, now.allocation_count, f"of large ones {fresh}"),
+        ("allocated", now.bytes_allocated, now.allocation_count, fresh),
     ]
     found, count, nbytes = holdings()
     held = [(each.nbytes, each.buffer_count, _with_holders(each)) for each in found]
     lines += _listed("held", held)
     rows += [("held", *row) for row in held[:_MAX_LISTED]]
     if count:
-        lines.append(f"held: {format_bytes(nbytes)} in {count} smaller buffer{'s' * (count > 1)}")
-        rows.append(("held", nbytes, count, "smaller buffers"))
+        kind = "smaller" if found else "small"
+        lines.append(f"held: {format_bytes(nbytes)} in {count} {kind} buffer{'s' * (count > 1)}")
+        rows.append(("held", nbytes, count, f"{kind} buffers"))
     kept = [(n * count, count, f"{n} bytes") for n, count in allocator.cached().items()]
     lines += _listed("cached", kept)
     rows += [("cached", *row) for row in kept[:_MAX_LISTED]]

@@ -73,7 +73,7 @@ def gelu(x: Any, /, approximate: str = "none") -> Tensor:
         ``"none"`` uses the error function, ``"tanh"`` the approximation of the paper.
     """
     if approximate not in ("none", "tanh"):
-        raise InvalidArgumentError(f"gelu: approximate is 'none' or 'tanh', not {shown(approximate)}")
+        raise InvalidArgumentError(f"gelu: approximate must be 'none' or 'tanh', not {shown(approximate)}")
     return _gelu(x) if approximate == "none" else _gelu_by_tanh(x)
 
 

@@ -147,8 +147,7 @@ def _converted(data: object) -> object:
     """Return an object that is not a number, list or array as an array, or as a list of its items."""
     if isinstance(data, (str, dict, set, frozenset)):
         raise TypeError(
-            f"a tensor's data is a number, nested lists of numbers, or an array, not {_called(data)}. Give "
-            "its values as a list of numbers"
+            f"a tensor's data must be a number, nested lists of numbers, or an array, not {_called(data)}"
         )
     if hasattr(data, "__array__") or isinstance(data, (bytes, bytearray, memoryview)):
         buffer = memoryview(data) if isinstance(data, (bytes, bytearray)) else data
@@ -165,7 +164,7 @@ def _converted(data: object) -> object:
         return np.asarray(memoryview(data))  # type: ignore[arg-type]  # raises TypeError without a buffer
     except TypeError:
         raise TypeError(
-            f"a tensor's data is a number, nested lists of numbers, or an array, not {_called(data)}"
+            f"a tensor's data must be a number, nested lists of numbers, or an array, not {_called(data)}"
         ) from None
 
 
@@ -201,8 +200,8 @@ def _require_shallow(data: object) -> None:
 
 
 TOO_DEEP = (
-    f"the nested lists are deeper than {_DEEPEST} dimensions, or a list contains itself: no array is so "
-    "deep. Give nested lists of numbers"
+    f"the nested lists are deeper than {_DEEPEST} dimensions, or a list contains itself: give nested lists "
+    "of numbers"
 )
 
 
@@ -223,7 +222,9 @@ def _require_regular(data: object, path: str, depth: int = 0) -> tuple[int, ...]
         require_supported(data.dtype)
         return data.shape
     if isinstance(data, int) and not -(2**63) <= data < 2**64:
-        raise InvalidArgumentError(f"{path} is {data}, which no integer dtype holds: pass it as a float")
+        raise InvalidArgumentError(
+            f"{path} is {data}, which does not fit any integer dtype: pass it as a float"
+        )
     if isinstance(data, _NUMBERS):
         return ()
     if not isinstance(data, (list, tuple)):
@@ -234,9 +235,9 @@ def _require_regular(data: object, path: str, depth: int = 0) -> tuple[int, ...]
     for i, shape in enumerate(shapes):
         if shape != shapes[0]:
             raise InvalidArgumentError(
-                f"the nested lists are ragged: {path}[{i}] {_described(shape)} where {path}[0] "
-                f"{_described(shapes[0])}. Lists at one depth need one length: pad the shorter ones, or keep "
-                "a list of tensors"
+                f"the nested lists are ragged: {path}[{i}] {_described(shape)}, but {path}[0] "
+                f"{_described(shapes[0])}. Lists at one depth must have equal lengths: pad the shorter ones, "
+                "or keep a list of tensors"
             )
     return (len(data), *(shapes[0] if shapes else ()))
 

@@ -574,7 +574,7 @@ def overwrite(Rule rule not None, TensorCore x not None, write, inputs, /, **par
             has_history = has_history or other._node is not None
     if has_history and recorder():
         others = relatives(x)
-        require_writable_history(rule.name, x, others)
+        require_writable_history("setitem" if rule.name == "setitem" else f"{rule.name}_", x, others)
         # The node takes snapshots of the values that the derivative needs, so the write first copies them.
         node = record(rule, inputs, array_of(x), parameters)
     if node is not None and node.plan.saves_out:

@@ -92,7 +92,7 @@ def unique_parts(x: Tensor, dim: int) -> UniqueAll:
     place = dim_of("unique", dim, array.ndim)
     if array.size == 0 and array.shape[place] > 0:
         raise InvalidArgumentError(
-            f"unique: the parts along dimension {dim} of shape {array.shape} are empty"
+            f"unique: the slices along dimension {dim} of shape {array.shape} have no elements"
         )
     found = run_kernel(np.unique, array, True, True, True, place, equal_nan=False)
     values, indices, inverse, counts = [np.array(part) for part in found]

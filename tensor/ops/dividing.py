@@ -41,12 +41,16 @@ class Dividing(TensorCore):
         given = indices_or_sections
         if isinstance(given, TensorCore):
             if given.dtype != np.int64 or as_tensor(given).ndim > 1:
-                raise InvalidArgumentError("tensor_split takes int64 indices in one dimension, or one number")
+                raise InvalidArgumentError(
+                    "tensor_split takes a number of parts, or a vector of int64 indices"
+                )
             given = as_data(given, None).tolist()
         size = x.shape[place]
         if isinstance(given, int):
             if given < 1:
-                raise InvalidArgumentError(f"tensor_split: the number of parts is at least 1, not {given}")
+                raise InvalidArgumentError(
+                    f"tensor_split: the number of parts must be at least 1, not {given}"
+                )
             least, more = divmod(size, given)
             ends = np.cumsum([least + (i < more) for i in range(given - 1)]).tolist()
         else:
@@ -90,7 +94,7 @@ class Dividing(TensorCore):
                 f"unfold: a window of {size} does not fit dimension {dimension} of size {line.shape[place]}"
             )
         if step < 1:
-            raise InvalidArgumentError(f"unfold: step is at least 1, not {step}")
+            raise InvalidArgumentError(f"unfold: step must be at least 1, not {step}")
         if x.ndim == 0:
             return line[:size]
         starts = np.arange(0, line.shape[place] - size + 1, step)
@@ -106,9 +110,9 @@ def _equal_parts(
             f"{name} takes a tensor of at least {min_dims} dimensions, not shape {x.shape}"
         )
     place = 0 if x.ndim == 1 else dim
-    if isinstance(parts, int) and (parts < 1 or x.shape[place] % parts):
+    if isinstance(parts, int) and parts > 0 and x.shape[place] % parts:
         raise InvalidArgumentError(
-            f"{name}: {x.shape[place]} along dimension {place} do not make {parts} equal parts: use "
-            "tensor_split"
+            f"{name}: dimension {place} of shape {x.shape} can't be split into {parts} equal parts: write "
+            f"x.tensor_split({parts}, dim={place}) for parts of different sizes"
         )
     return x.tensor_split(parts, place)

@@ -51,8 +51,8 @@ def einsum(equation: str, *operands: Operand) -> Tensor:
     """
     if not isinstance(equation, str):
         raise TypeError(
-            f"einsum takes the equation first, as text, not {type(equation).__name__}: "
-            "einsum('ij,jk->ik', a, b)"
+            f"einsum takes the equation first, a string, not {type(equation).__name__}: "
+            "write einsum('ij,jk->ik', a, b)"
         )
     tensors = [as_tensor(x) for x in operands]
     for x in tensors:
@@ -81,7 +81,7 @@ def _parse(equation: str, shapes: list[tuple[int, ...]]) -> tuple[list[str], str
     terms = left.split(",")
     if len(terms) != len(shapes):
         raise InvalidArgumentError(
-            f"einsum: {equation!r} names {len(terms)} operands, but {len(shapes)} are given"
+            f"einsum: {equation!r} has terms for {len(terms)} operands, but {len(shapes)} are given"
         )
     free = [letter for letter in LETTERS if letter not in equation]
     widest = 0
@@ -89,12 +89,12 @@ def _parse(equation: str, shapes: list[tuple[int, ...]]) -> tuple[list[str], str
         named = term.replace("...", "", 1)
         if not set(named) <= set(LETTERS):
             raise InvalidArgumentError(
-                f"einsum: {term!r} in {equation!r} holds more than letters and one '...'"
+                f"einsum: {term!r} in {equation!r} may have only letters and one '...'"
             )
         extra = len(shape) - len(named)
         if extra < 0 or (extra > 0 and "..." not in term):
             raise InvalidArgumentError(
-                f"einsum: {term!r} in {equation!r} names {len(named)} dimensions, but operand {i} has shape "
+                f"einsum: {term!r} in {equation!r} has {len(named)} letters, but operand {i} has shape "
                 f"{shape}"
             )
         widest = max(widest, extra)
@@ -112,7 +112,7 @@ def _parse(equation: str, shapes: list[tuple[int, ...]]) -> tuple[list[str], str
         result = rest + "".join(sorted(letter for letter in set(letters) if letters.count(letter) == 1))
     if len(set(result)) != len(result) or not set(result) <= set("".join(spelled)):
         raise InvalidArgumentError(
-            f"einsum: the result {right!r} of {equation!r} may name each letter of the operands once, and no "
+            f"einsum: the result {right!r} of {equation!r} may have each letter of the operands once, and no "
             "other"
         )
     return spelled, result

@@ -341,7 +341,7 @@ def isclose(
     nan is not close to any value. With `equal_nan` it is close to nan.
     """
     if not (rtol >= 0 and atol >= 0):
-        raise InvalidArgumentError(f"isclose: rtol and atol are at least 0, not {rtol} and {atol}")
+        raise InvalidArgumentError(f"isclose: rtol and atol must be at least 0, not {rtol} and {atol}")
     return apply(RULES["isclose"], lambda a, b: np.isclose(a, b, rtol, atol, equal_nan), (x1, x2))
 
 

@@ -38,7 +38,7 @@ def broadcast_to(x: Tensor, /, shape: tuple[int, ...]) -> Tensor:
     sizes = sizes_of("broadcast_to", (shape,))
     if -1 in sizes:
         raise InvalidArgumentError(
-            f"broadcast_to: sizes are at least 0, not {sizes}; x.expand(...) takes -1 for a size to keep"
+            f"broadcast_to: sizes must be at least 0, not {sizes}; x.expand(...) takes -1 for a size to keep"
         )
     return _expanded(as_tensor(x), sizes)
 
@@ -98,7 +98,7 @@ def tile(x: Tensor, repetitions: tuple[int, ...], /) -> Tensor:
     x = as_tensor(x)
     times = sizes_of("tile", (repetitions,))
     if any(n < 0 for n in times):
-        raise InvalidArgumentError(f"tile: repetitions are at least 0, not {times}")
+        raise InvalidArgumentError(f"tile: repetitions must be at least 0, not {times}")
     ndim = max(len(times), len(x.shape))
     times = (1,) * (ndim - len(times)) + times
     sizes = (1,) * (ndim - len(x.shape)) + x.shape
@@ -131,11 +131,12 @@ def repeat(x: Tensor, repeats: int | Tensor, /, *, axis: int | None = None) -> T
     times = as_data(repeats, None)
     if times.dtype.kind not in "iu" or times.ndim > 1 or (times < 0).any():
         raise InvalidArgumentError(
-            "repeat: repeats are integers of at least 0, one for all slices or one for each"
+            "repeat: repeats must be integers of at least 0, one for all slices or one for each"
         )
     if times.size not in (1, size):
         raise InvalidArgumentError(
-            f"repeat: {times.size} repeats for {size} slices along dimension {axis}: give {size}, or one"
+            f"repeat: {times.size} repeats don't match {size} slices along dimension {axis}: give {size}, or "
+            "one"
         )
     indices = run_kernel(np.repeat, np.arange(size), times)
     return apply(_TAKE, lambda a: a.take(indices, place), (x,), indices=indices, axis=place, shape=x.shape)
@@ -176,7 +177,7 @@ class Expanding(TensorCore):
         if len(times) < len(x.shape):
             raise InvalidArgumentError(
                 f"repeat: {times} has fewer numbers than shape {x.shape} has dimensions: give one for each, "
-                "or use x.tile(...)"
+                "or write x.tile(...)"
             )
         return tile(x, times)
 

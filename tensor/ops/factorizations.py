@@ -150,7 +150,7 @@ def qr(x: Tensor, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRR
     """
     y = matrices_of("qr", x)
     if mode not in ("reduced", "complete"):
-        raise InvalidArgumentError(f"qr: mode is 'reduced' or 'complete', not {shown(mode)}")
+        raise InvalidArgumentError(f"qr: mode must be 'reduced' or 'complete', not {shown(mode)}")
     rows, columns = y.shape[-2:]
     if _wants_gradient(y):
         if rows < columns:

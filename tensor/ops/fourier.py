@@ -47,9 +47,11 @@ def _transformed(
     y = as_tensor(x)
     array = y._live_array()
     if norm not in _INVERSE:
-        raise InvalidArgumentError(f"{name}: norm is 'backward', 'ortho' or 'forward', not {shown(norm)}")
+        raise InvalidArgumentError(
+            f"{name}: norm must be 'backward', 'ortho' or 'forward', not {shown(norm)}"
+        )
     if kernel == "rfftn" and array.dtype.kind == "c":
-        raise TypeError(f"{name} takes real tensors, not {array.dtype}: fft and fftn take complex ones")
+        raise TypeError(f"{name} takes real tensors, not {array.dtype}: write fft or fftn for complex ones")
     if axes is None:
         axes = range(-(array.ndim if s is None else len(s)), 0)
     places = dims_of(name, tuple(axes), array.ndim)
@@ -66,9 +68,9 @@ def _transformed(
         if kernel == "irfftn" and s and s[-1] in (None, -1):
             sizes[-1] = 2 * (sizes[-1] - 1)
     if not places:
-        raise InvalidArgumentError(f"{name} needs a dimension to run over: shape {array.shape}, axes {axes}")
+        raise InvalidArgumentError(f"{name} needs at least one dimension: shape {array.shape}, axes {axes}")
     if min(sizes) < 1:
-        raise InvalidArgumentError(f"{name}: a transform has at least one element, not sizes {tuple(sizes)}")
+        raise InvalidArgumentError(f"{name}: all sizes of a transform must be at least 1, not {tuple(sizes)}")
     failure: Exception
     try:
         out = np.asarray(run_kernel(_KERNELS[kernel], array, s=tuple(sizes), axes=places, norm=norm))
@@ -190,9 +192,9 @@ def _frequencies(
     require_cpu(device)
     wanted = float32 if dtype is None else as_dtype(dtype)
     if not is_floating(wanted):
-        raise TypeError(f"{name}: frequencies are floating, not {wanted}: pass dtype=tensor.float32")
+        raise TypeError(f"{name} returns floating numbers, not {wanted}: pass dtype=tensor.float32")
     if n < 1:
-        raise InvalidArgumentError(f"{name}: n is at least 1, not {n}")
+        raise InvalidArgumentError(f"{name}: n must be at least 1, not {n}")
     return wrap(run_kernel(kernel, n, d).astype(wanted))
 
 

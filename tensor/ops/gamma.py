@@ -31,7 +31,7 @@ def polygamma(n: int, x: Tensor) -> Tensor:
     """Return the `n`-th derivative of digamma at `x`."""
     order = index(n)
     if order < 0:
-        raise InvalidArgumentError(f"polygamma: n is at least 0, not {n}")
+        raise InvalidArgumentError(f"polygamma: n must be at least 0, not {n}")
     return apply(RULES["polygamma"], lambda a: gamma.polygamma(order, a), (as_tensor(x),), n=order)
 
 

@@ -145,10 +145,12 @@ class Indexing(Operators):
     @example("tensor.tensor([1, 2, 3, 4]).narrow(0, 1, 2).tolist()", [2, 3])
     def narrow(self, dim: int, start: int | Tensor, length: int) -> Tensor:
         """Return a view of `length` slices along `dim`, from `start`."""
+        is_integer = hasattr(start, "__index__")
         if isinstance(start, TensorCore):
             array = start._live_array()
-            if array.dtype.kind not in "iu" or array.ndim:
-                raise TypeError("narrow: start is an integer, or an integer tensor without dimensions")
+            is_integer = array.dtype.kind in "iu" and array.ndim == 0
+        if not is_integer:
+            raise TypeError("narrow: start must be an integer, or an integer tensor without dimensions")
         axis = dim_of("narrow", dim, self._dimensions())
         size = self._array.shape[axis]  # type: ignore[union-attr]  # _dimensions() has checked it
         begin = int(start)
@@ -221,7 +223,7 @@ def _plain_slice(part: slice) -> slice:
     try:
         bounds = [None if bound is None else index(bound) for bound in (part.start, part.stop, part.step)]
     except TypeError:
-        raise TypeError(f"the bounds of a slice are integers or None, not those of {part}") from None
+        raise TypeError(f"the bounds of a slice must be integers or None, as x[1:3], not {part}") from None
     return slice(*bounds)
 
 
@@ -239,13 +241,13 @@ def _plain_index(part: object, copying: bool) -> int | Array:
         return index(part)
     else:
         raise IndexError(
-            "an index is an integer, a slice, None, ..., or a boolean or integer tensor, array or list, not "
-            f"{type(part).__name__}"
+            "an index must be an integer, a slice, None, ..., or a boolean or integer tensor, array or list, "
+            f"not {type(part).__name__}"
         )
     if array.dtype.kind not in "biu":
         raise IndexError(
-            f"indices are integers or booleans, not {array.dtype}: convert them with x.long(), or compare "
-            "them to get a mask (x > 0)"
+            f"indices must be integers or booleans, not {array.dtype}: convert them with x.long(), or "
+            "compare them to get a mask (x > 0)"
         )
     if array.ndim == 0 and array.dtype.kind != "b":
         return int(array)
@@ -286,7 +288,9 @@ def _checked_value(x: TensorCore, value: object) -> TensorCore | Array:
             f"can't write complex values into a tensor of {dtype}: write value.real, or convert the tensor"
         )
     if is_floating(array.dtype) and dtype.kind in "iu" and not np.isfinite(array).all():
-        raise InvalidArgumentError(f"can't write infinities or NaN into a tensor of {dtype}")
+        raise InvalidArgumentError(
+            f"can't write infinities or NaN into a tensor of {dtype}: convert the tensor first (x.float())"
+        )
     return given  # type: ignore[return-value]  # a tensor, or the array of as_data
 
 
@@ -300,11 +304,11 @@ def _selected(array: Array, where: tuple[Any, ...]) -> Any:
 def _with_advice(error: IndexError, shape: tuple[int, ...]) -> IndexError:
     text = re.sub(r"\baxis\b", "dimension", str(error)).replace("numpy.newaxis (`None`)", "None")
     if "out of bounds" in text:
-        advice = "Indices run from 0 to size - 1, or from -size to -1"
+        advice = "Indices must be from 0 to size - 1, or from -size to -1"
     elif "too many indices" in text:
         advice = f"Give at most {len(shape)}; None adds a dimension and does not count"
     elif "boolean index" in text:
-        advice = "A mask has the sizes of the dimensions that it indexes"
+        advice = "A mask must have the sizes of the dimensions that it indexes"
     elif "could not be broadcast" in text:
         advice = "Index tensors must broadcast against each other: equal sizes, or 1"
     else:

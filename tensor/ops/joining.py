@@ -144,7 +144,7 @@ def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
         ``"ij"``: dimension i runs along array i. ``"xy"``: the first two are exchanged.
     """
     if indexing not in ("xy", "ij"):
-        raise InvalidArgumentError(f"meshgrid: indexing is 'xy' or 'ij', not {shown(indexing)}")
+        raise InvalidArgumentError(f"meshgrid: indexing must be 'xy' or 'ij', not {shown(indexing)}")
     xs = [as_tensor(x) for x in arrays]
     for i, x in enumerate(xs):
         if len(x.shape) > 1:
@@ -189,7 +189,7 @@ class Joining(TensorCore):
         size = x.shape[place]
         if isinstance(split_size, int):
             if split_size < 1:
-                raise InvalidArgumentError(f"split: parts have at least size 1, not {split_size}")
+                raise InvalidArgumentError(f"split: the size of parts must be at least 1, not {split_size}")
             return _split(x, place, split_size)
         sizes = list(split_size)
         if sum(sizes) != size or any(n < 0 for n in sizes):
@@ -207,7 +207,7 @@ class Joining(TensorCore):
         An empty dimension gives `chunks` empty parts.
         """
         if chunks < 1:
-            raise InvalidArgumentError(f"chunk: chunks is at least 1, not {chunks}")
+            raise InvalidArgumentError(f"chunk: chunks must be at least 1, not {chunks}")
         x = as_tensor(self)
         place = dim_of("chunk", dim, len(x.shape))
         size = x.shape[place]

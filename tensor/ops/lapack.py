@@ -39,9 +39,10 @@ class LinAlgError(InvalidArgumentError, np.linalg.LinAlgError):
 
 
 _ADVICE = {
-    "Singular matrix": "a matrix is singular: pinv and slogdet take such ones",
-    "Matrix is not positive definite": "a matrix is not positive definite: is it symmetric, and are its "
-    "eigenvalues (eigvalsh) above 0?",
+    "Singular matrix": "a matrix is singular, so it has no inverse: write tensor.linalg.pinv(x) for the "
+    "pseudoinverse",
+    "Matrix is not positive definite": "a matrix is not positive definite: it must be symmetric, "
+    "with all eigenvalues above 0. Look at tensor.linalg.eigvalsh(x)",
 }
 
 

@@ -62,7 +62,8 @@ def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
     size2 = second.shape[dim_of("vecdot", axis, second.ndim)]
     if size1 != size2:
         raise InvalidArgumentError(
-            f"vecdot: shapes {first.shape} and {second.shape} have {size1} and {size2} along axis {axis}"
+            f"vecdot: sizes along axis {axis} must be equal, not {size1} and {size2} of shapes {first.shape} "
+            f"and {second.shape}"
         )
     if first.is_complex():
         first = conj(first)
@@ -87,7 +88,7 @@ def tensordot(x1: Operand, x2: Operand, /, *, axes: int | tuple[Sequence[int], S
     if isinstance(axes, int):
         if not 0 <= axes <= min(a.ndim, b.ndim):
             raise InvalidArgumentError(
-                f"tensordot: axes {axes} is out of range: shapes {a.shape} and {b.shape} have {a.ndim} and "
+                f"tensordot: axes={axes} is out of range: shapes {a.shape} and {b.shape} have {a.ndim} and "
                 f"{b.ndim} dimensions"
             )
         first, second = tuple(range(a.ndim - axes, a.ndim)), tuple(range(axes))
@@ -103,7 +104,7 @@ def tensordot(x1: Operand, x2: Operand, /, *, axes: int | tuple[Sequence[int], S
     summed = tuple(a.shape[i] for i in first)
     if summed != tuple(b.shape[i] for i in second):
         raise InvalidArgumentError(
-            f"tensordot: the paired sizes differ: {summed} of shape {a.shape} and "
+            f"tensordot: the summed sizes must be equal, not {summed} of shape {a.shape} and "
             f"{tuple(b.shape[i] for i in second)} of shape {b.shape}"
         )
     left = tuple(i for i in range(a.ndim) if i not in first)
@@ -141,23 +142,32 @@ def cross(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
     sizes = [x.shape[dim_of("cross", axis, x.ndim)] for x in (a, b)]
     if sizes != [3, 3]:
         raise InvalidArgumentError(
-            f"cross takes vectors of 3, not {sizes[0]} and {sizes[1]} along axis {axis} of shapes {a.shape} "
-            f"and {b.shape}"
+            f"cross takes vectors of size 3, not {sizes[0]} and {sizes[1]} along axis {axis} of shapes "
+            f"{a.shape} and {b.shape}"
         )
     a, b = broadcast_tensors(a, b)
     place = dim_of("cross", axis, a.ndim)
     if a.shape[place] != 3:
         raise InvalidArgumentError(
-            f"cross takes vectors of 3, not {a.shape[place]} along axis {axis} of shape {a.shape}"
+            f"cross takes vectors of size 3, not {a.shape[place]} along axis {axis} of shape {a.shape}"
         )
     return a.roll(-1, place) * b.roll(-2, place) - a.roll(-2, place) * b.roll(-1, place)
 
 
+_OPERANDS = {
+    (1, 1): "two vectors",
+    (2, 1): "a matrix and a vector",
+    (2, 2): "two matrices",
+    (3, 3): "two batches of matrices",
+}
+
+
 def _require_dims(name: str, a: Tensor, b: Tensor, first: int, second: int) -> None:
     if (a.ndim, b.ndim) != (first, second):
+        is_outer = name == "outer"
+        advice = "write outer(x.ravel(), y.ravel())" if is_outer else "write matmul for other shapes"
         raise InvalidArgumentError(
-            f"{name} takes a tensor of {first} and one of {second} dimensions, not shapes {a.shape} and "
-            f"{b.shape}: matmul takes any number, and * broadcasts"
+            f"{name} takes {_OPERANDS[first, second]}, not shapes {a.shape} and {b.shape}: {advice}"
         )
 
 

@@ -134,9 +134,8 @@ class Matrices(TensorCore):
         """The conjugate transpose of a matrix. It is a view for a real dtype."""
         x = as_tensor(self)
         if x.ndim != 2:
-            raise InvalidArgumentError(
-                f"H is for matrices, not shape {x.shape}: use x.mH for batches of them"
-            )
+            advice = ": write x.mH for a batch of matrices" if x.ndim > 2 else ""
+            raise InvalidArgumentError(f"H takes a matrix, not shape {x.shape}{advice}")
         return x.mH
 
     @property

@@ -17,8 +17,8 @@ from tensor.tape.nodes import Leaf
 Operand: TypeAlias = TensorCore | np.ndarray[Any, Any] | np.generic | complex
 
 LEAF_WRITE = (
-    "a leaf tensor that requires grad can't be written in place while gradients are recorded: its gradient "
-    "would lose its meaning. Write inside `with tensor.no_grad():`, or to x.clone()"
+    "a leaf tensor that requires grad can't be written in place while gradients are recorded: it would no "
+    "longer be a leaf, and would get no gradient. Write inside `with tensor.no_grad():`, or to x.clone()"
 )
 SHARED_WRITE = (
     "this tensor shares memory with a tensor of another dtype: one is a view of the real or imaginary parts "
@@ -40,6 +40,12 @@ def require_writable_history(name: str, x: TensorCore, others: Sequence[StorageR
         raise RuntimeError(f"{name}: {INTEGER_WRITE}")
     if any((array := holder._array) is not None and array.dtype != dtype for holder in others):
         raise RuntimeError(f"{name}: {SHARED_WRITE}")
+
+
+def _fit_transposed(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
+    """Return whether matrices of these shapes have a product if one or both are transposed."""
+    rows = (second[-1],) if len(second) == 1 else second[-2:]
+    return bool({*first[-2:]} & {*rows})
 
 
 def foreign(name: str, x: object) -> TypeError:
@@ -65,9 +71,12 @@ def explain(name: str, error: Exception, arrays: Sequence[Any]) -> Exception:
             f"{name} takes vectors and matrices, not numbers: {shapes}. Write x * y to scale"
         )
     if "matmul" in text or "mismatch in its core dimension" in text:
+        sizes = [x.shape for x in arrays if isinstance(x, np.ndarray)]
+        inner = "size" if len(sizes[-1]) == 1 else "second to last"
+        advice = "; transpose a matrix (x.mT)" if _fit_transposed(*sizes[:2]) else ""
         return InvalidArgumentError(
             f"{name}: shapes don't fit together: {shapes}. The last dimension of the first must equal the "
-            "second to last of the second; transpose one of them (x.mT)"
+            f"{inner} of the second{advice}"
         )
     if "negative integer powers" in text:
         return InvalidArgumentError(
@@ -76,5 +85,8 @@ def explain(name: str, error: Exception, arrays: Sequence[Any]) -> Exception:
     if isinstance(error, OverflowError):
         return OverflowError(f"{name} of {shapes}: {text}. Convert the tensor with x.to(dtype)")
     if isinstance(error, TypeError):
-        return TypeError(f"{name} is not defined for {shapes}: {text}. Convert with x.to(dtype)")
+        # NumPy's long text about a ufunc says no more than this one. Errors of kernels have their own advice.
+        if text.startswith("ufunc "):
+            return TypeError(f"{name} is not defined for {shapes}. Convert with x.to(dtype)")
+        return TypeError(f"{name} is not defined for {shapes}: {text}")
     return InvalidArgumentError(f"{name} of {shapes}: {text}")

@@ -71,7 +71,7 @@ class ElementwiseMethods(Elementwise):
         """Return the quotient. With `rounding_mode` ``"floor"`` or ``"trunc"``, integers stay integers."""
         if rounding_mode not in (None, "floor", "trunc"):
             raise InvalidArgumentError(
-                f"div: rounding_mode is None, 'floor' or 'trunc', not {shown(rounding_mode)}"
+                f"div: rounding_mode must be None, 'floor' or 'trunc', not {shown(rounding_mode)}"
             )
         if rounding_mode == "floor":
             return f.floor_divide(self, other)

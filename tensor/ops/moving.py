@@ -49,7 +49,7 @@ def roll(x: Tensor, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, .
     shifts = sizes_of("roll", (shift,))
     if len(shifts) not in (1, len(places or (0,))):
         raise InvalidArgumentError(
-            f"roll: {len(shifts)} shifts for {len(places or (0,))} dimensions: give one for each"
+            f"roll: {len(shifts)} shifts don't match {len(places or (0,))} dimensions: give one for each"
         )
     if places is not None:
         shifts = shifts * (len(places) // len(shifts))
@@ -111,7 +111,7 @@ class Moving(TensorCore):
         x = as_tensor(self)
         places = dims_of("rot90", tuple(dims), len(x.shape))
         if len(places) != 2:
-            raise InvalidArgumentError(f"rot90 turns in a plane: give 2 dimensions, not {len(places)}")
+            raise InvalidArgumentError(f"rot90 takes the 2 dimensions of a plane, not {len(places)}")
         first, second = places
         turns = k % 4
         if turns == 0:

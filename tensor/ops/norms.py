@@ -80,7 +80,7 @@ def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: Norm | None = "fro
             found = (largest if ord in (1, inf) else smallest)(sums, axis=-1)
     else:
         raise InvalidArgumentError(
-            f"matrix_norm: ord is 'fro', 'nuc', 1, -1, 2, -2, inf or -inf, not {shown(ord)}"
+            f"matrix_norm: ord must be 'fro', 'nuc', 1, -1, 2, -2, inf or -inf, not {shown(ord)}"
         )
     return expand_dims(found, axis=(-2, -1)) if keepdims else found
 

@@ -43,7 +43,7 @@ class OrderStatistics(TensorCore):
         place = dim_of("kthvalue", dim, x.ndim or 1)
         size = x.shape[place] if x.ndim else 1
         if not 1 <= k <= size:
-            raise InvalidArgumentError(f"kthvalue: k lies between 1 and {size}, not {k}")
+            raise InvalidArgumentError(f"kthvalue: k must be from 1 to {size}, not {k}")
         return _at(x, k - 1, dim, keepdim)
 
     @overload
@@ -126,17 +126,17 @@ def quantiles(
         raise TypeError(f"{name} takes floating tensors, not {x.dtype}: convert it with x.float()")
     if interpolation not in _INTERPOLATIONS:
         raise InvalidArgumentError(
-            f"{name}: interpolation is 'linear', 'lower', 'higher', 'nearest' or 'midpoint', not "
+            f"{name}: interpolation must be 'linear', 'lower', 'higher', 'nearest' or 'midpoint', not "
             f"{interpolation!r}"
         )
     wanted = q if isinstance(q, TensorCore) else wrap(as_data(q, x.dtype).copy())
     values = wanted._live_array()
     if values.dtype != x.dtype:
         raise TypeError(
-            f"{name}: q has the tensor's dtype {x.dtype}, not {values.dtype}: write q.to(x.dtype)"
+            f"{name}: q must have the tensor's dtype {x.dtype}, not {values.dtype}: write q.to(x.dtype)"
         )
     if values.ndim > 1 or values.size == 0 or not ((values >= 0) & (values <= 1)).all():
-        raise InvalidArgumentError(f"{name}: q is a number between 0 and 1, or several in one dimension")
+        raise InvalidArgumentError(f"{name}: q must be a number from 0 to 1, or a vector of them")
     rank = x.ndim
     is_flat = dim is None or rank == 0
     place = 0 if dim is None else dim_of(name, dim, max(rank, 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -115,14 +116,16 @@ def shape_of_product(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[i
 
 def _require_shape(name: str, shape: tuple[int, ...], out: Tensor) -> None:
     if out.shape != shape:
+        advice = f"out=tensor.empty({shape}, dtype=...)"
+        if out.numel() == prod(shape):
+            advice += f", or out=out.view({shape})"
         raise InvalidArgumentError(
-            f"{name}: the result has shape {shape}, but out= has {out.shape}: pass one of the result's shape "
-            f"(tensor.empty({shape}, dtype=...)), or a view of it (out.view({', '.join(map(str, shape))}))"
+            f"{name}: the result has shape {shape}, but out= has {out.shape}: write {advice}"
         )
 
 
 def _of_other_dtype(name: str, found: Any, wanted: Any) -> TypeError:
     return TypeError(
-        f"{name}: the result is {found}, which does not fit out= of {wanted}: pass one of {found}, or remove "
-        "out= and write result.to(dtype)"
+        f"{name}: the result is {found}, which does not fit out= of {wanted}: pass an out= of {found}, or "
+        "remove out= and write result.to(dtype)"
     )

@@ -93,7 +93,7 @@ cdef object _kind(object x):
     for kind in _NUMBERS:
         if isinstance(x, kind):
             return kind
-    raise TypeError(f"{type(x).__name__} is no number")
+    raise TypeError(f"{type(x).__name__} is not a number")
 
 
 cdef inline object _cast(object x, object dtype):

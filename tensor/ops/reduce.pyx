@@ -144,7 +144,7 @@ def failed(name, error, array):
     """Return the exception to raise for `error` of a reduction of `array`."""
     if array.size == 0 and isinstance(error, ValueError):
         return ValueError(
-            f"{name} of {array.dtype}{list(array.shape)}: there is no element to choose from. Reduce a "
-            "dimension that has some, or check x.numel() first"
+            f"{name} of {array.dtype}{list(array.shape)}: there are no elements to choose from. Reduce "
+            "another dimension, or check x.numel() first"
         )
     return explain(name, error, (array,))

@@ -55,7 +55,7 @@ class Reductions(TensorCore):
     def mean(self, dim: Axis = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Tensor:
         """Return the mean over `dim`, computed in `dtype`; integers give float32."""
         if dtype is not None and not is_inexact(as_dtype(dtype)):
-            raise TypeError(f"mean: dtype is floating or complex, not {as_dtype(dtype)}")
+            raise TypeError(f"mean: dtype must be floating or complex, not {as_dtype(dtype)}")
         return f.mean(
             self if dtype is None else astype(as_tensor(self), dtype), axis=over(dim), keepdims=keepdim
         )
@@ -231,7 +231,8 @@ def _nuclear_norm(x: Tensor, dim: Axis, keepdim: bool) -> Tensor:
     places = (-2, -1) if dim is None else dim
     if isinstance(places, int) or len(places) != 2 or (dim is None and x.ndim != 2):
         raise InvalidArgumentError(
-            f"norm: 'nuc' is a norm of matrices: pass dim= with two dimensions of shape {x.shape}"
+            f"norm: 'nuc' is a norm of matrices, and shape {x.shape} "
+            + ("has fewer than two dimensions" if x.ndim < 2 else "needs dim= with two dimensions")
         )
     first, second = dims_of("norm", tuple(places), x.ndim)
     found = factorizations.svdvals(x.movedim((first, second), (-2, -1))).sum(-1)
@@ -244,10 +245,8 @@ def _order(p: float | str) -> float:
     if p == "fro":
         return 2.0
     if isinstance(p, str):
-        raise InvalidArgumentError(
-            f"norm: p is a number, inf, or 'fro' for the root of the sum of squares, not {shown(p)}"
-        )
-    raise TypeError(f"norm: p is a number, inf, or 'fro', not {type(p).__name__}")
+        raise InvalidArgumentError(f"norm: p must be a number, inf, 'nuc' or 'fro', not {shown(p)}")
+    raise TypeError(f"norm: p must be a number, inf, 'nuc' or 'fro', not {type(p).__name__}")
 
 
 def _found(

@@ -256,7 +256,9 @@ def _along(
         x._raise_disposed()
     place = axis_of(name, axis, array.ndim)
     if isinstance(place, tuple):
-        raise TypeError(f"{name} with indices takes one dimension, not {axis}: amax and amin take several")
+        raise TypeError(
+            f"{name} with indices takes one dimension, not {axis}: write amax or amin for several"
+        )
     try:
         kept = as_array(run_kernel(locate, array, place, True))
         out = as_array(run_kernel(extreme, array, place, keepdims))

@@ -35,7 +35,9 @@ def _axis_to_run_along(name: str, x: Operand, axis: int | None) -> int:
     if axis is None:
         shape = as_tensor(x).shape
         if len(shape) != 1:
-            raise InvalidArgumentError(f"{name}: shape {shape} needs axis=, the dimension to run along")
+            raise InvalidArgumentError(
+                f"{name}: a tensor of shape {shape} needs axis=, the dimension to run along"
+            )
         return 0
     return axis
 
@@ -146,7 +148,7 @@ def diff(
     y = as_tensor(x)
     place = dim_of("diff", axis, y.ndim)
     if n < 0:
-        raise InvalidArgumentError(f"diff: n is at least 0, not {n}")
+        raise InvalidArgumentError(f"diff: n must be at least 0, not {n}")
     parts = [part for part in (prepend, y, append) if part is not None]
     y = concat(parts, axis=place) if len(parts) > 1 else y.clone()
     before = (slice(None),) * place

@@ -47,9 +47,7 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
     x = as_tensor(x)
     shape = x.shape
     if axis is None and len(shape) != 1:
-        raise InvalidArgumentError(
-            f"take: name the axis; it can be left out for one dimension only, not for shape {shape}"
-        )
+        raise InvalidArgumentError(f"take: a tensor of shape {shape} needs axis=")
     place = dim_of("take", 0 if axis is None else axis, len(shape))
     return _taken(x, _indices("take", indices, shape[place], place), place)
 
@@ -115,7 +113,7 @@ class Selecting(TensorCore):
         x = as_tensor(self)
         if x.ndim == 0 and index.numel() != 1:
             raise InvalidArgumentError(
-                f"index_select: of a tensor without dimensions one index is taken, not {index.numel()}"
+                f"index_select takes one index for a tensor without dimensions, not {index.numel()}"
             )
         line = at_least_1d(x)
         place = dim_of("index_select", dim, line.ndim)
@@ -164,7 +162,7 @@ class Selecting(TensorCore):
         """Write `value` where `mask`, broadcast to the tensor's shape, is True."""
         if isinstance(value, TensorCore) and as_tensor(value).ndim:
             raise InvalidArgumentError(
-                f"masked_fill takes one value, not shape {as_tensor(value).shape}: write "
+                f"masked_fill takes one value, not a tensor of shape {as_tensor(value).shape}: write "
                 "x.where(~mask, values)"
             )
         shape, where = as_tensor(self).shape, mask_of("masked_fill", mask)
@@ -223,10 +221,10 @@ class Selecting(TensorCore):
         """
         given = value if src is None else src
         if given is None:
-            raise TypeError("scatter takes what is written: x.scatter(dim, index, src)")
+            raise TypeError("scatter needs the values to write: x.scatter(dim, index, src)")
         if isinstance(given, TensorCore) and given.dtype != as_tensor(self).dtype:
             raise TypeError(
-                f"scatter: src is {given.dtype}, but the tensor {as_tensor(self).dtype}: write "
+                f"scatter: src is {given.dtype}, but the tensor is {as_tensor(self).dtype}: write "
                 "src.to(x.dtype)"
             )
         if as_tensor(index).numel() == 0:
@@ -237,7 +235,7 @@ class Selecting(TensorCore):
             x[where] = source
             return self
         if reduce not in ("add", "multiply"):
-            raise InvalidArgumentError(f"scatter: reduce is 'add' or 'multiply', not {shown(reduce)}")
+            raise InvalidArgumentError(f"scatter: reduce must be 'add' or 'multiply', not {shown(reduce)}")
         if not isinstance(source, TensorCore):
             source = x.new_full(index.shape, source)
         x.copy_(x.scatter_reduce(dim, index, source, "sum" if reduce == "add" else "prod"))
@@ -264,7 +262,7 @@ class Selecting(TensorCore):
         """Add the elements of `src` at the positions `index` along `dim`."""
         if as_tensor(src).dtype != as_tensor(self).dtype:
             raise TypeError(
-                f"scatter_add: src is {src.dtype}, but the tensor {as_tensor(self).dtype}: write "
+                f"scatter_add: src is {src.dtype}, but the tensor is {as_tensor(self).dtype}: write "
                 "src.to(x.dtype)"
             )
         if as_tensor(index).numel() == 0:
@@ -303,7 +301,9 @@ class Selecting(TensorCore):
         """Write `value` to the slices along `dim` at `index`."""
         x, where = parts_along("index_fill", self, dim, index)
         if isinstance(value, TensorCore) and as_tensor(value).ndim:
-            raise InvalidArgumentError(f"index_fill takes one value, not shape {as_tensor(value).shape}")
+            raise InvalidArgumentError(
+                f"index_fill takes one value, not a tensor of shape {as_tensor(value).shape}"
+            )
         # Write each slice once, even if its index occurs twice, so that `value` gets its gradient once.
         x[Key.of((*where[:-1], np.unique(where[-1])))] = value
         return self
@@ -387,7 +387,7 @@ def mask_of(op: str, mask: object) -> Array:
     array = array_for(op, mask)
     if array.dtype.kind != "b":
         raise TypeError(
-            f"{op} takes a mask of bool, not {array.dtype}: compare to get one (x > 0), or x.bool()"
+            f"{op} takes a mask of bool, not {array.dtype}: write a comparison (x > 0), or x.bool()"
         )
     return array
 
@@ -453,8 +453,8 @@ def places_of(op: str, x: TensorCore, dim: int, index: Tensor) -> tuple[Tensor, 
     )
     if not fits:
         raise InvalidArgumentError(
-            f"{op}: an index of shape {where.shape} needs the dimensions of shape {shape}, and no size above "
-            f"its, other than along dimension {place}"
+            f"{op}: an index of shape {where.shape} does not fit a tensor of shape {shape}: it must have as "
+            f"many dimensions, and no larger size, other than along dimension {place}"
         )
     return line, _key_along(where, where.shape, place)
 
@@ -474,7 +474,7 @@ def add_at(op: str, x: Tensor, where: tuple[Any, ...], source: Tensor) -> None:
     sizes = np.broadcast_to(np.False_, x.shape)[where].shape
     if source.shape != sizes:
         raise InvalidArgumentError(
-            f"{op}: the source has shape {source.shape}, but the index names places of shape {sizes}"
+            f"{op}: the source has shape {source.shape}, but the index selects elements of shape {sizes}"
         )
     if not np.can_cast(source.dtype, x.dtype, "same_kind"):
         raise TypeError(f"{op}: can't add {source.dtype} to a tensor of {x.dtype}: convert one of them")

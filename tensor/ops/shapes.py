@@ -90,7 +90,7 @@ def moveaxis(x: Tensor, source: int | tuple[int, ...], destination: int | tuple[
     sources = dims_of("moveaxis", source, ndim or 1)
     places = dims_of("moveaxis", destination, ndim or 1)
     if len(sources) != len(places):
-        raise InvalidArgumentError(f"moveaxis: {source} and {destination} must name as many dimensions")
+        raise InvalidArgumentError(f"moveaxis: {source} and {destination} must have equally many dimensions")
     if ndim == 0:
         return permute_dims(x, ())
     order = [i for i in range(ndim) if i not in sources]
@@ -107,7 +107,8 @@ def squeeze(x: Tensor, /, axis: int | tuple[int, ...]) -> Tensor:
     for i in places:
         if x.shape[i] != 1:
             raise InvalidArgumentError(
-                f"squeeze: dimension {i} of shape {x.shape} has size {x.shape[i]}: only size 1 can go"
+                f"squeeze removes dimensions of size 1, but dimension {i} of shape {x.shape} has size "
+                f"{x.shape[i]}"
             )
     return x.squeeze(places)
 
@@ -174,7 +175,7 @@ class Shapes(TensorCore):
         last = dim_of("flatten", end_dim, len(shape))
         if first > last:
             raise InvalidArgumentError(
-                f"flatten: start_dim {start_dim} lies behind end_dim {end_dim} in shape {shape}"
+                f"flatten: start_dim={start_dim} must not be after end_dim={end_dim} in shape {shape}"
             )
         return self.reshape(*shape[:first], prod(shape[first : last + 1]), *shape[last + 1 :])
 

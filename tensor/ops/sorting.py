@@ -61,10 +61,10 @@ def searchsorted(
     """
     rows, values, order = array_of(x1), array_of(x2), None if sorter is None else array_of(sorter)
     if side not in ("left", "right"):
-        raise InvalidArgumentError(f"searchsorted: side is 'left' or 'right', not {shown(side)}")
+        raise InvalidArgumentError(f"searchsorted: side must be 'left' or 'right', not {shown(side)}")
     if order is not None and order.shape != rows.shape:
         raise InvalidArgumentError(
-            f"searchsorted: sorter has an index for each element, shape {rows.shape}, not {order.shape}"
+            f"searchsorted: sorter must have an index for each element, shape {rows.shape}, not {order.shape}"
         )
     if rows.ndim == 1:
         return wrap(np.asarray(run_kernel(np.searchsorted, rows, values, side, order)))
@@ -105,7 +105,7 @@ class Sorting(TensorCore):
         size = x.shape[place] if x.ndim else 1
         if not 0 <= k <= size:
             raise InvalidArgumentError(
-                f"topk: k lies between 0 and {size}, the size of dimension {dim}, not {k}"
+                f"topk: k must be from 0 to {size}, the size of dimension {dim}, not {k}"
             )
         if x.ndim == 0:
             return x.sort() if k else x.reshape(1).topk(0)

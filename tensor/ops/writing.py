@@ -57,7 +57,7 @@ class Writing(TensorCore):
         if isinstance(given, np.ndarray):
             if given.size != 1:
                 raise InvalidArgumentError(
-                    f"fill_ takes one value, not shape {given.shape}: use copy_ for a whole tensor"
+                    f"fill_ takes one value, not shape {given.shape}: write copy_ for a whole tensor"
                 )
             return self.copy_(as_tensor(value).reshape(()))
         if given is NotImplemented:

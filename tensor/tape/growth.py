@@ -58,11 +58,11 @@ class GraphGrowthWarning(UserWarning):
             f"forward passes accumulate without a backward: this graph has used a parameter, {parameter}, "
             f"{steps} times. Its {statistics.node_count} recorded ops keep {format_bytes(nbytes)} that "
             f"nothing else holds, about {format_bytes(round(nbytes / steps))} more with each pass. Call "
-            "loss.backward() in each pass; or cut the history of what goes into the next pass (x.detach()) "
-            "or into a running sum (loss.item()); or, where no gradients are needed, run under no_grad() "
-            "or with module.valid(). If the graph is large on purpose, "
-            f"autograd.warn_on_graph_growth({10 * steps}) or held_bytes= warn later, "
-            "warn_on_graph_growth(None) never"
+            "loss.backward() in each pass; or drop the history of values for the next pass (x.detach()) and "
+            "of running sums (loss.item()). If you need no gradients, run under no_grad() or with "
+            "module.valid(). If the graph is large on purpose, write "
+            f"autograd.warn_on_graph_growth({10 * steps}) or held_bytes= for a later warning, "
+            "warn_on_graph_growth(None) for none"
         )
 
     def __reduce__(self) -> tuple[type[GraphGrowthWarning], tuple[int, GraphStatistics, str]]:

@@ -25,7 +25,7 @@ class HookTable(dict[int, "Callable[..., Any]"]):
     def register(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Add `hook` at the end."""
         if not callable(hook):
-            raise TypeError(f"a hook is a function, not a {type(hook).__name__}")
+            raise TypeError(f"a hook must be a function, not {type(hook).__name__}")
         handle = RemovableHandle(self)
         self[handle.key] = hook
         return handle

@@ -8,7 +8,7 @@ from inspect import Parameter, signature
 from typing import Any, ParamSpec, TypeVar
 
 from tensor import Tensor, no_grad
-from tensor.lowlevel import TensorCore, fits, require_cpu, shown, sizes_of
+from tensor.lowlevel import TensorCore, fits, require_cpu, sizes_of
 from tensor.lowlevel import example as example_of_tensor
 
 P = ParamSpec("P")
@@ -91,12 +91,12 @@ def _write_out(name: str, result: Any, out: Any) -> Any:
         target: Any = out
         if name in _SAME_DTYPE and values.dtype != target.dtype:
             raise TypeError(
-                f"{name}: the result is {values.dtype}, but out= has {target.dtype}: pass one of that dtype"
+                f"{name}: out= must have the dtype of the result, {values.dtype}, not {target.dtype}"
             )
         if not fits(values.dtype, target.dtype):
             raise TypeError(
-                f"{name}: the result is {values.dtype}, which does not fit out= of {target.dtype}: pass one "
-                "of that dtype, or remove out= and write result.to(dtype)"
+                f"{name}: the result is {values.dtype}, which does not fit out= of {target.dtype}: pass an "
+                f"out= of {values.dtype}, or remove out= and write result.to(dtype)"
             )
         if target.shape != values.shape:
             target.data = values.to(target.dtype)
@@ -105,7 +105,9 @@ def _write_out(name: str, result: Any, out: Any) -> Any:
         values.dispose()
         return out
     if not isinstance(result, tuple) or not isinstance(out, (tuple, list)) or len(out) != len(result):
-        raise TypeError(f"{name}(): out= takes as many tensors as there are results, not {shown(out)}")
+        wanted = f"a tuple of {len(result)} tensors" if isinstance(result, tuple) else "a tensor"
+        given = f"{len(out)} tensors" if isinstance(out, (tuple, list)) else type(out).__name__
+        raise TypeError(f"{name}(): out= must be {wanted}, not {given}")
     written = [_write_out(name, y, target) for y, target in zip(result, out, strict=True)]
     return type(result)(*written) if hasattr(result, "_fields") else type(result)(written)
 
@@ -131,7 +133,7 @@ def options_for_cpu(given: Any) -> dict[str, Any]:
     require_cpu(options.pop("device", None))
     layout = options.pop("layout", None)
     if layout is not None and not str(layout).endswith("strided"):
-        raise TypeError(f"all tensors are dense: layout is torch.strided, not {layout}")
+        raise TypeError(f"layout must be torch.strided, not {layout}: all tensors are dense")
     for name in ("pin_memory", "memory_format"):
         options.pop(name, None)
     return options

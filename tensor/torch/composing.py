@@ -58,7 +58,7 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """Return the combinations of `r` elements of a vector, one in each row."""
     if input.ndim != 1:
-        raise InvalidArgumentError(f"combinations takes a vector, not shape {input.shape}")
+        raise InvalidArgumentError(f"combinations takes a vector, not a tensor of shape {input.shape}")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     places = np.array(list(choose(range(input.shape[0]), r)), np.int64).reshape(-1, r)
     return input[tn.from_numpy(places)] if r else input.new_empty((0,))
@@ -73,7 +73,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = Non
     del compute_mode
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
         raise InvalidArgumentError(
-            f"cdist takes rows of one size, in at least two dimensions, not shapes {x1.shape} and {x2.shape}"
+            f"cdist takes matrices with rows of equal size, not shapes {x1.shape} and {x2.shape}"
         )
     return tn.linalg.vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), axis=-1, ord=p)
 
@@ -93,9 +93,7 @@ def isin(
 def bucketize(input: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """Return the index of each element's bucket between sorted `boundaries`."""
     if boundaries.ndim != 1:
-        raise InvalidArgumentError(
-            f"bucketize takes boundaries in one dimension, not shape {boundaries.shape}"
-        )
+        raise InvalidArgumentError(f"bucketize takes a vector of boundaries, not shape {boundaries.shape}")
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
@@ -141,7 +139,7 @@ def triu_indices(row: int, col: int, offset: int = 0, **options: Any) -> Tensor:
 
 def _triangle(name: str, find: Any, row: int, col: int, offset: int, options: dict[str, Any]) -> Tensor:
     if row < 0 or col < 0:
-        raise InvalidArgumentError(f"{name}: sizes are at least 0, not {row} and {col}")
+        raise InvalidArgumentError(f"{name}: sizes must be at least 0, not {row} and {col}")
     found: Tensor = tn.from_numpy(np.stack(find(row, offset, col)).astype(np.int64))
     given = options_for_cpu(options)
     return found.to(given["dtype"]) if given.get("dtype") else found
@@ -167,7 +165,7 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     if indices.dtype.kind not in "iu":
         raise TypeError(f"unravel_index takes integers, not {indices.dtype}: convert them with x.long()")
     if any(n < 0 for n in sizes):
-        raise InvalidArgumentError(f"unravel_index: sizes are at least 0, not {sizes}")
+        raise InvalidArgumentError(f"unravel_index: sizes must be at least 0, not {sizes}")
     found = []
     rest = indices
     for n in reversed(sizes):
@@ -180,7 +178,7 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
 def fill(input: Tensor, value: Operand) -> Tensor:
     """Return a tensor like `input`, filled with `value`."""
     if isinstance(value, Tensor) and value.ndim:
-        raise InvalidArgumentError(f"fill takes one value, not shape {value.shape}")
+        raise InvalidArgumentError(f"fill takes one value, not a tensor of shape {value.shape}")
     return input.clone().fill_(value)
 
 
@@ -194,7 +192,7 @@ def real(input: Tensor) -> Tensor:
 def imag(input: Tensor) -> Tensor:
     """Return the imaginary part of a complex tensor as a view."""
     if not input.is_complex():
-        raise RuntimeError("imag takes a complex tensor: a real one has no imaginary parts")
+        raise RuntimeError("imag takes a complex tensor, not a real one: write torch.zeros_like(x)")
     return input.imag
 
 
@@ -221,11 +219,11 @@ def gradient(
     """
     dims = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     if edge_order not in (1, 2):
-        raise InvalidArgumentError(f"gradient: edge_order is 1 or 2, not {edge_order}")
+        raise InvalidArgumentError(f"gradient: edge_order must be 1 or 2, not {edge_order}")
     places = [i + input.ndim if i < 0 else i for i in dims]
     if len(set(places)) < len(places) or any(not 0 <= i < input.ndim for i in places):
         raise InvalidArgumentError(
-            f"gradient: dim {dims} does not name dimensions of shape {input.shape}, each once"
+            f"gradient: dim must have different dimensions of shape {input.shape}, not {dims}"
         )
     steps = (
         list(spacing)
@@ -239,11 +237,11 @@ def gradient(
     for i, step in zip(places, steps, strict=True):
         if input.shape[i] <= edge_order:
             raise InvalidArgumentError(
-                f"gradient: dimension {i} has {input.shape[i]} elements, but needs at least {edge_order + 1}"
+                f"gradient: dimension {i} must have at least {edge_order + 1} elements, not {input.shape[i]}"
             )
         if isinstance(step, Tensor) and step.ndim and step.shape != (input.shape[i],):
             raise InvalidArgumentError(
-                f"gradient: spacing has a place for each of {input.shape[i]} elements, not {step.shape}"
+                f"gradient: spacing of dimension {i} must have shape ({input.shape[i]},), not {step.shape}"
             )
     y = input if is_inexact(input.dtype) else input.to(np.float32)
     return tuple([_slopes(y, i, step, edge_order) for i, step in zip(places, steps, strict=True)])

@@ -9,7 +9,7 @@ import numpy as np
 
 import tensor as tn
 from tensor import Generator, InvalidArgumentError, Tensor
-from tensor.lowlevel import DtypeLike, is_floating, require_cpu, sizes_of
+from tensor.lowlevel import DtypeLike, is_floating, require_cpu, shown, sizes_of
 from tensor.torch.calling import example, options_for_cpu, placed, sized, with_out
 
 __all__ = [
@@ -93,7 +93,7 @@ def arange(start: float = 0, end: float | None = None, step: float = 1, **option
     """Return the numbers from `start` (default 0) to `end`, exclusive, in steps of `step`."""
     first, last, by = _number(start), _number(end), _number(step)
     if last is not None and by != 0 and (last - first) * by < 0:
-        raise InvalidArgumentError(f"arange: {last} is not reached from {first} by steps of {by}")
+        raise InvalidArgumentError(f"arange: steps of {by} do not lead from {first} to {last}")
     given = options_for_cpu(options)
     if given.get("dtype") is not None and tn.asarray(0, dtype=given["dtype"]).dtype.kind in "iu":
         # With an integer dtype, truncate the arguments, not the results.
@@ -153,6 +153,10 @@ def randint(
         low, high, size = 0, low, high  # type: ignore[assignment]  # randint(high, size)
     elif high is None:
         low, high = 0, low
+    if not hasattr(size, "__iter__"):
+        raise TypeError(
+            f"randint takes a tuple of sizes, not {shown(size)}: write torch.randint(0, 10, (2, 3))"
+        )
     drawn = tn.randint(low, high, tuple(size), generator=generator, **options_for_cpu(options))  # type: ignore[arg-type]
     return drawn.requires_grad_() if requires_grad else drawn
 
@@ -178,5 +182,5 @@ def complex(real: Tensor, imag: Tensor) -> Tensor:
 
 def _number(x: Any) -> Any:
     if isinstance(x, Tensor) and x.ndim:
-        raise InvalidArgumentError(f"a start, an end and a step are numbers, not a tensor of shape {x.shape}")
+        raise InvalidArgumentError(f"start, end and step must be numbers, not a tensor of shape {x.shape}")
     return x.item() if isinstance(x, Tensor) else x

@@ -42,6 +42,8 @@ __all__ = [
 @example("torch.cat((torch.tensor([1]), torch.tensor([2, 3]))).tolist()", [1, 2, 3])
 def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """Concatenate `tensors` along `dim`. Empty one-dimensional tensors are ignored."""
+    if not hasattr(tensors, "__iter__"):
+        raise TypeError(f"cat takes a list or tuple of tensors, not {type(tensors).__name__}")
     given = list(tensors)
     # Ignore empty vectors: programs start with torch.tensor([]) and append to it.
     some = [x for x in given if getattr(x, "shape", None) != (0,)]
@@ -55,7 +57,7 @@ concatenate: Final = cat
 @example("torch.stack([torch.ones(2), torch.zeros(2)], 1).tolist()", [[1.0, 0.0], [1.0, 0.0]])
 def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """Stack `tensors` of equal shape along a new dimension `dim`."""
-    return tn.stack(list(tensors), axis=dim, out=out)
+    return tn.stack(tensors, axis=dim, out=out)
 
 
 def _at_least(rank: int, tensors: tuple[Any, ...]) -> Any:

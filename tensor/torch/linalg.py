@@ -213,7 +213,9 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     if A.ndim < 2:
         raise InvalidArgumentError(f"lstsq takes matrices, shape (..., m, n), not shape {A.shape}")
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
-        raise InvalidArgumentError(f"lstsq: driver is 'gels', 'gelsy', 'gelsd' or 'gelss', not {driver!r}")
+        raise InvalidArgumentError(
+            f"lstsq: driver must be 'gels', 'gelsy', 'gelsd' or 'gelss', not {driver!r}"
+        )
     is_vector = A.ndim - 1 == B.ndim and B.shape == A.shape[:-1]
     columns = B.unsqueeze(-1) if is_vector else B
     solution = _ours.pinv(A, rtol=rcond) @ columns
@@ -232,7 +234,7 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:
     """Return the Vandermonde matrix: powers 0 to `N` - 1 of each element, in a new last dimension."""
     size = x.shape[-1] if N is None and x.ndim else N
     if size is None or size < 1 or (N is not None and N < 2):
-        raise InvalidArgumentError(f"vander: N is at least 2, not {N}")
+        raise InvalidArgumentError(f"vander: N must be at least 2, not {N}")
     y = x.to("int64") if x.dtype.kind in "b" else x
     y = y.reshape(1) if y.ndim == 0 else y
     repeated = y.unsqueeze(-1).expand((*y.shape, size - 1))
@@ -244,11 +246,11 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """Return the inverse of the map from x to ``tensordot(A, x, A.ndim - ind)``."""
     if ind < 1:
-        raise InvalidArgumentError(f"tensorinv: ind is at least 1, not {ind}")
+        raise InvalidArgumentError(f"tensorinv: ind must be at least 1, not {ind}")
     first, second = A.shape[:ind], A.shape[ind:]
     if np.prod(first) != np.prod(second):
         raise InvalidArgumentError(
-            f"tensorinv: the first {ind} dimensions of shape {A.shape} and the rest need as many elements"
+            f"tensorinv: the first {ind} sizes of shape {A.shape} must have the same product as the others"
         )
     size = int(np.prod(first))
     return _ours.inv(A.reshape((size, size))).reshape((*second, *first))
@@ -282,7 +284,7 @@ def eigvalsh(A: Tensor, UPLO: Literal["L", "U"] = "L") -> Tensor:
 
 def _is_upper(UPLO: str) -> bool:
     if UPLO.upper() not in ("L", "U"):
-        raise InvalidArgumentError(f"UPLO is 'L' or 'U', not {UPLO!r}")
+        raise InvalidArgumentError(f"UPLO must be 'L' or 'U', not {UPLO!r}")
     return UPLO.upper() == "U"
 
 
@@ -306,7 +308,7 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """Return the cross products of 3-element vectors along `dim`."""
     if input.ndim != other.ndim:
         raise InvalidArgumentError(
-            f"cross takes tensors of as many dimensions, not shapes {input.shape} and {other.shape}"
+            f"cross takes tensors with equally many dimensions, not shapes {input.shape} and {other.shape}"
         )
     return _ours.cross(input, other, axis=dim)
 

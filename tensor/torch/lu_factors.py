@@ -40,7 +40,9 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
     """Return the results of ``lu_factor``, and the number of the first zero pivot, from 1; 0 for none."""
     found = factor_lu(A, pivot)
     if check_errors and found.info.any():
-        raise LinAlgError("lu_factor_ex: a matrix is singular: a pivot is 0")
+        raise LinAlgError(
+            "lu_factor_ex: at least one matrix is singular: write check_errors=False, and look at info"
+        )
     return found
 
 

@@ -59,8 +59,8 @@ def set_default_dtype(d: DtypeLike) -> None:
     """Do nothing for float32, and raise an error for other dtypes: pass ``dtype=`` to creation functions."""
     if as_dtype(d) != float32:
         raise InvalidArgumentError(
-            f"the default dtype is float32 and stays so, not {as_dtype(d)}: write dtype= where a tensor is "
-            "made, or module.double()"
+            f"the default dtype is always float32, and can't be {as_dtype(d)}: pass dtype= to creation "
+            "functions, or write module.double()"
         )
 
 
@@ -72,4 +72,4 @@ def get_float32_matmul_precision() -> str:
 def set_float32_matmul_precision(precision: str) -> None:
     """Do nothing: products of float32 are computed in float32, which is the highest precision."""
     if precision not in ("highest", "high", "medium"):
-        raise InvalidArgumentError(f"precision is 'highest', 'high' or 'medium', not {precision!r}")
+        raise InvalidArgumentError(f"precision must be 'highest', 'high' or 'medium', not {precision!r}")

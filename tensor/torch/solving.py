@@ -53,7 +53,9 @@ def _where_regular(A: Tensor, info: Tensor) -> Tensor:
 
 def _require_regular(name: str, info: Tensor, check_errors: bool) -> None:
     if check_errors and info.any():
-        raise LinAlgError(f"{name}: a matrix of the batch has no result; info says which")
+        raise LinAlgError(
+            f"{name}: at least one matrix has no result: write check_errors=False, and look at info"
+        )
 
 
 @with_out

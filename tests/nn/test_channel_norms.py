@@ -117,9 +117,9 @@ def test_options_that_do_not_fit_are_errors() -> None:
         nn.Dropout2d(1.5)
     with pytest.raises(ValueError, match="padding is an integer, or 4 of them"):
         nn.ReflectionPad2d((1, 2))
-    with pytest.raises(ValueError, match="padding_mode is one of"):
+    with pytest.raises(ValueError, match="padding_mode must be one of"):
         nn.Conv2d(1, 1, 3, padding_mode="mirror")
-    with pytest.raises(ValueError, match=r"padding_mode is one of \('zeros',\)"):
+    with pytest.raises(ValueError, match=r"padding_mode must be one of \('zeros',\)"):
         nn.ConvTranspose2d(1, 1, 3, padding_mode="reflect")
 
 

@@ -339,7 +339,7 @@ X, W = (1, 4, 5, 5), (2, 4, 3, 3)
         ((X, W), {"stride": 0}, "stride is an integer of at least 1"),
         ((X, W), {"stride": (1, 1, 1)}, "stride is an integer of at least 1, or 2 of them"),
         ((X, W), {"padding": -1}, "padding is an integer of at least 0"),
-        ((X, W), {"padding": "full"}, "padding is 'valid', 'same', or sizes, not 'full'"),
+        ((X, W), {"padding": "full"}, "padding must be 'valid', 'same', or sizes, not 'full'"),
         ((X, W), {"padding": "same", "stride": 2}, "padding='same' needs a stride of 1"),
         ((X, W), {"groups": 0}, "groups is an integer of at least 1"),
     ],
@@ -377,7 +377,7 @@ def test_integers_and_fractions_are_refused() -> None:
         nn.Conv1d(3, 4, 2, groups=2)
     with pytest.raises(ValueError, match="padding='same' needs a stride of 1"):
         nn.Conv1d(3, 4, 2, stride=2, padding="same")
-    with pytest.raises(ValueError, match="padding is 'valid', 'same' or sizes"):
+    with pytest.raises(ValueError, match="padding must be 'valid', 'same' or sizes"):
         nn.ConvTranspose1d(3, 4, 2, padding="same")  # type: ignore[arg-type]
 
 

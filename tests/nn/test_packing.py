@@ -121,7 +121,7 @@ def test_arguments_that_do_not_fit_raise_an_error_that_explains() -> None:
         pack_sequence([tensor.zeros((2, 3)), tensor.zeros((2, 4))])
     with pytest.raises(TypeError, match="sequence 1 must be a tensor, not list"):
         pack_sequence([tensor.zeros((2,)), [1.0]])  # type: ignore[list-item]
-    with pytest.raises(ValueError, match="padding_side is 'right' or 'left', not 'both'"):
+    with pytest.raises(ValueError, match="padding_side must be 'right' or 'left', not 'both'"):
         pad_sequence([tensor.zeros((2,))], padding_side="both")
     with pytest.raises(ValueError, match="there are 1 lengths, but padded_sequences has shape"):
         unpad_sequence(x, [1])

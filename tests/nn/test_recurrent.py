@@ -398,7 +398,7 @@ def test_wrong_sizes_are_refused_with_words() -> None:
             lambda: nn.LSTM(3, 5, proj_size=5),
             r"proj_size is from 0, for no projection, to less than hidden_size",
         ),
-        (lambda: nn.RNN(3, 5, nonlinearity="sin"), "nonlinearity is 'tanh' or 'relu', not 'sin'"),
+        (lambda: nn.RNN(3, 5, nonlinearity="sin"), "nonlinearity must be 'tanh' or 'relu', not 'sin'"),
         (lambda: nn.GRU(3, 5, 2, dropout=2), "p is a probability"),
         (lambda: nn.GRU(3, 5)(tensor.ones((4, 2, 2))), r"GRU: input has shape \(length, batch, 3\)"),
         (lambda: nn.GRU(3, 5)(tensor.ones((0, 2, 3))), "has no steps"),

@@ -90,7 +90,7 @@ def test_the_nearest_element_is_taken(options: dict[str, Any], places: list[int]
         ((1, 2, 3), {"size": 0}, ValueError, "have sizes of at least 1"),
         ((1, 2, 3), {"scale_factor": 0.1}, ValueError, "have sizes of at least 1"),
         ((1, 2, 3), {"size": 2, "recompute_scale_factor": True}, ValueError, "goes with scale_factor"),
-        ((1, 2, 3), {"size": 2, "mode": "cubic"}, ValueError, "mode is one of"),
+        ((1, 2, 3), {"size": 2, "mode": "cubic"}, ValueError, "mode must be one of"),
         ((1, 2, 3), {"size": 2, "mode": "bilinear"}, NotImplementedError, "of 4 dimensions.*use linear"),
         ((1, 2, 3), {"size": 2, "align_corners": True}, ValueError, "not with 'nearest'"),
         ((1, 2, 3), {"size": 2, "mode": "linear", "antialias": True}, ValueError, "antialias goes with"),

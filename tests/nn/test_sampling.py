@@ -71,8 +71,8 @@ def test_reading_at_places_has_first_and_second_derivatives(mode: str, padding: 
 def test_reading_says_what_does_not_fit() -> None:
     x, grid = tensor.ones((1, 2, 3, 3)), tensor.zeros((1, 2, 2, 2))
     for options, match in (
-        ({"mode": "cubic"}, "mode is one of"),
-        ({"padding_mode": "wrap"}, "padding_mode is one of"),
+        ({"mode": "cubic"}, "mode must be one of"),
+        ({"padding_mode": "wrap"}, "padding_mode must be one of"),
         ({"grid": tensor.zeros((2, 2, 2, 2))}, "the same batch"),
         ({"grid": tensor.zeros((1, 2, 2, 3))}, r"grid \(batch, \*outs, 2\)"),
         ({"input": tensor.ones((1, 2, 0, 3))}, "no empty image"),

@@ -341,7 +341,7 @@ def test_arguments_that_do_not_fit_raise_an_error_that_explains() -> None:
         (lambda: layer(x, x, x, is_causal=True), "so there must be one"),
         (lambda: layer(x, x, x, attn_mask=tensor.ones((3, 2))), r"attn_mask must have shape \(3, 3\), or"),
         (lambda: layer(x, x, x, tensor.ones((3, 3))), r"key_padding_mask must have shape \(2, 3\)"),
-        (lambda: nn.TransformerEncoderLayer(4, 2, activation="tanh"), "activation is 'relu', 'gelu'"),
+        (lambda: nn.TransformerEncoderLayer(4, 2, activation="tanh"), "activation must be 'relu', 'gelu'"),
         (lambda: nn.TransformerEncoder(nn.Identity(), -1), "num_layers is an integer"),
         (lambda: nn.Transformer(4, 2, 1, 1, 8)(x, x[:, :1]), "src and tgt must have one batch"),
         (lambda: nn.Transformer(4, 2, 1, 1, 8)(x, x[..., :2]), "must have 4 features, d_model"),

@@ -341,11 +341,11 @@ def test_the_report_names_the_children_that_were_not_followed(tmp_path: Path) ->
         "subprocess.run([sys.executable, '-c', ''])\n"
         "subprocess.run(['true'])\n",
     )
-    told = "child processes that are not followed, as those of multiprocessing are: "
+    told = "child processes that were not tracked, because only those of multiprocessing are: "
     counts = "2 of os.fork, 1 of subprocess"
     assert f"\n{told}{counts}\n" in scopes_run(program).stderr
     followed = scopes_run(write(tmp_path / "followed.py", CHILDREN), "fork", "process").stderr
-    assert "not followed" not in followed
+    assert "not tracked" not in followed
 
 
 def test_workers_of_a_pool_are_reported_though_it_terminates_them(tmp_path: Path) -> None:
@@ -665,3 +665,9 @@ def test_a_file_that_is_not_a_trace_is_named(content: bytes | None, tmp_path: Pa
     assert done.stderr.startswith("disposescope: ")
     assert "trace.json" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_advice_for_a_program_is_not_to_write_the_trace_over_it(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("pass", encoding="utf-8")
+    done = python("-m", "scopes", "report", "program.py", cwd=tmp_path)
+    assert "write one with `disposescope run --trace trace.json script.py`" in done.stderr

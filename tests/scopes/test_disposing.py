@@ -113,7 +113,7 @@ def test_disposing_above_staticmethod_says_to_swap_them(kind) -> None:
 
 
 def test_disposing_of_a_value_that_is_not_a_function_says_so() -> None:
-    with pytest.raises(TypeError, match="takes a function, not a int: write @disposing above a def"):
+    with pytest.raises(TypeError, match="takes a function, not int: write @disposing above a def"):
         disposing(3)
 
 

@@ -210,8 +210,8 @@ def test_threads_share_one_limit():
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"limit": "much"}, "limit is 'much'"),
-        ({"limit": -1}, "limit is -1"),
+        ({"limit": "much"}, "limit: 'much' is not a size"),
+        ({"limit": -1}, "limit: -1 is not a size"),
         ({"max_members": 1.5}, "max_members"),
     ],
 )
@@ -422,7 +422,7 @@ def test_a_loan_is_entered_once_at_a_time():
     x = tensor.ones((2,))
     with new_dispose_scope() as scope:
         loan = scope.borrow(x)
-        with loan, pytest.raises(RuntimeError, match="has begun"), loan:
+        with loan, pytest.raises(RuntimeError, match="was entered before"), loan:
             pass
         with loan:
             assert x in scope

@@ -690,9 +690,9 @@ def test_it():
         ("limit_live_tensors('3')", "limit_live_tensors('3'): it takes one whole number *"),
         ("limit_live_tensors(1, 2)", "limit_live_tensors(1, 2): it takes one whole number *"),
         ("limit_live_tensors(n=1)", "limit_live_tensors(n=1): it takes one whole number *"),
-        ("limit_tensor_memory", 'limit_tensor_memory(): it takes one size: write *memory("10 MB")'),
-        ("limit_tensor_memory('10 XB')", "limit_tensor_memory('10 XB'): the size is '10 XB', *"),
-        ("limit_tensor_memory(1.5)", 'limit_tensor_memory(1.5): the size is 1.5, *("10 MB")'),
+        ("limit_tensor_memory", 'limit_tensor_memory(): it takes one size. Write *memory("10 MB")'),
+        ("limit_tensor_memory('10 XB')", "limit_tensor_memory('10 XB'): the size: '10 XB' is not a size: *"),
+        ("limit_tensor_memory(1.5)", 'limit_tensor_memory(1.5): the size: 1.5 is not a size: *("10 MB")'),
         ("no_tensor_leaks(3)", "no_tensor_leaks(3): it takes only a threshold: write *"),
         ("no_tensor_leaks(strict=True)", "no_tensor_leaks(strict=True): it takes only a threshold: *"),
     ],
@@ -921,7 +921,7 @@ def test_next():
     result = run(source)
     result.assert_outcomes(passed=2, errors=1)
     result.stdout.fnmatch_lines(
-        ["*ERROR at teardown of test_forgets*", "the scope 'forgotten' is open after the test, with 0 in it"]
+        ["*ERROR at teardown of test_forgets*", "the scope 'forgotten' is open after the test, and owns 0"]
     )
 
 

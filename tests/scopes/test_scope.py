@@ -314,7 +314,7 @@ def test_move_to_a_disposed_scope_raises_and_leaves_ownership_as_before(window) 
 def test_move_to_a_value_that_is_not_a_scope_says_what_to_write() -> None:
     with new_dispose_scope() as scope:
         x = tensor.ones((1,))
-        with pytest.raises(TypeError, match=r"takes the scope first, or None, not a Tensor: write"):
+        with pytest.raises(TypeError, match=r"takes the scope first, or None, not Tensor: write"):
             scope.move_to_other(x, scope)
 
 

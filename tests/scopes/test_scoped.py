@@ -172,7 +172,7 @@ def test_a_tensor_without_owner_is_attached_to_the_scope_it_moves_to(window) -> 
 
 
 def test_a_tensor_moves_to_a_scope_or_to_an_object_that_has_one() -> None:
-    with pytest.raises(TypeError, match=r"takes a scope, a disposable that has one, or None, not a str"):
+    with pytest.raises(TypeError, match=r"takes a scope, a disposable that has one, or None, not str"):
         Thing().move_to_other_dispose_scope("outer")
 
 

@@ -85,7 +85,7 @@ def test_statistics_of_a_user_type_count_attachments() -> None:
 
 
 def test_of_takes_a_class() -> None:
-    with pytest.raises(TypeError, match=r"takes a class, not a Thing: write of\(type\(x\)\)"):
+    with pytest.raises(TypeError, match=r"takes a class, not Thing: write of\(type\(x\)\)"):
         statistics.of(Thing())
 
 

@@ -355,7 +355,7 @@ def test_a_call_without_expected_counts_raises_an_error_that_says_what_to_write(
 
 
 def test_an_argument_that_is_not_figures_is_named():
-    with pytest.raises(TypeError, match=r"not a Tensor: pass statistics.snapshot\(\) - before"):
+    with pytest.raises(TypeError, match=r"not Tensor: pass statistics.snapshot\(\) - before"):
         assert_dispose_counts(tensor.ones((2,)), live_count=0)
 
 

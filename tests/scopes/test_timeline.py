@@ -189,7 +189,7 @@ def test_a_second_recording_in_one_timeline_is_refused() -> None:
 
 @pytest.mark.parametrize("wrong", [0, 99, -1])
 def test_too_few_events_are_refused(wrong: int) -> None:
-    with pytest.raises(ValueError, match=f"100 events or more, not {wrong}"):
+    with pytest.raises(ValueError, match=f"max_events must be at least 100, not {wrong}"):
         Timeline(max_events=wrong)
 
 

@@ -376,7 +376,7 @@ def test_more_than_the_system_has_is_refused_and_the_limit_is_not_blamed() -> No
         block(2**60)
     error = out_of_memory()
     assert (error.asked, error.limit) == (2**60, None)
-    assert "the system has not enough memory for 1048576 TiB more" in str(error)
+    assert "the system does not have enough memory for 1048576 TiB more" in str(error)
     assert memory.statistics() == before
     with pytest.raises(MemoryError), pooled():
         np.zeros(2**61, np.uint8)

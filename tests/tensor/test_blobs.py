@@ -165,7 +165,7 @@ def test_an_empty_buffer_is_one():
         ((0, 2**62), {}, r"more bytes than any memory"),
         ((1,), {"strides": (2**80,)}, r"more bytes than any memory"),
         ((-1,), {}, r"not a shape"),
-        ((1,), {"offset": -4}, r"offset must be a number of bytes of at least 0, not -4"),
+        ((1,), {"offset": -4}, r"offset must be at least 0 bytes, not -4"),
         ((2,), {"strides": (-1,)}, r"at least 0, not \(-1,\): flip"),
         ((2, 2), {"strides": (1,)}, r"2 dimensions, but strides has 1 values"),
         ((2, 2), {"strides": (1, 1)}, r"overlap"),
@@ -559,8 +559,8 @@ def test_from_address_shares_memory_and_keeps_its_owner_until_the_last_release()
 @pytest.mark.parametrize(
     ("address", "shape", "message"),
     [
-        (0, (1,), "address must not be null"),
-        (-8, (1,), "address must not be -8"),
+        (0, (1,), "address must be above 0, not 0"),
+        (-8, (1,), "address must be above 0, not -8"),
         (2**64 - 4, (2,), "exceeds the address space"),
         (2**70, (1,), "exceeds the address space"),
         (64, (2**62,), "more bytes than any memory"),

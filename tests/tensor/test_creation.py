@@ -43,10 +43,10 @@ def test_tensor_copies():
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ([[1, 2, 3], [4, 5]], r"ragged: data\[1\] has 2 items where data\[0\] has 3 items.*pad"),
-        ([[[1], [2]], [[3], 4]], r"data\[1\]\[1\] is a number where data\[1\]\[0\] has 1 item"),
-        ([1, [2]], r"data\[1\] has 1 item where data\[0\] is a number"),
-        ([tensor.zeros((2,)), tensor.zeros((3,))], r"data\[1\] has 3 items where data\[0\] has 2"),
+        ([[1, 2, 3], [4, 5]], r"ragged: data\[1\] has 2 items, but data\[0\] has 3 items.*pad"),
+        ([[[1], [2]], [[3], 4]], r"data\[1\]\[1\] is a number, but data\[1\]\[0\] has 1 item"),
+        ([1, [2]], r"data\[1\] has 1 item, but data\[0\] is a number"),
+        ([tensor.zeros((2,)), tensor.zeros((3,))], r"data\[1\] has 3 items, but data\[0\] has 2"),
         ([2**70], r"data\[0\] is 1180591620717411303424"),
     ],
 )

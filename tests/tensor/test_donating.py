@@ -211,7 +211,7 @@ def test_wrong_uses_are_named_at_decoration():
     def function(x):
         return x
 
-    with pytest.raises(TypeError, match=r"has no parameter 'y'.*it has x"):
+    with pytest.raises(TypeError, match=r"has no parameter 'y'.*Its parameters: x"):
         memory.donating("y")(function)
     with pytest.raises(TypeError, match="write the names"):
         memory.donating(function)  # type: ignore[arg-type]

@@ -90,13 +90,13 @@ def test_backward_ignores_gradients_of_tensors_that_do_not_require_grad(
         (
             lambda g: (g.sum(), None),
             ValueError,
-            r"argument 0 \('x'\) has shape \(\), but the argument \(2,\)",
+            r"argument 0 \('x'\) has shape \(\), but the argument has \(2,\)",
         ),
-        (lambda g: (g[None, :1], None), ValueError, r"has shape \(1, 1\), but the argument \(2,\)"),
+        (lambda g: (g[None, :1], None), ValueError, r"has shape \(1, 1\), but the argument has \(2,\)"),
         (
             lambda g: (2.0, None),
             TypeError,
-            r"Returning.backward: the gradient of argument 0 \('x'\) is a float",
+            r"Returning.backward: the gradient of argument 0 \('x'\) must be a tensor or None, not float",
         ),
         (lambda g: [g], RuntimeError, "returned 1 gradient, "),
         (lambda g: (g, g), TypeError, r"argument 1 \('y'\) is a tensor, but the argument is not a tensor"),

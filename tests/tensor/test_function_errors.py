@@ -51,7 +51,7 @@ def test_a_list_of_tensors_is_refused_for_it_would_have_no_history() -> None:
         def forward(ctx: Any, x: Tensor) -> Any:
             return [x * 2]
 
-    with pytest.raises(TypeError, match=r"Listing\.forward returned a list with tensors"):
+    with pytest.raises(TypeError, match=r"Listing\.forward returned tensors in list"):
         Listing.apply(leaf(1.0))
 
 

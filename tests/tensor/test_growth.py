@@ -285,7 +285,7 @@ def test_a_graph_whose_later_passes_hold_more_is_found_before_it_has_doubled_twi
 @pytest.mark.parametrize("held_bytes", ["much", -1, 1.5])
 def test_an_invalid_number_of_bytes_is_refused_and_the_setting_stays(held_bytes: object, caught):
     autograd.warn_on_graph_growth(None)
-    with pytest.raises(ValueError, match=r"held_bytes is .*write a whole number"):
+    with pytest.raises(ValueError, match=r"held_bytes: .*write a whole number"):
         autograd.warn_on_graph_growth(held_bytes=held_bytes)
     pile_up()
     assert caught == []

@@ -182,7 +182,7 @@ def test_an_error_in_a_hook_changes_no_gradient_and_leaves_nothing():
 def test_only_functions_are_hooks_and_only_on_tensors_that_require_grad():
     x = leaf(1.0)
     for register in (x.register_hook, x.register_post_accumulate_grad_hook):
-        with pytest.raises(TypeError, match="a hook is a function, not a int"):
+        with pytest.raises(TypeError, match="a hook must be a function, not int"):
             register(3)
     constant = tensor.ones((1,))
     for use in (

@@ -270,7 +270,7 @@ def test_sorting_keeps_equal_elements_in_order_both_ways():
     [
         ((2, 3), (2,), {}, r"one dimension, or in rows .* not shape \(2, 3\)"),
         ((), (), {}, r"not shape \(\) for values of shape \(\)"),
-        ((3,), (2,), {"side": "middle"}, "side is 'left' or 'right', not 'middle'"),
+        ((3,), (2,), {"side": "middle"}, "side must be 'left' or 'right', not 'middle'"),
         ((2, 3), (2, 1), {"sorter": tensor.arange(3)}, r"shape \(2, 3\), not \(3,\)"),
     ],
 )
@@ -280,7 +280,7 @@ def test_a_search_that_does_not_fit_is_named(rows, values, options, message):
 
 
 def test_of_a_tensor_without_dimensions_one_index_selects():
-    with pytest.raises(InvalidArgumentError, match="one index is taken, not 2"):
+    with pytest.raises(InvalidArgumentError, match="takes one index for a tensor without dimensions, not 2"):
         tensor.tensor(1.0).index_select(0, tensor.tensor([0, 0]))
 
 

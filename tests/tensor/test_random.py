@@ -79,7 +79,7 @@ def test_moments_are_about_right():
 
 def test_integers_stay_in_their_range():
     assert set(tensor.randint(2, 4, (100,)).tolist()) == {2, 3}
-    with pytest.raises(ValueError, match="no integer from 4 to 4"):
+    with pytest.raises(ValueError, match="low must be less than high, but low = 4 and high = 4"):
         tensor.randint(4, 4, (1,))
     with pytest.raises(TypeError, match=r"randint\(0, 10, \(4,\)\)"):
         tensor.randint(0, 4)
@@ -123,7 +123,7 @@ def test_rounding_to_a_floating_dtype_does_not_leave_the_range():
     assert set(tensor.randint(2049, 2052, (50,), dtype="float16").tolist()) == {2050}
     assert set(tensor.randint(2**24 + 1, 2**24 + 4, (50,), dtype="float32").tolist()) == {2**24 + 2}
     assert max(tensor.randint(0, 2**62, (200_000,), dtype="float32").tolist()) < 2**62
-    with pytest.raises(ValueError, match="randint: there is no integer of float16 in this range"):
+    with pytest.raises(ValueError, match="randint: float16 has no integer in this range"):
         tensor.randint(2049, 2050, (2,), dtype="float16")
 
 
@@ -148,7 +148,7 @@ def test_wrong_parameters_are_explained():
         tensor.normal(0.0, 1.0)
     with pytest.raises(TypeError, match=r"tensor\.Generator"):
         tensor.rand(1, generator=np.random.default_rng())
-    with pytest.raises(TypeError, match="a seed is an integer"):
+    with pytest.raises(TypeError, match="a seed must be an integer"):
         tensor.manual_seed(1.5)
     with pytest.raises(ValueError, match=r"\(2, -1\) is not a shape"):
         tensor.randn(2, -1)

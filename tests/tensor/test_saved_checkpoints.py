@@ -159,7 +159,7 @@ def test_a_path_is_mapped_and_replaced_whole(tmp_path: Path) -> None:
         before = memory.statistics().bytes_allocated
         (x,) = tensor.load(path)
         assert memory.statistics().bytes_allocated == before
-        with pytest.raises(TypeError, match="is object"):
+        with pytest.raises(TypeError, match="has type object"):
             tensor.save([x, object()], path)
         assert tensor.load(path)[0].shape == (2**20,)
 
@@ -180,9 +180,9 @@ def test_a_lone_tensor_and_a_lone_number_can_be_saved() -> None:
 @pytest.mark.parametrize(
     ("x", "message"),
     [
-        (nn.Linear(1, 1), r"the object is Linear, .*: save its state_dict\(\)"),
-        ({"a": [1, object()]}, "'a.1' is object, but checkpoints hold only tensors"),
-        ({"a": len}, "'a' is builtin_function_or_method"),
+        (nn.Linear(1, 1), r"the object has type Linear, .*: save its state_dict\(\)"),
+        ({"a": [1, object()]}, "'a.1' has type object, but checkpoints hold only tensors"),
+        ({"a": len}, "'a' has type builtin_function_or_method"),
         ({frozenset(): 1}, r"a key or a member of a set at '' is frozenset\(\)"),
         ({"a": {((1,),): 1}}, r"at 'a' is \(\(1,\),\)"),
         ({"a": np.array(["x"])}, "save: 'a' has dtype <U1, which the format does not support"),

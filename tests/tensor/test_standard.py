@@ -155,7 +155,7 @@ def test_differences_of_several_orders_with_prepend_and_append():
     ):
         given = {k: tensor.tensor(v) if isinstance(v, np.ndarray) else v for k, v in options.items()}
         np.testing.assert_array_equal(tensor.diff(y, **given).numpy(), np.diff(x, **options))
-    with pytest.raises(ValueError, match="n is at least 0"):
+    with pytest.raises(ValueError, match="n must be at least 0"):
         tensor.diff(y, n=-1)
 
 

@@ -118,7 +118,16 @@ def test_a_wrong_call_raises_an_error_that_says_what_the_function_takes() -> Non
         torch.zeros()
     with pytest.raises(TypeError, match="takes sizes"):
         torch.Tensor([1], [2])
-    with pytest.raises(TypeError, match="as many tensors as there are results"):
+    with pytest.raises(TypeError, match=r"^cat takes a list or tuple of tensors, not int$"):
+        torch.cat(3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"randint takes a tuple of sizes, not 10"):
+        torch.randint(0, 10)
+    with pytest.raises(TypeError, match=r"^layout must be torch.strided, not sparse: all tensors are dense$"):
+        torch.zeros(2, layout="sparse")
+    with pytest.raises(TypeError) as caught:
+        torch.sum(torch.ones(2), dims=0)  # type: ignore[call-arg]
+    assert str(caught.value).count("It takes") == 1
+    with pytest.raises(TypeError, match="out= must be a tuple of 2 tensors, not Tensor"):
         torch.sort(torch.ones(2), out=torch.ones(2))  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="two values with it"):
         torch.where(torch.ones(2) > 0, torch.ones(2))
@@ -294,13 +303,13 @@ def test_load_state_dict_with_assign_takes_the_dtype_and_changes_all_or_none() -
 
 def test_distributions_validate_unless_asked_not_to() -> None:
     assert Normal(0.0, -1.0, validate_args=False).scale.item() == -1.0
-    with pytest.raises(ValueError, match="probs or logits"):
+    with pytest.raises(ValueError, match="probs= or logits="):
         Categorical()
     with pytest.raises(ValueError, match="at least one dimension"):
         Categorical(torch.tensor(1.0))
     with pytest.raises(ValueError, match="an index from 0 to 1"):
         Categorical(torch.ones(2)).log_prob(torch.tensor(2))
-    with pytest.raises(NotImplementedError, match=r"use sample\(\)"):
+    with pytest.raises(NotImplementedError, match=r"write sample\(\)"):
         Categorical(torch.ones(2)).rsample()
 
 

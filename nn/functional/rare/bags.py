@@ -157,7 +157,7 @@ def embedding_bag(
     if w.ndim != 2:
         raise InvalidArgumentError(f"{name}: weight has shape (num_embeddings, embedding_dim), not {w.shape}")
     if mode not in ("sum", "mean", "max"):
-        raise InvalidArgumentError(f"{name}: mode is 'sum', 'mean' or 'max', not {shown(mode)}")
+        raise InvalidArgumentError(f"{name}: mode must be 'sum', 'mean' or 'max', not {shown(mode)}")
     if mode == "max" and (scale_grad_by_freq or sparse):
         raise InvalidArgumentError(f"{name}: mode 'max' does not support scale_grad_by_freq and sparse")
     if per_sample_weights is not None and mode != "sum":

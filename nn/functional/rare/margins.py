@@ -288,7 +288,7 @@ def multi_margin_loss(
     name = "multi_margin_loss"
     check_reduction(name, reduction)
     if p not in (1, 2):
-        raise ValueError(f"{name}: p is 1 or 2, not {shown(p)}")
+        raise ValueError(f"{name}: p must be 1 or 2, not {shown(p)}")
     x = _scores(name, input)
     classes = _indices(name, target, x.shape[:-1], "class indices", x.shape[-1])
     if x.shape[-1] == 0:

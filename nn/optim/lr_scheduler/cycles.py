@@ -106,7 +106,7 @@ class CyclicLR(_Cycles):
         require_optimizer("CyclicLR", optimizer)
         if scale_fn is None and mode not in ("triangular", "triangular2", "exp_range"):
             raise ValueError(
-                f"CyclicLR: mode is 'triangular', 'triangular2' or 'exp_range', not {shown(mode)}; or pass "
+                f"CyclicLR: mode must be 'triangular', 'triangular2' or 'exp_range', not {shown(mode)}; or "
                 "scale_fn, a function of your own"
             )
         lows = one_for_each_group("CyclicLR", "base_lr", optimizer, base_lr)
@@ -241,7 +241,9 @@ class OneCycleLR(_Cycles):
                 f"{name}: pct_start is a fraction of the steps, from 0 to 1, not {shown(pct_start)}"
             )
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f"{name}: anneal_strategy is 'cos' or 'linear', not {shown(anneal_strategy)}")
+            raise ValueError(
+                f"{name}: anneal_strategy must be 'cos' or 'linear', not {shown(anneal_strategy)}"
+            )
         self.total_steps = total_steps
         self._anneal_func_type = anneal_strategy
         self._schedule_phases = _phases(pct_start, total_steps, three_phase)

@@ -67,9 +67,11 @@ class ReduceLROnPlateau(LRScheduler):
         if self.factor >= 1.0:
             raise ValueError(f"{name}: factor must be below 1, not {shown(self.factor)}")
         if self.mode not in ("min", "max"):
-            raise ValueError(f"{name}: mode is 'min' or 'max', not {shown(self.mode)}")
+            raise ValueError(f"{name}: mode must be 'min' or 'max', not {shown(self.mode)}")
         if self.threshold_mode not in ("rel", "abs"):
-            raise ValueError(f"{name}: threshold_mode is 'rel' or 'abs', not {shown(self.threshold_mode)}")
+            raise ValueError(
+                f"{name}: threshold_mode must be 'rel' or 'abs', not {shown(self.threshold_mode)}"
+            )
         self.cooldown_counter: int = 0
         self.min_lrs: list[float] = one_for_each_group(name, "min_lr", self.optimizer, least)
         self.best: float = float("inf") if self.mode == "min" else float("-inf")

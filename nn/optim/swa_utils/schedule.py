@@ -43,7 +43,9 @@ class SWALR(LRScheduler):
         require_optimizer("SWALR", optimizer)
         rates = one_for_each_group("SWALR", "swa_lr", optimizer, swa_lr)
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f"SWALR: anneal_strategy is 'cos' or 'linear', not {shown(anneal_strategy)}")
+            raise ValueError(
+                f"SWALR: anneal_strategy must be 'cos' or 'linear', not {shown(anneal_strategy)}"
+            )
         if anneal_epochs < 0 or anneal_epochs % 1:
             raise ValueError(
                 f"SWALR: anneal_epochs is a number of epochs, at least 0, not {shown(anneal_epochs)}"

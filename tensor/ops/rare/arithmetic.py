@@ -87,7 +87,7 @@ class Arithmetic(TensorCore):
         x = as_tensor(self)
         if not isinstance(values, TensorCore) or as_tensor(values).dtype != x.dtype:
             raise InvalidArgumentError(
-                f"heaviside takes values of the tensor's dtype {x.dtype}: write values.to(x.dtype)"
+                f"heaviside: values must have the tensor's dtype {x.dtype}: write values.to(x.dtype)"
             )
         step = f.where(f.isnan(x), x, f.greater(x, 0).to(x.dtype))
         return f.where(f.equal(x, 0), as_tensor(values), step).detach()
@@ -174,7 +174,7 @@ class Arithmetic(TensorCore):
         """Return the logarithm of the multivariate gamma function of dimension `p`."""
         x = as_tensor(self)
         if p < 1:
-            raise InvalidArgumentError(f"mvlgamma: p is at least 1, not {p}")
+            raise InvalidArgumentError(f"mvlgamma: p must be at least 1, not {p}")
         floating = x if is_floating(x.dtype) else x.to(np.float32)
         if f.less_equal(floating, (p - 1) / 2).any():
             raise InvalidArgumentError(
@@ -195,6 +195,6 @@ def _of_integers(name: str, kernel: np.ufunc, x: TensorCore, other: object) -> T
         out: Array = np.asarray(run_kernel(kernel, first, second))
     except ValueError:
         raise InvalidArgumentError(
-            f"{name}: shapes {first.shape} and {second.shape} do not broadcast"
+            f"{name}: shapes {first.shape} and {second.shape} don't broadcast together"
         ) from None
     return wrap(out)

@@ -56,7 +56,7 @@ def view_as_complex(input: Tensor) -> Tensor:
         n > 1 and step % (2 * size) for n, step in zip(shape, steps[:-1], strict=False)
     ):
         raise InvalidArgumentError(
-            "view_as_complex: the two numbers of a pair do not lie side by side in memory. Write "
+            "view_as_complex: the two numbers of a pair are not adjacent in memory. Write "
             "view_as_complex(x.contiguous())"
         )
 

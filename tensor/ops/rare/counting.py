@@ -51,11 +51,11 @@ class Counting(TensorCore):
                 f"{array.dtype}{list(array.shape)}"
             )
         if minlength < 0:
-            raise InvalidArgumentError(f"bincount: minlength is at least 0, not {minlength}")
+            raise InvalidArgumentError(f"bincount: minlength must be at least 0, not {minlength}")
         factors = None if weights is None else as_data(weights, None)
         if factors is not None and factors.shape != array.shape:
             raise InvalidArgumentError(
-                f"bincount: weights has the shape of the tensor {array.shape}, not {factors.shape}"
+                f"bincount: weights must have the shape of the tensor, {array.shape}, not {factors.shape}"
             )
         out = run_kernel(np.bincount, array, factors, minlength)
         is_single = factors is not None and factors.dtype == np.float32
@@ -195,7 +195,7 @@ class Counting(TensorCore):
         x = as_tensor(self)
         if p <= 0 or maxnorm < 0:
             raise InvalidArgumentError(
-                f"renorm: p is greater than 0 and maxnorm at least 0, not {p} and {maxnorm}"
+                f"renorm: p must be above 0 and maxnorm at least 0, not {p} and {maxnorm}"
             )
         if x.ndim < 2:
             raise InvalidArgumentError(f"renorm takes at least two dimensions, not shape {x.shape}")
@@ -216,12 +216,12 @@ class Counting(TensorCore):
             raise InvalidArgumentError("diff takes at least one dimension: reshape the tensor to (1,) first")
         place = dim_of("diff", dim, x.ndim)
         if n < 0:
-            raise InvalidArgumentError(f"diff: n is at least 0, not {n}")
+            raise InvalidArgumentError(f"diff: n must be at least 0, not {n}")
         ends = [y for y in (prepend, x, append) if y is not None]
         for y in ends:
             if as_tensor(y).ndim != x.ndim:
                 raise InvalidArgumentError(
-                    f"diff: prepend and append have {x.ndim} dimensions, not shape {as_tensor(y).shape}"
+                    f"diff: prepend and append must have {x.ndim} dimensions, not shape {as_tensor(y).shape}"
                 )
         for _ in range(n):
             if len(ends) > 1:
@@ -255,15 +255,18 @@ class Counting(TensorCore):
         for name, each, kinds in (("fweights", fweights, "iu"), ("aweights", aweights, FLOATING)):
             if each is not None and as_tensor(each).dtype.kind not in kinds:
                 raise TypeError(
-                    f"cov: {name} has {as_tensor(each).dtype}: frequencies are integers, other weights floats"
+                    f"cov: {name} has dtype {as_tensor(each).dtype}: fweights must be integers, and aweights "
+                    "floating numbers"
                 )
             if each is not None and (as_tensor(each)._live_array() < 0).any():
-                raise InvalidArgumentError(f"cov: {name} are at least 0")
+                raise InvalidArgumentError(f"cov: {name} must be at least 0")
         weights: Tensor | None = None
         for each in (fweights, aweights):
             if each is not None:
                 if as_tensor(each).shape != (x.shape[1],):
-                    raise InvalidArgumentError(f"cov takes a weight for each of {x.shape[1]} observations")
+                    raise InvalidArgumentError(
+                        f"cov takes one weight for each of the {x.shape[1]} observations"
+                    )
                 more = as_tensor(each).to(x.dtype)
                 weights = more if weights is None else weights * more
         if weights is None:
@@ -328,10 +331,12 @@ class Counting(TensorCore):
 
 def _edges(name: str, array: Array, bins: int, limits: tuple[float, float]) -> tuple[float, float]:
     if bins < 1:
-        raise InvalidArgumentError(f"{name}: bins is at least 1, not {bins}")
+        raise InvalidArgumentError(f"{name}: bins must be at least 1, not {bins}")
     low, high = limits
     if low > high:
-        raise InvalidArgumentError(f"{name}: the upper limit {high} is less than the lower one {low}")
+        raise InvalidArgumentError(
+            f"{name}: the upper limit {high} must not be less than the lower one {low}"
+        )
     if low == high == 0 and not array.size:
         return 0.0, 1.0
     if low == high:

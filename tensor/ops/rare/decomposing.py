@@ -140,7 +140,9 @@ class Decomposing(TensorCore):
         ahead = x.ndim - len(wanted)
         fits = ahead >= 0 and all(n in (1, m) for n, m in zip(wanted, x.shape[max(ahead, 0) :], strict=True))
         if not fits:
-            raise InvalidArgumentError(f"sum_to_size: size {wanted} does not broadcast to shape {x.shape}")
+            raise InvalidArgumentError(
+                f"sum_to_size: {wanted} must broadcast to shape {x.shape}, but does not"
+            )
         over = [
             *range(ahead),
             *[i + ahead for i, n in enumerate(wanted) if n == 1 and x.shape[i + ahead] != 1],

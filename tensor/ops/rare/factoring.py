@@ -33,7 +33,9 @@ else:
 def factor_lu(x: Tensor, pivot: bool = True) -> LUFactorEx:
     """Return LU factors of matrices, their pivots, and the number of the first zero pivot of each matrix."""
     if not pivot:
-        raise InvalidArgumentError("lu: pivot=False is for CUDA: a factorization here exchanges rows")
+        raise InvalidArgumentError(
+            "lu: pivot=False works only on CUDA in PyTorch, and not here: write pivot=True"
+        )
     factors = lu.factorize(x)
     both = lu.packed(factors)
     is_zero = np.diagonal(both._live_array(), axis1=-2, axis2=-1) == 0

@@ -85,11 +85,11 @@ class Scattering(TensorCore):
         x, where, values = as_tensor(self), as_tensor(index), as_tensor(source)
         if where.numel() != values.numel():
             raise InvalidArgumentError(
-                f"put takes as many indices as values, not {where.numel()} and {values.numel()}"
+                f"put takes one value for each index, not {values.numel()} for {where.numel()} indices"
             )
         if values.dtype != x.dtype:
             raise TypeError(
-                f"put: the source is {values.dtype}, but the tensor {x.dtype}: convert one of them"
+                f"put: the source is {values.dtype}, but the tensor is {x.dtype}: convert one of them"
             )
         flat = x.reshape(-1).clone()
         return flat.index_put_((where.reshape(-1),), values.reshape(-1), accumulate).reshape(x.shape)
@@ -108,7 +108,8 @@ class Scattering(TensorCore):
         x, values = as_tensor(self), as_tensor(source)
         if values.dtype != x.dtype:
             raise TypeError(
-                f"masked_scatter: the source is {values.dtype}, but the tensor {x.dtype}: convert one of them"
+                f"masked_scatter: the source is {values.dtype}, but the tensor is {x.dtype}: convert one of "
+                "them"
             )
         flags = mask_of("masked_scatter", mask)
         shape = np.broadcast_shapes(flags.shape, x.shape)
@@ -116,7 +117,7 @@ class Scattering(TensorCore):
         count = int(np.count_nonzero(flags))
         if values.numel() < count:
             raise InvalidArgumentError(
-                f"masked_scatter: the mask has {count} places, but the source {values.numel()} elements"
+                f"masked_scatter: the mask selects {count} elements, but the source has {values.numel()}"
             )
         out = broadcast_to(x, shape).clone()
         out[flags] = values.reshape(-1)[:count]
@@ -155,7 +156,9 @@ class Scattering(TensorCore):
 def _replace(name: str, part: Tensor, src: Tensor) -> None:
     source = as_tensor(src)
     if source.shape != part.shape:
-        raise InvalidArgumentError(f"{name}: the part has shape {part.shape}, but src has {source.shape}")
+        raise InvalidArgumentError(
+            f"{name}: src must have the shape of the part, {part.shape}, not {source.shape}"
+        )
     part.copy_(source)
 
 
@@ -166,16 +169,16 @@ def reduced_at(
     kind = _REDUCTIONS.get(reduce)
     if kind is None:
         raise InvalidArgumentError(
-            f"{name}: reduce is 'sum', 'prod', 'mean', 'amax' or 'amin', not {shown(reduce)}"
+            f"{name}: reduce must be 'sum', 'prod', 'mean', 'amax' or 'amin', not {shown(reduce)}"
         )
     if source.dtype != x.dtype:
         raise TypeError(
-            f"{name}: the source is {source.dtype}, but the tensor {x.dtype}: convert one of them"
+            f"{name}: the source is {source.dtype}, but the tensor is {x.dtype}: convert one of them"
         )
     sizes = np.broadcast_to(np.False_, x.shape)[where].shape
     if source.shape != sizes:
         raise InvalidArgumentError(
-            f"{name}: the source has shape {source.shape}, but the index names places of shape {sizes}"
+            f"{name}: the source has shape {source.shape}, but the index selects elements of shape {sizes}"
         )
     if kind in ("amax", "amin"):
         return _extremes(x, where, source, kind, include_self)

@@ -31,12 +31,12 @@ _PADDING = {"reflect": "reflect", "replicate": "edge", "circular": "wrap", "cons
 def _window(name: str, window: Tensor | None, n_fft: int, win_length: int, like: Tensor) -> Tensor:
     """Return the window (by default ones), padded with zeros on both sides to the length of a frame."""
     if not 0 < win_length <= n_fft:
-        raise InvalidArgumentError(f"{name}: win_length is from 1 to n_fft ({n_fft}), not {win_length}")
+        raise InvalidArgumentError(f"{name}: win_length must be from 1 to n_fft ({n_fft}), not {win_length}")
     real = np.float64 if like.dtype.itemsize > (8 if like.is_complex() else 4) else np.float32
     chosen = wrap(np.ones(win_length, real)) if window is None else window
     if chosen.shape != (win_length,):
         raise InvalidArgumentError(
-            f"{name}: window has win_length elements, shape ({win_length},), not {chosen.shape}"
+            f"{name}: window must have win_length elements, shape ({win_length},), not {chosen.shape}"
         )
     before = (n_fft - win_length) // 2
     after = n_fft - win_length - before
@@ -47,7 +47,8 @@ def _window(name: str, window: Tensor | None, n_fft: int, win_length: int, like:
 def _hop(name: str, hop_length: int | None, n_fft: int) -> int:
     hop = n_fft // 4 if hop_length is None else hop_length
     if hop < 1:
-        raise InvalidArgumentError(f"{name}: hop_length is at least 1, not {hop}")
+        origin = " (the default, n_fft // 4)" if hop_length is None else ""
+        raise InvalidArgumentError(f"{name}: hop_length must be at least 1, not {hop}{origin}")
     return hop
 
 
@@ -106,12 +107,14 @@ class Spectrograms(TensorCore):
             x = _padded(x, n_fft // 2, pad_mode)
         if not 0 < n_fft <= x.shape[-1]:
             raise InvalidArgumentError(
-                f"stft: n_fft is from 1 to the length of the signal ({x.shape[-1]}), not {n_fft}"
+                f"stft: n_fft must be from 1 to the length of the signal ({x.shape[-1]}), not {n_fft}"
             )
         frames = x.unfold(-1, n_fft, hop) * factors
         one_sided = not is_complex if onesided is None else onesided
         if one_sided and is_complex:
-            raise InvalidArgumentError("stft: onesided=True takes a real signal and a real window")
+            raise InvalidArgumentError(
+                "stft: onesided=True takes a real signal and a real window: write onesided=False"
+            )
         norm: _Norm = "ortho" if normalized else "backward"
         spectra = (fourier.rfft if one_sided else fourier.fft)(frames, norm=norm).mT
         return spectra if return_complex else complex_views.view_as_real(spectra)
@@ -148,6 +151,11 @@ class Spectrograms(TensorCore):
         """
         x = as_tensor(self)
         if not x.is_complex():
+            if x.shape[-1:] != (2,):
+                raise InvalidArgumentError(
+                    "istft takes a complex tensor, or pairs of real numbers in a last dimension of size 2, "
+                    f"not {x.dtype} of shape {x.shape}"
+                )
             x = complex_views.view_as_complex(x.contiguous())
         if x.ndim not in (2, 3):
             raise InvalidArgumentError(
@@ -157,11 +165,13 @@ class Spectrograms(TensorCore):
         factors = _window("istft", window, n_fft, n_fft if win_length is None else win_length, x)
         one_sided = x.shape[-2] != n_fft if onesided is None else onesided
         if one_sided and return_complex:
-            raise InvalidArgumentError("istft: a complex signal has spectra of both sides: onesided=False")
+            raise InvalidArgumentError(
+                "istft: a complex signal has spectra of both sides: write onesided=False"
+            )
         wanted = n_fft // 2 + 1 if one_sided else n_fft
         if x.shape[-2] != wanted:
             raise InvalidArgumentError(
-                f"istft: for n_fft={n_fft} spectra have {wanted} frequencies, not {x.shape[-2]}"
+                f"istft: for n_fft={n_fft} the spectra must have {wanted} frequencies, not {x.shape[-2]}"
             )
         norm: _Norm = "ortho" if normalized else "backward"
         if one_sided:
@@ -193,7 +203,7 @@ class Spectrograms(TensorCore):
 def _padded(x: Tensor, count: int, mode: str) -> Tensor:
     how: Any = _PADDING.get(mode)
     if how is None:
-        raise InvalidArgumentError(f"stft: pad_mode is one of {tuple(_PADDING)}, not {shown(mode)}")
+        raise InvalidArgumentError(f"stft: pad_mode must be one of {tuple(_PADDING)}, not {shown(mode)}")
     length = x.shape[-1]
     if how == "constant":
         zeros = wrap(np.zeros((*x.shape[:-1], count), x.dtype))

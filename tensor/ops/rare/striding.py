@@ -44,7 +44,7 @@ class Striding(TensorCore):
         sizes, steps = tuple(size), tuple(stride)
         if len(sizes) != len(steps) or any(n < 0 for n in (*sizes, *steps)):
             raise InvalidArgumentError(
-                f"as_strided takes as many strides as sizes, none of them negative, not {sizes} and {steps}"
+                f"as_strided takes as many strides as sizes, all at least 0, not {sizes} and {steps}"
             )
         if not x.is_contiguous():
             raise InvalidArgumentError("as_strided takes a contiguous tensor: write x.contiguous()")
@@ -52,8 +52,8 @@ class Striding(TensorCore):
         last = first + sum((n - 1) * step for n, step in zip(sizes, steps, strict=True))
         if first < 0 or (0 not in sizes and last >= x.numel()):
             raise InvalidArgumentError(
-                f"as_strided: sizes {sizes}, strides {steps} and offset {storage_offset} reach from element "
-                f"{first} to {last} of the tensor, which has {x.numel()}"
+                f"as_strided: sizes {sizes}, strides {steps} and offset {storage_offset or 0} reach from "
+                f"element {first} to {last}, but the tensor has {x.numel()} elements"
             )
         width = x.dtype.itemsize
 

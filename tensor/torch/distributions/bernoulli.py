@@ -26,7 +26,7 @@ class Bernoulli(Distribution):
         validate_args: bool | None = None,
     ) -> None:
         if (probs is None) == (logits is None):
-            raise ValueError("Bernoulli takes either probs or logits")
+            raise ValueError("Bernoulli takes either probs= or logits=")
         (given,) = broadcast_parameters(logits if probs is None else probs)
         super().__init__(given.shape, validate_args)
         self.logits: Tensor
@@ -34,7 +34,7 @@ class Bernoulli(Distribution):
         if probs is None:
             self.logits, self.probs = given, sigmoid(given)
         else:
-            self._require("probs", logical_and(given >= 0, given <= 1), "between 0 and 1")
+            self._require("probs", logical_and(given >= 0, given <= 1), "from 0 to 1")
             self.probs, self.logits = given, _clamped(given).logit()
 
     @property

@@ -27,7 +27,7 @@ class Categorical(Distribution):
     ) -> None:
         given = logits if probs is None else probs
         if given is None or (probs is not None and logits is not None):
-            raise ValueError("Categorical takes either probs or logits")
+            raise ValueError("Categorical takes either probs= or logits=")
         if given.ndim < 1:
             raise ValueError("Categorical takes at least one dimension: a weight for each index")
         super().__init__(given.shape[:-1], validate_args)
@@ -38,7 +38,7 @@ class Categorical(Distribution):
             self._require(
                 "probs",
                 logical_and(given >= 0, given.sum(-1, keepdim=True) > 0),
-                "weights, not all of them 0",
+                "at least 0, and one in each row above 0",
             )
             self.probs = given / given.sum(-1, keepdim=True)
             # Make the logarithms finite.

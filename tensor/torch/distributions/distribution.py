@@ -39,7 +39,7 @@ class Distribution:
         """Return a sample that is differentiable with respect to the parameters (reparameterized)."""
         del sample_shape
         raise NotImplementedError(
-            f"{type(self).__name__} has no draws that carry gradients: use sample() and log_prob()"
+            f"{type(self).__name__} has no samples with gradients: write sample() and log_prob()"
         )
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -56,7 +56,7 @@ class Distribution:
     def _require(self, name: str, holds: Tensor, what: str) -> None:
         """Raise an error unless all elements of `holds` are true."""
         if self._validates and not bool(holds.all().item()):
-            raise InvalidArgumentError(f"{type(self).__name__}: {name} must be {what}, everywhere")
+            raise InvalidArgumentError(f"{type(self).__name__}: each element of {name} must be {what}")
 
 
 def broadcast_parameters(*parameters: Any) -> tuple[Tensor, ...]:

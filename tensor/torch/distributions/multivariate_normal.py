@@ -47,7 +47,7 @@ class MultivariateNormal(Distribution):
             )
         if loc.ndim == 0 or given[0].ndim < 2:
             raise InvalidArgumentError(
-                "MultivariateNormal: loc has one dimension or more, and the matrix two or more, not "
+                "MultivariateNormal: loc must have at least one dimension, and the matrix two, not "
                 f"{loc.ndim} and {given[0].ndim}"
             )
         if precision_matrix is not None:

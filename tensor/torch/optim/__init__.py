@@ -19,13 +19,13 @@ class SparseAdam:
     >>> torch.optim.SparseAdam([])
     Traceback (most recent call last):
     ...
-    NotImplementedError: SparseAdam updates the rows that a sparse gradient names, but gradients are dense
-    here. Write torch.optim.Adam(...), and leave sparse=True out
+    NotImplementedError: SparseAdam needs sparse gradients, but all gradients are dense here. Write
+    torch.optim.Adam(...), and omit sparse=True
     """
 
     def __init__(self, params: Any, **options: Any) -> None:
         del params, options
         raise NotImplementedError(
-            "SparseAdam updates the rows that a sparse gradient names, but gradients are dense here. Write "
-            "torch.optim.Adam(...), and leave sparse=True out"
+            "SparseAdam needs sparse gradients, but all gradients are dense here. Write "
+            "torch.optim.Adam(...), and omit sparse=True"
         )

@@ -33,11 +33,11 @@ __all__ = [
 def _window(name: str, m: int, sym: bool, options: dict[str, Any], of: Callable[[Any, int], Any]) -> Tensor:
     """Return ``of(n, last)`` for the indices `n` and the last index of the symmetric window."""
     if m < 0:
-        raise InvalidArgumentError(f"{name}: the window has at least 0 elements, not {m}")
+        raise InvalidArgumentError(f"{name}: M must be at least 0, not {m}")
     given = options_for_cpu(options)
     dtype = given.pop("dtype", None) or "float32"
     if tn.asarray(0, dtype=dtype).dtype not in (tn.float32, tn.float64):
-        raise TypeError(f"{name}: a window is float32 or float64, not {dtype}")
+        raise TypeError(f"{name}: dtype must be float32 or float64, not {dtype}")
     last = max(m - 1 if sym else m, 1)
     values = np.ones(m) if m < 2 else np.asarray(of(np.arange(m, dtype=np.float64), last))
     made = tn.from_numpy(values.astype(np.float64)).to(dtype)
@@ -49,7 +49,7 @@ def general_cosine(M: int, *, a: Sequence[float], sym: bool = True, **options: A
     """Return the general cosine window: a sum of cosines with weights `a` of alternating sign."""
     weights = [float(weight) for weight in a]
     if not weights:
-        raise InvalidArgumentError("general_cosine takes at least one weight: a=[0.5, 0.5]")
+        raise InvalidArgumentError("general_cosine takes at least one weight: write a=[0.5, 0.5]")
 
     def of(n: Any, last: int) -> Any:
         terms = [(-1) ** i * w * np.cos(2 * math.pi * i * n / last) for i, w in enumerate(weights)]
@@ -106,10 +106,10 @@ def exponential(
 ) -> Tensor:
     """Return the exponential window: exp(-distance / tau) from the middle, or from `center` if not `sym`."""
     if tau <= 0:
-        raise InvalidArgumentError(f"exponential: tau is above 0, not {tau}")
+        raise InvalidArgumentError(f"exponential: tau must be above 0, not {tau}")
     if sym and center is not None:
         raise InvalidArgumentError(
-            "exponential: a symmetric window has its center in the middle: leave it out"
+            "exponential: a symmetric window has its center in the middle: omit center=, or write sym=False"
         )
 
     def of(n: Any, last: int) -> Any:
@@ -122,7 +122,7 @@ def exponential(
 def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **options: Any) -> Tensor:
     """Return the Gaussian window with standard deviation `std`, in elements."""
     if std <= 0:
-        raise InvalidArgumentError(f"gaussian: std is above 0, not {std}")
+        raise InvalidArgumentError(f"gaussian: std must be above 0, not {std}")
     return _window("gaussian", M, sym, options, lambda n, last: np.exp(-0.5 * ((n - last / 2) / std) ** 2))
 
 
@@ -130,7 +130,7 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **options: Any) -> T
 def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **options: Any) -> Tensor:
     """Return the Kaiser window with shape parameter `beta`."""
     if beta < 0:
-        raise InvalidArgumentError(f"kaiser: beta is at least 0, not {beta}")
+        raise InvalidArgumentError(f"kaiser: beta must be at least 0, not {beta}")
 
     def of(n: Any, last: int) -> Any:
         return np.i0(beta * np.sqrt(np.maximum(1 - (2 * n / last - 1) ** 2, 0))) / np.i0(beta)

@@ -110,7 +110,7 @@ FLAT = tensor.tensor([0, 1, 2])
         (FLAT.reshape((1, 1, 3)), {}, ValueError, "one or two dimensions"),
         (tensor.tensor([[5]]), {}, IndexError, "an index is 5: it must be from 0 to 4"),
         (tensor.tensor([[0.5]]), {}, TypeError, r"input holds indices, integers, not float32"),
-        (tensor.tensor([[0]]), {"mode": "prod"}, ValueError, "mode is 'sum', 'mean' or 'max'"),
+        (tensor.tensor([[0]]), {"mode": "prod"}, ValueError, "mode must be 'sum', 'mean' or 'max'"),
         (tensor.tensor([[0]]), {"mode": "max", "sparse": True}, ValueError, "'max' does not support"),
         (
             tensor.tensor([[0]]),

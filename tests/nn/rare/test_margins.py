@@ -37,7 +37,7 @@ TARGETS = tensor.tensor([[1, 2], [2, 1]])
         (lambda: F.triplet_margin_loss(ONES, ONES, FOUR), ValueError, r"negative \(4,\)"),
         (lambda: F.triplet_margin_loss(ONES, ONES, ONES, margin=0), ValueError, "margin.*0"),
         (lambda: F.multi_margin_loss(ONES, FOUR), TypeError, "class indices, integers, not float32"),
-        (lambda: F.multi_margin_loss(ONES, LABELS, p=3), ValueError, "p is 1 or 2, not 3"),
+        (lambda: F.multi_margin_loss(ONES, LABELS, p=3), ValueError, "p must be 1 or 2, not 3"),
         (lambda: F.multi_margin_loss(ONES, LABELS + 1), IndexError, "class 3.*0 to 2"),
         (lambda: F.multi_margin_loss(ONES, LABELS[:2]), ValueError, r"\(4,\), not \(2,\)"),
         (lambda: F.multi_margin_loss(ONES, LABELS, weight=FOUR), ValueError, r"weight.*\(3,\), not \(4,\)"),

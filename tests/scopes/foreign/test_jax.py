@@ -215,7 +215,7 @@ def test_another_thread_gets_an_error_that_says_to_wait() -> None:
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
-    assert "another thread is inside of scopes.jax.owning()" in str(raised[0])
+    assert "another thread is inside scopes.jax.owning()" in str(raised[0])
 
 
 def test_enable_owns_until_disable() -> None:

@@ -365,7 +365,7 @@ def test_mistakes_say_what_to_write_instead(tmp_path: Path, monkeypatch: pytest.
         ValueError, match=r"a limit for pinned memory needs .* host='1 GiB', spill='/a/folder'"
     ):
         with_gpu(monkeypatch, lambda: scopes.torch.budget("1 MiB", host="1 GiB"))
-    with pytest.raises(ValueError, match="size is 'much', which is not a size"):
+    with pytest.raises(ValueError, match="size: 'much' is not a size"):
         scopes.torch.budget("much", spill=tmp_path)
     with pytest.raises(SpillError, match="name a folder that exists"):
         scopes.torch.budget(0, spill=tmp_path / "missing")
