@@ -24,12 +24,10 @@ if not getattr(_sys, "_is_gil_enabled", lambda: True)():
         "turns the lock on by itself"
     )
 
-from scopes._disposing import dispose, disposing
 from scopes._limits import refusal as _refusal
 from scopes._on_demand import names_of_face as _names_of_face
 from scopes._on_demand import names_on_demand as _names_on_demand
 from scopes._on_demand import origins_of as _origins_of
-from scopes._statistics import Statistics, StatisticsView, statistics
 from scopes._version import __version__ as __version__
 from scopes.core.disposable import Disposable, current_dispose_scope
 from scopes.core.errors import ScopeDisposedError, ScopeLimitError, TensorDisposedError
@@ -41,11 +39,13 @@ from scopes.tracking.sizes import parse_size as _parse_size
 from scopes.tracking.tracking import CHILDREN as _CHILDREN
 from scopes.tracking.tracking import is_tracking, track
 
-# Load reports on demand: they take three times as long to load as the rest, and most programs use none.
+# Loaded on demand: reports take three times as long to load as the rest, and most programs use none.
 _ON_DEMAND = _origins_of(
     {
+        "scopes._disposing": "dispose disposing",
         "scopes._figures": "DisposeStatistics",
         "scopes._spill": "SpillError",
+        "scopes._statistics": "Statistics StatisticsView statistics",
         "scopes.tracking.leaks": "LeakReport LeakRow Snapshot leaks snapshot",
         "scopes.tracking.timeline": "Timeline",
         "scopes.tracking.tree": "ScopeRow ScopeTree scope_tree",

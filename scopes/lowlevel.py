@@ -7,11 +7,9 @@ scopes own its objects without keeping them alive, and statistics count them.
 from scopes._clearing import clear_errors_of
 from scopes._on_demand import ModuleOnDemand, names_of_face, names_on_demand, origins_of, when_imported
 from scopes.core.advice import advise_calls_of
-from scopes.core.compound import Compound
 from scopes.core.disposable import current, ending_by, register
 from scopes.core.guard import Closing, Guard
 from scopes.core.resources import owner_of
-from scopes.core.tables import figures_to_html
 from scopes.core.tracebacks import clear_frames_of, clear_library_frames
 from scopes.tracking.call_site import call_site
 from scopes.tracking.listeners import Listener
@@ -25,6 +23,8 @@ from scopes.tracking.tracking import note_created, note_ended, note_made_for, no
 _ON_DEMAND = origins_of(
     {
         "scopes._spill": "SpillError SpillFile SpillStatistics Spilled",
+        "scopes.core.compound": "Compound",
+        "scopes.core.tables": "figures_to_html",
         "scopes.tracking.history": "History",
         "scopes.tracking.pages": "Curve chart_of page write_page",
         "scopes.tracking.reports": "Cell Table as_html",

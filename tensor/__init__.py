@@ -46,8 +46,6 @@ from tensor.creation.from_data import (
     zeros,
     zeros_like,
 )
-from tensor.creation.generators import Generator, manual_seed
-from tensor.creation.random import rand, rand_like, randn, randn_like
 from tensor.creation.ranges import arange, eye, linspace
 from tensor.io.dlpack import from_dlpack
 from tensor.io.printing import get_printoptions, set_printoptions
@@ -104,6 +102,8 @@ _ON_DEMAND = _origins_of(
         "tensor._bfloat16": "bfloat16",
         "tensor._limits": "finfo iinfo",
         "tensor.creation.external_memory": "from_address from_blob",
+        "tensor.creation.generators": "Generator manual_seed",
+        "tensor.creation.random": "rand rand_like randn randn_like",
         "tensor.creation.sampling": "bernoulli multinomial normal randint randperm",
         "tensor.io.checkpoints": "load save",
         "tensor.io.files": "load_file save_file",

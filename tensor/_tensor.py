@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from scopes.lowlevel import advise_calls_of, clear_frames_of
+from scopes.lowlevel import ModuleOnDemand, advise_calls_of, clear_frames_of
 from tensor._advice import call_advice
 from tensor._dtypes import Dtype, float32
 from tensor.autograd.gradients import Gradients
 from tensor.core.layout import Layout
 from tensor.core.tensor import TensorCore, use_tensor_type
-from tensor.creation.legacy import legacy_tensor
 from tensor.creation.methods import Creating
 from tensor.io.conversion import Conversion
 from tensor.io.dlpack import Exchange
@@ -44,6 +43,11 @@ from tensor.ops.shapes import Shapes
 from tensor.ops.sharing import Sharing
 from tensor.ops.sorting import Sorting
 from tensor.ops.writing import Writing
+
+if TYPE_CHECKING:
+    from tensor.creation import legacy
+else:
+    legacy = ModuleOnDemand("tensor.creation.legacy")
 
 clear_frames_of("tensor")
 clear_frames_of("numpy")  # ops call NumPy's Python functions
@@ -110,7 +114,7 @@ class Tensor(
 
     def __new__(cls, *given: Any) -> Tensor:
         # Programs for PyTorch write `torch.Tensor(2, 3)`.
-        return legacy_tensor(given, float32)
+        return legacy.legacy_tensor(given, float32)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -30,8 +30,6 @@ from tensor.core.donation import composite, last_use, widening
 from tensor.core.storage import snapshot
 from tensor.core.tensor import TensorCore, wrap, wrap_snapshot, wrap_snapshot_unowned, wrap_unowned
 from tensor.core.writing import writing, writing_all
-from tensor.creation.generators import default_generator, numbers_of
-from tensor.creation.legacy import legacy_tensor
 from tensor.kernels.context import run_kernel
 from tensor.kernels.threads import configure_threads
 from tensor.memory.buffer import owner_of
@@ -40,10 +38,7 @@ from tensor.ops.dispatch import apply, apply_into, overwrite
 from tensor.ops.gamma import bessel_i, erfcx, log_ndtr
 from tensor.ops.indexing import Key
 from tensor.ops.messages import Operand, explain
-from tensor.ops.rare.complex_views import view_as_complex, view_as_real
 from tensor.ops.rare.factoring import factor_lu, solve_lu, solve_triangular
-from tensor.ops.rare.lu import plu, unpack_plu
-from tensor.ops.results import LUFactor, LUFactorEx
 from tensor.tape.hooks import HookTable, RemovableHandle
 from tensor.tape.modes import is_recording
 from tensor.tape.nodes import Leaf, become_leaf
@@ -51,16 +46,21 @@ from tensor.tape.recording import record, remember, wrap_recorded
 from tensor.tape.rules import RULES
 from tensor.tape.rules.table import define
 
-# Only files, optimizers and some layers need these.
+# Only files, optimizers, some layers and PyTorch's names need these.
 _ON_DEMAND = _origins_of(
     {
         "tensor.autograd.checkpointing": "is_recomputing",
         "tensor.autograd.nesting": "map_nested",
+        "tensor.creation.generators": "default_generator numbers_of",
+        "tensor.creation.legacy": "legacy_tensor",
         "tensor.io.checkpoints": "load_with",
         "tensor.io.torch_files": "Reading",
         "tensor.io.torch_writing": "global_name write_torch_file",
         "tensor.kernels.updates": "Step",
         "tensor.ops.affine": "apply_affine apply_affine_then",
+        "tensor.ops.rare.complex_views": "view_as_complex view_as_real",
+        "tensor.ops.rare.lu": "plu unpack_plu",
+        "tensor.ops.results": "LUFactor LUFactorEx",
     }
 )
 

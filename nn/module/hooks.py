@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from nn.module.backward_hooks import BackwardPass
 from nn.module.registration import ModuleCore
+from scopes.lowlevel import ModuleOnDemand
 from tensor.lowlevel import RemovableHandle, is_recording
 
 if TYPE_CHECKING:
+    from nn.module import backward_hooks
     from nn.module.module import Module
+else:
+    backward_hooks = ModuleOnDemand("nn.module.backward_hooks")
 
 
 class Hooks(ModuleCore):
@@ -60,7 +63,7 @@ class Hooks(ModuleCore):
             changed = hook(self, args)
             if changed is not None:
                 args = changed if isinstance(changed, tuple) else (changed,)
-        backward = BackwardPass(self) if self._backward_hooks and is_recording() else None
+        backward = backward_hooks.BackwardPass(self) if self._backward_hooks and is_recording() else None
         if backward is not None:
             args = backward.mark_inputs(args)
         output = self.forward(*args, **kwargs)

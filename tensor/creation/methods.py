@@ -15,8 +15,6 @@ from tensor._examples import example
 from tensor.core.dims import sizes_of
 from tensor.core.tensor import TensorCore
 from tensor.creation.from_data import empty, full, tensor, zeros
-from tensor.creation.generators import Generator, numbers_of
-from tensor.creation.random import integer_array, integers_of, normal_array, uniform_array
 from tensor.kernels.context import run_kernel
 from tensor.ops.data import as_tensor
 
@@ -24,9 +22,12 @@ if TYPE_CHECKING:
     from tensor import _limits
     from tensor._dtypes import Array, DtypeLike
     from tensor._tensor import Tensor
-    from tensor.creation import sampling
+    from tensor.creation import generators, random, sampling
+    from tensor.creation.generators import Generator
 else:
     _limits = ModuleOnDemand("tensor._limits")
+    generators = ModuleOnDemand("tensor.creation.generators")
+    random = ModuleOnDemand("tensor.creation.random")
     sampling = ModuleOnDemand("tensor.creation.sampling")
 
 T = TypeVar("T", bound=TensorCore)
@@ -107,14 +108,18 @@ class Creating(TensorCore):
         """Fill with numbers from the normal distribution with the given mean and standard deviation."""
         if not std >= 0:
             raise InvalidArgumentError(f"normal_: the standard deviation must be at least 0, not {std}")
-        return _filled("normal_", self, lambda x: normal_array(x.shape, x.dtype, generator) * std + mean)
+        return _filled(
+            "normal_", self, lambda x: random.normal_array(x.shape, x.dtype, generator) * std + mean
+        )
 
     @example("x = tensor.zeros((100,)).uniform_(2.0, 3.0); 2 <= x.min().item() <= x.max().item() <= 3", True)
     def uniform_(self, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None) -> Self:
         """Fill with numbers from the uniform distribution from `a` to `b`."""
         if not a <= b:
             raise InvalidArgumentError(f"uniform_: a must be at most b, but a = {a} and b = {b}")
-        return _filled("uniform_", self, lambda x: uniform_array(x.shape, x.dtype, generator) * (b - a) + a)
+        return _filled(
+            "uniform_", self, lambda x: random.uniform_array(x.shape, x.dtype, generator) * (b - a) + a
+        )
 
     @example("tensor.zeros((100,)).exponential_().min().item() >= 0", True)
     def exponential_(self, lambd: float = 1.0, *, generator: Generator | None = None) -> Self:
@@ -122,7 +127,9 @@ class Creating(TensorCore):
         if not lambd > 0:
             raise InvalidArgumentError(f"exponential_: the rate lambd must be above 0, not {lambd}")
         return _filled(
-            "exponential_", self, lambda x: numbers_of(generator).standard_exponential(x.shape) / lambd
+            "exponential_",
+            self,
+            lambda x: generators.numbers_of(generator).standard_exponential(x.shape) / lambd,
         )
 
     @example("tensor.zeros((3,)).cauchy_().shape", (3,))
@@ -131,7 +138,9 @@ class Creating(TensorCore):
         if not sigma > 0:
             raise InvalidArgumentError(f"cauchy_: sigma must be above 0, not {sigma}")
         return _filled(
-            "cauchy_", self, lambda x: numbers_of(generator).standard_cauchy(x.shape) * sigma + median
+            "cauchy_",
+            self,
+            lambda x: generators.numbers_of(generator).standard_cauchy(x.shape) * sigma + median,
         )
 
     @example("tensor.zeros((3,)).geometric_(1.0).tolist()", [1.0, 1.0, 1.0])
@@ -139,14 +148,16 @@ class Creating(TensorCore):
         """Fill with the numbers of trials until a success with probability `p` (geometric distribution)."""
         if not 0 < p <= 1:
             raise InvalidArgumentError(f"geometric_: p must be above 0 and at most 1, not {p}")
-        return _filled("geometric_", self, lambda x: numbers_of(generator).geometric(p, x.shape))
+        return _filled("geometric_", self, lambda x: generators.numbers_of(generator).geometric(p, x.shape))
 
     @example("(tensor.zeros((3,)).log_normal_() > 0).tolist()", [True, True, True])
     def log_normal_(self, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Self:
         """Fill with numbers from the log-normal distribution. `mean` and `std` are of the logarithms."""
         if not std > 0:
             raise InvalidArgumentError(f"log_normal_: std must be above 0, not {std}")
-        return _filled("log_normal_", self, lambda x: numbers_of(generator).lognormal(mean, std, x.shape))
+        return _filled(
+            "log_normal_", self, lambda x: generators.numbers_of(generator).lognormal(mean, std, x.shape)
+        )
 
     @example(
         "tensor.zeros((3,)).random_(5, 6).tolist(), tensor.ones((2,)).random_(1).tolist()",
@@ -166,7 +177,7 @@ class Creating(TensorCore):
 
         def draw(x: Tensor) -> Array:
             low, high = (from_, to) if to is not None else (0, from_ or _first_not_exact(x.dtype))
-            return integer_array("random_", low, high, x.shape, x.dtype, generator)
+            return random.integer_array("random_", low, high, x.shape, x.dtype, generator)
 
         return _filled("random_", self, draw, floating=False)
 
@@ -181,7 +192,7 @@ class Creating(TensorCore):
         if not 0 <= p <= 1:
             raise InvalidArgumentError(f"bernoulli_: p must be from 0 to 1, not {p}")
         return _filled(
-            "bernoulli_", self, lambda x: numbers_of(generator).random(x.shape) < p, floating=False
+            "bernoulli_", self, lambda x: generators.numbers_of(generator).random(x.shape) < p, floating=False
         )
 
     @example("tensor.tensor([0.0, 5.0]).multinomial(1).tolist()", [1])
@@ -200,7 +211,7 @@ def _first_not_exact(dtype: np.dtype[Any]) -> int:
     """Return the default upper bound of ``random_`` for `dtype` (excluded)."""
     if is_floating(dtype):
         return int(2 / _limits.finfo(dtype).eps) + 1
-    return integers_of(dtype)[1] + 1
+    return random.integers_of(dtype)[1] + 1
 
 
 def _filled(name: str, x: T, draw: Callable[[Tensor], Array], *, floating: bool = True) -> T:
