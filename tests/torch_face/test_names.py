@@ -100,7 +100,7 @@ def test_a_split_names_the_least_number_of_dimensions(split, least, shape) -> No
 def test_formatting_a_disposed_tensor_says_so() -> None:
     x = torch.ones(2)
     x.dispose()
-    with pytest.raises(TypeError, match="a disposed tensor is not a number"):
+    with pytest.raises(TypeError, match="needs a number, not a disposed tensor"):
         f"{x:.2f}"
 
 
