@@ -62,10 +62,10 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 def _fill(name: str, x: T, values: Array | float) -> T:
     if not isinstance(x, TensorCore):
-        raise TypeError(f"{name} fills a tensor, not a {type(x).__name__}")
+        raise TypeError(f"{name} requires a tensor, not {type(x).__name__}")
     x._raise_if_disposed()
     if isinstance(values, np.ndarray) and not np.can_cast(values.dtype, x.dtype, "same_kind"):
-        raise TypeError(f"{name} fills floating tensors, not {x.dtype}: convert it with x.float()")
+        raise TypeError(f"{name} requires a floating tensor, not {x.dtype}: convert it with x.float()")
     with writing(x) as array:
         array[...] = values
     return x
@@ -73,7 +73,7 @@ def _fill(name: str, x: T, values: Array | float) -> T:
 
 def _shape_of(name: str, x: TensorCore) -> tuple[int, ...]:
     if not isinstance(x, TensorCore):
-        raise TypeError(f"{name} fills a tensor, not a {type(x).__name__}")
+        raise TypeError(f"{name} requires a tensor, not {type(x).__name__}")
     array = x._array
     if array is None:
         x._raise_disposed()
@@ -144,8 +144,8 @@ def trunc_normal_(
     inside = _normal_cdf((b - mean) / std) - _normal_cdf((a - mean) / std) if std > 0 and a < b else 0.0
     if inside < 1e-6:
         raise ValueError(
-            f"trunc_normal_: almost no value of a normal distribution with mean {mean} and std {std} is "
-            f"from {a} to {b}: widen the bounds"
+            f"trunc_normal_: the range from a={a} to b={b} must contain more than a millionth of the normal "
+            f"distribution with mean {mean} and std {std}: widen the range"
         )
     numbers = numbers_of(generator)
     # Draw 10% more numbers than needed on average. Repeat if too few are in the range.
@@ -185,7 +185,7 @@ def eye_(tensor: T) -> T:
     """Fill a matrix with 1 on its diagonal and 0 elsewhere."""
     shape = _shape_of("eye_", tensor)
     if len(shape) != 2:
-        raise ValueError(f"eye_ fills a matrix, but this tensor has shape {shape}")
+        raise ValueError(f"eye_ requires a matrix, but this tensor has shape {shape}")
     return _fill("eye_", tensor, np.eye(*shape, dtype=np.int8))
 
 
@@ -211,10 +211,12 @@ def dirac_(tensor: T, groups: int = 1) -> T:
     shape = _shape_of("dirac_", tensor)
     if len(shape) not in (3, 4, 5):
         raise ValueError(
-            f"dirac_ fills a convolution's weight, of 3, 4 or 5 dimensions, but this tensor has shape {shape}"
+            f"dirac_ requires the weight of a convolution, with 3, 4 or 5 dimensions, not shape {shape}"
         )
     if groups < 1 or shape[0] % groups:
-        raise ValueError(f"dirac_: groups must divide the {shape[0]} outputs, but {groups} does not")
+        raise ValueError(
+            f"dirac_: groups must divide {shape[0]}, the number of output channels, and {groups} does not"
+        )
     values = np.zeros(shape, np.int8)
     if values.size:
         at_middle: tuple[EllipsisType | int, ...] = (..., *[size // 2 for size in shape[2:]])
@@ -229,7 +231,7 @@ def _fans(name: str, tensor: TensorCore) -> tuple[int, int]:
     """Return fan-in and fan-out: the numbers of inputs of each output, and of outputs of each input."""
     shape = _shape_of(name, tensor)
     if len(shape) < 2:
-        raise ValueError(f"{name} needs a weight of at least two dimensions, (out, in, *), not shape {shape}")
+        raise ValueError(f"{name} requires a weight of shape (out, in, *), not {shape}")
     window_size = math.prod(shape[2:])
     return shape[1] * window_size, shape[0] * window_size
 
@@ -305,7 +307,7 @@ def orthogonal_(tensor: T, gain: float = 1, generator: Generator | None = None) 
     """
     shape = _shape_of("orthogonal_", tensor)
     if len(shape) < 2:
-        raise ValueError(f"orthogonal_ needs at least two dimensions, but this tensor has shape {shape}")
+        raise ValueError(f"orthogonal_ requires at least two dimensions, but this tensor has shape {shape}")
     rows, columns = shape[0], math.prod(shape[1:])
     drawn = numbers_of(generator).standard_normal((max(rows, columns), min(rows, columns)))
     q, r = np.linalg.qr(drawn)
@@ -335,9 +337,9 @@ def sparse_(tensor: T, sparsity: float, std: float = 0.01, generator: Generator 
     """
     shape = _shape_of("sparse_", tensor)
     if len(shape) != 2:
-        raise ValueError(f"sparse_ fills a matrix, but this tensor has shape {shape}")
+        raise ValueError(f"sparse_ requires a matrix, but this tensor has shape {shape}")
     if not 0 <= sparsity <= 1:
-        raise ValueError(f"sparse_: sparsity is a fraction from 0 to 1, not {shown(sparsity)}")
+        raise ValueError(f"sparse_: sparsity must be a fraction from 0 to 1, not {shown(sparsity)}")
     numbers = numbers_of(generator)
     values = numbers.standard_normal(shape, np.float32) * std
     zeros = numbers.random(shape).argsort(axis=0)[: math.ceil(sparsity * shape[0])]

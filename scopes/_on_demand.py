@@ -47,7 +47,10 @@ def names_on_demand(
     def find(name: str) -> Any:
         if name not in origins:
             text = advice(name) if advice is not None else f"module {package!r} has no attribute {name!r}"
-            raise AttributeError(text, name=name)
+            error = AttributeError(text, name=name)
+            if package in sys.modules:
+                error.obj = sys.modules[package]  # Python suggests a similar name of this module
+            raise error
         module = import_module(origins[name])
         if origins[name] == f"{package}.{name}":
             return module

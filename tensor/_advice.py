@@ -82,7 +82,7 @@ def _instead_of_word(
         return f"the tensor is the first positional argument: write {name}(x)"
     from difflib import get_close_matches
 
-    close = get_close_matches(word, parameters, n=1)
+    close = get_close_matches(word, parameters, n=1, cutoff=0.7)
     return f"write {close[0]}=" if close else f"omit {word}="
 
 
@@ -101,7 +101,11 @@ def _instead_of_many(name: str, parameters: Mapping[str, Parameter], args: tuple
     first = next(iter(parameters), None)
     rest = args[1:]
     if first is None:
+        if isinstance(args[0], TensorCore) and name[0].isupper():
+            return f"create the module first: write nn.{name}()(x)"
         return f"write @{name}() above a def, with parentheses" if callable(args[0]) else None
+    if first == "reduction" and isinstance(args[0], TensorCore):
+        return f"create the loss first: write nn.{name}()(input, target)"
     if first == "shape":
         sizes, others = (args[:-1], f", {shown(args[-1])}") if "fill_value" in parameters else (args, "")
         if all(isinstance(size, int) for size in sizes):

@@ -50,7 +50,7 @@ def default_convert(sample: Any) -> Any:
 
 def _converted(sample: Any, depth: int) -> Any:
     if depth > _DEEPEST:
-        raise ValueError(f"a sample is nested more than {_DEEPEST} levels deep, or contains itself")
+        raise ValueError(f"a sample has more than {_DEEPEST} levels of nesting, or contains itself")
     if isinstance(sample, np.ndarray) and sample.dtype.kind not in "SUOMmV":
         return tn.from_numpy(sample)
     if isinstance(sample, Mapping):
@@ -68,13 +68,14 @@ _DEEPEST = 100
 
 def _collated(samples: Sequence[Any], depth: int) -> Any:
     if not samples:
-        raise ValueError("there are no samples to make a batch of")
+        raise ValueError("a batch must have at least one sample")
     if depth > _DEEPEST:
         raise ValueError(
-            f"samples are nested more than {_DEEPEST} levels deep, or contain themselves: return tensors, or "
-            "tuples, lists and mappings of them, or pass a collate_fn of your own"
+            f"samples have more than {_DEEPEST} levels of nesting, or contain themselves: return tensors, or "
+            "tuples, lists and mappings of them, or pass a collate_fn"
         )
     first = samples[0]
+    _require_one_kind(samples)
     if isinstance(first, TensorCore):
         _require_one_shape(samples)
         return tn.stack(list(samples))
@@ -95,9 +96,34 @@ def _collated(samples: Sequence[Any], depth: int) -> Any:
             return type(first)(*parts)
         return tuple(parts) if isinstance(first, tuple) else parts
     raise TypeError(
-        f"samples of type {type(first).__name__} can't be made into a batch: return tensors, arrays, "
-        "numbers, text, or tuples, lists and mappings of them, or pass a collate_fn of your own"
+        f"default_collate does not support samples of type {type(first).__name__}: return tensors, arrays, "
+        "numbers, text, or tuples, lists and mappings of them, or pass a collate_fn"
     )
+
+
+# The types that `default_collate` does not mix in one batch.
+_KINDS: tuple[tuple[type, ...], ...] = (
+    (TensorCore, np.ndarray, np.generic),
+    (bool, int, float, complex, TensorCore, np.ndarray, np.generic),
+    (str, bytes),
+    (Mapping,),
+    (Sequence,),
+)
+
+
+def _require_one_kind(samples: Sequence[Any]) -> None:
+    """Raise TypeError for samples of types that do not go together, such as a number and a tuple."""
+    if len(set(map(type, samples))) == 1:
+        return
+    kinds = next((kinds for kinds in _KINDS if isinstance(samples[0], kinds)), None)
+    if kinds is None:
+        return
+    for sample in samples:
+        if not isinstance(sample, kinds) or (isinstance(sample, (str, bytes)) and str not in kinds):
+            raise TypeError(
+                f"the samples of a batch have different types, {type(samples[0]).__name__} and "
+                f"{type(sample).__name__}: return the same type for all samples, or pass a collate_fn"
+            )
 
 
 def _require_one_shape(samples: Sequence[Any]) -> None:
@@ -108,6 +134,6 @@ def _require_alike(found: list[Any], what: str) -> None:
     if any(each != found[0] for each in found):
         other = next(each for each in found if each != found[0])
         raise ValueError(
-            f"the samples of one batch have different {what}, {found[0]} and {other}: bring them to one, "
-            "or pass a collate_fn of your own"
+            f"the samples of a batch have different {what}, {found[0]} and {other}: make them equal, or pass "
+            "a collate_fn"
         )

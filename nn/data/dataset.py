@@ -36,10 +36,14 @@ class Dataset(Generic[T_co]):
         return list(vars(self).values())
 
     def __getitem__(self, index: int) -> T_co:
-        raise NotImplementedError(f"{type(self).__name__} has no samples: define __getitem__(self, index)")
+        raise NotImplementedError(
+            f"{type(self).__name__} does not define __getitem__(self, index): define it to return a sample"
+        )
 
     def __len__(self) -> int:
-        raise NotImplementedError(f"{type(self).__name__} has no length: define __len__(self)")
+        raise NotImplementedError(
+            f"{type(self).__name__} does not define __len__(self): define it to return the number of samples"
+        )
 
 
 class IterableDataset(Dataset[T_co]):
@@ -59,13 +63,21 @@ class IterableDataset(Dataset[T_co]):
     """
 
     def __iter__(self) -> Iterator[T_co]:
-        raise NotImplementedError(f"{type(self).__name__} gives no samples: define __iter__(self)")
+        raise NotImplementedError(
+            f"{type(self).__name__} does not define __iter__(self): define it to yield the samples"
+        )
 
     def __getitem__(self, index: int) -> T_co:
-        raise TypeError(f"{type(self).__name__} is iterated: its samples have no numbers such as {index}")
+        raise TypeError(
+            f"{type(self).__name__} does not support the index {index}, because it is an IterableDataset: "
+            "iterate over it"
+        )
 
     def __len__(self) -> int:
-        raise TypeError(f"{type(self).__name__} has no length: define __len__(self), if it has one")
+        raise TypeError(
+            f"{type(self).__name__} does not define __len__(self): define it if the number of samples is "
+            "known"
+        )
 
 
 class BatchDataset(IterableDataset[T_co]):
@@ -97,18 +109,18 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
     def __init__(self, *tensors: Tensor) -> None:
         if not tensors:
-            raise ValueError("TensorDataset needs at least one tensor")
+            raise ValueError("TensorDataset requires at least one tensor")
         lengths = []
         for x in tensors:
             if not isinstance(x, TensorCore):
                 raise TypeError(
-                    f"TensorDataset takes tensors, not {type(x).__name__}: write tensor.tensor(data)"
+                    f"TensorDataset requires tensors, not {type(x).__name__}: write tensor.tensor(data)"
                 )
             if not x.shape:
-                raise ValueError("TensorDataset takes tensors with rows, but one has no dimensions")
+                raise ValueError("TensorDataset requires tensors with at least one dimension")
             lengths.append(x.shape[0])
         if len(set(lengths)) != 1:
-            raise ValueError(f"TensorDataset needs tensors of one length, not {lengths}")
+            raise ValueError(f"TensorDataset requires tensors of equal length, not of lengths {lengths}")
         for x in tensors:
             x.detach_from_dispose_scope()
         self.tensors = tensors

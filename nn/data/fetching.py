@@ -120,7 +120,9 @@ class Whole(Source):
     def __init__(self, recipe: Recipe) -> None:
         super().__init__(recipe)
         if recipe.batch_size is None:
-            raise ValueError(f"{type(recipe.dataset).__name__} reads batches: give the loader a batch_size")
+            raise ValueError(
+                f"{type(recipe.dataset).__name__} reads whole batches: pass a batch_size to the DataLoader"
+            )
         self._batches = iter(recipe.dataset.batches(recipe.batch_size, drop_last=recipe.drop_last))
 
     def read(self, numbers: Any) -> Any:

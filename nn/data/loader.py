@@ -229,7 +229,7 @@ class DataLoader(Generic[T_co, B_co]):
             return idle
         if multiprocessing.current_process().daemon:
             raise RuntimeError(
-                "a DataLoader inside a worker can't start its own workers: pass num_workers=0 there"
+                "a DataLoader inside a worker process can't start its own workers: pass num_workers=0"
             )
         context: Any = self.multiprocessing_context
         if context is None or isinstance(context, str):
@@ -352,31 +352,34 @@ def _generator_of(generator: object) -> Generator | None:
     if isinstance(generator, int) and not isinstance(generator, bool):
         return Generator().manual_seed(generator)
     if generator is not None and not isinstance(generator, Generator):
-        raise TypeError(f"generator is a tensor.Generator or a seed, not a {type(generator).__name__}")
+        kind = type(generator)
+        raise TypeError(
+            f"generator must be a tensor.Generator or an int seed, not {kind.__module__}.{kind.__qualname__}"
+        )
     return generator
 
 
 def _require_data_set(dataset: object) -> None:
     if not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
         raise TypeError(
-            "a DataLoader needs a data set with __getitem__ and __len__, or an IterableDataset, not a "
-            f"{type(dataset).__name__}: write TensorDataset(inputs, targets), or a list"
+            "a DataLoader requires a data set with __getitem__ and __len__, or an IterableDataset, not "
+            f"{type(dataset).__name__}: pass TensorDataset(inputs, targets), or a list of samples"
         )
 
 
 def _require_numbers(
-    batch_size: object, num_workers: object, prefetch_factor: object, timeout: float
+    batch_size: object, num_workers: object, prefetch_factor: object, timeout: object
 ) -> None:
     if batch_size is not None and (type(batch_size) is not int or batch_size < 1):
-        raise ValueError(f"batch_size is a number of samples, at least 1, or None, not {shown(batch_size)}")
+        raise ValueError(f"batch_size must be None or an integer of at least 1, not {shown(batch_size)}")
     if type(num_workers) is not int or num_workers < 0:
-        raise ValueError(f"num_workers is a number of processes, at least 0, not {shown(num_workers)}")
+        raise ValueError(f"num_workers must be an integer of at least 0, not {shown(num_workers)}")
     if prefetch_factor is not None and (type(prefetch_factor) is not int or prefetch_factor < 1):
         raise ValueError(
-            f"prefetch_factor is a number of batches, at least 1, or None, not {shown(prefetch_factor)}"
+            f"prefetch_factor must be None or an integer of at least 1, not {shown(prefetch_factor)}"
         )
-    if timeout < 0:
-        raise ValueError(f"timeout is a number of seconds, at least 0, not {shown(timeout)}")
+    if not isinstance(timeout, (int, float)) or not timeout >= 0:
+        raise ValueError(f"timeout must be a number of seconds, at least 0, not {shown(timeout)}")
 
 
 def _require_no_conflict(
@@ -389,23 +392,21 @@ def _require_no_conflict(
 ) -> None:
     """Raise an error for two arguments that both set the order or the batches."""
     if isinstance(dataset, IterableDataset) and (shuffle or sampler is not None or batch_sampler is not None):
-        raise ValueError(
-            "an IterableDataset gives the order itself: leave shuffle, sampler, batch_sampler out"
-        )
+        raise ValueError("an IterableDataset determines the order: omit shuffle, sampler and batch_sampler")
     if batch_size is None and drop_last:
-        raise ValueError("drop_last needs a batch_size: single samples have no last batch")
+        raise ValueError("drop_last=True requires a batch_size, because single samples have no last batch")
     if sampler is not None and shuffle:
-        raise ValueError("a sampler gives the order itself: leave shuffle out")
+        raise ValueError("a sampler determines the order: omit shuffle")
     if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
         raise ValueError(
-            "a batch_sampler makes batches itself: leave batch_size, shuffle, sampler, drop_last out"
+            "a batch_sampler determines the batches: omit batch_size, shuffle, sampler and drop_last"
         )
 
 
 def _require_no_options_of_workers(**options: object) -> None:
     for name, value in options.items():
         if value is not None:
-            raise ValueError(f"{name} is for workers, but there are none: pass num_workers, or leave it out")
+            raise ValueError(f"{name} requires workers: pass num_workers of at least 1, or omit {name}")
 
 
 clear_errors_of(globals(), ["_Batches"])

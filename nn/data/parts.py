@@ -49,13 +49,13 @@ class ConcatDataset(Dataset[T_co]):
     def __init__(self, datasets: Iterable[Indexable[T_co]]) -> None:
         self.datasets: list[Indexable[T_co]] = list(datasets)
         if not self.datasets:
-            raise InvalidArgumentError("ConcatDataset needs at least one data set")
+            raise InvalidArgumentError("ConcatDataset requires at least one data set")
         self.cumulative_sizes: list[int] = list(accumulate(len(part) for part in self.datasets))
 
     def __getitem__(self, index: int) -> T_co:
         place = index + len(self) if index < 0 else index
         if not 0 <= place < len(self):
-            raise IndexError(f"sample {index} is out of range: there are {len(self)}")
+            raise IndexError(f"index {index} is out of range for a ConcatDataset of length {len(self)}")
         which = bisect_right(self.cumulative_sizes, place)
         return self.datasets[which][place - (self.cumulative_sizes[which - 1] if which else 0)]
 
@@ -88,12 +88,15 @@ class StackDataset(Dataset[Any]):
     def __init__(self, *args: Indexable[Any], **kwargs: Indexable[Any]) -> None:
         if bool(args) == bool(kwargs):
             raise InvalidArgumentError(
-                "StackDataset takes data sets, all with a name or all without: StackDataset(images, labels)"
+                "StackDataset requires data sets, all as positional or all as keyword arguments: write "
+                "StackDataset(images, labels)"
             )
         self.datasets: tuple[Indexable[Any], ...] | dict[str, Indexable[Any]] = args or kwargs
         lengths = [len(part) for part in (args or kwargs.values())]
         if len(set(lengths)) != 1:
-            raise InvalidArgumentError(f"StackDataset needs data sets of one length, not {lengths}")
+            raise InvalidArgumentError(
+                f"StackDataset requires data sets of equal length, not of lengths {lengths}"
+            )
         self._length = lengths[0]
 
     def __getitem__(self, index: int) -> Any:
@@ -117,6 +120,8 @@ def random_split(
         If the lengths do not sum to the length of the data set.
     """
     count = len(dataset)
+    if min(lengths, default=0) < 0:
+        raise InvalidArgumentError(f"random_split: lengths must be at least 0, not {list(lengths)}")
     sizes = [int(n) for n in lengths]
     if isclose(sum(lengths), 1) and sum(lengths) <= 1 + 1e-9:
         sizes = [floor(count * share) for share in lengths]
@@ -124,7 +129,8 @@ def random_split(
             sizes[i % len(sizes)] += 1
     if sum(sizes) != count:
         raise InvalidArgumentError(
-            f"random_split: {list(lengths)} sum to {sum(sizes)}, but there are {count} samples"
+            f"random_split: lengths must sum to the number of samples, {count}, or fractions to 1, but "
+            f"{list(lengths)} sum to {sum(lengths):g}"
         )
     order = (generator or default_generator).numbers.permutation(count).tolist()
     ends = list(accumulate(sizes))

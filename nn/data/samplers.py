@@ -43,7 +43,9 @@ class Sampler(Generic[T_co]):
         vars(self).update(given)
 
     def __iter__(self) -> Iterator[T_co]:
-        raise NotImplementedError(f"{type(self).__name__} yields no indices: define __iter__(self)")
+        raise NotImplementedError(
+            f"{type(self).__name__} does not define __iter__(self): define it to yield indices"
+        )
 
 
 @example('list(nn.data.SequentialSampler("abc"))', [0, 1, 2])
@@ -90,7 +92,9 @@ class RandomSampler(Sampler[int]):
     def _set_options(self, given: dict[str, Any]) -> None:
         count = self._num_samples = given.pop("num_samples")
         if count is not None and (type(count) is not int or count < 1):
-            raise InvalidArgumentError(f"num_samples is a number, at least 1, or None, not {shown(count)}")
+            raise InvalidArgumentError(
+                f"num_samples must be None or an integer of at least 1, not {shown(count)}"
+            )
         super()._set_options(given)
 
     @property
@@ -101,6 +105,8 @@ class RandomSampler(Sampler[int]):
     def __iter__(self) -> Iterator[int]:
         numbers = (self.generator or default_generator).numbers
         count, left = len(self.data_source), self.num_samples
+        if left and not count:
+            raise InvalidArgumentError(f"RandomSampler can't draw {left} samples from an empty data set")
         while left > 0:
             if self.replacement:
                 drawn = numbers.integers(0, count, min(left, _DRAW_SIZE))
@@ -151,16 +157,19 @@ class WeightedRandomSampler(Sampler[int]):
     def _set_options(self, given: dict[str, Any]) -> None:
         num_samples = given["num_samples"]
         if type(num_samples) is not int or num_samples < 1:
-            raise InvalidArgumentError(f"num_samples is a number, at least 1, not {shown(num_samples)}")
+            raise InvalidArgumentError(
+                f"num_samples must be an integer of at least 1, not {shown(num_samples)}"
+            )
         self.weights = np.array(given.pop("weights"), np.float64)
         if self.weights.ndim != 1 or not (self.weights >= 0).all() or not 0 < self.weights.sum() < np.inf:
             raise InvalidArgumentError(
-                "weights must have one number for each sample, at least 0 and not all 0"
+                "weights must be finite numbers of at least 0 in one dimension, and not all 0, not "
+                f"{shown(self.weights.tolist())}"
             )
         if not given["replacement"] and num_samples > np.count_nonzero(self.weights):
             raise InvalidArgumentError(
-                f"num_samples={num_samples}, but only {np.count_nonzero(self.weights)} samples have a weight "
-                "above 0: pass replacement=True"
+                f"without replacement, num_samples must be at most {np.count_nonzero(self.weights)}, the "
+                f"number of weights above 0, not {num_samples}: pass replacement=True"
             )
         super()._set_options(given)
 
@@ -182,7 +191,7 @@ class BatchSampler(Sampler[list[int]]):
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
         if type(batch_size) is not int or batch_size < 1:
             raise InvalidArgumentError(
-                f"batch_size is a number of samples, at least 1, not {shown(batch_size)}"
+                f"batch_size must be an integer of at least 1, not {shown(batch_size)}"
             )
         self.sampler = sampler
         self.batch_size = batch_size

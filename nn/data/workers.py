@@ -270,7 +270,7 @@ class WorkerRound:
             if not self._requested:
                 raise StopIteration
             if self._workers.is_stopped:
-                raise RuntimeError("the workers of this DataLoader have ended: begin another loop")
+                raise RuntimeError("the workers of this DataLoader have ended: start a new loop over it")
             wanted = next(iter(self._requested if self._in_order else self._answers), None)
             if wanted in self._answers:
                 assert wanted is not None
@@ -279,8 +279,8 @@ class WorkerRound:
             if left <= 0:
                 self._workers.stop(at_once=True)
                 raise RuntimeError(
-                    f"no batch came from the workers of a DataLoader in {self._timeout} seconds: timeout= is "
-                    "too short for its data set, or the data set waits for something; 0 waits for ever"
+                    f"the workers of a DataLoader returned no batch within {self._timeout:g} s: the timeout "
+                    "is too short, or the data set is blocked. Pass a longer timeout, or 0 for no limit"
                 )
             for answer in self._workers.receive(left):
                 self._answers[answer.order] = answer
@@ -305,12 +305,12 @@ def _death_message(worker: int, pid: int | None, code: int | None) -> str:
         how = f"by signal {-code}"
         with suppress(ValueError):
             how = f"by {signal.Signals(-code).name}"
-    hint = "its last output, if any, is in the program's standard error"
+    hint = "Its last output, if any, is in the standard error of the program"
     if how.endswith("SIGKILL"):
-        hint = "this is what the system does when memory runs out; use fewer workers or smaller batches"
+        hint = "The system kills processes if memory runs out: use fewer workers or smaller batches"
     elif how.endswith("SIGBUS"):
-        hint = "shared memory is full: give the machine or container more (--shm-size), or use fewer workers"
+        hint = "Shared memory is full: increase it (docker run --shm-size), or use fewer workers"
     return (
-        f"worker {worker} (process {pid}) of a DataLoader ended {how} in the middle of its work: {hint}. "
-        "With num_workers=0 the same runs in this process"
+        f"worker {worker} (process {pid}) of a DataLoader ended unexpectedly, {how}. {hint}. To find the "
+        "cause, pass num_workers=0: the data set then runs in this process"
     )

@@ -109,7 +109,8 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
 
 def _no_dim(name: str, dim: object) -> TypeError:
     return TypeError(
-        f"{name} needs the dimension along which results sum to 1: pass dim=-1 for the last, not {shown(dim)}"
+        f"{name}: dim must be an integer, not {shown(dim)}: write dim=-1 to normalize along the last "
+        "dimension"
     )
 
 

@@ -84,15 +84,15 @@ def scaled_dot_product_attention(
     arrays = [
         floating_array_of(_NAME, what, x) for what, x in (("query", query), ("key", key), ("value", value))
     ]
-    check_probability(_NAME, dropout_p)
+    check_probability(_NAME, "dropout_p", dropout_p)
     lead = _leading(arrays, enable_gqa)
     q, k, v = arrays
     if attn_mask is not None:
         _check_mask(attn_mask, (*lead, q.shape[-2], k.shape[-2]))
         if is_causal:
             raise InvalidArgumentError(
-                f"{_NAME}: attn_mask and is_causal=True exclude each other: leave one out, or make the mask "
-                "causal, booleans with attn_mask.tril()"
+                f"{_NAME}: attn_mask and is_causal=True can't be combined: omit one of them. Boolean masks "
+                "become causal with attn_mask.tril()"
             )
     factor = float(scale if scale is not None else q.shape[-1] ** -0.5 if q.shape[-1] else 1.0)
     if is_wanted(attn_mask):
@@ -113,10 +113,10 @@ def _leading(arrays: list[Array], enable_gqa: bool) -> tuple[int, ...]:
     if len({x.dtype for x in arrays}) > 1:
         raise InvalidArgumentError(
             f"{_NAME}: query, key and value must have one dtype, not {q.dtype}, {k.dtype} and "
-            f"{v.dtype}: convert with .to(query.dtype)"
+            f"{v.dtype}: write key.to(query.dtype) and value.to(query.dtype)"
         )
     if min(x.ndim for x in arrays) < 2:
-        raise InvalidArgumentError(f"{_NAME}: shapes are (*, length, features), but {shapes}")
+        raise InvalidArgumentError(f"{_NAME}: all shapes must be (*, length, features), but {shapes}")
     if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
         raise InvalidArgumentError(
             f"{_NAME}: query and key must have the same number of features, and key and value the same "
@@ -127,8 +127,8 @@ def _leading(arrays: list[Array], enable_gqa: bool) -> tuple[int, ...]:
         heads = [x.shape[-3] if x.ndim > 2 else 0 for x in arrays]
         if not heads[1] or heads[1] != heads[2] or heads[0] % heads[1]:
             raise InvalidArgumentError(
-                f"{_NAME}: with enable_gqa the heads of key and value, dimension -3, must be equal "
-                f"in number and divide those of query, but {shapes}"
+                f"{_NAME}: with enable_gqa, key and value must have the same number of heads (dimension -3), "
+                f"and it must divide that of query, but {shapes}"
             )
         leads = [(*lead[:-1], heads[0]) for lead in leads]
     try:
@@ -141,7 +141,7 @@ def _check_mask(attn_mask: Tensor, shape: tuple[int, ...]) -> None:
     mask = array_of(_NAME, "attn_mask", attn_mask)
     if mask.dtype != np.bool_ and not is_floating(mask.dtype):
         raise TypeError(
-            f"{_NAME}: attn_mask holds booleans or floating numbers, not {mask.dtype}: convert with .bool()"
+            f"{_NAME}: attn_mask must be boolean or floating, not {mask.dtype}: write attn_mask.bool()"
         )
     try:
         fits = np.broadcast_shapes(mask.shape, shape) == shape

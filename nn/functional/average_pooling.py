@@ -96,7 +96,7 @@ def _avg_pool(
     pool = pool_of(name, _dims, kernel_size, stride, padding, 1, ceil_mode)
     if divisor_override is not None and (type(divisor_override) is not int or divisor_override == 0):
         raise InvalidArgumentError(
-            f"{name}: divisor_override is an integer other than 0, not {shown(divisor_override)}"
+            f"{name}: divisor_override must be an integer other than 0, not {shown(divisor_override)}"
         )
     maps = []
     for dim in range(_dims):
@@ -181,7 +181,10 @@ def _lp_pool(
         largest = (max_pool1d, max_pool2d, max_pool3d)[_dims - 1]
         sign = 1.0 if norm_type > 0 else -1.0
         return largest(input.abs() * sign, kernel_size, stride, 0, 1, ceil_mode) * sign
-    pool = pool_of(f"lp_pool{_dims}d", _dims, kernel_size, stride, 0, 1, ceil_mode)
+    name = f"lp_pool{_dims}d"
+    if norm_type == 0:
+        raise InvalidArgumentError(f"{name}: norm_type must not be 0, because 1 / norm_type is an exponent")
+    pool = pool_of(name, _dims, kernel_size, stride, 0, 1, ceil_mode)
     means = _AVERAGE[_dims](input.pow(norm_type), kernel_size, stride, 0, ceil_mode)
     return (means.sign() * means.abs().relu() * math.prod(pool.kernel)).pow(1 / norm_type)
 

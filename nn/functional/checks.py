@@ -23,8 +23,9 @@ loss_sections = sections(
 def array_of(name: str, what: str, x: object) -> Array:
     """Return the array of the tensor `x`."""
     if not isinstance(x, TensorCore):
+        data = what if what.isidentifier() else "data"
         raise TypeError(
-            f"{name}: {what} must be a tensor, not {type(x).__name__}: write tensor.tensor({what})"
+            f"{name}: {what} must be a tensor, not {type(x).__name__}: write tensor.tensor({data})"
         )
     array = x._array
     if array is None:
@@ -56,10 +57,12 @@ def check_reduction(name: str, reduction: str, *more: str) -> None:
         )
 
 
-def check_probability(name: str, p: float) -> None:
-    """Raise ValueError unless `p` is from 0 to 1."""
+def check_probability(name: str, what: str, p: float) -> None:
+    """Raise an error that calls `p` `what`, unless `p` is a number from 0 to 1."""
+    if not isinstance(p, (float, int, Real)):
+        raise TypeError(f"{name}: {what} must be a number from 0 to 1, not {type(p).__name__}")
     if not 0 <= p <= 1:
-        raise InvalidArgumentError(f"{name}: p is a probability, from 0 to 1, not {shown(p)}")
+        raise InvalidArgumentError(f"{name}: {what} must be from 0 to 1, not {shown(p)}")
 
 
 def check_delta(name: str, delta: float) -> None:
@@ -68,13 +71,12 @@ def check_delta(name: str, delta: float) -> None:
         raise TypeError(f"{name}: delta must be a float or int, not {shown(delta)}")
 
 
-def check_same_shape(name: str, a: Array, b: Array, what: str = "target") -> None:
-    """Raise ValueError unless `a` and `b` have the same shape. The error calls them "input" and `what`."""
+def check_same_shape(name: str, a: Array, b: Array, first: str = "input", second: str = "target") -> None:
+    """Raise ValueError unless `a` and `b` have the same shape. The error calls them `first` and `second`."""
     if a.shape != b.shape:
+        advice = f": write {second}.reshape({first}.shape)" if a.size == b.size else ""
         raise InvalidArgumentError(
-            f"{name}: input has shape {a.shape} and {what} {b.shape}; broadcasting them would "
-            "compare elements that do not correspond. Give them the same shape, for example with "
-            f"{what}.reshape(input.shape)"
+            f"{name}: {first} and {second} must have the same shape, not {a.shape} and {b.shape}{advice}"
         )
 
 

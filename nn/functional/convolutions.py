@@ -135,13 +135,13 @@ def sizes_of(name: str, what: str, given: object, count: int, least: int) -> tup
     if len(many) == 1:
         many *= count
     if any(type(n) is not int for n in many):
-        raise TypeError(f"{name}: {what} is an integer, or {count} of them, not {shown(given)}")
+        raise TypeError(f"{name}: {what} must be an integer, or {count} of them, not {shown(given)}")
     if len(many) != count or min(many, default=least) < least:
         raise ValueError(
-            f"{name}: {what} is an integer of at least {least}, or {count} of them, not {shown(given)}"
+            f"{name}: {what} must be an integer of at least {least}, or {count} of them, not {shown(given)}"
         )
     if max(many, default=0) > _MAX_SIZE:
-        raise ValueError(f"{name}: {what} is at most 2**40, more than memory holds, not {shown(given)}")
+        raise ValueError(f"{name}: {what} must be at most 2**40, not {shown(given)}")
     return many
 
 
@@ -158,7 +158,7 @@ def geometry_of(
     strides = sizes_of(name, "stride", stride, count, 1)
     dilations = sizes_of(name, "dilation", dilation, count, 1)
     if type(groups) is not int or groups < 1:
-        raise ValueError(f"{name}: groups is an integer of at least 1, not {shown(groups)}")
+        raise ValueError(f"{name}: groups must be an integer of at least 1, not {shown(groups)}")
     if isinstance(padding, str):
         return Geometry(
             kernel, strides, _named_padding(name, padding, kernel, strides, dilations), dilations, groups
@@ -173,10 +173,10 @@ def _named_padding(
     if padding == "valid":
         return ((0, 0),) * len(kernel)
     if padding != "same":
-        raise ValueError(f"{name}: padding must be 'valid', 'same', or sizes, not {shown(padding)}")
+        raise ValueError(f"{name}: padding must be 'valid', 'same' or integers, not {shown(padding)}")
     if set(strides) != {1}:
         raise ValueError(
-            f"{name}: padding='same' needs a stride of 1, not {strides}: give the padding in sizes"
+            f"{name}: padding='same' requires a stride of 1, not {strides}: pass integers as padding"
         )
     needed = [step * (size - 1) for size, step in zip(kernel, dilations, strict=True)]
     return tuple([(n // 2, n - n // 2) for n in needed])
@@ -195,13 +195,13 @@ def _checked(
             )
     if x.ndim not in (count + 1, count + 2):
         raise ValueError(
-            f"{name}: input has shape (batch, channels, *sizes) or (channels, *sizes), with {count} sizes, "
-            f"not {x.shape}"
+            f"{name}: input must have shape (batch, channels, *sizes) or (channels, *sizes), with {count} "
+            f"{'size' if count == 1 else 'sizes'}, not {x.shape}"
         )
     if w.ndim != count + 2 or min(w.shape[2:]) < 1:
         raise ValueError(
-            f"{name}: weight has {count + 2} dimensions, of which the last {count} are the kernel's, not "
-            f"shape {w.shape}"
+            f"{name}: weight must have {count + 2} dimensions, with the kernel's sizes at the end, not shape "
+            f"{w.shape}"
         )
     if bias is not None:
         array_of(name, "bias", bias)
@@ -270,18 +270,22 @@ def _conv(
     x, w = _checked(name, _dims, input, weight, bias)
     geometry = geometry_of(name, w.shape[2:], stride, padding, dilation, groups)
     channels = x.shape[-_dims - 1]
-    if channels != w.shape[1] * groups or w.shape[0] % groups:
+    if channels != w.shape[1] * groups:
         raise ValueError(
-            f"{name}: with groups={groups} a weight of shape {w.shape} takes {w.shape[1] * groups} channels "
-            f"and gives a multiple of {groups}; the input of shape {x.shape} has {channels}"
+            f"{name}: with groups={groups} and a weight of shape {w.shape}, the input must have "
+            f"{w.shape[1] * groups} channels, but its shape is {x.shape}"
+        )
+    if w.shape[0] % groups:
+        raise ValueError(
+            f"{name}: the output channels of weight, {w.shape[0]}, must be divisible by groups, {groups}"
         )
     _check_bias(name, bias, w.shape[0])
     sizes = x.shape[-_dims:]
     outs = geometry.outputs(sizes)
     if min(outs) < 1:
         raise ValueError(
-            f"{name}: the kernel spans {geometry.spans()}, more than the input with its padding, "
-            f"{geometry.padded(sizes)}"
+            f"{name}: the kernel with its dilation spans {geometry.spans()} elements, but the input with its "
+            f"padding has only {geometry.padded(sizes)}"
         )
     if x.ndim == _dims + 1:
         return _recorded_forward(input.unsqueeze(0), weight, bias, geometry, outs).squeeze(0)
@@ -333,18 +337,23 @@ def _conv_transpose(
     name = f"conv_transpose{_dims}d"
     x, w = _checked(name, _dims, input, weight, bias)
     if isinstance(padding, str):
-        raise TypeError(f"{name}: padding is an integer, or {_dims} of them, not {shown(padding)}")
+        raise TypeError(f"{name}: padding must be an integer, or {_dims} of them, not {shown(padding)}")
     geometry = geometry_of(name, w.shape[2:], stride, padding, dilation, groups)
     more = sizes_of(name, "output_padding", output_padding, _dims, 0)
     for n, step, jump in zip(more, geometry.dilation, geometry.stride, strict=True):
         if n >= max(step, jump):
-            raise ValueError(f"{name}: output_padding must be below stride or dilation, not {more}")
+            raise ValueError(
+                f"{name}: output_padding must be less than stride or dilation, but output_padding is {more}, "
+                f"stride {geometry.stride} and dilation {geometry.dilation}"
+            )
     channels = x.shape[-_dims - 1]
-    if channels != w.shape[0] or channels % groups:
+    if channels != w.shape[0]:
         raise ValueError(
-            f"{name}: with groups={groups} a weight of shape {w.shape} takes {w.shape[0]} channels, a "
-            f"multiple of {groups}; the input of shape {x.shape} has {channels}"
+            f"{name}: with a weight of shape {w.shape}, the input must have {w.shape[0]} channels, but its "
+            f"shape is {x.shape}"
         )
+    if channels % groups:
+        raise ValueError(f"{name}: the input's channels, {channels}, must be divisible by groups, {groups}")
     _check_bias(name, bias, w.shape[1] * groups)
     sizes = tuple(
         [

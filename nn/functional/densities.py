@@ -123,7 +123,7 @@ def gaussian_nll_loss(
     target = floating_target(input, target)
     if not isinstance(var, TensorCore):
         if not isinstance(var, (int, float)):
-            raise TypeError(f"{name}: var is a tensor or a number, not {type(var).__name__}")
+            raise TypeError(f"{name}: var must be a tensor or a number, not {type(var).__name__}")
         var = tn.full((), var, dtype=input.dtype)
     else:
         shape = var.shape
@@ -131,12 +131,14 @@ def gaussian_nll_loss(
             var = var[..., None]
         elif shape != x.shape and not _has_one_dimension_of_1(shape, x.shape):
             raise ValueError(
-                f"{name}: var has shape {shape}, and input {x.shape}: give var the input's "
-                "shape. The last dimension may be missing, or one size may be 1"
+                f"{name}: var must have the input's shape, {x.shape}, not {shape}. Its last dimension may be "
+                "missing, or one of its sizes may be 1"
             )
     variances = floating_array_of(name, "var", var)
     if (variances < 0).any():
-        raise ValueError(f"{name}: a variance is at least 0, but var holds {shown(variances.min())}")
+        raise ValueError(
+            f"{name}: variances must be at least 0, but var holds {shown(variances.min().item())}"
+        )
     spread = at_least(var, eps)
     losses = 0.5 * (spread.log() + (input - target) ** 2 / spread)
     if full:

@@ -367,7 +367,12 @@ def _by_weight_of_probability(xp: Any, g: Any, input: Any, target: Any, share: f
     return (target * yes + (1 - target) * no) * (g * -share)
 
 
-define("bce_loss", input=_by_probability, target=_by_target_of_probability, weight=_by_weight_of_probability)
+define(
+    "binary_cross_entropy",
+    input=_by_probability,
+    target=_by_target_of_probability,
+    weight=_by_weight_of_probability,
+)
 
 # The largest integer x for which exp(x) is finite in float16, float32 and float64, by itemsize.
 _LARGEST_EXPONENT = {2: 11.0, 4: 88.0, 8: 709.0}
@@ -397,7 +402,7 @@ def _by_weight_of_logit(xp: Any, g: Any, input: Any, target: Any, pos_weight: An
 
 
 define(
-    "bce_with_logits_loss",
+    "binary_cross_entropy_with_logits",
     input=_by_logit,
     target=_by_target_of_logit,
     weight=_by_weight_of_logit,

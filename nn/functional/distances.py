@@ -126,6 +126,6 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """
     x = floating_array_of("pdist", "input", input)
     if x.ndim != 2:
-        raise InvalidArgumentError(f"pdist: input has shape (rows, size), not {x.shape}")
+        raise InvalidArgumentError(f"pdist: input must have shape (rows, features), not {x.shape}")
     first, second = np.triu_indices(x.shape[0], 1)
     return (input[first] - input[second]).norm(p, dim=1)

@@ -38,7 +38,7 @@ def dropout(
     generator: Generator | None = None,
 ) -> Tensor:
     """Return `input` with each element zeroed with probability `p`, the others scaled by 1 / (1 - p)."""
-    check_probability("dropout", p)
+    check_probability("dropout", "p", p)
     x = floating_array_of("dropout", "input", input)
     if not training or p == 0:
         return input
@@ -106,7 +106,7 @@ def _channels(name: str, ranks: tuple[int, ...], unbatched: int | None, input: T
     shape = floating_array_of(name, "input", input).shape
     if len(shape) not in ranks:
         raise InvalidArgumentError(
-            f"{name}: input has {' or '.join(map(str, ranks))} dimensions, but this one has shape {shape}"
+            f"{name}: input must have {' or '.join(map(str, ranks))} dimensions, not shape {shape}"
         )
     before = 1 if len(shape) == unbatched else 2
     return (*shape[:before], *(1 for _ in shape[before:]))
@@ -148,7 +148,7 @@ def _dropout(
     True
     """
     name = f"dropout{_dims}d"
-    check_probability(name, p)
+    check_probability(name, "p", p)
     shape = _channels(name, *_RANKS[_dims], input)
     if not training or p == 0:
         return input
@@ -190,7 +190,7 @@ def alpha_dropout(
     Replaced elements get the lower bound of SELU. Then all elements are scaled and shifted. `training` is
     false by default, as in PyTorch.
     """
-    check_probability("alpha_dropout", p)
+    check_probability("alpha_dropout", "p", p)
     shape = floating_array_of("alpha_dropout", "input", input).shape
     if not training or p == 0:
         return input
@@ -221,11 +221,11 @@ def feature_alpha_dropout(
     >>> (y[..., 0] == y[..., 1]).all().item()
     True
     """
-    check_probability("feature_alpha_dropout", p)
+    check_probability("feature_alpha_dropout", "p", p)
     whole = floating_array_of("feature_alpha_dropout", "input", input).shape
     if len(whole) < 2 and training:
         raise InvalidArgumentError(
-            f"feature_alpha_dropout: input has shape (batch, channels, *), not {whole}"
+            f"feature_alpha_dropout: input must have shape (batch, channels, *), not {whole}"
         )
     if not training or p == 0:
         return input

@@ -145,8 +145,8 @@ def group_norm(
     x = floating_array_of("group_norm", "input", input)
     if x.ndim < 2 or type(num_groups) is not int or num_groups < 1 or x.shape[1] % num_groups:
         raise InvalidArgumentError(
-            f"group_norm: input has shape (batch, channels, *) with channels a multiple of num_groups, not "
-            f"{x.shape} with {shown(num_groups)} groups"
+            "group_norm: input must have shape (batch, channels, *), and num_groups must divide channels, "
+            f"but the shape is {x.shape} and num_groups {shown(num_groups)}"
         )
     arrays: list[Array | None] = []
     for what, given in (("weight", weight), ("bias", bias)):
@@ -158,8 +158,8 @@ def group_norm(
         arrays.append(array)
     if x.size // num_groups == 1:
         raise InvalidArgumentError(
-            f"group_norm: a group needs more than one value, but each of {num_groups} groups of shape "
-            f"{x.shape} has one"
+            f"group_norm: each group must have more than one value, but with num_groups={num_groups} each "
+            f"group of an input of shape {x.shape} has only one"
         )
     if not x.size:
         found = input * 1 if weight is None else input * weight.reshape((-1, *(1 for _ in x.shape[2:])))
@@ -209,12 +209,14 @@ def instance_norm(
     """
     x = floating_array_of("instance_norm", "input", input)
     if x.ndim < 3:
-        raise InvalidArgumentError(f"instance_norm: input has shape (batch, channels, *sizes), not {x.shape}")
+        raise InvalidArgumentError(
+            f"instance_norm: input must have shape (batch, channels, *sizes), not {x.shape}"
+        )
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     if prod(x.shape[2:]) == 1:
         raise InvalidArgumentError(
-            f"instance_norm: each channel needs more than one element, but the input has shape {x.shape}"
+            f"instance_norm: each channel must have more than one element, but the input has shape {x.shape}"
         )
     batch, channels = x.shape[:2]
     if channels == 0:

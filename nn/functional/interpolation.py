@@ -116,12 +116,12 @@ def _each(what: str, given: object, space: int, kinds: tuple[type, ...]) -> list
     many = list(given) if isinstance(given, (tuple, list)) else [given] * space
     if len(many) != space:
         raise InvalidArgumentError(
-            f"interpolate: {what} is one number, or {space}, one for each dimension behind batch and "
-            f"channels, not {shown(given)}"
+            f"interpolate: {what} must be one number, or one for each dimension after batch and channels, of "
+            f"which there are {space}, not {shown(given)}"
         )
     if not all(type(n) in kinds for n in many):
-        names = " or ".join([kind.__name__ for kind in kinds])
-        raise TypeError(f"interpolate: {what} is made of {names}, not {shown(given)}")
+        names = "numbers" if float in kinds else "integers"
+        raise TypeError(f"interpolate: {what} must hold {names}, not {shown(given)}")
     return many
 
 
@@ -132,26 +132,28 @@ def _check_mode(mode: str, x: Array, align_corners: bool | None, antialias: bool
         )
     if x.ndim not in (3, 4, 5):
         raise InvalidArgumentError(
-            f"interpolate: input has shape (batch, channels, *sizes) with one to three sizes, not {x.shape}"
+            f"interpolate: input must have shape (batch, channels, *sizes), with 1 to 3 sizes, not {x.shape}"
         )
     wanted = _DIMS_OF_MODE.get(mode, x.ndim)
     if x.ndim != wanted:
-        fitting = {3: "linear", 4: "bilinear or bicubic", 5: "trilinear"}[x.ndim]
+        fitting = {3: "'linear'", 4: "'bilinear' or 'bicubic'", 5: "'trilinear'"}[x.ndim]
         raise NotImplementedError(
-            f"interpolate: mode {mode!r} is for inputs of {wanted} dimensions, but this one has {x.ndim}: "
-            f"use {fitting}"
+            f"interpolate: mode {mode!r} requires an input with {wanted} dimensions, but this one has "
+            f"{x.ndim}: pass mode={fitting}"
         )
     if mode in _STEPWISE and align_corners is not None:
         raise InvalidArgumentError(
-            f"interpolate: align_corners goes with linear, bilinear, bicubic and trilinear, not with {mode!r}"
+            f"interpolate: mode {mode!r} does not support align_corners: omit it, or pass another mode, such "
+            "as 'bilinear'"
         )
     if antialias and not (mode in _FILTERS and x.ndim == 4):
         raise InvalidArgumentError(
-            "interpolate: antialias goes with bilinear, bicubic and lanczos, of inputs of four dimensions"
+            "interpolate: antialias=True requires mode 'bilinear', 'bicubic' or 'lanczos' and an input with "
+            f"4 dimensions, not mode {mode!r} and {x.ndim} dimensions"
         )
     if mode == "lanczos" and (align_corners or not antialias):
         raise InvalidArgumentError(
-            "interpolate: mode 'lanczos' goes with antialias=True, without align_corners"
+            "interpolate: mode 'lanczos' requires antialias=True, and does not support align_corners"
         )
 
 
@@ -206,12 +208,12 @@ def interpolate(
     _check_mode(mode, x, align_corners, antialias)
     space = x.ndim - 2
     if (size is None) == (scale_factor is None):
-        raise InvalidArgumentError("interpolate: give either size or scale_factor")
+        raise InvalidArgumentError("interpolate: pass either size or scale_factor")
     factors: list[float | None] = [None] * space
     if size is not None:
         if recompute_scale_factor:
             raise InvalidArgumentError(
-                "interpolate: recompute_scale_factor goes with scale_factor, not with size"
+                "interpolate: recompute_scale_factor requires scale_factor instead of size"
             )
         sizes = _each("size", size, space, (int,))
     else:
@@ -221,8 +223,8 @@ def interpolate(
             factors = [float(by) for by in given]
     if min(sizes) < (mode != "area") or 0 in x.shape[1:]:
         raise InvalidArgumentError(
-            f"interpolate: input and output have sizes of at least 1: the input has shape {x.shape}, and the "
-            f"output would have sizes {tuple(sizes)}"
+            f"interpolate: sizes of input and output must be at least 1, but the input has shape {x.shape}, "
+            f"and the output would have sizes {tuple(sizes)}"
         )
     if mode == "nearest" and space == 2:  # PyTorch has shortcuts for equal and doubled sizes
         factors = [

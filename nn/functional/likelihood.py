@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 import tensor as tn
-from nn.functional.checks import array_of, check_reduction, floating_array_of
+from nn.functional.checks import array_of, check_probability, check_reduction, floating_array_of
 from nn.functional.derivatives import RULES
 from nn.functional.linear_maps import linear
 from nn.module.docstrings import example, sections
@@ -22,7 +22,6 @@ from tensor.lowlevel import (
     apply,
     is_floating,
     record,
-    shown,
     widening,
     wrap_recorded,
 )
@@ -40,8 +39,8 @@ class _Classes:
         expected = x.shape[:axis] + x.shape[axis + 1 :]
         if target.shape != expected:
             raise InvalidArgumentError(
-                f"{name}: for an input of shape {x.shape} class indices have shape {expected}, not "
-                f"{target.shape}"
+                f"{name}: for an input of shape {x.shape}, a target of class indices must have shape "
+                f"{expected}, not {target.shape}"
             )
         # Copy the target, because it may be written to before backward or during the check.
         target = target.copy()
@@ -53,8 +52,8 @@ class _Classes:
             wrong &= self.kept
             if wrong.any():
                 raise IndexError(
-                    f"{name}: target holds class {target[wrong][0]}, but the input has {count} "
-                    f"classes, 0 to {count - 1}"
+                    f"{name}: target holds {target[wrong][0]}, but the input has {count} classes: class "
+                    f"indices must be from 0 to {count - 1}"
                 )
         elif 0 <= ignore_index < count:
             self.kept = target != ignore_index
@@ -96,12 +95,13 @@ def _weight_of(name: str, weight: Tensor | None, x: Array) -> Array | None:
     array = array_of(name, "weight", weight)
     if array.dtype != x.dtype:
         raise InvalidArgumentError(
-            f"{name}: weight is {array.dtype} and the input is {x.dtype}: write weight.to(tensor.{x.dtype})"
+            f"{name}: weight must have the input's dtype, {x.dtype}, not {array.dtype}: write "
+            f"weight.to(tensor.{x.dtype})"
         )
     count = x.shape[1 if x.ndim > 1 else 0]
     if array.shape != (count,):
         raise InvalidArgumentError(
-            f"{name}: weight has one value for each class, shape ({count},), not {array.shape}"
+            f"{name}: weight must have one value for each class, shape ({count},), not {array.shape}"
         )
     return array
 
@@ -161,23 +161,24 @@ def cross_entropy(
     """
     name = "cross_entropy"
     check_reduction(name, reduction)
-    if not 0 <= label_smoothing <= 1:
-        raise InvalidArgumentError(f"{name}: label_smoothing is from 0 to 1, not {shown(label_smoothing)}")
+    check_probability(name, "label_smoothing", label_smoothing)
     x = floating_array_of(name, "input", input)
     y = array_of(name, "target", target)
     if x.ndim == 0:
         raise InvalidArgumentError(
-            f"{name}: input has shape (classes,), (batch, classes) or (batch, classes, *), not ()"
+            f"{name}: input must have shape (classes,), (batch, classes) or (batch, classes, *), not ()"
         )
     if is_floating(y.dtype):
         if ignore_index >= 0:
             raise InvalidArgumentError(
-                f"{name}: target holds probabilities, of which ignore_index={ignore_index} names none: leave "
-                "it out, or pass class indices as target"
+                f"{name}: ignore_index={ignore_index} requires a target of class indices, but this target "
+                "holds probabilities: omit ignore_index"
             )
         return _with_probabilities(input, target, weight, reduction, label_smoothing)
     if y.dtype.kind not in "iu":
-        raise TypeError(f"{name}: target holds class indices or probabilities, not {y.dtype}")
+        raise TypeError(
+            f"{name}: target must hold class indices (integers) or probabilities (floating), not {y.dtype}"
+        )
     if weight is None and not label_smoothing and reduction == "mean" and x.ndim == 2 and ignore_index < 0:
         loss = _plain(input, target, x, y)
         if loss is not None:
@@ -249,8 +250,8 @@ def linear_cross_entropy(
     del options
     if linear_weight.ndim > 2 and input.ndim < 2:
         raise InvalidArgumentError(
-            f"linear_cross_entropy: for a weight of shape {linear_weight.shape} the input has shape (batch, "
-            f"{linear_weight.shape[-1]}), not {input.shape}"
+            f"linear_cross_entropy: for a weight of shape {linear_weight.shape}, the input must have shape "
+            f"(batch, {linear_weight.shape[-1]}), not {input.shape}"
         )
     rows = linear_weight.reshape((-1, linear_weight.shape[-1])) if linear_weight.ndim > 2 else linear_weight
     bias = None if linear_bias is None else linear_bias.reshape((-1,))
@@ -268,8 +269,8 @@ def _with_probabilities(
     x, y = array_of(name, "input", input), array_of(name, "target", target)
     if x.shape != y.shape:
         raise InvalidArgumentError(
-            f"{name}: probabilities have the input's shape {x.shape}, not {y.shape}; class indices "
-            "are integers"
+            f"{name}: a target of probabilities must have the input's shape, {x.shape}, not {y.shape}. A "
+            "target of class indices must hold integers"
         )
     counts = _weight_of(name, weight, x)
     axis = 1 if x.ndim > 1 else 0
@@ -308,9 +309,9 @@ def nll_loss(
     y = array_of(name, "target", target)
     if x.ndim == 0:
         raise InvalidArgumentError(
-            f"{name}: input has shape (classes,), (batch, classes) or (batch, classes, *), not ()"
+            f"{name}: input must have shape (classes,), (batch, classes) or (batch, classes, *), not ()"
         )
     if y.dtype.kind not in "iu":
-        raise TypeError(f"{name}: target holds class indices, integers, not {y.dtype}")
+        raise TypeError(f"{name}: target must hold class indices (integers), not {y.dtype}")
     classes = _Classes(name, x, y, weight, ignore_index)
     return classes.reduce(classes.pick(name, input), reduction)

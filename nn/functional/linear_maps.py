@@ -91,9 +91,9 @@ def embedding(
     require_indices("embedding", "input", indices)
     if rows.ndim != 2:
         raise InvalidArgumentError(
-            f"embedding: weight has shape (num_embeddings, embedding_dim), not {rows.shape}"
+            f"embedding: weight must have shape (num_embeddings, embedding_dim), not {rows.shape}"
         )
-    require_in_range("embedding: an index", indices, rows.shape[0])
+    require_in_range("embedding", indices, rows.shape[0])
     if padding_idx is not None:
         padding_idx = row_of(padding_idx, rows.shape[0])
     if max_norm is not None:
@@ -116,7 +116,7 @@ def require_indices(name: str, what: str, indices: Array) -> None:
     """Raise TypeError unless `indices` are integers."""
     if indices.dtype.kind not in "iu":
         raise TypeError(
-            f"{name}: {what} holds indices, integers, not {indices.dtype}: convert with {what}.long()"
+            f"{name}: {what} must hold integers, not {indices.dtype}: convert it with {what}.long()"
         )
 
 
@@ -132,17 +132,20 @@ def shrink_rows(weight: Tensor, indices: Array, max_norm: float, norm_type: floa
     return array_of("embedding", "weight", weight)
 
 
-def require_in_range(what: str, indices: Array, size: int) -> None:
+def require_in_range(name: str, indices: Array, size: int) -> None:
     """Raise IndexError unless all `indices` are from 0 to ``size - 1``."""
     if indices.size and (indices.min() < 0 or indices.max() >= size):
         wrong = indices[(indices < 0) | (indices >= size)].ravel()[0]
-        raise IndexError(f"{what} is {wrong}: it must be from 0 to {size - 1}")
+        raise IndexError(f"{name}: indices must be from 0 to {size - 1}, but input holds {wrong}")
 
 
 def row_of(index: int, size: int) -> int:
     """Return the padding `index` as an index from 0. A negative one counts from the end of `size` rows."""
     if not -size <= index < size:
-        raise InvalidArgumentError(f"embedding: padding_idx is {index}, but there are rows 0 to {size - 1}")
+        raise InvalidArgumentError(
+            f"embedding: padding_idx must be from {-size} to {size - 1}, because weight has {size} rows, not "
+            f"{index}"
+        )
     return index % size
 
 
@@ -150,12 +153,15 @@ def row_of(index: int, size: int) -> int:
 def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     """Return the one-hot encoding of the class indices `input`: int64, with a new last dimension."""
     indices = array_of("one_hot", "input", input)
-    if indices.dtype.kind not in "iu":
-        raise TypeError(
-            f"one_hot: input holds classes, integers, not {indices.dtype}: convert with input.long()"
-        )
+    require_indices("one_hot", "input", indices)
     size = int(indices.max()) + 1 if num_classes == -1 and indices.size else max(num_classes, 0)
-    require_in_range("one_hot: a class", indices, size)
+    if indices.size and indices.min() < 0:
+        raise IndexError(f"one_hot: class indices must be at least 0, but input holds {indices.min()}")
+    if indices.size and indices.max() >= size:
+        raise IndexError(
+            f"one_hot: class indices must be below num_classes, {num_classes}, but input holds "
+            f"{indices.max()}"
+        )
     found = run_kernel(lambda: np.equal(indices[..., None], np.arange(size)).astype(np.int64))
     return wrap(found)
 
@@ -193,8 +199,8 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
         or (x1.shape[-1], x2.shape[-1]) != w.shape[1:]
     ):
         raise InvalidArgumentError(
-            f"bilinear: inputs have shapes (*, in1_features) and (*, in2_features), and weight "
-            f"(out_features, in1_features, in2_features), not {x1.shape}, {x2.shape} and {w.shape}"
+            "bilinear: the shapes of input1, input2 and weight must be (*, in1_features), (*, in2_features) "
+            f"and (out_features, in1_features, in2_features), not {x1.shape}, {x2.shape} and {w.shape}"
         )
     if bias is not None and array_of("bilinear", "bias", bias).shape != w.shape[:1]:
         raise InvalidArgumentError(f"bilinear: bias must have shape {w.shape[:1]}, not {bias.shape}")

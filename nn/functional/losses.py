@@ -121,12 +121,12 @@ def binary_cross_entropy(
     ValueError
         If the shapes differ, or a probability is below 0 or above 1.
     """
-    name = "bce_loss"
+    name = "binary_cross_entropy"
     x, y = pair_of(name, input, target, reduction)
     if x.size and not (x.min() >= 0 and x.max() <= 1):
         raise InvalidArgumentError(
-            "binary_cross_entropy: input holds probabilities, from 0 to 1. For logits use "
-            "binary_cross_entropy_with_logits"
+            f"{name}: input must hold probabilities from 0 to 1, but it holds {shown(_outside(x).item())}. "
+            "For logits use binary_cross_entropy_with_logits"
         )
     counts = _broadcast(name, "weight", weight, x)
 
@@ -162,7 +162,7 @@ def binary_cross_entropy_with_logits(
     pos_weight
         The weight of positive examples. It broadcasts to the input's shape, and may require a gradient.
     """
-    name = "bce_with_logits_loss"
+    name = "binary_cross_entropy_with_logits"
     x, y = pair_of(name, input, target, reduction)
     yes_counts = _broadcast(name, "pos_weight", pos_weight, x)
     counts = _broadcast(name, "weight", weight, x)
@@ -178,6 +178,12 @@ def binary_cross_entropy_with_logits(
     return _finish(name, (input, target, weight, pos_weight), values, reduction)
 
 
+def _outside(x: Array) -> Array:
+    """Return the first element that is not from 0 to 1."""
+    first: Array = x[~((x >= 0) & (x <= 1))].ravel()[0]
+    return first
+
+
 def _weighted(values: Array, counts: Array | None, like: Array) -> Array:
     """Return `values` times their weights, in the dtype of `like`."""
     return np.asarray(values if counts is None else values * counts, like.dtype)
@@ -191,5 +197,6 @@ def _broadcast(name: str, what: str, x: Tensor | None, like: Array) -> Array | N
         return np.broadcast_to(array, like.shape)
     except ValueError:
         raise InvalidArgumentError(
-            f"{name}: {what} of shape {array.shape} does not broadcast to the input's shape {like.shape}"
+            f"{name}: {what} must broadcast to the input's shape, {like.shape}, but its shape is "
+            f"{array.shape}"
         ) from None

@@ -120,8 +120,8 @@ def multi_head_attention_forward(
     q, k, v = (_by_head(x, num_heads, batch_first) for x in (q, k, v))
     if is_causal and attn_mask is None:
         raise InvalidArgumentError(
-            "MultiheadAttention: is_causal=True says that attn_mask is causal, so there must be one: pass "
-            "nn.Transformer.generate_square_subsequent_mask(length)"
+            "MultiheadAttention: is_causal=True requires attn_mask: pass "
+            "attn_mask=nn.Transformer.generate_square_subsequent_mask(length)"
         )
     uses_causal_kernel = is_causal and key_padding_mask is None and not need_weights and not added
     masks = (
@@ -150,17 +150,17 @@ def _check_shapes(given: list[Array], embed_dim: int, num_heads: int, batch_firs
     shapes = f"query has shape {q.shape}, key {k.shape} and value {v.shape}"
     if q.ndim not in (2, 3) or {k.ndim, v.ndim} != {q.ndim}:
         raise InvalidArgumentError(
-            f"MultiheadAttention: shapes are (length, batch, features), (batch, length, features) with "
-            f"batch_first, or (length, features), the same for all three, but {shapes}"
+            "MultiheadAttention: all three shapes must be (length, batch, features), (batch, length, "
+            f"features) with batch_first=True, or (length, features), but {shapes}"
         )
     if k.shape[:-1] != v.shape[:-1] or (q.ndim == 3 and q.shape[1 - batch_first] != k.shape[1 - batch_first]):
         raise InvalidArgumentError(
-            f"MultiheadAttention: key and value must have the same length, and all three the same batch "
-            f"size, but {shapes}, with batch_first={batch_first}"
+            "MultiheadAttention: key and value must have the same length, and all three the same batch size, "
+            f"but with batch_first={batch_first} {shapes}"
         )
     if q.shape[-1] != embed_dim:
         raise InvalidArgumentError(
-            f"MultiheadAttention: query must have {embed_dim} features, embed_dim, but {shapes}"
+            f"MultiheadAttention: query must have embed_dim={embed_dim} features, but its shape is {q.shape}"
         )
     if embed_dim % num_heads:
         raise InvalidArgumentError(
@@ -206,7 +206,7 @@ def _masks(attn_mask: Any, key_padding_mask: Any, shape: tuple[int, ...]) -> lis
         allowed = (queries, keys), (batch * heads, queries, keys)
         if array.shape not in allowed:
             raise InvalidArgumentError(
-                f"MultiheadAttention: attn_mask must have shape {allowed[0]}, or {allowed[1]}, not "
+                f"MultiheadAttention: attn_mask must have shape {allowed[0]} or {allowed[1]}, not "
                 f"{array.shape}"
             )
         found.append(attn_mask.reshape((1, 1, queries, keys) if array.ndim == 2 else shape))
@@ -221,8 +221,7 @@ def _masks(attn_mask: Any, key_padding_mask: Any, shape: tuple[int, ...]) -> lis
     for mask in found:
         if mask.dtype != tn.bool and not is_floating(mask.dtype):
             raise TypeError(
-                f"MultiheadAttention: masks hold booleans or floating numbers, not {mask.dtype}: convert "
-                "with .bool()"
+                f"MultiheadAttention: masks must be boolean or floating, not {mask.dtype}: write mask.bool()"
             )
     return found
 

@@ -39,9 +39,11 @@ from tensor.lowlevel import (
 
 def _sizes(name: str, x: Array, normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
     sizes = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-    if not sizes or x.shape[-len(sizes) :] != sizes:
+    if not sizes:
+        raise InvalidArgumentError(f"{name}: normalized_shape must hold at least one size, not ()")
+    if x.shape[-len(sizes) :] != sizes:
         raise InvalidArgumentError(
-            f"{name}: input's last dimensions must be {sizes}, but its shape is {x.shape}"
+            f"{name}: the sizes of the input's last dimensions must be {sizes}, but its shape is {x.shape}"
         )
     return sizes
 
@@ -209,11 +211,12 @@ def batch_norm(
     x = floating_array_of("batch_norm", "input", input)
     if x.ndim < 2:
         raise InvalidArgumentError(
-            f"batch_norm: input has shape (batch, channels) or (batch, channels, *), not {x.shape}"
+            f"batch_norm: input must have shape (batch, channels) or (batch, channels, *), not {x.shape}"
         )
     channels = (x.shape[1],)
     w, b, affine = _affine("batch_norm", channels, weight, bias)
-    _affine("batch_norm (running_mean, running_var)", channels, running_mean, running_var)
+    _fitting("batch_norm", "running_mean", channels, running_mean)
+    _fitting("batch_norm", "running_var", channels, running_var)
     dtype = x.dtype
     # With an eps of 0, a variance of 0 would divide by 0.
     if eps < 0 or (training and eps == 0):
@@ -231,8 +234,8 @@ def batch_norm(
         count = x.size // channels[0]
         if count == 1 and training:
             raise InvalidArgumentError(
-                "batch_norm: in training each channel needs more than one value, but the input has shape "
-                f"{x.shape}: pass a larger batch, or call module.eval()"
+                "batch_norm: in training, each channel must have more than one value, but the input has "
+                f"shape {x.shape}: pass a larger batch, or call module.eval()"
             )
         means, variances = run_kernel(moments_of_channels, x)
         if training:
@@ -287,11 +290,11 @@ def local_response_norm(
     x = floating_array_of("local_response_norm", "input", input)
     if x.ndim < 3:
         raise InvalidArgumentError(
-            f"local_response_norm: input has shape (batch, channels, *sizes), not {x.shape}"
+            f"local_response_norm: input must have shape (batch, channels, *sizes), not {x.shape}"
         )
     if type(size) is not int or size < 1:
         raise InvalidArgumentError(
-            f"local_response_norm: size is a number of channels, at least 1, not {shown(size)}"
+            f"local_response_norm: size must be a number of channels, at least 1, not {shown(size)}"
         )
     if not x.size:
         return input

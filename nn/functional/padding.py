@@ -103,8 +103,8 @@ def _require_dims(x: Array, count: int, mode: str) -> None:
     """Raise unless `mode` can pad the last `count` dimensions of `x`."""
     if count not in (1, 2, 3) or x.ndim not in (count + 1, count + 2):
         raise NotImplementedError(
-            f"pad: mode {mode!r} pads the last dimension of inputs with 2 or 3 dimensions, the last two of "
-            f"3 or 4, the last three of 4 or 5; not the last {count} of {x.ndim}"
+            f"pad: mode {mode!r} pads 1 dimension of an input with 2 or 3 dimensions, 2 of 3 or 4, or 3 of 4 "
+            f"or 5, but pad has sizes for {count} dimensions, and the input has {x.ndim}"
         )
 
 
@@ -113,8 +113,8 @@ def _require_room(sizes: Sequence[int], pads: Sequence[tuple[int, int]], mode: s
         most = {"reflect": size - 1, "circular": size, "replicate": max(pair) if size else 0}[mode]
         if max(pair) > most:
             raise InvalidArgumentError(
-                f"pad: with mode {mode!r} a dimension of size {size} can be padded by {max(most, 0)} at most "
-                f"on each side, not by {pair}"
+                f"pad: mode {mode!r} can add at most {max(most, 0)} elements on each side of a dimension of "
+                f"size {size}, not {pair}"
             )
 
 
@@ -153,20 +153,22 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if mode not in MODES:
         raise NotImplementedError(f"pad: mode must be one of {MODES}, not {shown(mode)}")
     if not isinstance(pad, (tuple, list)) or any(type(n) is not int for n in pad):
-        raise TypeError(f"pad: pad is a tuple of integers, two for each dimension, not {shown(pad)}")
+        raise TypeError(f"pad: pad must be a tuple of integers, two for each dimension, not {shown(pad)}")
     if len(pad) % 2 or len(pad) > 2 * x.ndim:
         raise InvalidArgumentError(
-            "pad: pad has two integers for each of the last dimensions of input, of which there are "
-            f"{x.ndim}; not {len(pad)}"
+            f"pad: pad must hold two integers for each padded dimension, so at most {2 * x.ndim} for this "
+            f"input with {x.ndim} dimensions, not {len(pad)}"
         )
     if mode != "constant" and value is not None:
-        raise InvalidArgumentError(f"pad: value goes with mode 'constant', not with {mode!r}")
+        raise InvalidArgumentError(f"pad: value requires mode 'constant', not {mode!r}")
     count = len(pad) // 2
     pairs = [(pad[2 * i], pad[2 * i + 1]) for i in reversed(range(count))]
     sizes = x.shape[x.ndim - count :]
     lefts = [size + min(pair[0], 0) + min(pair[1], 0) for size, pair in zip(sizes, pairs, strict=True)]
     if min(lefts, default=0) < 0:
-        raise InvalidArgumentError(f"pad: {tuple(pad)} takes more away than there is in shape {x.shape}")
+        raise InvalidArgumentError(
+            f"pad: {tuple(pad)} removes more elements than an input of shape {x.shape} has"
+        )
     if mode != "constant":
         _require_dims(x, count, mode)
         _require_room(lefts, pairs, mode)

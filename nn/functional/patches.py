@@ -56,8 +56,8 @@ def _outputs(name: str, geometry: Geometry, sizes: tuple[int, ...]) -> tuple[int
     outs = geometry.outputs(sizes)
     if min(outs) < 1:
         raise InvalidArgumentError(
-            f"{name}: the kernel spans {geometry.spans()}, more than sizes {sizes} with their padding, "
-            f"{geometry.padded(sizes)}"
+            f"{name}: the kernel with its dilation spans {geometry.spans()} elements, but sizes {sizes} with "
+            f"padding have only {geometry.padded(sizes)}"
         )
     return outs
 
@@ -87,8 +87,8 @@ def unfold(
     geometry = _geometry("unfold", kernel_size, dilation, padding, stride)
     if x.ndim not in (3, 4):
         raise InvalidArgumentError(
-            f"unfold: input has shape (batch, channels, height, width) or (channels, height, width), not "
-            f"{x.shape}"
+            "unfold: input must have shape (batch, channels, height, width) or (channels, height, width), "
+            f"not {x.shape}"
         )
     _outputs("unfold", geometry, x.shape[-2:])
     batch = input if x.ndim == 4 else input.unsqueeze(0)
@@ -130,8 +130,8 @@ def fold(
     patches, each = prod(_outputs("fold", geometry, sizes)), prod(geometry.kernel)
     if x.ndim not in (2, 3) or x.shape[-2] % each or x.shape[-1] != patches:
         raise InvalidArgumentError(
-            f"fold: input has shape (batch, channels * {each}, {patches}) or that without the batch, since "
-            f"kernels have {each} elements and {sizes} has {patches} patches; not {x.shape}"
+            f"fold: for output_size {sizes} and {each} elements in a kernel, input must have shape (batch, "
+            f"channels * {each}, {patches}) or (channels * {each}, {patches}), not {x.shape}"
         )
     batch = input if x.ndim == 3 else input.unsqueeze(0)
     found = apply(

@@ -62,7 +62,9 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     """Return x, limited to the range from `min_val` to `max_val`; with `inplace`, write it to `input`."""
     floating_array_of("hardtanh", "input", input)
     if min_val > max_val:
-        raise InvalidArgumentError(f"hardtanh: min_val is at most max_val, not {min_val} with {max_val}")
+        raise InvalidArgumentError(
+            f"hardtanh: min_val must be at most max_val, not {min_val} with max_val={max_val}"
+        )
 
     def kernel(x: Array, out: Array | None) -> Array:
         return np.clip(x, min_val, max_val, out)
@@ -142,7 +144,8 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     channels = x.shape[1] if x.ndim > 1 else 1
     if w.size not in (1, channels) or w.ndim > 1:
         raise InvalidArgumentError(
-            f"prelu: weight has shape (1,) or one element for each of {channels} channels, not {w.shape}"
+            f"prelu: weight must have shape (1,) or ({channels},), one element for each channel, not "
+            f"{w.shape}"
         )
     weight = weight.reshape((-1, *(1 for _ in x.shape[2:])) if w.size > 1 else ())
     scaled = weight * input
@@ -166,7 +169,9 @@ def rrelu(
     """
     shape = floating_array_of("rrelu", "input", input).shape
     if not lower <= upper:
-        raise InvalidArgumentError(f"rrelu: lower is at most upper, not {shown(lower)} with {shown(upper)}")
+        raise InvalidArgumentError(
+            f"rrelu: lower must be at most upper, not {shown(lower)} with upper={shown(upper)}"
+        )
     slopes: Any = (lower + upper) / 2
     if training:
         slopes = tn.rand(*shape, dtype=input.dtype, generator=generator) * (upper - lower) + lower

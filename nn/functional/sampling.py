@@ -54,9 +54,9 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     batch, space = (size[0], len(size) - 2) if len(size) in (4, 5) else (0, 0)
     if space == 0 or min(size) < 1 or x.shape != (batch, space, space + 1):
         raise InvalidArgumentError(
-            "affine_grid: theta has shape (batch, 2, 3) with a size (batch, channels, height, width), or "
-            f"(batch, 3, 4) with (batch, channels, depth, height, width), all positive; not {x.shape} with "
-            f"{shown(tuple(size))}"
+            "affine_grid: theta must have shape (batch, 2, 3) for size=(batch, channels, height, width), or "
+            "(batch, 3, 4) for size=(batch, channels, depth, height, width), with sizes of at least 1, not "
+            f"{x.shape} for size={shown(tuple(size))}"
         )
     axes: list[Array] = []
     for count in size[2:]:
@@ -144,9 +144,11 @@ def grid_sample(
 
 
 def _check(x: Array, grid: Array, mode: str, padding_mode: str) -> None:
-    if mode not in MODES or (mode == "bicubic" and x.ndim == 5):
+    if mode not in MODES:
+        raise InvalidArgumentError(f"grid_sample: mode must be one of {MODES}, not {shown(mode)}")
+    if mode == "bicubic" and x.ndim == 5:
         raise InvalidArgumentError(
-            f"grid_sample: mode must be one of {MODES}, 'bicubic' for images alone, not {shown(mode)}"
+            f"grid_sample: mode 'bicubic' requires an input with 4 dimensions, not shape {x.shape}"
         )
     if padding_mode not in PADDINGS:
         raise InvalidArgumentError(
@@ -155,13 +157,13 @@ def _check(x: Array, grid: Array, mode: str, padding_mode: str) -> None:
     fits = x.ndim in (4, 5) and grid.ndim == x.ndim and grid.shape[-1] == x.ndim - 2
     if not fits or grid.shape[0] != x.shape[0] or 0 in x.shape[2:]:
         raise InvalidArgumentError(
-            "grid_sample: input has shape (batch, channels, height, width) and grid (batch, *outs, 2), or "
-            "with a depth and (batch, *outs, 3), with the same batch and no empty image; not "
-            f"{x.shape} and {grid.shape}"
+            "grid_sample: the shapes of input and grid must be (batch, channels, height, width) and (batch, "
+            "height, width, 2), or (batch, channels, depth, height, width) and (batch, depth, height, width, "
+            f"3), with the same batch and no empty image, not {x.shape} and {grid.shape}"
         )
     if x.dtype != grid.dtype:
         raise InvalidArgumentError(
-            f"grid_sample: input and grid have one dtype, not {x.dtype} and {grid.dtype}: write "
+            f"grid_sample: input and grid must have the same dtype, not {x.dtype} and {grid.dtype}: write "
             "grid.to(input.dtype)"
         )
 

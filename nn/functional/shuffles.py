@@ -10,7 +10,7 @@ from tensor.lowlevel import InvalidArgumentError, shown
 
 def _require_factor(name: str, what: str, factor: object) -> None:
     if type(factor) is not int or factor < 1:
-        raise InvalidArgumentError(f"{name}: {what} is an integer of at least 1, not {shown(factor)}")
+        raise InvalidArgumentError(f"{name}: {what} must be an integer of at least 1, not {shown(factor)}")
 
 
 @example(
@@ -26,7 +26,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     _require_factor("pixel_shuffle", "upscale_factor", r)
     if len(shape) < 3 or shape[-3] % (r * r):
         raise InvalidArgumentError(
-            "pixel_shuffle: input has shape (*, channels, height, width) with channels a multiple of "
+            "pixel_shuffle: input must have shape (*, channels, height, width), with channels divisible by "
             f"{r * r}, not {shape}"
         )
     *rest, channels, height, width = shape
@@ -49,8 +49,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     _require_factor("pixel_unshuffle", "downscale_factor", r)
     if len(shape) < 3 or shape[-2] % r or shape[-1] % r:
         raise InvalidArgumentError(
-            "pixel_unshuffle: input has shape (*, channels, height, width) with height and width multiples "
-            f"of {r}, not {shape}"
+            "pixel_unshuffle: input must have shape (*, channels, height, width), with height and width "
+            f"divisible by {r}, not {shape}"
         )
     *rest, channels, height, width = shape
     n = len(rest)
@@ -68,7 +68,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     _require_factor("channel_shuffle", "groups", groups)
     if len(shape) < 3 or shape[1] % groups:
         raise InvalidArgumentError(
-            "channel_shuffle: input has shape (batch, channels, *sizes) with channels a multiple of "
+            "channel_shuffle: input must have shape (batch, channels, *sizes), with channels divisible by "
             f"{groups}, not {shape}"
         )
     batch, channels, *sizes = shape

@@ -56,7 +56,7 @@ def _mish(x: Tensor) -> Tensor:
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """Return the first half of `input` along `dim` times the sigmoid of the second (Dauphin et al., 2016)."""
     shape = floating_array_of("glu", "input", input).shape
-    if not shape or shape[dim] % 2:
+    if not shape or input.size(dim) % 2:
         raise InvalidArgumentError(f"glu: the size of dimension {dim} must be even, but the shape is {shape}")
     first, second = input.chunk(2, dim)
     return first * second.sigmoid()

@@ -75,10 +75,11 @@ def pool_of(
         ceil_mode,
     )
     for pad, size, step in zip(pool.padding, kernel, pool.dilation, strict=True):
-        if 2 * pad > step * (size - 1) + 1:
+        span = step * (size - 1) + 1
+        if 2 * pad > span:
             raise InvalidArgumentError(
-                f"{name}: padding is at most half of what the kernel spans, {step * (size - 1) + 1}, not "
-                f"{shown(padding)}: a window would contain nothing but padding"
+                f"{name}: padding must be at most {span // 2}, half of the {span} elements that the kernel "
+                f"spans, not {shown(padding)}: a window could hold padding only"
             )
     return pool
 
@@ -88,12 +89,12 @@ def pooled_array(name: str, space: int, input: Tensor) -> Array:
     x = floating_array_of(name, "input", input)
     if x.ndim not in (space + 1, space + 2):
         raise InvalidArgumentError(
-            f"{name}: input has shape (batch, channels, *sizes) or (channels, *sizes), with {space} sizes, "
-            f"not {x.shape}"
+            f"{name}: input must have shape (batch, channels, *sizes) or (channels, *sizes), with {space} "
+            f"{'size' if space == 1 else 'sizes'}, not {x.shape}"
         )
     if 0 in x.shape[1:] or (x.ndim == space + 1 and 0 in x.shape):
         raise InvalidArgumentError(
-            f"{name}: no dimension of the input except the batch may be empty; its shape is {x.shape}"
+            f"{name}: only the batch may have size 0, but the input has shape {x.shape}"
         )
     return x
 
@@ -101,14 +102,15 @@ def pooled_array(name: str, space: int, input: Tensor) -> Array:
 def count_of_windows(name: str, size: int, pool: Pool, dim: int) -> int:
     """Return the number of windows along the spatial dimension `dim`, which has `size` elements."""
     pad, step = pool.padding[dim], pool.stride[dim]
-    room = size + 2 * pad - (pool.dilation[dim] * (pool.kernel[dim] - 1) + 1)
+    span = pool.dilation[dim] * (pool.kernel[dim] - 1) + 1
+    room = size + 2 * pad - span
     count = (room + (step - 1 if pool.ceil_mode else 0)) // step + 1
     if pool.ceil_mode and (count - 1) * step >= size + pad:
         count -= 1  # the last window would start after the end of the input
     if count < 1:
         raise InvalidArgumentError(
-            f"{name}: the kernel {pool.kernel} spans more than an input of size {size} with padding {pad}: "
-            "take a smaller kernel"
+            f"{name}: the kernel with its dilation spans {span} elements, but an input of size {size} with "
+            f"padding {pad} has only {size + 2 * pad}: pass a smaller kernel_size or dilation"
         )
     return count
 
@@ -123,8 +125,8 @@ def _windows(name: str, size: int, pool: Pool, dim: int) -> Windows:
     counts = -((starts - ends) // step)
     if counts.min() < 1:
         raise InvalidArgumentError(
-            f"{name}: with dilation {step} and padding {pool.padding[dim]} a window of {pool.kernel[dim]} "
-            f"has no element of an input of size {size}"
+            f"{name}: with kernel_size {pool.kernel[dim]}, dilation {step} and padding {pool.padding[dim]}, "
+            f"a window contains no element of an input of size {size}"
         )
     return Windows(starts, counts, step)
 
@@ -146,6 +148,8 @@ def adaptive_windows(size: int, outs: int) -> Windows:
 def output_sizes(name: str, space: int, output_size: object, x: Array) -> tuple[int, ...]:
     """Return the requested sizes of the output of adaptive pooling. None means the size of the input."""
     many: tuple[Any, ...] = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,)
+    if None not in many:
+        return sizes_of(name, "output_size", output_size, space, 0)
     if len(many) == 1:
         many *= space
     if len(many) == space:

@@ -37,8 +37,8 @@ class InPlaceActivation(Unary):
         if isinstance(given["inplace"], TensorCore):
             name = type(self).__name__
             raise TypeError(
-                f"{name}(...) takes options and makes a module, which is then called: write nn.{name}()(x), "
-                f"or nn.functional.{name.lower()}(x)"
+                f"the arguments of {name}(...) must be options, not the input: write nn.{name}()(x), or "
+                f"nn.functional.{name.lower()}(x)"
             )
         super()._set_options(given)
 

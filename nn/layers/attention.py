@@ -85,13 +85,13 @@ class MultiheadAttention(Weighted):
         for what in ("embed_dim", "num_heads"):
             if type(given[what]) is not int or given[what] < 1:
                 raise InvalidArgumentError(
-                    f"MultiheadAttention: {what} is an integer of at least 1, not {shown(given[what])}"
+                    f"MultiheadAttention: {what} must be an integer of at least 1, not {shown(given[what])}"
                 )
         if embed_dim % num_heads:
             raise InvalidArgumentError(
                 f"MultiheadAttention: embed_dim ({embed_dim}) must be divisible by num_heads ({num_heads})"
             )
-        check_probability("MultiheadAttention", given["dropout"])
+        check_probability("MultiheadAttention", "dropout", given["dropout"])
         kdim, vdim = given.pop("kdim"), given.pop("vdim")
         self.kdim: int = embed_dim if kdim is None else kdim
         self.vdim: int = embed_dim if vdim is None else vdim

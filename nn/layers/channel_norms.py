@@ -79,7 +79,7 @@ class ChannelNorm(Affine, Dimensional):
                 text.replace("channels", str(self.num_features)) for text in self._input_shapes.values()
             ]
             raise InvalidArgumentError(
-                f"{type(self).__name__}: input has shape {' or '.join(shapes)}, not {shape}"
+                f"{type(self).__name__}: input must have shape {' or '.join(shapes)}, not {shape}"
             )
 
     def extra_repr(self) -> str:

@@ -54,7 +54,7 @@ class ModuleSequence(Module):
         names = self._names()
         if not isinstance(index, int):
             raise TypeError(
-                f"a {type(self).__name__} is indexed by integers and slices, not {type(index).__name__}"
+                f"indices of a {type(self).__name__} must be integers or slices, not {type(index).__name__}"
             )
         if not -len(names) <= index < len(names):
             raise IndexError(
@@ -113,7 +113,7 @@ class ModuleSequence(Module):
         Tanh()
         """
         if not isinstance(module, Module):
-            raise TypeError(f"insert() takes an nn.Module, not {type(module).__name__}")
+            raise TypeError(f"insert() requires an nn.Module, not {type(module).__name__}")
         members = modules_in(self)
         members.insert(index, module)
         self._become(members)
@@ -174,7 +174,8 @@ class Sequential(ModuleSequence):
             for i, each in enumerate(map(as_module, modules)):
                 if not isinstance(each, Module):
                     raise TypeError(
-                        f"Sequential takes modules, but argument {i} is {_instead_of_module(each)}"
+                        f"arguments of Sequential must be modules, but argument {i} is "
+                        f"{_instead_of_module(each)}"
                     )
                 self.register_module(str(i), each)
 
@@ -198,19 +199,21 @@ class Sequential(ModuleSequence):
 
 def _instead_of_module(given: object) -> str:
     if isinstance(given, type) and issubclass(given, Module):
-        return f"a class: make a module of it, nn.{given.__name__}(...)"
+        return f"a class: create a module, with {given.__name__}(...)"
     if callable(given):
         return (
-            f"a function, {getattr(given, '__name__', '')}: write the module that does it, as nn.ReLU() for "
-            "nn.functional.relu, or a class of your own with a forward"
+            f"the function {getattr(given, '__name__', '')}: use a module, such as nn.ReLU() instead of "
+            "nn.functional.relu, or write a module whose forward calls the function"
         )
-    return f"a {type(given).__name__}: write nn.Sequential(a, b), or nn.Sequential(*list_of_modules)"
+    kind = "None" if given is None else f"of type {type(given).__name__}"
+    return f"{kind}: write nn.Sequential(a, b), or nn.Sequential(*list_of_modules)"
 
 
 def _require_count(every: int) -> None:
     if type(every) is not int or every < 1:
         raise ValueError(
-            f"Sequential: checkpoint_every is a number of modules, at least 1, or None, not {shown(every)}"
+            "Sequential: checkpoint_every must be None or a number of modules, at least 1, not "
+            f"{shown(every)}"
         )
 
 

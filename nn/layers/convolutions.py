@@ -53,11 +53,13 @@ class Convolution(Uniform, Dimensional):
             if what != "padding" or not isinstance(padding, str):
                 given[what] = sizes_of(name, what, given[what], self._dims, least)
         if isinstance(padding, str) and (padding not in ("valid", "same") or self._is_transposed):
-            raise ValueError(f"{name}: padding must be 'valid', 'same' or sizes, not {shown(padding)}")
+            names = "" if self._is_transposed else "'valid', 'same' or "
+            raise ValueError(f"{name}: padding must be {names}integers, not {shown(padding)}")
         if padding == "same" and set(given["stride"]) != {1}:
-            raise ValueError(f"{name}: padding='same' needs a stride of 1, not {given['stride']}")
+            raise ValueError(f"{name}: padding='same' requires a stride of 1, not {given['stride']}")
         if mode not in self._modes:
-            raise ValueError(f"{name}: padding_mode must be one of {self._modes}, not {shown(mode)}")
+            modes = " or ".join(map(repr, self._modes))
+            raise ValueError(f"{name}: padding_mode must be {modes}, not {shown(mode)}")
         super()._set_options(given)
 
     def _shapes(self, has_bias: bool) -> dict[str, Shape | None]:
@@ -180,9 +182,10 @@ class _ConvTranspose(_Options):
         if len(more) != self._dims or any(
             n < 0 or n >= jump for n, jump in zip(more, self.stride, strict=True)
         ):
+            most = tuple([low + jump - 1 for low, jump in zip(least, self.stride, strict=True)])
             raise ValueError(
-                f"{type(self).__name__}: output_size is {wanted}; for this input the sizes must be at least "
-                f"{tuple(least)}, and larger by less than the stride {self.stride}"
+                f"{type(self).__name__}: for this input, output_size must be from {tuple(least)} to {most}, "
+                f"not {wanted}"
             )
         return more
 

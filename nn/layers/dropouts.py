@@ -22,7 +22,7 @@ class _Dropout(FunctionLayer):
 
     def _set_options(self, given: dict[str, Any]) -> None:
         super()._set_options(given)
-        check_probability(type(self).__name__, self.p)
+        check_probability(type(self).__name__, "p", self.p)
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply a random mask; in evaluation, return the input itself."""

@@ -53,7 +53,9 @@ class _Table(Weighted):
             self.weight = new_parameter(shape, dtype)
             self.reset_parameters()
         elif rows.shape != shape:
-            raise InvalidArgumentError(f"{type(self).__name__}: rows have shape {shape}, not {rows.shape}")
+            raise InvalidArgumentError(
+                f"{type(self).__name__}: _weight must have shape {shape}, not {rows.shape}"
+            )
         else:
             self.weight = Parameter(rows.detach())
         self.weight.requires_grad_(not is_frozen)
@@ -75,9 +77,14 @@ class _Table(Weighted):
 def _rows_of(embeddings: Tensor) -> tuple[int, int]:
     """Return the shape of a pretrained weight."""
     if not isinstance(embeddings, tn.Tensor):
-        raise TypeError(f"from_pretrained() takes a tensor, not {type(embeddings).__name__}")
+        raise TypeError(
+            f"from_pretrained() requires a tensor, not {type(embeddings).__name__}: write tensor.tensor(data)"
+        )
     if len(embeddings.shape) != 2:
-        raise InvalidArgumentError(f"from_pretrained() takes shape (rows, size), not {embeddings.shape}")
+        raise InvalidArgumentError(
+            "from_pretrained() requires a tensor of shape (num_embeddings, embedding_dim), not "
+            f"{embeddings.shape}"
+        )
     rows, size = embeddings.shape
     return rows, size
 

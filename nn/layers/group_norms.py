@@ -51,7 +51,7 @@ class GroupNorm(Affine):
         groups, channels = self.num_groups, self.num_channels
         if type(groups) is not int or groups < 1 or channels % groups:
             raise InvalidArgumentError(
-                f"GroupNorm: num_groups must divide num_channels, {channels}, but {shown(groups)} does not"
+                f"GroupNorm: num_groups must divide num_channels, {channels}, and {shown(groups)} does not"
             )
         shape = (channels,) if self.affine else None
         return {"weight": shape, "bias": shape if has_bias else None}

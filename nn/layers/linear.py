@@ -134,7 +134,7 @@ class Unflatten(Module):
     def __init__(self, dim: int, unflattened_size: tuple[int, ...]) -> None:
         super().__init__()
         if not isinstance(dim, int):
-            raise TypeError(f"Unflatten: dim is an integer, not {type(dim).__name__}")
+            raise TypeError(f"Unflatten: dim must be an integer, not {type(dim).__name__}")
         self.dim = dim
         self.unflattened_size: tuple[int, ...] = tuple(unflattened_size)
 
@@ -142,7 +142,9 @@ class Unflatten(Module):
         """Return the input with this dimension split."""
         rank = len(input.shape)
         if not -rank <= self.dim < rank:
-            raise IndexError(f"Unflatten: there is no dimension {self.dim} in shape {input.shape}")
+            raise IndexError(
+                f"Unflatten: dim is {self.dim}, but an input of shape {input.shape} has no such dimension"
+            )
         dim = self.dim % rank
         return input.reshape((*input.shape[:dim], *self.unflattened_size, *input.shape[dim + 1 :]))
 

@@ -6,7 +6,7 @@ import math
 from typing import Any, ClassVar
 
 from nn import functional as F
-from nn.functional.checks import check_delta, check_reduction
+from nn.functional.checks import check_delta, check_probability, check_reduction
 from nn.layers.function_layers import FunctionLayer
 from nn.layers.linear import Linear
 from nn.module.docstrings import complete, example, texts_of
@@ -15,8 +15,8 @@ from tensor import Tensor
 from tensor.lowlevel import DtypeLike, InvalidArgumentError, TensorCore
 
 _MADE_ONCE = (
-    "{name}(...) takes options and makes a loss, which is then called: write criterion = nn.{name}(), and "
-    "loss = criterion(input, target)"
+    "the arguments of {name}(...) must be options, not input and target: write criterion = nn.{name}(), then "
+    "criterion(input, target)"
 )
 
 
@@ -120,12 +120,9 @@ class LinearCrossEntropyLoss(Loss):
         super().__init__(reduction)
         if weight is not None and weight.shape != (num_classes,):
             raise InvalidArgumentError(
-                f"LinearCrossEntropyLoss: weight has shape ({num_classes},), not {weight.shape}"
+                f"LinearCrossEntropyLoss: weight must have shape ({num_classes},), not {weight.shape}"
             )
-        if not 0 <= label_smoothing <= 1:
-            raise InvalidArgumentError(
-                f"LinearCrossEntropyLoss: label_smoothing is from 0 to 1, not {label_smoothing}"
-            )
+        check_probability("LinearCrossEntropyLoss", "label_smoothing", label_smoothing)
         self.register_buffer("weight", weight)
         self.num_classes = num_classes
         self.out_features = out_features

@@ -34,8 +34,8 @@ class _Pad(Dimensional):
         many = (padding,) * count if isinstance(padding, int) else tuple(padding)
         if len(many) != count or any(type(n) is not int for n in many):
             raise InvalidArgumentError(
-                f"{type(self).__name__}: padding is an integer, or {count} of them, before and after each "
-                f"dimension from the last on, not {shown(padding)}"
+                f"{type(self).__name__}: padding must be an integer, or {count} of them (before and after "
+                f"each dimension, starting with the last), not {shown(padding)}"
             )
         self.padding = many
 

@@ -17,7 +17,7 @@ def _as_parameter(x: object) -> Parameter:
         return x
     if isinstance(x, TensorCore):
         return Parameter(x)  # type: ignore[arg-type]  # every instance is a Tensor
-    raise TypeError(f"a container of parameters takes tensors, not {type(x).__name__}")
+    raise TypeError(f"values must be tensors, not {type(x).__name__}: write tensor.tensor(data)")
 
 
 class _ParameterContainer(Module):
@@ -69,7 +69,7 @@ class ParameterList(_ParameterContainer):
     def _name_at(self, index: int) -> str:
         names = self._names()
         if not isinstance(index, int):
-            raise TypeError(f"a ParameterList is indexed by integers, not {type(index).__name__}")
+            raise TypeError(f"indices of a ParameterList must be integers, not {type(index).__name__}")
         if not -len(names) <= index < len(names):
             raise IndexError(f"index {index} is out of range for a ParameterList of length {len(names)}")
         return names[index]

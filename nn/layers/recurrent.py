@@ -72,21 +72,21 @@ class RNNBase(_Recurrent):
             ("num_layers", num_layers),
         ):
             if type(size) is not int or size < 1:
-                raise ValueError(f"{name}: {parameter} is an integer of at least 1, not {shown(size)}")
+                raise ValueError(f"{name}: {parameter} must be an integer of at least 1, not {shown(size)}")
         # An argument at a wrong position, such as `dropout` or `nonlinearity`, has another type.
         for parameter, flag in (("bias", bias), ("batch_first", batch_first)):
             if type(flag) is not bool:
-                raise TypeError(f"{name}: {parameter} is True or False, not {shown(flag)}")
+                raise TypeError(f"{name}: {parameter} must be True or False, not {shown(flag)}")
         if type(proj_size) is not int or not 0 <= proj_size < hidden_size:
             raise ValueError(
-                f"{name}: proj_size is from 0, for no projection, to less than hidden_size ({hidden_size}), "
-                f"not {shown(proj_size)}"
+                f"{name}: proj_size must be at least 0 and less than hidden_size, {hidden_size}, not "
+                f"{shown(proj_size)}; 0 means no projection"
             )
-        check_probability(name, dropout)
+        check_probability(name, "dropout", dropout)
         if dropout > 0 and num_layers == 1:
             warnings.warn(
-                f"{name}: dropout={dropout} is applied between layers, but there is one layer: leave it out, "
-                "or add nn.Dropout after this layer",
+                f"{name}: dropout={dropout} has no effect with num_layers=1, because it applies between "
+                "layers: omit it, or add nn.Dropout after this layer",
                 stacklevel=3,
             )
         self.mode = mode
@@ -150,10 +150,10 @@ class RNNBase(_Recurrent):
         name = type(self).__name__
         x = array_of(name, "input", input)
         if x.ndim not in (2, 3) or x.shape[-1] != self.input_size:
+            layout = f"({'batch, length' if self.batch_first else 'length, batch'}, {self.input_size})"
             raise ValueError(
-                f"{name}: input has shape (length, batch, {self.input_size}), (batch, length, "
-                f"{self.input_size}) with batch_first, or (length, {self.input_size}), not {x.shape} with "
-                f"batch_first={self.batch_first}"
+                f"{name}: input must have shape {layout} or (length, {self.input_size}) with "
+                f"batch_first={self.batch_first}, not {x.shape}"
             )
         self._require_dtype(x.dtype)
         is_batched, swaps_dims = x.ndim == 3, self.batch_first and x.ndim == 3
@@ -163,7 +163,7 @@ class RNNBase(_Recurrent):
             input = input.transpose(0, 1)
         length, count, _ = input.shape
         if length == 0:
-            raise ValueError(f"{name}: input of shape {x.shape} has no steps: a sequence needs at least one")
+            raise ValueError(f"{name}: sequences must have at least one step, but input has shape {x.shape}")
         states = self._initial(initial, count, is_batched)
         data = input.reshape(length * count, self.input_size)
         data, last_states = self._run_layers(data, (count,) * length, states)
@@ -179,8 +179,8 @@ class RNNBase(_Recurrent):
         name, data = type(self).__name__, input.data
         if len(data.shape) != 2 or data.shape[1] != self.input_size:
             raise ValueError(
-                f"{name}: the sequences of input have shape (length, {self.input_size}), but packed data has "
-                f"{data.shape}"
+                f"{name}: packed sequences must have shape (length, {self.input_size}), but the data has "
+                f"shape {data.shape}"
             )
         self._require_dtype(data.dtype)
         sizes = tuple(input.batch_sizes.tolist())
@@ -200,8 +200,8 @@ class RNNBase(_Recurrent):
         weights = next(self.parameters()).dtype
         if dtype != weights:
             raise InvalidArgumentError(
-                f"{type(self).__name__}: the input is {dtype} and the weights are {weights}: write "
-                f"input.to(tensor.{weights}), or model.to(tensor.{dtype})"
+                f"{type(self).__name__}: input and weights must have the same dtype, not {dtype} and "
+                f"{weights}: write input.to(tensor.{weights}) or model.to(tensor.{dtype})"
             )
 
     def _initial(
@@ -417,7 +417,7 @@ class GRU(_SingleStateRNN):
 
 def _state_pair(hx: Any, name: str) -> tuple[Any, Any]:
     if isinstance(hx, TensorCore) or not isinstance(hx, (tuple, list)) or len(hx) != 2:
-        raise TypeError(f"{name}: initial states are a pair (h_0, c_0), not {type(hx).__name__}")
+        raise TypeError(f"{name}: the initial states must be a pair (h_0, c_0), not {type(hx).__name__}")
     return hx[0], hx[1]
 
 
@@ -460,7 +460,8 @@ class RNNCellBase(_Recurrent):
         x = array_of(name, "input", input)
         if x.ndim not in (1, 2) or x.shape[-1] != self.input_size:
             raise ValueError(
-                f"{name}: input has shape (batch, {self.input_size}) or ({self.input_size},), not {x.shape}"
+                f"{name}: input must have shape (batch, {self.input_size}) or ({self.input_size},), not "
+                f"{x.shape}"
             )
         sizes = (*x.shape[:-1], self.hidden_size)
         for what, state in zip(("h", "c"), states or (), strict=False):

@@ -38,7 +38,9 @@ def _activation_of(activation: Activation) -> Callable[[Tensor], Tensor]:
 
 def _copies(layer: Module, count: int) -> ModuleList:
     if type(count) is not int or count < 0:
-        raise InvalidArgumentError(f"Transformer: num_layers is an integer of at least 0, not {shown(count)}")
+        raise InvalidArgumentError(
+            f"Transformer: the number of layers must be an integer of at least 0, not {shown(count)}"
+        )
     return ModuleList([copy.deepcopy(layer) for _ in range(count)])
 
 
@@ -420,12 +422,12 @@ class Transformer(Weighted):
         are_batched = len(src.shape) == len(tgt.shape) == 3
         if are_batched and src.shape[batch] != tgt.shape[batch]:
             raise InvalidArgumentError(
-                f"Transformer: src and tgt must have one batch, but their shapes are {src.shape} and "
-                f"{tgt.shape}, with batch_first={self.batch_first}"
+                f"Transformer: src and tgt must have the same batch size, but with "
+                f"batch_first={self.batch_first} their shapes are {src.shape} and {tgt.shape}"
             )
         if {src.shape[-1], tgt.shape[-1]} != {self.d_model}:
             raise InvalidArgumentError(
-                f"Transformer: src and tgt must have {self.d_model} features, d_model, but their shapes are "
+                f"Transformer: src and tgt must have d_model={self.d_model} features, but their shapes are "
                 f"{src.shape} and {tgt.shape}"
             )
         memory = self.encoder(

@@ -22,9 +22,7 @@ def new_parameter(shape: Shape, dtype: DtypeLike | None) -> Parameter:
 def require_size(layer: str, argument: str, size: int) -> None:
     """Raise ValueError unless `size` is an integer of at least 0."""
     if type(size) is not int or size < 0:
-        raise InvalidArgumentError(
-            f"{layer}: {argument} is a number of elements, an integer of at least 0, not {shown(size)}"
-        )
+        raise InvalidArgumentError(f"{layer}: {argument} must be an integer of at least 0, not {shown(size)}")
 
 
 class Weighted(Described):

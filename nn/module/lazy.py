@@ -58,8 +58,8 @@ class LazyModuleMixin(Module):
         self.initialize_parameters(*args, **kwargs)
         if self.has_uninitialized_params():
             raise RuntimeError(
-                f"{type(self).__name__}.initialize_parameters has left parameters without a shape: "
-                "materialize all of them there"
+                f"after {type(self).__name__}.initialize_parameters, some parameters have no shape: call "
+                "materialize(shape) on each in that method"
             )
         if self.cls_to_become is None:
             self.__dict__["_has_initialized"] = True

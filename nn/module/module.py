@@ -51,6 +51,8 @@ class Module(Inference, States, Conversion, Hooks):
         )
 
     def _named_error(self, error: TensorDisposedError) -> TensorDisposedError | None:
+        if self._is_disposed:
+            return None  # the error names this module already
         for name, kind, value in self._registered():
             if isinstance(value, TensorCore) and value.is_invalid:
                 return TensorDisposedError(f"{kind} {name!r} of {type(self).__name__}: {error}")

@@ -104,8 +104,8 @@ def _rebuild(kind: object, array: object, requires_grad: object) -> Parameter:
     is_kind = isinstance(kind, type) and issubclass(kind, Parameter)
     if not is_kind or type(array) is not np.ndarray or type(requires_grad) is not bool:
         raise UnpicklingError(
-            f"this pickle of a parameter is broken, or was changed: it has {kind!r} of "
-            f"{type(array).__name__} with requires_grad={requires_grad!r}"
+            f"the pickle of a parameter is corrupt: it holds {kind!r}, {type(array).__name__} and "
+            f"requires_grad={requires_grad!r}"
         )
     require_supported(array.dtype)
     # Copy the values, because other code may write to an out-of-band buffer (protocol 5).
@@ -115,16 +115,17 @@ def _rebuild(kind: object, array: object, requires_grad: object) -> Parameter:
 def _require_data(data: object, requires_grad: bool) -> None:
     if not isinstance(data, TensorCore):
         raise TypeError(
-            f"Parameter() takes a tensor, not {type(data).__name__}: write nn.Parameter(tensor.tensor(data))"
+            f"Parameter() requires a tensor, not {type(data).__name__}: write "
+            "nn.Parameter(tensor.tensor(data))"
         )
     node, dtype = data._node, data._live_array().dtype
     if node is not None and not isinstance(node, Leaf):
         raise RuntimeError(
-            f"a Parameter is a leaf, but this tensor was computed by {node.name()} from tensors that "
-            "require grad: write nn.Parameter(x.detach()), or keep the computed tensor as a plain attribute"
+            f"a Parameter must be a leaf, but {node.name()} computed this tensor from tensors that require "
+            "grad: write nn.Parameter(x.detach()), or assign the tensor as a plain attribute"
         )
     if requires_grad and not is_inexact(dtype):
         raise TypeError(
-            f"a Parameter of {dtype} can't require gradients: only floating and complex ones can. "
-            "Convert the data with x.float(), or write nn.Parameter(x, requires_grad=False)"
+            f"a Parameter of dtype {dtype} can't require gradients: its dtype must be floating or complex. "
+            "Write nn.Parameter(x.float()) or nn.Parameter(x, requires_grad=False)"
         )

@@ -18,10 +18,7 @@ from tensor.lowlevel import HookTable, TensorCore
 
 Kind = Literal["parameter", "buffer", "module"]
 
-BEFORE_INIT = (
-    "{kind} holds no parameters, buffers and modules yet: call super().__init__() first in its __init__, "
-    "before {name!r} is assigned"
-)
+BEFORE_INIT = "{kind} is not initialized: call super().__init__() at the start of its __init__"
 
 
 class ModuleCore(Callable):
@@ -55,17 +52,22 @@ class ModuleCore(Callable):
         kinds = own.get("_kinds")
         if isinstance(value, (Parameter, ModuleCore)):
             if kinds is None:
-                raise AttributeError(BEFORE_INIT.format(kind=type(self).__name__, name=name))
+                raise AttributeError(BEFORE_INIT.format(kind=type(self).__name__))
             self._put(name, "parameter" if isinstance(value, Parameter) else "module", value)
         elif kinds is None or name not in kinds:
             object.__setattr__(self, name, value)
         elif value is None or (kinds[name] == "buffer" and isinstance(value, TensorCore)):
             self._put(name, kinds[name], value)
         else:
-            needed = {"parameter": "nn.Parameter", "buffer": "tensor", "module": "nn.Module"}[kinds[name]]
+            kind = kinds[name]
+            needed = {"parameter": "an nn.Parameter", "buffer": "a tensor", "module": "an nn.Module"}[kind]
+            advice = (
+                "Write nn.Parameter(x). " if kind == "parameter" and isinstance(value, TensorCore) else ""
+            )
             raise TypeError(
-                f"{name!r} is a {kinds[name]} of this {type(self).__name__}: assign a {needed} or None, not "
-                f"{type(value).__name__}. To make it a plain attribute, write `del module.{name}` first"
+                f"{name!r} is a {kind} of this {type(self).__name__}: assign {needed} or None, not "
+                f"{type(value).__name__}. {advice}To make it a plain attribute, write `del module.{name}` "
+                "first"
             )
 
     def __delattr__(self, name: str) -> None:
@@ -82,7 +84,7 @@ class ModuleCore(Callable):
         def __getattr__(self, name: str) -> Any:
             # Python calls this only if there is no such attribute.
             if "_kinds" not in self.__dict__ and not name.startswith("__"):
-                raise AttributeError(BEFORE_INIT.format(kind=type(self).__name__, name=name))
+                raise AttributeError(BEFORE_INIT.format(kind=type(self).__name__))
             from difflib import get_close_matches
 
             close = get_close_matches(name, self.__dict__, n=1)
@@ -92,8 +94,8 @@ class ModuleCore(Callable):
     def __setstate__(self, state: dict[str, Any]) -> None:
         if "_kinds" not in state:
             raise UnpicklingError(
-                f"this is a {type(self).__name__} of PyTorch, which stores modules in another way: in "
-                "PyTorch, save model.state_dict(), and load that with load_state_dict()"
+                f"PyTorch saved this {type(self).__name__}, and its modules have another format: in PyTorch, "
+                "save model.state_dict(), and load it with load_state_dict()"
             )
         self.__dict__.update(state)
         for _, _, value in self._registered():
@@ -113,8 +115,9 @@ class ModuleCore(Callable):
         """
         if parameter is not None and not isinstance(parameter, Parameter):
             raise TypeError(
-                f"register_parameter() takes an nn.Parameter, not {type(parameter).__name__}: write "
-                "nn.Parameter(x), or register_buffer() for a tensor that is not trained"
+                f"parameter {name!r} of {type(self).__name__} must be an nn.Parameter or None, not "
+                f"{type(parameter).__name__}: write nn.Parameter(x), or register_buffer() for a tensor that "
+                "is not trained"
             )
         self._register(name, "parameter", parameter)
 
@@ -135,7 +138,10 @@ class ModuleCore(Callable):
             Whether state dicts contain it.
         """
         if tensor is not None and not isinstance(tensor, TensorCore):
-            raise TypeError(f"register_buffer() takes a tensor or None, not {type(tensor).__name__}")
+            raise TypeError(
+                f"buffer {name!r} of {type(self).__name__} must be a tensor or None, not "
+                f"{type(tensor).__name__}"
+            )
         self._register(name, "buffer", tensor)
         if persistent:
             self._transient.discard(name)
@@ -154,7 +160,10 @@ class ModuleCore(Callable):
         Linear(in_features=2, out_features=1, bias=True)
         """
         if module is not None and not isinstance(module, ModuleCore):
-            raise TypeError(f"register_module() takes an nn.Module, not {type(module).__name__}")
+            raise TypeError(
+                f"module {name!r} of {type(self).__name__} must be an nn.Module or None, not "
+                f"{type(module).__name__}"
+            )
         self._register(name, "module", module)
 
     def add_module(self, name: str, module: ModuleCore | None) -> None:
@@ -163,14 +172,14 @@ class ModuleCore(Callable):
 
     def _register(self, name: str, kind: Kind, value: Any) -> None:
         if "_kinds" not in self.__dict__:
-            raise AttributeError(BEFORE_INIT.format(kind=type(self).__name__, name=name))
+            raise AttributeError(BEFORE_INIT.format(kind=type(self).__name__))
         if type(name) is not str or not name or "." in name:
             raise ValueError(
-                f"a {kind} can't be called {name!r}: its name must be a non-empty str without dots, "
-                "because dots join names in a state dict"
+                f"the name of a {kind} must be a non-empty str without dots, not {name!r}: state dicts join "
+                "names with dots"
             )
         if name not in self._kinds and hasattr(self, name):
-            raise KeyError(f"{type(self).__name__} has an attribute {name!r} already: choose another name")
+            raise KeyError(f"{type(self).__name__} already has an attribute {name!r}: use another name")
         self._put(name, kind, value)
 
     def _put(self, name: str, kind: Kind, value: Any) -> None:
@@ -265,8 +274,8 @@ class ModuleCore(Callable):
         names = [f"{kind} {name!r}" for name, kind, value in self._registered() if kind != "module"]
         detail = f": its {names[0]} is empty" if names else ""
         raise TensorDisposedError(
-            f"this {type(self).__name__} is disposed{detail}. Dispose a module after its last use, or make "
-            "a copy before, with copy.deepcopy(module)"
+            f"this {type(self).__name__} is disposed{detail}. Dispose a module after its last use, or copy "
+            "it with copy.deepcopy(module) before"
         )
 
     def __enter__(self) -> Self:

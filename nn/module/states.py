@@ -57,8 +57,8 @@ class States(Traversal):
         If the class defines it, ``state_dict()`` stores the value as ``"_extra_state"``.
         """
         raise RuntimeError(
-            f"{type(self).__name__} has an extra state to load, but none to save: define "
-            "get_extra_state(self)"
+            f"{type(self).__name__} does not define get_extra_state(self): define it to return the extra "
+            "state that set_extra_state takes"
         )
 
     def set_extra_state(self, state: Any) -> None:
@@ -87,8 +87,8 @@ class States(Traversal):
         """
         del state
         raise RuntimeError(
-            f"{type(self).__name__} has an extra state to save, but can't load it: define "
-            "set_extra_state(self, state)"
+            f"{type(self).__name__} does not define set_extra_state(self, state): define it to restore the "
+            "state that get_extra_state returns"
         )
 
     def _with_extra_state(self) -> Iterator[tuple[str, States]]:
@@ -165,8 +165,13 @@ class States(Traversal):
         """
         if isinstance(state_dict, (str, PathLike)):
             raise TypeError(
-                f"{type(self).__name__}.load_state_dict takes the values, not the name of their file: write "
+                f"{type(self).__name__}.load_state_dict requires a dict, not the path of a file: write "
                 f"load_state_dict(tensor.load({shown(state_dict)}))"
+            )
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(
+                f"{type(self).__name__}.load_state_dict requires a dict from names to tensors, not "
+                f"{type(state_dict).__name__}"
             )
         own, extra = dict(self._state()), dict(self._with_extra_state())
         missing = [name for name in (*own, *extra) if name not in state_dict]
@@ -174,9 +179,9 @@ class States(Traversal):
         label = type(self).__name__
         if strict and (missing or unexpected):
             raise InvalidArgumentError(
-                f"{label}.load_state_dict: the names don't fit, and nothing was loaded. Missing: "
+                f"{label}.load_state_dict: the names do not match, and nothing was loaded. Missing: "
                 f"{_listed(missing)}. Unexpected: {_listed(unexpected)}. Rename the keys, or pass "
-                "strict=False to load those that fit"
+                "strict=False to load the names that match"
             )
         pairs = [(name, own[name], state_dict[name]) for name in own if name in state_dict]
         for name, target, value in pairs:
@@ -220,23 +225,25 @@ def require_fit(what: str, target: TensorCore, value: object, *, assign: bool = 
         return
     if array.shape != found.shape:
         raise InvalidArgumentError(
-            f"{what} has shape {found.shape} in the module, but {array.shape} in the state. Nothing was "
-            "loaded: build the module with the sizes of the saved one, or leave this name out and pass "
+            f"{what} has shape {found.shape} in the module, but {array.shape} in the state dict. Nothing was "
+            "loaded: create the module with the sizes of the saved one, or remove this name and pass "
             "strict=False"
         )
     given = require_supported(array.dtype)
     if assign:
         if target._node is not None and not is_inexact(given):
             raise TypeError(
-                f"{what} requires grad, but is {given} in the state. Nothing was loaded: convert the value, "
-                "for example with x.float()"
+                f"{what} requires grad, but is {given} in the state dict. Nothing was loaded: convert the "
+                "value with x.float()"
             )
         return
     if not np.can_cast(given, found.dtype, "same_kind"):
+        advice = f"convert the value with x.to(tensor.{found.dtype})"
+        if is_inexact(found.dtype):
+            advice += f", or the module with module.to(tensor.{given})"
         raise TypeError(
-            f"{what} is {found.dtype} in the module, but {array.dtype} in the state, which can't be "
-            "converted safely. Nothing was loaded: convert the value, for example with x.float(), or the "
-            "module with module.to(dtype)"
+            f"{what} is {found.dtype} in the module, but {given} in the state dict, and the conversion would "
+            f"lose information. Nothing was loaded: {advice}"
         )
 
 
@@ -248,7 +255,7 @@ def _array_of(what: str, value: object) -> Array:
         return array
     if isinstance(value, np.ndarray):
         return value
-    raise TypeError(f"{what} is a {type(value).__name__} in the state: a tensor or an array is needed")
+    raise TypeError(f"{what} must be a tensor or an array in the state dict, not {type(value).__name__}")
 
 
 def copy_values(targets: Sequence[TensorCore], values: Sequence[Any]) -> None:

@@ -128,8 +128,8 @@ class Traversal(ModuleCore):
             if module._kinds.get(part) != "module" or module.__dict__[part] is None:
                 known = [name for name, kind, _ in module._registered() if kind == "module"]
                 raise AttributeError(
-                    f"there is no module {target!r}: {type(module).__name__} holds no module "
-                    f"{part!r}, but {known}"
+                    f"there is no module {target!r}: {type(module).__name__} has no module {part!r}. Its "
+                    f"modules are {known}"
                 )
             module = module.__dict__[part]
         found: Module = module
@@ -153,8 +153,8 @@ class Traversal(ModuleCore):
         if module._kinds.get(name) != wanted or module.__dict__[name] is None:
             known = [key for key, kind, _ in module._registered() if kind == wanted]
             raise AttributeError(
-                f"there is no {wanted} {target!r}: {type(module).__name__} holds no {wanted} {name!r}, but "
-                f"{known}"
+                f"there is no {wanted} {target!r}: {type(module).__name__} has no {wanted} {name!r}. Its "
+                f"{wanted}s are {known}"
             )
         return module.__dict__[name]
 
@@ -179,9 +179,9 @@ class Traversal(ModuleCore):
         )
         """
         if not target:
-            raise ValueError("set_submodule: the empty name is the module itself, which can't replace itself")
+            raise ValueError("set_submodule: the name of the module to replace must not be empty")
         if not isinstance(module, ModuleCore):
-            raise TypeError(f"set_submodule takes a module, not {type(module).__name__}")
+            raise TypeError(f"set_submodule requires an nn.Module, not {type(module).__name__}")
         if strict:
             self.get_submodule(target)
         path, _, name = target.rpartition(".")
@@ -218,7 +218,7 @@ class Traversal(ModuleCore):
     def train(self, mode: bool = True) -> Self:
         """Set ``training`` in this module and all submodules, and return this module."""
         if not isinstance(mode, bool):
-            raise TypeError(f"train() takes True or False, not {type(mode).__name__}")
+            raise TypeError(f"train() requires True or False, not {type(mode).__name__}")
         for module in self._tree():
             module.training = mode
         return self

@@ -21,8 +21,8 @@ class Uninitialized(Tensor):
     def shape(self) -> NoReturn:
         """Raise an error: the shape is unknown."""
         raise RuntimeError(
-            f"this {type(self).__name__} has no shape yet: call the lazy module once with a typical "
-            "input, before an optimizer, a count or a copy needs its values"
+            f"this {type(self).__name__} has no shape yet: call the lazy module with an input first, which "
+            "sets the shape"
         )
 
     def __repr__(self) -> str:

@@ -93,14 +93,14 @@ class LBFGS(Options):
             If the optimizer already has a group.
         """
         if self.param_groups:
-            raise ValueError("LBFGS has one group, for all parameters are one vector: pass a list of tensors")
+            raise ValueError("LBFGS supports one parameter group only: pass a list of tensors")
         super().add_param_group(param_group)
 
     def _check_options(self, group: Group) -> None:
         super()._check_options(group)
         if group["line_search_fn"] not in (None, "strong_wolfe"):
             raise ValueError(
-                f"LBFGS: line_search_fn is None or 'strong_wolfe', not {shown(group['line_search_fn'])}"
+                f"LBFGS: line_search_fn must be None or 'strong_wolfe', not {shown(group['line_search_fn'])}"
             )
 
     def _shape_of(self, name: str, x: Tensor) -> tuple[int, ...]:  # noqa: ARG002
@@ -110,8 +110,8 @@ class LBFGS(Options):
         for each in value if isinstance(value, list) else [value]:
             if isinstance(each, (Tensor, np.ndarray)) and each.shape not in ((), shape):
                 raise ValueError(
-                    f"{name} has shape {each.shape} in the state, but the parameters have {shape[0]} "
-                    "elements. Nothing was loaded"
+                    f"{name} has shape {each.shape} in the state dict, but must have shape {shape}, because "
+                    f"the parameters have {shape[0]} elements. Nothing was loaded"
                 )
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:

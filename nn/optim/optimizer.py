@@ -25,6 +25,7 @@ from tensor.lowlevel import (
     TensorCore,
     clear_gradients,
     map_nested,
+    shown,
     snapshot,
     wrap_snapshot,
     wrap_unowned,
@@ -94,15 +95,15 @@ class Optimizer:
         note_created(self, current_dispose_scope())
         if isinstance(params, TensorCore):
             raise TypeError(
-                f"{type(self).__name__} takes several tensors or dicts of them, not one tensor: write "
-                "[parameter], or model.parameters()"
+                f"{type(self).__name__} requires an iterable of tensors or dicts, not one tensor: write "
+                "[parameter] or model.parameters()"
             )
         self._require_parameters(params)
         given: list[Any] = list(params)
         if not given:
             raise ValueError(
-                f"{type(self).__name__} got no parameters: pass model.parameters() of a model that has "
-                "some, and pass it once, for it is an iterator"
+                f"{type(self).__name__} got no parameters: the model has none, or the iterator is exhausted. "
+                "Write model.parameters() again for each optimizer"
             )
         for group in given if isinstance(given[0], dict) else [{"params": given}]:
             self.add_param_group(group)
@@ -110,7 +111,16 @@ class Optimizer:
     def _require_parameters(self, given: object) -> None:
         if isinstance(given, Module):
             name = type(self).__name__
-            raise TypeError(f"{name} takes parameters, not a module: write {name}(model.parameters(), ...)")
+            raise TypeError(
+                f"{name} requires parameters, not a module: write {name}(model.parameters(), ...)"
+            )
+
+    def _require_group(self, given: object) -> None:
+        if not isinstance(given, dict) or "params" not in given:
+            raise TypeError(
+                "a parameter group must be a dict with the parameters under the key 'params', not "
+                f"{shown(given)}"
+            )
 
     def add_param_group(self, param_group: Group) -> None:
         """Add a group: a dict with tensors under ``"params"``, and its options that differ from the defaults.
@@ -131,8 +141,7 @@ class Optimizer:
         >>> [group["lr"] for group in optimizer.param_groups]
         [0.1, 0.01]
         """
-        if "params" not in param_group:
-            raise TypeError("a group is a dict with the parameters under 'params' and its own options beside")
+        self._require_group(param_group)
         given = param_group["params"]
         self._require_parameters(given)
         params: list[Any] = [given] if isinstance(given, TensorCore) else list(given)
@@ -140,19 +149,18 @@ class Optimizer:
         for i, x in enumerate(params):
             if not isinstance(x, TensorCore):
                 raise TypeError(
-                    f"{type(self).__name__} optimizes tensors, not {type(x).__name__}: write "
-                    "model.parameters(), or dicts with tensors under 'params'"
+                    f"parameters of {type(self).__name__} must be tensors, not {type(x).__name__}: write "
+                    "model.parameters(), or dicts with tensors under the key 'params'"
                 )
             x._raise_if_disposed()
             if x._node is not None and not isinstance(x._node, Leaf):
                 raise ValueError(
-                    f"{type(self).__name__} optimizes leaves, but parameter {i} was computed by "
-                    f"{x._node.name()}: pass what it was computed from, or x.detach().requires_grad_()"
+                    f"parameters of {type(self).__name__} must be leaves, but {x._node.name()} computed "
+                    f"parameter {i}: pass the leaves that it depends on, or x.detach().requires_grad_()"
                 )
             if id(x) in known:
                 raise ValueError(
-                    f"parameter {i} is given twice, and one step would update it twice: leave it "
-                    "out of one group"
+                    f"parameter {i} occurs twice, and each step would update it twice: remove it once"
                 )
             known.add(id(x))
         options = {**self.defaults, **param_group}
@@ -313,12 +321,22 @@ class Optimizer:
         0.1
         """
         self._raise_if_disposed()
+        name = type(self).__name__
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(
+                f"{name}.load_state_dict requires a dict from state_dict(), not {type(state_dict).__name__}"
+            )
+        for key in ("param_groups", "state"):
+            if key not in state_dict:
+                raise KeyError(
+                    f"{name}.load_state_dict requires a dict from state_dict(), with the key {key!r}"
+                )
         saved, held = list(state_dict["param_groups"]), dict(state_dict["state"])
         sizes, own = [len(g["params"]) for g in saved], [len(g["params"]) for g in self.param_groups]
         if sizes != own:
             raise ValueError(
-                f"the saved groups have {sizes} parameters, but this optimizer's {own}: build it over the "
-                "same parameters in the same order. Nothing was loaded"
+                f"the groups of the state dict have {sizes} parameters, but those of this {name} have {own}. "
+                "Nothing was loaded: create the optimizer with the same parameters in the same order"
             )
         params = {
             number: x
@@ -345,7 +363,7 @@ class Optimizer:
             x = params.get(number)
             if x is None:
                 raise ValueError(
-                    f"the state names parameter {number!r}, but there is none. Nothing was loaded"
+                    f"the state dict holds parameter {number!r}, but no group has it. Nothing was loaded"
                 )
             x._raise_if_disposed()
             loaded: dict[str, Any] = {}
@@ -358,10 +376,9 @@ class Optimizer:
     def _raise_unless_fits(self, name: str, value: object, x: Tensor, shape: tuple[int, ...]) -> None:
         """Raise ``ValueError`` if `value` is an array or a tensor with neither `shape` nor shape ``()``."""
         if isinstance(value, (Tensor, np.ndarray)) and value.shape not in ((), shape):
-            wanted = "" if shape == x.shape else f", for which it is {shape}"
             raise ValueError(
-                f"{name} has shape {value.shape} in the state, but the parameter {x.shape}{wanted}. "
-                "Nothing was loaded"
+                f"{name} has shape {value.shape} in the state dict, but must have shape {shape} for a "
+                f"parameter of shape {x.shape}. Nothing was loaded"
             )
 
     def _shape_of(self, name: str, x: Tensor) -> tuple[int, ...]:  # noqa: ARG002  # subclasses use it
@@ -371,8 +388,8 @@ class Optimizer:
     def _raise_if_disposed(self) -> None:
         if self._is_disposed:
             raise TensorDisposedError(
-                f"this {type(self).__name__} is disposed, and its state is gone: dispose it after the last "
-                "step, or make a new one over model.parameters()"
+                f"this {type(self).__name__} is disposed, and its state too: dispose it after the last step, "
+                "or create a new one with model.parameters()"
             )
 
     def _new_state(self, group: Group, x: Tensor, name: str) -> Tensor:  # noqa: ARG002  # subclasses use it

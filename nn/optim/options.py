@@ -63,9 +63,9 @@ class Bound(NamedTuple):
         return self.low <= value < self.high or (self.includes_high and value == self.high)
 
     def __str__(self) -> str:
-        limits = [] if self.low == -inf else [f"at least {self.low}"]
+        limits = [] if self.low == -inf else [f"at least {self.low:g}"]
         if self.high != inf:
-            limits.append(f"{'at most' if self.includes_high else 'below'} {self.high}")
+            limits.append(f"{'at most' if self.includes_high else 'below'} {self.high:g}")
         return f"a number of {' and '.join(limits)}" if limits else "a number"
 
 
@@ -85,11 +85,20 @@ def require_within(name: str, group: dict[str, Any], bounds: Mapping[str, Bound]
         # A learning rate may be a tensor of one element. Store its value.
         group["lr"] = rate.item()
     for option, bound in bounds.items():
-        values = group[option] if isinstance(group[option], (tuple, list)) else (group[option],)
-        for value in values:
+        if option == "betas":
+            require_two(name, option, group[option])
+        is_one = not isinstance(group[option], (tuple, list))
+        for value in (group[option],) if is_one else group[option]:
             if not bound.holds(value):
                 advice = ": write .item()" if isinstance(value, Tensor) and value.numel() == 1 else ""
-                raise ValueError(f"{name}: {option} must be {bound}, not {shown(value)}{advice}")
+                which = option if is_one else f"each of {option}"
+                raise ValueError(f"{name}: {which} must be {bound}, not {shown(value)}{advice}")
+
+
+def require_two(name: str, option: str, values: object) -> None:
+    """Raise ``ValueError`` unless `values` are two."""
+    if not isinstance(values, (tuple, list)) or len(values) != 2:
+        raise ValueError(f"{name}: {option} must be two numbers, not {shown(values)}")
 
 
 def require_real(name: str, params: list[Tensor]) -> None:
@@ -97,6 +106,6 @@ def require_real(name: str, params: list[Tensor]) -> None:
     for i, x in enumerate(params):
         if x.dtype.kind == "c":
             raise ValueError(
-                f"{name} takes real parameters, but parameter {i} is {x.dtype}: give complex ones to Adam, "
-                "in an optimizer of their own"
+                f"parameters of {name} must be real, but parameter {i} is {x.dtype}: use another optimizer "
+                "for complex parameters, such as Adam"
             )

@@ -39,7 +39,7 @@ class SGD(Rule):
     def _check_options(self, group: Group) -> None:
         super()._check_options(group)
         if group["nesterov"] and (group["momentum"] <= 0 or group["dampening"] != 0):
-            raise ValueError("SGD: nesterov needs a momentum above 0 and a dampening of 0")
+            raise ValueError("SGD: nesterov=True requires a momentum above 0 and a dampening of 0")
 
     def _tensors(self, group: Group) -> tuple[str, ...]:
         return ("momentum_buffer",) if group["momentum"] else ()

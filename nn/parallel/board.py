@@ -180,8 +180,8 @@ class Board:
             found: list[Any] = ray.get(reference, timeout=timeout)
         except errors.GetTimeoutError as error:
             raise ExchangeTimeoutError(
-                f"waited {timeout:.1f} s for worker 0 to send the first values: it has failed, or makes "
-                "other calls of parallel.prepare() than this worker"
+                f"waited {timeout:.1f} s for worker 0 to send the first values: it has failed, or its calls "
+                "of parallel.prepare() differ from those of this worker"
             ) from error
         except errors.ObjectLostError as error:  # the store deletes an object when its owner ends
             raise WorkerLostError(

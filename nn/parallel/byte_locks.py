@@ -51,7 +51,7 @@ def _fcntl() -> Any:
         import fcntl
     except ModuleNotFoundError:
         raise NotImplementedError(
-            "workers of one machine exchange through shared memory and locks of the module fcntl, which this "
-            "system lacks: run one worker on this machine, or run the job on Linux or macOS"
+            "several workers on one machine require the module fcntl, which this system lacks: run one "
+            "worker on this machine, or run the job on Linux or macOS"
         ) from None
     return fcntl

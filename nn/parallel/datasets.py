@@ -52,8 +52,8 @@ class RayDataset(BatchDataset[Any]):
         require("ray.data")
         if not hasattr(dataset, "iter_batches"):
             raise TypeError(
-                f"RayDataset takes a data set of Ray Data, not a {type(dataset).__name__}: write "
-                "ray.data.from_numpy(array), or give the DataLoader your data set itself"
+                f"RayDataset requires a data set of Ray Data, not {type(dataset).__name__}: write "
+                "ray.data.from_numpy(array), or pass your data set to the DataLoader"
             )
         self._dataset = dataset
         self._columns = None if columns is None else tuple(columns)
@@ -68,8 +68,8 @@ class RayDataset(BatchDataset[Any]):
         """Return the batches of one epoch, as dicts of arrays."""
         if get_worker_info() is not None:
             raise RuntimeError(
-                "RayDataset reads ahead in processes of Ray: leave num_workers out of the DataLoader, and "
-                "write RayDataset(dataset, prefetch_batches=4)"
+                "a DataLoader over a RayDataset supports no workers, because Ray reads in its own processes: "
+                "omit num_workers, and write RayDataset(dataset, prefetch_batches=4)"
             )
         batches: Iterable[dict[str, Any]] = self._dataset.iter_batches(
             batch_size=batch_size, batch_format="numpy", drop_last=drop_last, **self._options
@@ -84,7 +84,7 @@ class RayDataset(BatchDataset[Any]):
         missing = [name for name in self._columns if name not in batch]
         if missing:
             raise InvalidArgumentError(
-                f"the data set has no column {', '.join(map(repr, missing))}: it has "
+                f"the data set has no column {', '.join(map(repr, missing))}. Its columns are "
                 f"{', '.join(map(repr, batch))}"
             )
         return tuple([tensor_of(name, batch[name], site) for name in self._columns])
@@ -138,8 +138,8 @@ def tensor_of(name: str, column: Any, site: Site) -> Tensor:
     array = np.asarray(column)
     if array.dtype.hasobject or array.dtype.kind in "USMm":
         raise TypeError(
-            f"column {name!r} of the data set holds {array.dtype}, which no tensor can: leave it out with "
-            "dataset.select_columns([...]), or convert it to numbers with dataset.map_batches(...)"
+            f"column {name!r} of the data set has dtype {array.dtype}, which tensors do not support: omit it "
+            "with dataset.select_columns([...]), or convert it to numbers with dataset.map_batches(...)"
         )
     tensor: Tensor = over_store(array, site)
     return tensor

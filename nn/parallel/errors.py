@@ -22,7 +22,7 @@ def late_error(seconds: float, workers: str, what: str) -> ExchangeTimeoutError:
     """Return the error that names the late `workers`, and `what` they should have done."""
     return ExchangeTimeoutError(
         f"waited {seconds:.1f} s for {workers} {what}. All workers must make the same number of steps. If "
-        "steps are that slow, give parallel.Trainer(..., timeout=...) more seconds"
+        "steps take that long, pass a longer timeout to parallel.Trainer(..., timeout=...)"
     )
 
 
@@ -38,12 +38,11 @@ def require(module: str) -> ModuleType:
         return import_module(module)
     except ImportError as error:
         reason = (
-            "reads data by Ray Data, which needs pyarrow and pandas"
+            "RayDataset requires Ray Data with pyarrow and pandas"
             if module == "ray.data"
-            else "runs jobs on Ray"
+            else "nn.parallel requires Ray"
         )
         raise ModuleNotFoundError(
-            f"nn.parallel {reason}, but {error.name or module!r} can't be imported: "
-            "pip install 'disposescope[ray]'",
+            f"{reason}, but the import of {error.name or module!r} failed: pip install 'disposescope[ray]'",
             name=error.name,
         ) from error

@@ -38,8 +38,8 @@ cdef class Flags:
         PyObject_GetBuffer(memory, &self.buffer, PyBUF_WRITABLE)
         if <size_t>self.buffer.buf % sizeof(int64_t) or <size_t>self.buffer.len % sizeof(int64_t):
             raise ValueError(
-                "flags need memory that is aligned to 8 bytes and has a multiple of 8 bytes, "
-                f"not {self.buffer.len} bytes at {<size_t>self.buffer.buf:#x}"
+                "flags require memory that is aligned to 8 bytes, with a multiple of 8 bytes, not "
+                f"{self.buffer.len} bytes at {<size_t>self.buffer.buf:#x}"
             )
         self.count = self.buffer.len // <Py_ssize_t>sizeof(int64_t)
 
@@ -51,7 +51,7 @@ cdef class Flags:
 
     cdef int _check(self, Py_ssize_t first, Py_ssize_t count) except -1:
         if first < 0 or count < 1 or first + count > self.count:
-            raise IndexError(f"{count} flags from {first} on, but there are {self.count}")
+            raise IndexError(f"flags {first} to {first + count - 1} are out of range: there are {self.count}")
         return 0
 
     def set(self, Py_ssize_t place, int64_t value) -> None:

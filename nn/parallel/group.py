@@ -187,8 +187,8 @@ class Group:
         """Raise an error if another library exchanges gradients."""
         if not self.is_connected:
             raise RuntimeError(
-                "nn.parallel only watches the workers of this job, and does not connect them: start the job "
-                "with parallel.Trainer, or use the functions of the library that exchanges the gradients"
+                "nn.parallel only observes this job, and another library exchanges the gradients: use the "
+                "functions of that library, or start the job with parallel.Trainer"
             )
 
     # --- Waiting. Flags show late workers of this machine, `Board` shows those of other machines ------------

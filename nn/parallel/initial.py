@@ -60,8 +60,8 @@ def _require_same(named: dict[str, Tensor], group: Group) -> None:
         if exchange.result(1)[0] > 0:
             raise InvalidArgumentError(
                 "parallel.prepare: the models of the workers differ in names, dtypes or shapes. Worker "
-                f"{group.place.rank}{', unlike worker 0,' if is_other else ''} has {text[:1000]}. Build the "
-                "same model in each of them"
+                f"{group.place.rank}{', unlike worker 0,' if is_other else ''} has {text[:1000]}. Create the "
+                "same model in each worker"
             )
     finally:
         exchange.close()

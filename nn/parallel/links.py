@@ -38,8 +38,8 @@ class Link:
         self._collective = require("ray.util.collective")
         if not self._collective.gloo_available():
             raise ModuleNotFoundError(
-                f"a job on {node_count} machines exchanges gradients by gloo, which Ray takes from PyTorch: "
-                "run pip install torch on each machine",
+                f"a job on {node_count} machines requires gloo, which is a part of PyTorch: run pip install "
+                "torch on each machine",
                 name="torch",
             )
         self._name = name
@@ -60,7 +60,7 @@ class Link:
         except TimeoutError as error:
             raise ExchangeTimeoutError(
                 f"waited {timeout:.1f} s for the workers of the other machines to connect: one has failed, "
-                "or the network between them is broken"
+                "or the network does not work"
             ) from error
         except RuntimeError as error:
             raise _lost(error) from error
@@ -98,8 +98,8 @@ class Link:
 
 def _lost(error: RuntimeError) -> WorkerLostError:
     return WorkerLostError(
-        "a worker on another machine has ended or was killed, or the network between them is broken: gloo "
-        f"says {str(error)[:300]!r}. Last figures are in parallel.statistics()"
+        "a worker on another machine has ended or was killed, or the network does not work. The error of "
+        f"gloo is {str(error)[:300]!r}. parallel.statistics() returns the last figures"
     )
 
 

@@ -76,7 +76,7 @@ def map(  # used as `parallel.map(model, dataset)`
     """
     if model.training:
         raise ValueError(
-            "parallel.map() takes a model for inference, but this one is in training mode: write "
+            "parallel.map() requires a model in evaluation mode, but this one is in training mode: write "
             "parallel.map(model.valid(), dataset)"
         )
     reference = require("ray").put(model)

@@ -239,13 +239,13 @@ class Region:
             except FileNotFoundError:
                 if now > end:
                     raise ExchangeTimeoutError(
-                        f"waited {self.timeout:.1f} s for worker {self._ranks[0]} to make shared memory: it "
-                        "has failed, or its calls of parallel.prepare() differ from this worker's"
+                        f"waited {self.timeout:.1f} s for worker {self._ranks[0]} to create shared memory: "
+                        "it has failed, or its calls of parallel.prepare() differ from those of this worker"
                     ) from None
                 if now > next_check and self._known is not None:
                     if self._known.has_ended(0):
                         gone = [i for i in range(self.count) if self._known.has_ended(i)]
-                        raise self._known._lost(gone, "to make shared memory") from None
+                        raise self._known._lost(gone, "to create shared memory") from None
                     next_check = now + _CHECK_INTERVAL
                 time.sleep(0.001)
 
@@ -254,8 +254,8 @@ class Region:
         first = [i for i in gone if not self._has_left(i)] or gone
         ranks = ", ".join([str(self._ranks[i]) for i in first])
         return WorkerLostError(
-            f"worker {ranks} has ended or was killed while the others waited for it {what}. Last figures are "
-            "in parallel.statistics()"
+            f"worker {ranks} has ended or was killed while the others waited for it {what}. "
+            "parallel.statistics() returns the last figures"
         )
 
     def _has_left(self, place: int) -> bool:
@@ -282,8 +282,8 @@ def _make(path: Path, nbytes: int) -> int:
             if isinstance(error, OSError) and error.errno == errno.ENOSPC:
                 raise OSError(
                     errno.ENOSPC,
-                    f"the exchange needs {nbytes:,} bytes in {shown(str(path.parent))}, but fewer are free: "
-                    "start the container with more, such as docker run --shm-size=4g",
+                    f"the exchange of gradients requires {nbytes:,} bytes in {shown(str(path.parent))}, but "
+                    "fewer are free: start the container with more, such as docker run --shm-size=4g",
                 ) from None
             raise
         else:

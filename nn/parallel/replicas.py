@@ -95,9 +95,9 @@ class Replica:
         weight = self._group.weight
         if weight != 1 and (self._has_gathered or not self.is_syncing):
             raise RuntimeError(
-                "no_sync() sums gradients of several batches, which must be even, but the workers' parts of "
-                "this batch differ in size: write DataLoader(drop_last=True), or make a step before the last "
-                "batch of an epoch"
+                "no_sync() requires batches of the same size in all workers, but their parts of this batch "
+                "differ in size: write DataLoader(..., drop_last=True), or make a step before the last batch "
+                "of an epoch"
             )
         if not self.is_syncing:
             self._has_gathered = True
@@ -111,7 +111,7 @@ class Replica:
         key = id(part)
         if key in self._arrived:
             raise RuntimeError(
-                f"backward has reached {part.name!r} twice, but {self._missing()} not at all. Use all "
+                f"backward reached {part.name!r} twice, but did not reach {self._missing()}. Use all "
                 "parameters in each backward, write parallel.prepare(model, find_unused_parameters=True), or "
                 "run all but the last backward of a step inside `with parallel.no_sync():`"
             )
@@ -172,9 +172,9 @@ class Replica:
             missing = self._missing()
             self._arrived.clear()
             raise RuntimeError(
-                f"the last backward gave no gradient to {missing}, so gradients were not averaged and "
-                "replicas may differ: write parallel.prepare(model, find_unused_parameters=True), or make "
-                "the loss depend on all parameters of the model"
+                f"the last backward computed no gradient of {missing}, so gradients were not averaged, and "
+                "the replicas may differ: write parallel.prepare(model, find_unused_parameters=True), or "
+                "make the loss depend on all parameters"
             )
 
     def fill_unused(self, output: object) -> None:
@@ -300,9 +300,9 @@ def prepare(model: Any, *, bucket_bytes: int = _BUCKET_BYTES, find_unused_parame
     """
     is_of_torch = is_model(model)
     if not is_of_torch and not isinstance(model, Module):
-        raise TypeError(f"parallel.prepare() takes an nn.Module, not a {type(model).__name__}")
+        raise TypeError(f"parallel.prepare() requires an nn.Module, not {type(model).__name__}")
     if type(bucket_bytes) is not int or bucket_bytes < 1:
-        raise ValueError(f"bucket_bytes is a number of bytes, at least 1, not {bucket_bytes!r}")
+        raise ValueError(f"bucket_bytes must be an integer of at least 1, not {bucket_bytes!r}")
     group = current()
     if group.place.world_size == 1:
         return model

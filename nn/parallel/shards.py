@@ -68,11 +68,11 @@ class ShardSampler(Sampler[int]):
         self.count: int = place.world_size if count is None else count
         if not 0 <= self.rank < self.count:
             raise InvalidArgumentError(
-                f"ShardSampler: rank is at least 0 and below count, not {self.rank} of {self.count}"
+                f"ShardSampler: rank must be at least 0 and below count, {self.count}, not {self.rank}"
             )
         if type(batch_size) is not int or batch_size < 1:
             raise InvalidArgumentError(
-                f"batch_size is a number of samples, at least 1, not {shown(batch_size)}"
+                f"batch_size must be an integer of at least 1, not {shown(batch_size)}"
             )
         super()._set_options(given)
         self.epoch = 0
@@ -182,17 +182,20 @@ def prepare_data_loader(loader: LoaderT, *, even_batches: bool = True) -> Loader
     [[1.0, 2.0], [3.0]]
     """
     if not isinstance(loader, DataLoader):
-        raise TypeError(f"prepare_data_loader() takes a DataLoader of nn.data, not a {type(loader).__name__}")
+        raise TypeError(
+            f"prepare_data_loader() requires a DataLoader of nn.data, not {type(loader).__name__}"
+        )
     if loader.batch_size is None:
         raise InvalidArgumentError(
-            "prepare_data_loader() needs a batch_size, because a step is a batch: leave batch_sampler out"
+            "prepare_data_loader() requires a DataLoader with batch_size: omit batch_sampler"
         )
     own = loader.sampler
     shuffle = type(own) is RandomSampler and not own.replacement
     if not shuffle and type(own) is not SequentialSampler:
         raise InvalidArgumentError(
-            "prepare_data_loader(): the loader has its own sampler, or reads a stream, which would give "
-            "all workers the same samples: leave it out, or give each worker its part, as ShardSampler does"
+            "prepare_data_loader() does not support a sampler or an IterableDataset, because all workers "
+            "would get the same samples: omit the sampler, or use one that selects a part, such as "
+            "ShardSampler"
         )
     seed = 0
     if shuffle:

@@ -63,7 +63,7 @@ class Stragglers:
             return "the other machines"
         late = [i for i in range(self._count) if i != self._rank and waiting.get(i) != position]
         if not late:
-            return "the other machines, although all workers have arrived: the network is slow or broken"
+            return "the other machines (all workers wait too, so the network is slow or does not work)"
         return ", ".join([_described(i, reports.get(i)) for i in late])
 
 
@@ -72,5 +72,6 @@ def _described(rank: int, report: WorkerReport | None) -> str:
         return f"worker {rank}"
     last = "its loop has ended" if report.has_ended else report.lost
     return (
-        f"worker {rank} ({report.where or 'somewhere'}; {last or 'last seen'} after step {report.row[0]:,})"
+        f"worker {rank} ({report.where or 'unknown machine'}; {last or 'last seen'} after step "
+        f"{report.row[0]:,})"
     )

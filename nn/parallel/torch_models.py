@@ -99,6 +99,6 @@ def lost_worker(error: RuntimeError, group: Group) -> WorkerLostError | None:
         return None
     workers = f"worker {', '.join(map(str, ranks))}" if ranks else "a worker on another machine"
     return WorkerLostError(
-        f"{workers} has ended or was killed while the others exchanged gradients of PyTorch: gloo says "
-        f"{str(error)[:300]!r}. Last figures are in parallel.statistics()"
+        f"{workers} has ended or was killed while the others exchanged gradients of PyTorch. The error of "
+        f"gloo is {str(error)[:300]!r}. parallel.statistics() returns the last figures"
     )

@@ -41,7 +41,7 @@ def worker_reports() -> dict[int, WorkerReport]:
     try:
         return board.read()
     except require("ray.exceptions").RayError as error:
-        warnings.warn(f"the reports of the workers can't be read: {error}", RuntimeWarning, stacklevel=4)
+        warnings.warn(f"reading the reports of the workers failed: {error}", RuntimeWarning, stacklevel=4)
         return {}
 
 

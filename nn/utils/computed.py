@@ -51,8 +51,8 @@ def _derived(base: type[M], computations: tuple[Computation, ...]) -> type[M]:
                 assign(module, value)
                 return
             raise AttributeError(
-                f"{name!r} of this {base.__name__} is computed by {computation!r}: assign what it is made "
-                "of, or remove that first"
+                f"{name!r} of this {base.__name__} is computed by {computation!r}: assign the parameters "
+                "that it is computed from, or remove the computation first"
             )
         base.__setattr__(module, name, value)
 

@@ -216,17 +216,18 @@ def _parameter(function: str, module: Module, name: str, dim: int | None) -> Par
     for computation in computations_of(module):
         if computation.name == name:
             raise ValueError(
-                f"{function}: {name!r} of this {type(module).__name__} is computed already, by "
+                f"{function}: {name!r} of this {type(module).__name__} is already computed by "
                 f"{computation!r}: remove that first"
             )
     found = vars(module).get(name)
     if not isinstance(found, Parameter):
-        names = ", ".join(name for name, _ in module.named_parameters(recurse=False)) or "none"
-        raise ValueError(
-            f"{function}: this {type(module).__name__} has no parameter {name!r} (but {names}): pass name="
-        )
+        names = [name for name, _ in module.named_parameters(recurse=False)]
+        advice = f": pass one of {names} as name" if names else ", and no other parameter"
+        raise ValueError(f"{function}: {type(module).__name__} has no parameter {name!r}{advice}")
     if dim is not None and not -found.ndim <= dim < found.ndim:
-        raise ValueError(f"{function}: {name!r} has shape {found.shape}, but no dimension {dim}")
+        raise ValueError(
+            f"{function}: dim must be a dimension of {name!r}, which has shape {found.shape}, not {dim}"
+        )
     return found
 
 

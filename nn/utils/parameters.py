@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 import tensor as tn
+from nn.functional.checks import array_of
 from nn.module.docstrings import example
 from nn.module.gradients import gradient_of
 from nn.module.module import Module
@@ -27,7 +28,9 @@ __all__ = [
 
 def _refuse_module(given: object) -> None:
     if isinstance(given, Module):
-        raise TypeError("this takes parameters, not a module: write model.parameters()")
+        raise TypeError(
+            f"tensors are required, not the module {type(given).__name__}: write model.parameters()"
+        )
 
 
 def _gradients_of(parameters: Tensor | Iterable[Tensor]) -> list[TensorCore]:
@@ -122,8 +125,8 @@ def _norm_of(
     total = float(np.linalg.norm(np.asarray(norms), norm_type)) if norms else 0.0
     if error_if_nonfinite and not math.isfinite(total):
         raise RuntimeError(
-            f"the norm is {total}: one of the tensors or gradients holds infinity or NaN. Look for where it "
-            "comes from, or pass error_if_nonfinite=False"
+            f"the norm is {total}, because a tensor or a gradient holds infinity or NaN: find its origin "
+            "with tensor.autograd.detect_anomaly(), or pass error_if_nonfinite=False"
         )
     dtype = arrays[0].dtype if arrays and is_inexact(arrays[0].dtype) else np.dtype(np.float32)
     with np.errstate(over="ignore"):
@@ -175,10 +178,11 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -
 @example("nn.utils.parameters_to_vector(nn.Linear(3, 2).parameters()).shape", (8,))
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     """Return a copy of all parameters' elements as one vector. It is differentiable."""
+    _refuse_module(parameters)
     parts = [x.reshape(-1) for x in parameters]
     if not parts:
         raise ValueError(
-            "parameters_to_vector got no parameters: pass model.parameters(), once, for it is an iterator"
+            "parameters_to_vector got no parameters: the iterable is empty, or an exhausted iterator"
         )
     return tn.concat(parts)
 
@@ -199,15 +203,14 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     >>> layer.weight.item(), layer.bias.item()
     (2.0, 3.0)
     """
+    _refuse_module(parameters)
     targets = list(parameters)
-    vec._raise_if_disposed()
-    source = vec._array
-    if source is None:
-        return
+    source = array_of("vector_to_parameters", "vec", vec)
     sizes = [math.prod(x.shape) for x in targets]
     if source.shape != (sum(sizes),):
         raise ValueError(
-            f"the parameters have {sum(sizes)} elements together, but the vector has shape {source.shape}"
+            f"vec must have shape ({sum(sizes)},), the number of elements of all parameters, not "
+            f"{source.shape}"
         )
     ends = np.cumsum(sizes).tolist()
     pieces = [source[end - size : end] for end, size in zip(ends, sizes, strict=True)]

@@ -61,8 +61,8 @@ class ParametrizationList(Module):
             for module in reversed(self.modules_in_order()):
                 if not hasattr(module, "right_inverse"):
                     raise RuntimeError(
-                        f"{type(module).__name__} has no right_inverse(value): define it, to assign to what "
-                        "is parametrized, or assign to the original"
+                        f"an assignment to a parametrized tensor requires right_inverse(value), but "
+                        f"{type(module).__name__} has none: define it, or assign the original tensors"
                     )
                 given = module.right_inverse(given)
             values = [given] if self.is_tensor else list(given)
@@ -152,8 +152,8 @@ def register_parametrization(
     if listed.is_tensor:
         if values.dtype != original.dtype:
             raise InvalidArgumentError(
-                f"register_parametrization: {tensor_name!r} is of {original.dtype}, but "
-                f"{type(parametrization).__name__}.right_inverse gives {values.dtype}: return its dtype"
+                f"register_parametrization: {type(parametrization).__name__}.right_inverse must return the "
+                f"dtype of {tensor_name!r}, {original.dtype}, not {values.dtype}"
             )
         # Keep the same object, because an optimizer may hold it.
         is_same = values.shape == original.shape
@@ -177,7 +177,7 @@ def _tensors_of(parametrization: Module, values: Any) -> list[Tensor]:
     """Return several tensors, the result of ``right_inverse``, as a list."""
     if not isinstance(values, (tuple, list)) or not all(isinstance(value, TensorCore) for value in values):
         raise TypeError(
-            f"{type(parametrization).__name__}.right_inverse returns a tensor or a tuple of tensors, not "
+            f"{type(parametrization).__name__}.right_inverse must return a tensor or a tuple of tensors, not "
             f"{shown(values)}"
         )
     return list(values)
@@ -217,8 +217,8 @@ def _require_alike(name: str, before: Tensor, after: Tensor, unsafe: bool) -> No
         return
     if (before.shape, before.dtype) != (after.shape, after.dtype):
         raise InvalidArgumentError(
-            f"register_parametrization: {name!r} of shape {before.shape} and {before.dtype} would have shape "
-            f"{after.shape} and {after.dtype}: pass unsafe=True if the module supports that"
+            f"register_parametrization: the parametrization changes {name!r} from shape {before.shape} and "
+            f"{before.dtype} to {after.shape} and {after.dtype}: pass unsafe=True if the module supports that"
         )
 
 
@@ -256,8 +256,8 @@ def remove_parametrizations(module: M, tensor_name: str, leave_parametrized: boo
     listed = _list_of(module, tensor_name)
     if not leave_parametrized and not listed.is_tensor:
         raise InvalidArgumentError(
-            f"remove_parametrizations: {tensor_name!r} is computed from {len(listed.originals())} tensors, "
-            "none of which is the original: pass leave_parametrized=True"
+            f"remove_parametrizations: leave_parametrized=False requires one original tensor, but "
+            f"{tensor_name!r} is computed from {len(listed.originals())}: pass leave_parametrized=True"
         )
     computed = _current_value(listed)
     originals = listed.originals()

@@ -186,13 +186,13 @@ def _require_sizes(sizes: Array, data: Array) -> None:
         or sizes[-1] < 1
     ):
         raise ValueError(
-            "PackedSequence: batch_sizes says how many sequences reach each step: a tensor of integers of "
-            "one dimension that do not rise and are at least 1"
+            "PackedSequence: batch_sizes must be integers in one dimension, at least 1 and not increasing, "
+            f"not {shown(sizes.tolist())}"
         )
     if data.ndim == 0 or sizes.sum() != len(data):
         raise ValueError(
-            f"PackedSequence: batch_sizes add up to {sizes.sum()}, but data has shape {data.shape}: its "
-            "first dimension must be that sum"
+            f"PackedSequence: the first size of data must be the sum of batch_sizes, {sizes.sum()}, but data "
+            f"has shape {data.shape}"
         )
 
 
@@ -211,8 +211,8 @@ def _in_order(name: str, lengths: Array, enforce_sorted: bool) -> Array | None:
         return np.argsort(-lengths, kind="stable")
     if (lengths[1:] > lengths[:-1]).any():
         raise ValueError(
-            f"{name}: lengths must not rise, but they are {shown(lengths.tolist())}: sort the sequences by "
-            "length, or pass enforce_sorted=False"
+            f"{name}: lengths must not increase, but they are {shown(lengths.tolist())}: sort the sequences "
+            "by descending length, or pass enforce_sorted=False"
         )
     return None
 
@@ -240,7 +240,7 @@ def _rows(sizes: Array, order: Array | None, length: int, count: int, batch_firs
 def _lengths_of(name: str, lengths: Tensor | Sequence[int]) -> Array:
     found = array_of(name, "lengths", lengths) if isinstance(lengths, TensorCore) else np.asarray(lengths)
     if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
-        raise TypeError(f"{name}: lengths are integers in one dimension, not {shown(lengths)}")
+        raise TypeError(f"{name}: lengths must be integers in one dimension, not {shown(lengths)}")
     return found.astype(np.int64)
 
 
@@ -282,16 +282,18 @@ def pack_padded_sequence(
     name = "pack_padded_sequence"
     x, given = array_of(name, "input", input), _lengths_of(name, lengths)
     if x.ndim < 2:
-        raise ValueError(f"{name}: input has a dimension of steps and one of sequences, not shape {x.shape}")
+        raise ValueError(f"{name}: input must have at least two dimensions, not shape {x.shape}")
     length, count = x.shape[:2][::-1] if batch_first else x.shape[:2]
     if given.size != count or not count:
         raise ValueError(
-            f"{name}: there are {given.size} lengths, but {count} sequences in an input of shape {x.shape} "
-            f"with batch_first={batch_first}: pass one length for each, and at least one sequence"
+            f"{name}: lengths must hold one length for each sequence, and at least one, but it holds "
+            f"{given.size}, and with batch_first={batch_first} an input of shape {x.shape} has {count}"
         )
     if given.min() < 1 or given.max() > length:
         wrong = given[(given < 1) | (given > length)][0]
-        raise ValueError(f"{name}: a length is {wrong}: it must be from 1 to {length}, the steps of input")
+        raise ValueError(
+            f"{name}: lengths must be from 1 to {length}, the number of steps of input, not {wrong}"
+        )
     order = _in_order(name, given, enforce_sorted)
     sizes = _sizes_of(given if order is None else given[order])
     rows = _rows(sizes, order, length, count, batch_first)
@@ -331,7 +333,7 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
     arrays = _sequences(name, sequences)
     given = np.asarray([len(x) for x in arrays], np.int64)
     if given.min() < 1:
-        raise ValueError(f"{name}: sequence {int(given.argmin())} is empty: leave it out")
+        raise ValueError(f"{name}: sequence {int(given.argmin())} is empty: remove it")
     order = _in_order(name, given, enforce_sorted)
     sizes = _sizes_of(given if order is None else given[order])
     steps, owners = _places(sizes, order)
@@ -349,12 +351,12 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
 def _sequences(name: str, sequences: Sequence[Tensor]) -> list[Array]:
     arrays = [array_of(name, f"sequence {i}", x) for i, x in enumerate(sequences)]
     if not arrays:
-        raise ValueError(f"{name}: there are no sequences")
+        raise ValueError(f"{name} requires at least one sequence")
     for i, x in enumerate(arrays):
         if x.ndim == 0 or x.shape[1:] != arrays[0].shape[1:]:
             raise ValueError(
-                f"{name}: sequences have shape (length, *), equal except for the length, but sequence 0 has "
-                f"shape {arrays[0].shape}, sequence {i} {x.shape}"
+                f"{name}: sequences must have shape (length, *), equal except for the length, but sequence 0 "
+                f"has shape {arrays[0].shape}, and sequence {i} {x.shape}"
             )
     return arrays
 
@@ -402,8 +404,7 @@ def pad_packed_sequence(
     ([[1, 2, 3], [4, -1, -1]], [3, 1])
     """
     name = "pad_packed_sequence"
-    if not isinstance(sequence, PackedSequence):
-        raise TypeError(f"{name}() takes a PackedSequence, not {type(sequence).__name__}")
+    _require_packed(name, sequence)
     sequence._raise_if_disposed()
     sizes = array_of(name, "batch_sizes", sequence.batch_sizes)
     order = sequence.sorted_indices
@@ -412,7 +413,8 @@ def pad_packed_sequence(
     if total_length is not None:
         if total_length < length:
             raise ValueError(
-                f"{name}: total_length is {total_length}, but the longest sequence has {length} elements"
+                f"{name}: total_length must be at least {length}, the length of the longest sequence, not "
+                f"{total_length}"
             )
         length = total_length
     rows = _rows(sizes, places, length, count, batch_first)
@@ -489,8 +491,8 @@ def unpad_sequence(
     given = _lengths_of("unpad_sequence", lengths)
     if x.ndim < 2 or x.shape[0 if batch_first else 1] != given.size:
         raise ValueError(
-            f"unpad_sequence: there are {given.size} lengths, but padded_sequences has shape {x.shape} with "
-            f"batch_first={batch_first}: pass one length for each sequence"
+            f"unpad_sequence: lengths must hold one length for each sequence, but it holds {given.size}, and "
+            f"padded_sequences has shape {x.shape} with batch_first={batch_first}"
         )
     if batch_first:
         return [padded_sequences[i, :length] for i, length in enumerate(given.tolist())]
@@ -508,5 +510,11 @@ def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
     >>> [x.tolist() for x in unpack_sequence(packed)]
     [[1, 2, 3], [4]]
     """
+    _require_packed("unpack_sequence", packed_sequences)
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)
+
+
+def _require_packed(name: str, sequence: object) -> None:
+    if not isinstance(sequence, PackedSequence):
+        raise TypeError(f"{name}() requires a PackedSequence, not {type(sequence).__name__}")

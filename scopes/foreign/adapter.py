@@ -28,6 +28,8 @@ class Adapter:
 
     #: The name of the library's package.
     library: ClassVar[str]
+    #: The library's word for its objects, for errors.
+    noun: ClassVar[str] = "tensor"
     #: The classes whose instances scopes may own. They must support weak references.
     kinds: ClassVar[tuple[type, ...]]
     #: Calls ``adopt`` for all new objects. It runs when a scope begins or ends, and when its members are
@@ -118,7 +120,7 @@ class Adapter:
             else "Dispose it after its last use"
         )
         what = "" if ending is None else f" ({self.describe(ending)})"
-        return TensorDisposedError(f"this {self.library} tensor{what} is empty: {how}{where}. {cure}")
+        return TensorDisposedError(f"this {self.library} {self.noun}{what} is empty: {how}{where}. {cure}")
 
 
 class NotSupportedError(ImportError):
@@ -139,7 +141,7 @@ def import_library(name: str, title: str, extra: str) -> ModuleType:
         if error.name != name:
             raise
         raise ModuleNotFoundError(
-            f"scopes.{name} needs {title}, which is not installed: pip install 'disposescope[{extra}]'",
+            f"scopes.{name} requires {title}, which is not installed: pip install 'disposescope[{extra}]'",
             name=name,
         ) from None
 
@@ -147,8 +149,8 @@ def import_library(name: str, title: str, extra: str) -> ModuleType:
 def raise_unsupported(name: str, version: str, why: object) -> NoReturn:
     """Raise the error for a version that is not supported."""
     raise NotSupportedError(
-        f"scopes.{name} can't work with {name} {version}: {why}. Install a version that it was tested with: "
-        f"pip install 'disposescope[{name}]'",
+        f"scopes.{name} does not support {name} {version}: {why}. Install a tested version: pip install "
+        f"'disposescope[{name}]'",
         name=name,
     )
 
@@ -157,4 +159,4 @@ def check_version(name: str, version: str, oldest: tuple[int, int]) -> None:
     """Raise an error if `version` is older than `oldest`."""
     parts = version.split(".")[:2]
     if tuple(int(part) for part in parts if part.isdigit()) < oldest:
-        raise_unsupported(name, version, f"it needs {oldest[0]}.{oldest[1]} or newer")
+        raise_unsupported(name, version, f"it requires {oldest[0]}.{oldest[1]} or later")

@@ -26,6 +26,7 @@ class CupyAdapter(Adapter):
     """The adapter for CuPy's arrays."""
 
     library = "cupy"
+    noun = "array"
     kinds = (cupy.ndarray,)
 
     def end(self, x: Any, is_safe: bool) -> object:
@@ -222,7 +223,7 @@ def _self_test() -> None:
     except (AttributeError, TypeError, ValueError) as error:
         raise_unsupported("cupy", cupy.__version__, error)
     if owner() is not None:
-        raise_unsupported("cupy", cupy.__version__, "an emptied array keeps its memory")
+        raise_unsupported("cupy", cupy.__version__, "disposing an array does not free its memory")
     found: list[Any] = []
     y, _ = _array_over_foreign_memory()
     with owning():
@@ -230,7 +231,7 @@ def _self_test() -> None:
         view = y[:2]
         found.append(_state.newest())
     if found[1] is not view:
-        raise_unsupported("cupy", cupy.__version__, "it creates arrays without calling their class")
+        raise_unsupported("cupy", cupy.__version__, "it creates views without calling the class of arrays")
 
 
 _self_test()

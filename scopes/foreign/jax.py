@@ -24,6 +24,7 @@ class JaxAdapter(Adapter):
     """The adapter for JAX's arrays."""
 
     library = "jax"
+    noun = "array"
     kinds = (_Array,)
 
     def __init__(self) -> None:
@@ -56,8 +57,8 @@ class JaxAdapter(Adapter):
         """Make scopes of this thread own new arrays."""
         if self.depth and self.thread != threading.get_ident():
             raise RuntimeError(
-                "another thread is inside scopes.jax.owning(), and JAX does not report which thread created "
-                "an array: let one thread at a time own new arrays, or attach them with scope.attach(x)"
+                "scopes.jax.owning() is open in another thread, and JAX does not report which thread created "
+                "an array: use it in one thread at a time, or attach arrays with scope.attach(x)"
             )
         if not self.depth:
             self.thread = threading.get_ident()
@@ -99,7 +100,7 @@ ADAPTER = JaxAdapter()
 def _self_test() -> None:
     x = jax.numpy.ones(3) * 2
     if not any(x is found for found in jax.live_arrays()):
-        raise_unsupported("jax", jax.__version__, "jax.live_arrays() does not return a live array")
+        raise_unsupported("jax", jax.__version__, "jax.live_arrays() does not return all live arrays")
     x.delete()
     try:
         x + 1

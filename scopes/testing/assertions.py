@@ -140,9 +140,8 @@ class assert_dispose_counts:  # noqa: N801  # it is called like a function
         self._expected = {name: count for name, count in given.items() if count is not None}
         if not self._expected:
             raise TypeError(
-                "assert_dispose_counts() got no figure, so it would compare nothing: write for example "
-                "`with assert_dispose_counts(live_count=0):`. The figures are live_count, "
-                f"{', '.join(FIGURES)}"
+                "assert_dispose_counts() requires an expected count: write for example `with "
+                f"assert_dispose_counts(live_count=0):`. The counts are live_count, {', '.join(FIGURES)}"
             )
         self._window: StatisticsWindow | None = None
         if figures is None:
@@ -152,16 +151,16 @@ class assert_dispose_counts:  # noqa: N801  # it is called like a function
             self._compare(figures if isinstance(figures, DisposeStatistics) else figures.snapshot())
         else:
             raise TypeError(
-                f"assert_dispose_counts() compares figures, not {type(figures).__name__}: pass "
-                "statistics.snapshot() - before, or the fixture dispose_statistics, or nothing and write "
-                "`with assert_dispose_counts(live_count=0):`"
+                "the first argument of assert_dispose_counts() must be statistics, not "
+                f"{type(figures).__name__}: pass statistics.snapshot() - before or the fixture "
+                "dispose_statistics, or write `with assert_dispose_counts(live_count=0):`"
             )
 
     def __enter__(self) -> StatisticsWindow:
         if self._is_compared:
             raise RuntimeError(
-                "these figures are compared already: write `with assert_dispose_counts(live_count=0):` "
-                "without figures, and a new one for each block"
+                "this assert_dispose_counts() has already compared its statistics: write a new `with "
+                "assert_dispose_counts(live_count=0):`, without statistics, for each block"
             )
         self._is_compared = True
         self._window = StatisticsWindow()
@@ -176,18 +175,19 @@ class assert_dispose_counts:  # noqa: N801  # it is called like a function
 
     def _compare(self, figures: DisposeStatistics) -> None:
         wrong = [
-            f"{name} is {getattr(figures, name)}, expected was {count}"
+            f"{name} is {getattr(figures, name)}, but expected {count}"
             for name, count in self._expected.items()
             if getattr(figures, name) != count
         ]
         if wrong:
-            raise AssertionError("\n".join([*wrong, f"All figures: {figures}"]))
+            raise AssertionError("\n".join([*wrong, f"All counts: {figures}"]))
 
     def __del__(self) -> None:
         if not getattr(self, "_is_compared", True):  # there is none after a TypeError
             warnings.warn(
-                "assert_dispose_counts() was neither given figures nor entered, so nothing was compared: "
-                "write `with assert_dispose_counts(...):`, or pass the figures first",
+                "assert_dispose_counts() compared nothing, because it got no statistics and is not in a with "
+                "statement: write `with assert_dispose_counts(...):`, or pass statistics as the first "
+                "argument",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -234,7 +234,7 @@ class assert_no_leaks:  # noqa: N801  # it is called like a function
     def __enter__(self) -> Self:
         if self._start is not None:
             raise RuntimeError(
-                "this block is open already: write a new `with assert_no_leaks():` for each block"
+                "this assert_no_leaks() is already open: write a new `with assert_no_leaks():` for each block"
             )
         tracking.begin(self.depth)
         self._start = snapshot()
@@ -260,8 +260,8 @@ class assert_no_leaks:  # noqa: N801  # it is called like a function
         depth = self.depth
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise TypeError(
-                f"{function.__name__} is a generator function, whose body runs in the loops of its callers: "
-                "write `with assert_no_leaks():` around the loop"
+                f"assert_no_leaks() does not support generator functions, such as {function.__name__}, "
+                "because they return before their body runs: write `with assert_no_leaks():` around the loop"
             )
         if inspect.iscoroutinefunction(function):
 
@@ -282,7 +282,7 @@ class assert_no_leaks:  # noqa: N801  # it is called like a function
 
 CURE = (
     "Create it inside a dispose scope that ends (`with new_dispose_scope():`), call its dispose(), or delete "
-    "what refers to it. `disposescope run` on the program also says what holds it"
+    "all references to it. `disposescope run program.py` also lists the objects that refer to it"
 )
 
 

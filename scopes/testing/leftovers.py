@@ -106,7 +106,7 @@ class Leftovers:
                 counts[path[:end]] += count
         if not counts:
             return []
-        lines = ["  the scopes they were created in:"]
+        lines = ["  created in these scopes:"]
         lines += [f"    {'  ' * (len(path) - 1)}{path[-1]}: {counts[path]}" for path in sorted(counts)]
         if self._paths[()]:
             lines.append(f"    outside all scopes: {self._paths[()]}")
@@ -117,4 +117,8 @@ def _label_of_owner(x: object) -> str | None:
     owner = owner_of(x)
     if owner is None:
         return None
-    return "a scope that is still open" if owner.name is None else f"the scope {owner.name!r}, still open"
+    return (
+        "a scope that is still open"
+        if owner.name is None
+        else f"the scope {owner.name!r}, which is still open"
+    )

@@ -28,8 +28,8 @@ class Moment:
         self.alive: Leftovers = Leftovers(items, others_than(items))
 
     def __str__(self) -> str:
-        passed = f"The limit was passed at {self.site}: {self.site.text}"
-        return "\n".join([passed, f"Alive at that moment: {self.alive}:", *self.alive.lines()])
+        exceeded = f"The limit was exceeded at {self.site}: {self.site.text}"
+        return "\n".join([exceeded, f"Alive at that moment: {self.alive}:", *self.alive.lines()])
 
 
 class Limits:
@@ -126,8 +126,8 @@ class Limits:
         texts = []
         if self.live_count is not None and self._too_many is not None:
             texts.append(
-                f"limit_live_tensors allows {self.live_count} tensors at once. At its peak the test had "
-                f"{self.live_peak}.\n{self._too_many}"
+                f"limit_live_tensors allows {self.live_count} tensors at the same time. The peak of the test "
+                f"was {self.live_peak}.\n{self._too_many}"
             )
         if self.nbytes is not None and self._meter is not None:
             # The meter does not include memory of other libraries, but the measurements do.
@@ -135,11 +135,11 @@ class Limits:
             peak = max(self._meter.peak_bytes, found)
             if peak > self.nbytes:
                 where = self._too_large or (
-                    "Tensors and their graphs never held that much: the rest was temporary memory of single "
-                    "operations."
+                    "Tensors and their graphs never exceeded the limit: the rest was temporary memory of "
+                    "single operations."
                 )
                 texts.append(
-                    f"limit_tensor_memory allows {format_bytes(self.nbytes)} at once. At its peak the test "
-                    f"had {format_bytes(peak)}.\n{where}"
+                    f"limit_tensor_memory allows {format_bytes(self.nbytes)} at the same time. The peak of "
+                    f"the test was {format_bytes(peak)}.\n{where}"
                 )
         return "\n\n".join(texts) or None

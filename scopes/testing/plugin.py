@@ -111,7 +111,8 @@ class _Checks:
                 self.live_count = count
             else:
                 self._refuse(
-                    mark, "it takes one whole number from 0: write @pytest.mark.limit_live_tensors(10)"
+                    mark,
+                    "it requires one integer of at least 0: write @pytest.mark.limit_live_tensors(10)",
                 )
         mark = item.get_closest_marker("limit_tensor_memory")
         if mark is not None:
@@ -119,13 +120,13 @@ class _Checks:
             try:
                 self.nbytes = parse_size(size, "the size")
             except ValueError as error:
-                why = str(error) if size is not None else "it takes one size"
-                self._refuse(mark, f'{why}. Write @pytest.mark.limit_tensor_memory("10 MB")')
+                why = str(error) if size is not None else "it requires one size"
+                self._refuse(mark, f'{why}: write @pytest.mark.limit_tensor_memory("10 MB")')
 
     def _threshold_of(self, mark: pytest.Mark, default: int) -> int:
         if mark.args or not set(mark.kwargs) <= {"threshold"}:
             self._refuse(
-                mark, f'it takes only a threshold: write @pytest.mark.{mark.name}(threshold="10 kB")'
+                mark, f'its only argument is threshold: write @pytest.mark.{mark.name}(threshold="10 kB")'
             )
         elif mark.kwargs:
             try:
@@ -249,7 +250,9 @@ class _Watch:
             if scope is None or scope is self.outer or any(scope is each for each in self.lasting_scopes):
                 return messages
             name = "without a name" if scope.name is None else repr(scope.name)
-            messages.append(f"the scope {name} is open after the test, and owns {len(scope)}")
+            messages.append(
+                f"the scope {name} is still open after the test, and owns {len(scope)} disposables"
+            )
             scope.dispose()
 
     def line(self, left: list[tuple[Record, Any]]) -> str:

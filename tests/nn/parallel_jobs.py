@@ -234,7 +234,7 @@ def lose_the_board(config: dict[str, Any]) -> None:
     assert wait_until(lambda: step_on_board() < 0)  # Ray ends it some time after it was told to
     with pytest.raises(ray.exceptions.RayActorError):
         board.read()
-    with pytest.warns(RuntimeWarning, match="the reports of the workers can't be read"):
+    with pytest.warns(RuntimeWarning, match="reading the reports of the workers failed"):
         assert parallel.statistics().workers.keys() == {0}  # its own
     if config["fails"]:
         raise ValueError("the error of the loop itself")

@@ -290,8 +290,8 @@ ELEMENTWISE_LOSSES = [
             ("l1_loss", F.l1_loss, "any", {}),
             ("huber_loss", F.huber_loss, "any", {"delta": 0.7}),
             ("smooth_l1_loss", F.smooth_l1_loss, "any", {"beta": 0.7}),
-            ("bce_loss", F.binary_cross_entropy, "unit positive", {}),
-            ("bce_with_logits_loss", F.binary_cross_entropy_with_logits, "any", {}),
+            ("binary_cross_entropy", F.binary_cross_entropy, "unit positive", {}),
+            ("binary_cross_entropy_with_logits", F.binary_cross_entropy_with_logits, "any", {}),
         )
         for reduction in REDUCTIONS
     ],
@@ -299,7 +299,7 @@ ELEMENTWISE_LOSSES = [
     Sample("mse_loss", lambda x: F.mse_loss(x, x * x), ((3,),)),
     *[
         Sample(
-            "bce_loss",
+            "binary_cross_entropy",
             partial(F.binary_cross_entropy, reduction=reduction),
             ((4, 3), (4, 3), (3,)),
             "unit positive",
@@ -308,7 +308,7 @@ ELEMENTWISE_LOSSES = [
     ],
     *[
         Sample(
-            "bce_with_logits_loss",
+            "binary_cross_entropy_with_logits",
             partial(_weighed_logits, reduction=reduction),
             ((4, 3), (4, 3), (3,), (4, 1)),
         )

@@ -312,20 +312,20 @@ def test_arguments_that_do_not_fit_raise_an_error_that_explains() -> None:
         ((x, x[..., :2], x), {}, "query and key must have the same number of features"),
         ((x, x, x[..., :2, :]), {}, "key and value the same length"),
         ((x, x[:, :3], x[:, :3]), {}, "leading dimensions must broadcast"),
-        ((x, x[:, :3], x[:, :3]), {"enable_gqa": True}, "dimension -3, must be equal in number and divide"),
-        ((x, x.double(), x), {}, r"must have one dtype.*convert with .to\(query.dtype\)"),
-        ((x[0, 0, 0], x, x), {}, r"shapes are \(\*, length, features\)"),
+        ((x, x[:, :3], x[:, :3]), {"enable_gqa": True}, "the same number of heads \\(dimension -3\\)"),
+        ((x, x.double(), x), {}, r"must have one dtype.*write key.to\(query.dtype\)"),
+        ((x[0, 0, 0], x, x), {}, r"shapes must be \(\*, length, features\)"),
         ((x, x, x, tensor.ones((4, 5))), {}, r"attn_mask must broadcast to \(2, 4, 5, 5\)"),
         ((x, x, x, tensor.ones((3, 2, 4, 5, 5))), {}, "attn_mask must broadcast to"),
-        ((x, x, x, tensor.ones((5, 5))), {"is_causal": True}, "exclude each other"),
-        ((x, x, x), {"dropout_p": 1.5}, "p is a probability"),
+        ((x, x, x, tensor.ones((5, 5))), {"is_causal": True}, "can't be combined"),
+        ((x, x, x), {"dropout_p": 1.5}, "dropout_p must be from 0 to 1"),
     ):
         with pytest.raises(ValueError, match=message):
             F.scaled_dot_product_attention(*arguments, **options)
     for arguments, message in (
         ((x, x, [1.0]), "value must be a tensor, not list"),
         ((x, x.long(), x), "key must be floating, not int64"),
-        ((x, x, x, x.long()), r"attn_mask holds booleans or floating numbers, not int64"),
+        ((x, x, x, x.long()), r"attn_mask must be boolean or floating, not int64"),
     ):
         with pytest.raises(TypeError, match=message):
             F.scaled_dot_product_attention(*arguments)

@@ -86,19 +86,23 @@ def test_local_response_norm_is_its_formula() -> None:
 @pytest.mark.parametrize(
     ("layer", "shape", "message"),
     [
-        (nn.BatchNorm1d(3), (4, 2), r"BatchNorm1d: input has shape \(batch, 3\) or \(batch, 3, length\)"),
+        (
+            nn.BatchNorm1d(3),
+            (4, 2),
+            r"BatchNorm1d: input must have shape \(batch, 3\) or \(batch, 3, length\)",
+        ),
         (nn.BatchNorm2d(3), (4, 3, 5), r"BatchNorm2d: .* \(batch, 3, height, width\), not \(4, 3, 5\)"),
         (nn.BatchNorm3d(3), (4, 2, 5, 5, 5), "BatchNorm3d"),
-        (nn.BatchNorm2d(3), (1, 3, 1, 1), "each channel needs more than one value"),
+        (nn.BatchNorm2d(3), (1, 3, 1, 1), "each channel must have more than one value"),
         (nn.InstanceNorm2d(3), (3, 5), r"or \(3, height, width\), not \(3, 5\)"),
-        (nn.InstanceNorm1d(3), (4, 3, 1), "each channel needs more than one element"),
+        (nn.InstanceNorm1d(3), (4, 3, 1), "each channel must have more than one element"),
         (nn.GroupNorm(2, 4), (3, 6, 2), r"weight must have shape \(6,\), not \(4,\)"),
-        (nn.GroupNorm(2, 4), (3, 5, 2), "channels a multiple of num_groups"),
-        (nn.GroupNorm(2, 2), (1, 2), "a group needs more than one value"),
-        (nn.LocalResponseNorm(2), (3, 2), r"input has shape \(batch, channels, \*sizes\)"),
-        (nn.Dropout1d(), (4,), r"dropout1d: input has 2 or 3 dimensions, but this one has shape \(4,\)"),
-        (nn.Dropout3d(), (4, 1, 1), "has 4 or 5 dimensions"),
-        (nn.FeatureAlphaDropout(), (4,), r"has shape \(batch, channels, \*\), not \(4,\)"),
+        (nn.GroupNorm(2, 4), (3, 5, 2), "num_groups must divide channels"),
+        (nn.GroupNorm(2, 2), (1, 2), "each group must have more than one value"),
+        (nn.LocalResponseNorm(2), (3, 2), r"input must have shape \(batch, channels, \*sizes\)"),
+        (nn.Dropout1d(), (4,), r"dropout1d: input must have 2 or 3 dimensions, not shape \(4,\)"),
+        (nn.Dropout3d(), (4, 1, 1), "must have 4 or 5 dimensions"),
+        (nn.FeatureAlphaDropout(), (4,), r"must have shape \(batch, channels, \*\), not \(4,\)"),
     ],
 )
 def test_shapes_that_do_not_fit_are_an_error_that_says_why(
@@ -109,17 +113,17 @@ def test_shapes_that_do_not_fit_are_an_error_that_says_why(
 
 
 def test_options_that_do_not_fit_are_errors() -> None:
-    with pytest.raises(ValueError, match="num_groups must divide num_channels, 5, but 2 does not"):
+    with pytest.raises(ValueError, match="num_groups must divide num_channels, 5, and 2 does not"):
         nn.GroupNorm(2, 5)
-    with pytest.raises(ValueError, match="size is a number of channels"):
+    with pytest.raises(ValueError, match="size must be a number of channels"):
         F.local_response_norm(tensor.ones((1, 2, 3)), 0)
-    with pytest.raises(ValueError, match="Dropout2d: p is a probability"):
+    with pytest.raises(ValueError, match="Dropout2d: p must be from 0 to 1"):
         nn.Dropout2d(1.5)
-    with pytest.raises(ValueError, match="padding is an integer, or 4 of them"):
+    with pytest.raises(ValueError, match="padding must be an integer, or 4 of them"):
         nn.ReflectionPad2d((1, 2))
-    with pytest.raises(ValueError, match="padding_mode must be one of"):
+    with pytest.raises(ValueError, match="padding_mode must be 'zeros' or"):
         nn.Conv2d(1, 1, 3, padding_mode="mirror")
-    with pytest.raises(ValueError, match=r"padding_mode must be one of \('zeros',\)"):
+    with pytest.raises(ValueError, match="padding_mode must be 'zeros', not 'reflect'"):
         nn.ConvTranspose2d(1, 1, 3, padding_mode="reflect")
 
 

@@ -146,11 +146,11 @@ def test_switching_to_evaluation_before_backward_is_an_error_and_changes_no_grad
 
 @pytest.mark.parametrize("wrong", [0, -1, 2.0, True, "2"])
 def test_a_number_of_modules_is_at_least_one_whenever_it_is_set(wrong):
-    with pytest.raises(ValueError, match=f"at least 1, or None, not {wrong!r}"):
+    with pytest.raises(ValueError, match=f"at least 1, not {wrong!r}"):
         nn.Sequential(nn.ReLU(), checkpoint_every=wrong)
     model = nn.Sequential(nn.ReLU())
     model.checkpoint_every = wrong
-    with pytest.raises(ValueError, match=f"at least 1, or None, not {wrong!r}"):
+    with pytest.raises(ValueError, match=f"at least 1, not {wrong!r}"):
         model(inputs())
 
 

@@ -41,7 +41,7 @@ def test_places_are_filled_replaced_and_taken():
 
 
 def test_a_value_that_is_not_a_module_is_refused():
-    with pytest.raises(TypeError, match="argument 1 is a function"):
+    with pytest.raises(TypeError, match="argument 1 is the function"):
         nn.Sequential(nn.ReLU(), lambda x: x)
     with pytest.raises(TypeError, match=r"nn\.Module"):
         nn.ModuleList([3])

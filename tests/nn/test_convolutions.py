@@ -309,7 +309,7 @@ def test_a_transposed_layer_gives_the_output_size_that_is_asked_for() -> None:
     for size in (7, 8):
         x = tensor.ones((1, 1, size, 9))
         assert up(down(x), output_size=x.shape).shape == x.shape
-    with pytest.raises(ValueError, match=r"output_size is \(9, 9\); .* at least \(7, 7\)"):
+    with pytest.raises(ValueError, match=r"output_size must be from \(7, 7\) to .* not \(9, 9\)"):
         up(tensor.ones((1, 2, 3, 3)), output_size=(9, 9))
 
 
@@ -329,19 +329,23 @@ X, W = (1, 4, 5, 5), (2, 4, 3, 3)
 @pytest.mark.parametrize(
     ("shapes", "options", "message"),
     [
-        (((4, 5), W), {}, r"conv2d: input has shape \(batch, channels, \*sizes\)"),
-        ((X, (2, 4, 3)), {}, "conv2d: weight has 4 dimensions"),
-        ((X, (2, 4, 0, 3)), {}, "conv2d: weight has 4 dimensions"),
-        ((X, (2, 3, 3, 3)), {}, "takes 3 channels .* has 4"),
-        ((X, (3, 2, 3, 3)), {"groups": 2}, "gives a multiple of 2"),
+        (((4, 5), W), {}, r"conv2d: input must have shape \(batch, channels, \*sizes\)"),
+        ((X, (2, 4, 3)), {}, "conv2d: weight must have 4 dimensions"),
+        ((X, (2, 4, 0, 3)), {}, "conv2d: weight must have 4 dimensions"),
+        ((X, (2, 3, 3, 3)), {}, r"must have 3 channels, but its shape is \(1, 4, 5, 5\)"),
+        (
+            (X, (3, 2, 3, 3)),
+            {"groups": 2},
+            "the output channels of weight, 3, must be divisible by groups, 2",
+        ),
         ((X, W, (3,)), {}, r"bias must have shape \(2,\)"),
-        ((X, (2, 4, 6, 6)), {}, r"the kernel spans \(6, 6\), more than the input with its padding, \(5, 5\)"),
-        ((X, W), {"stride": 0}, "stride is an integer of at least 1"),
-        ((X, W), {"stride": (1, 1, 1)}, "stride is an integer of at least 1, or 2 of them"),
-        ((X, W), {"padding": -1}, "padding is an integer of at least 0"),
-        ((X, W), {"padding": "full"}, "padding must be 'valid', 'same', or sizes, not 'full'"),
-        ((X, W), {"padding": "same", "stride": 2}, "padding='same' needs a stride of 1"),
-        ((X, W), {"groups": 0}, "groups is an integer of at least 1"),
+        ((X, (2, 4, 6, 6)), {}, r"spans \(6, 6\) elements, but the input with its padding has only \(5, 5\)"),
+        ((X, W), {"stride": 0}, "stride must be an integer of at least 1"),
+        ((X, W), {"stride": (1, 1, 1)}, "stride must be an integer of at least 1, or 2 of them"),
+        ((X, W), {"padding": -1}, "padding must be an integer of at least 0"),
+        ((X, W), {"padding": "full"}, "padding must be 'valid', 'same' or integers, not 'full'"),
+        ((X, W), {"padding": "same", "stride": 2}, "padding='same' requires a stride of 1"),
+        ((X, W), {"groups": 0}, "groups must be an integer of at least 1"),
     ],
 )
 def test_arguments_that_do_not_fit_raise_an_error_that_says_why(
@@ -354,10 +358,10 @@ def test_arguments_that_do_not_fit_raise_an_error_that_says_why(
 @pytest.mark.parametrize(
     ("shapes", "options", "message"),
     [
-        ((X, (3, 2, 3, 3)), {}, "takes 3 channels.* has 4"),
-        ((X, (4, 2, 3, 3)), {"groups": 3}, "a multiple of 3"),
+        ((X, (3, 2, 3, 3)), {}, r"must have 3 channels, but its shape is \(1, 4, 5, 5\)"),
+        ((X, (4, 2, 3, 3)), {"groups": 3}, "channels, 4, must be divisible by groups, 3"),
         ((X, (4, 2, 3, 3), (3,)), {}, r"bias must have shape \(2,\)"),
-        ((X, (4, 2, 3, 3)), {"output_padding": 1}, "output_padding must be below stride or dilation"),
+        ((X, (4, 2, 3, 3)), {"output_padding": 1}, "output_padding must be less than stride or dilation"),
         ((X, (4, 2, 3, 3)), {"padding": 9}, "would give an output of sizes"),
     ],
 )
@@ -371,13 +375,13 @@ def test_transposed_ones_too(
 def test_integers_and_fractions_are_refused() -> None:
     with pytest.raises(TypeError, match=r"input must be floating or complex, not int64: .*input\.float\(\)"):
         F.conv1d(tensor.tensor([[1, 2, 3]]), tensor.ones((1, 1, 2)))
-    with pytest.raises(TypeError, match="stride is an integer, or 1 of them"):
+    with pytest.raises(TypeError, match="stride must be an integer, or 1 of them"):
         F.conv1d(tensor.ones((1, 1, 3)), tensor.ones((1, 1, 2)), stride=1.5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="groups must divide in_channels, 3, and out_channels, 4"):
         nn.Conv1d(3, 4, 2, groups=2)
-    with pytest.raises(ValueError, match="padding='same' needs a stride of 1"):
+    with pytest.raises(ValueError, match="padding='same' requires a stride of 1"):
         nn.Conv1d(3, 4, 2, stride=2, padding="same")
-    with pytest.raises(ValueError, match="padding must be 'valid', 'same' or sizes"):
+    with pytest.raises(ValueError, match="padding must be integers, not 'same'"):
         nn.ConvTranspose1d(3, 4, 2, padding="same")  # type: ignore[arg-type]
 
 
@@ -418,7 +422,7 @@ def test_layers_are_pytorchs(space: int, options: dict[str, Any], kind: str) -> 
 
 @pytest.mark.parametrize("option", ["stride", "padding", "dilation"])
 def test_options_beyond_what_kernels_count_to_are_an_error(option: str) -> None:
-    with pytest.raises(ValueError, match=f"conv1d: {option} is at most 2\\*\\*40"):
+    with pytest.raises(ValueError, match=f"conv1d: {option} must be at most 2\\*\\*40"):
         F.conv1d(tensor.ones((1, 1, 3)), tensor.ones((1, 1, 3)), **{option: 2**62})
 
 

@@ -108,12 +108,12 @@ def test_a_generator_repeats():
 @pytest.mark.parametrize(
     ("call", "error", "named"),
     [
-        (lambda: init.xavier_uniform_(tensor.zeros((3,))), ValueError, r"two dimensions.*\(3,\)"),
+        (lambda: init.xavier_uniform_(tensor.zeros((3,))), ValueError, r"\(out, in, \*\), not \(3,\)"),
         (lambda: init.eye_(tensor.zeros((3,))), ValueError, "matrix"),
         (lambda: init.orthogonal_(tensor.zeros((3,))), ValueError, "two dimensions"),
         (lambda: init.dirac_(tensor.zeros((3, 3))), ValueError, r"3, 4 or 5 dimensions.*\(3, 3\)"),
-        (lambda: init.dirac_(tensor.zeros((4, 2, 3)), 3), ValueError, "4 outputs, but 3 does not"),
-        (lambda: init.dirac_(tensor.zeros((4, 2, 3)), 0), ValueError, "4 outputs, but 0 does not"),
+        (lambda: init.dirac_(tensor.zeros((4, 2, 3)), 3), ValueError, "divide 4, .* and 3 does not"),
+        (lambda: init.dirac_(tensor.zeros((4, 2, 3)), 0), ValueError, "divide 4, .* and 0 does not"),
         (lambda: init.sparse_(tensor.zeros((3,)), 0.5), ValueError, r"matrix.*\(3,\)"),
         (lambda: init.sparse_(tensor.zeros((3, 3)), 1.5), ValueError, "sparsity.*1.5"),
         (lambda: init.normal_(tensor.tensor([1])), TypeError, "int64"),

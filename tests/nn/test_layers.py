@@ -84,7 +84,7 @@ def test_flatten_and_unflatten_undo_each_other():
     assert nn.Unflatten(1, (3, 4))(flat).tolist() == x.tolist()
     assert nn.Flatten(0, 1)(x).shape == (6, 4)
     assert nn.Unflatten(-1, (2, -1))(x).shape == (2, 3, 2, 2)
-    with pytest.raises(IndexError, match="no dimension 5"):
+    with pytest.raises(IndexError, match="dim is 5"):
         nn.Unflatten(5, (1,))(x)
 
 

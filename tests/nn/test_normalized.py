@@ -131,10 +131,13 @@ def test_vectors_are_improved_once_for_a_checkpoint():
 @pytest.mark.parametrize(
     ("call", "named"),
     [
-        (lambda: utils.weight_norm(nn.Linear(2, 2), "kernel"), r"no parameter 'kernel' \(but weight, bias\)"),
-        (lambda: utils.weight_norm(nn.ReLU()), r"ReLU has no parameter 'weight' \(but none\)"),
-        (lambda: utils.weight_norm(nn.Linear(2, 2), dim=2), "no dimension 2"),
-        (lambda: utils.spectral_norm(normalized("weight_norm")), "computed already, by weight_norm"),
+        (
+            lambda: utils.weight_norm(nn.Linear(2, 2), "kernel"),
+            r"no parameter 'kernel': pass one of \['weight', 'bias'\] as name",
+        ),
+        (lambda: utils.weight_norm(nn.ReLU()), "ReLU has no parameter 'weight', and no other"),
+        (lambda: utils.weight_norm(nn.Linear(2, 2), dim=2), "dim must be a dimension of 'weight'.*not 2"),
+        (lambda: utils.spectral_norm(normalized("weight_norm")), "already computed by weight_norm"),
         (lambda: utils.spectral_norm(nn.Linear(2, 2), n_power_iterations=0), "at least 1, not 0"),
         (lambda: utils.remove_weight_norm(nn.Linear(2, 2)), "'weight' of this Linear is not computed"),
         (lambda: utils.remove_spectral_norm(normalized("weight_norm")), "not computed by spectral_norm"),

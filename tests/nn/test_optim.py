@@ -592,22 +592,22 @@ def test_a_load_that_stops_at_any_call_changes_all_or_nothing(error):
         (lambda: optim.SGD(one()), TypeError, r"\[parameter\]"),
         (lambda: optim.SGD([1.0]), TypeError, "float"),
         (lambda: optim.SGD([one() * 2]), ValueError, "MultiplyBackward"),
-        (lambda: optim.SGD([one(), *[one()] * 2]), ValueError, "parameter 2 is given twice"),
+        (lambda: optim.SGD([one(), *[one()] * 2]), ValueError, "parameter 2 occurs twice"),
         (lambda: optim.SGD([{"lr": 1}]), TypeError, "'params'"),
         (lambda: optim.SGD([one()], lr=-1), ValueError, "SGD: lr.*-1"),
         (lambda: optim.SGD([one()], lr=tensor.ones(2)), ValueError, r"not tensor\(\[1., 1.\]\)$"),
         (lambda: optim.SGD([one()], nesterov=True), ValueError, "nesterov"),
-        (lambda: optim.Adam([one()], betas=(0.9, 1.0)), ValueError, "Adam: betas.*below 1"),
+        (lambda: optim.Adam([one()], betas=(0.9, 1.0)), ValueError, "Adam: each of betas.*below 1"),
         (lambda: optim.AdamW([one()], eps=-1), ValueError, "AdamW: eps"),
         (lambda: optim.RMSprop([one()], alpha=-1), ValueError, "alpha"),
-        (lambda: optim.Adadelta([one()], rho=1.5), ValueError, "Adadelta: rho.*at most 1.0"),
+        (lambda: optim.Adadelta([one()], rho=1.5), ValueError, "Adadelta: rho.*at most 1,"),
         (lambda: optim.Adagrad([one()], lr_decay=-1), ValueError, "Adagrad: lr_decay"),
         (
             lambda: optim.Adagrad([one()], initial_accumulator_value=-1),
             ValueError,
             "initial_accumulator_value",
         ),
-        (lambda: optim.Adamax([one()], betas=(0.9, 1.0)), ValueError, "Adamax: betas.*below 1"),
+        (lambda: optim.Adamax([one()], betas=(0.9, 1.0)), ValueError, "Adamax: each of betas.*below 1"),
         (lambda: optim.NAdam([one()], momentum_decay=-1), ValueError, "NAdam: momentum_decay"),
         (lambda: optim.RAdam([one()], weight_decay=-1), ValueError, "RAdam: weight_decay"),
         (lambda: optim.ASGD([one()], weight_decay=-1), ValueError, "ASGD: weight_decay"),
@@ -618,18 +618,18 @@ def test_a_load_that_stops_at_any_call_changes_all_or_nothing(error):
         (
             lambda: optim.Adafactor([one()], d=0.5),
             ValueError,
-            "Adafactor: d must be a number of at least 1.0",
+            "Adafactor: d must be a number of at least 1,",
         ),
         (
             lambda: optim.Adafactor([one()], beta2_decay=0.1),
             ValueError,
-            "beta2_decay must be a number of at most 0.0, not 0.1",
+            "beta2_decay must be a number of at most 0, not 0.1",
         ),
         (lambda: optim.Adafactor([one()], eps=1e-8), ValueError, "eps must be two numbers, or None.*1e-08"),
         (
             lambda: optim.Adafactor([one()], eps=(0, None)),
             ValueError,
-            r"first of them or None, not \(0, None",
+            r"or None and one, not \(0, None",
         ),
         (
             lambda: optim.Adafactor([tensor.zeros(2, dtype="complex64")]),
@@ -639,7 +639,7 @@ def test_a_load_that_stops_at_any_call_changes_all_or_nothing(error):
         (
             lambda: optim.Muon([matrix(), one()]),
             ValueError,
-            r"parameter 1 has shape \(1,\): give what.*AdamW",
+            r"parameter 1 has shape \(1,\): use another optimizer.*AdamW",
         ),
         (lambda: optim.Muon([matrix()], ns_steps=100), ValueError, "ns_steps.*below 100, not 100"),
         (lambda: optim.Muon([matrix()], ns_coefficients=(1, 2)), ValueError, r"three numbers, not \(1, 2\)"),
@@ -649,16 +649,16 @@ def test_a_load_that_stops_at_any_call_changes_all_or_nothing(error):
             ValueError,
             "must be a number, not 'c'",
         ),
-        (lambda: optim.Muon([matrix()], ns_steps=2.5), ValueError, "a number of iterations, not 2.5"),
+        (lambda: optim.Muon([matrix()], ns_steps=2.5), ValueError, "an integer, not 2.5"),
         (lambda: optim.Muon([matrix()], adjust_lr_fn="rms"), ValueError, "match_rms_adamw', not 'rms'"),
         (
             lambda: optim.Muon([matrix("complex64")]),
             ValueError,
-            "Muon takes real parameters, but parameter 0",
+            "parameters of Muon must be real, but parameter 0",
         ),
         (lambda: optim.LBFGS([one()], line_search_fn="wolfe"), ValueError, "strong_wolfe.*'wolfe'"),
         (lambda: optim.LBFGS([one()]).step(), TypeError, "pass a closure"),
-        (lambda: optim.LBFGS([{"params": [one()]}, {"params": [one()]}]), ValueError, "one group"),
+        (lambda: optim.LBFGS([{"params": [one()]}, {"params": [one()]}]), ValueError, "one parameter group"),
     ],
 )
 def test_wrong_use_names_the_culprit(call, error, named):
@@ -728,7 +728,7 @@ def test_the_state_of_adafactor_is_of_rows_and_columns_and_must_fit():
     assert set(optimizer.state[y]) == {"step", "variance"}
     saved = optimizer.state_dict()
     saved["state"][0]["row_var"] = tensor.ones((2, 3, 4))
-    with pytest.raises(ValueError, match=r"'row_var' of parameter 0.*for which it is \(2, 3, 1\)"):
+    with pytest.raises(ValueError, match=r"'row_var' of parameter 0.*must have shape \(2, 3, 1\)"):
         optimizer.load_state_dict(saved)
 
 

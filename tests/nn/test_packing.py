@@ -99,31 +99,31 @@ def test_unpadded_sequences_are_views() -> None:
 def test_arguments_that_do_not_fit_raise_an_error_that_explains() -> None:
     x = tensor.zeros((3, 2, 1))
     for lengths, message in (
-        ([3], r"there are 1 lengths, but 2 sequences in an input of shape \(3, 2, 1\)"),
-        ([3, 0], "a length is 0: it must be from 1 to 3"),
-        ([4, 3], "a length is 4: it must be from 1 to 3"),
+        ([3], r"it holds 1, and with batch_first=False an input of shape \(3, 2, 1\) has 2"),
+        ([3, 0], "lengths must be from 1 to 3.*not 0"),
+        ([4, 3], "lengths must be from 1 to 3.*not 4"),
         (
             [2, 3],
-            "lengths must not rise, but they are .2, 3.: sort the sequences by length, or pass enforce_",
+            "lengths must not increase, but they are .2, 3.: sort the sequences by descending length",
         ),
     ):
         with pytest.raises(ValueError, match=message):
             pack_padded_sequence(x, lengths)
-    with pytest.raises(TypeError, match="lengths are integers in one dimension"):
+    with pytest.raises(TypeError, match="lengths must be integers in one dimension"):
         pack_padded_sequence(x, [1.5, 1.0])  # type: ignore[list-item]
     with pytest.raises(ValueError, match=r"not shape \(3,\)"):
         pack_padded_sequence(tensor.zeros((3,)), [3])
-    with pytest.raises(ValueError, match="there are no sequences"):
+    with pytest.raises(ValueError, match="requires at least one sequence"):
         pack_sequence([])
     with pytest.raises(ValueError, match="sequence 1 is empty"):
         pack_sequence([tensor.zeros((2,)), tensor.zeros((0,))])
-    with pytest.raises(ValueError, match=r"sequence 0 has shape \(2, 3\), sequence 1 \(2, 4\)"):
+    with pytest.raises(ValueError, match=r"sequence 0 has shape \(2, 3\), and sequence 1 \(2, 4\)"):
         pack_sequence([tensor.zeros((2, 3)), tensor.zeros((2, 4))])
     with pytest.raises(TypeError, match="sequence 1 must be a tensor, not list"):
         pack_sequence([tensor.zeros((2,)), [1.0]])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="padding_side must be 'right' or 'left', not 'both'"):
         pad_sequence([tensor.zeros((2,))], padding_side="both")
-    with pytest.raises(ValueError, match="there are 1 lengths, but padded_sequences has shape"):
+    with pytest.raises(ValueError, match="it holds 1, and padded_sequences has shape"):
         unpad_sequence(x, [1])
-    with pytest.raises(TypeError, match="takes a PackedSequence, not Tensor"):
+    with pytest.raises(TypeError, match="requires a PackedSequence, not Tensor"):
         pad_packed_sequence(x)  # type: ignore[arg-type]

@@ -61,17 +61,32 @@ def test_pad_fills_with_the_value_and_copies_without_padding() -> None:
 @pytest.mark.parametrize(
     ("pads", "options", "error", "message"),
     [
-        ((1,), {}, ValueError, "two integers for each of the last dimensions"),
-        ((1,) * 8, {}, ValueError, "of which there are 3; not 8"),
-        ((-3, -2), {}, ValueError, r"\(-3, -2\) takes more away than there is"),
+        ((1,), {}, ValueError, "two integers for each padded dimension"),
+        ((1,) * 8, {}, ValueError, "at most 6 for this input with 3 dimensions, not 8"),
+        ((-3, -2), {}, ValueError, r"\(-3, -2\) removes more elements than"),
         ((1.0, 2), {}, TypeError, "a tuple of integers"),
         (1, {}, TypeError, "a tuple of integers"),
         ((1, 1), {"mode": "mirror"}, NotImplementedError, "mode must be one of"),
-        ((1, 1), {"mode": "reflect", "value": 1.0}, ValueError, "value goes with mode 'constant'"),
-        ((1, 4), {"mode": "reflect"}, ValueError, "a dimension of size 4 can be padded by 3 at most"),
-        ((5, 1), {"mode": "circular"}, ValueError, "a dimension of size 4 can be padded by 4 at most"),
-        ((-4, 1), {"mode": "replicate"}, ValueError, "a dimension of size 0 can be padded by 0 at most"),
-        ((1, 1, 1, 1, 1, 1), {"mode": "reflect"}, NotImplementedError, "not the last 3 of 3"),
+        ((1, 1), {"mode": "reflect", "value": 1.0}, ValueError, "value requires mode 'constant'"),
+        ((1, 4), {"mode": "reflect"}, ValueError, "at most 3 elements on each side of a dimension of size 4"),
+        (
+            (5, 1),
+            {"mode": "circular"},
+            ValueError,
+            "at most 4 elements on each side of a dimension of size 4",
+        ),
+        (
+            (-4, 1),
+            {"mode": "replicate"},
+            ValueError,
+            "at most 0 elements on each side of a dimension of size 0",
+        ),
+        (
+            (1, 1, 1, 1, 1, 1),
+            {"mode": "reflect"},
+            NotImplementedError,
+            "sizes for 3 dimensions, and the input has 3",
+        ),
     ],
 )
 def test_arguments_that_do_not_fit_raise_an_error_that_says_why(

@@ -107,7 +107,7 @@ def test_gradients_gather_inside_no_sync_and_are_averaged_by_the_next_backward()
 def test_unused_parameters_are_found_if_asked_and_named_if_not() -> None:
     assert workers.run(2, training.leave_one_out, True) == [[0.5, 1.0]] * 2
     for error in workers.run(2, training.leave_one_out, False):
-        assert "gave no gradient to" in error
+        assert "computed no gradient of" in error
         assert "find_unused_parameters=True" in error
 
 
@@ -225,26 +225,26 @@ def test_an_uneven_last_batch_trains_as_in_one_process(
 
 def test_gradients_of_uneven_batches_are_not_gathered() -> None:
     for result in workers.run(2, training.gather_unevenly):
-        assert "the workers' parts of this batch differ in size" in result
+        assert "their parts of this batch differ in size" in result
 
 
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: parallel.prepare(3), TypeError, "takes an nn.Module, not a int"),
+        (lambda: parallel.prepare(3), TypeError, "requires an nn.Module, not int"),
         (lambda: parallel.prepare(nn.Linear(1, 1), bucket_bytes=0), ValueError, "at least 1, not 0"),
-        (lambda: parallel.prepare_data_loader([1]), TypeError, "takes a DataLoader of nn.data, not a list"),
+        (lambda: parallel.prepare_data_loader([1]), TypeError, "requires a DataLoader of nn.data, not list"),
         (
             lambda: parallel.prepare_data_loader(nn.data.DataLoader([1], sampler=[0])),
             ValueError,
-            "has its own sampler",
+            "does not support a sampler",
         ),
         (
             lambda: parallel.prepare_data_loader(nn.data.DataLoader([1], batch_size=None)),
             ValueError,
-            "needs a batch_size",
+            "requires a DataLoader with batch_size",
         ),
-        (lambda: parallel.ShardSampler([1], rank=2, count=2), ValueError, "below count, not 2 of 2"),
+        (lambda: parallel.ShardSampler([1], rank=2, count=2), ValueError, "below count, 2, not 2"),
         (lambda: parallel.ShardSampler([1], 0), ValueError, "at least 1, not 0"),
         (
             lambda: parallel.map(nn.Linear(1, 1), None),

@@ -149,11 +149,11 @@ def test_a_loader_ends_each_batch_of_ray_or_gives_it_to_the_scope(cluster: None)
         assert all(x in scope for x in seen)
     with pytest.raises(ValueError, match="has no column 'y': it has 'x'"):
         next(iter(nn.data.DataLoader(parallel.RayDataset(dataset, ["y"]), 4)))
-    with pytest.raises(ValueError, match="give the loader a batch_size"):
+    with pytest.raises(ValueError, match="pass a batch_size to the DataLoader"):
         next(iter(nn.data.DataLoader(source, None)))
-    with pytest.raises(RuntimeError, match="leave num_workers out"):
+    with pytest.raises(RuntimeError, match="omit num_workers"):
         next(iter(nn.data.DataLoader(source, 4, num_workers=1)))
-    with pytest.raises(TypeError, match="takes a data set of Ray Data, not a list"):
+    with pytest.raises(TypeError, match="requires a data set of Ray Data, not list"):
         parallel.RayDataset([1.0])
 
 
@@ -163,8 +163,8 @@ def test_the_error_names_the_package_that_ray_data_lacks(package: str) -> None:
         f"import sys; sys.modules[{package!r}] = None\nfrom nn import parallel\nparallel.RayDataset(None)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert "reads data by Ray Data, which needs pyarrow and pandas" in done.stderr
-    assert f"{package!r} can't be imported: pip install 'disposescope[ray]'" in done.stderr
+    assert "RayDataset requires Ray Data with pyarrow and pandas" in done.stderr
+    assert f"the import of {package!r} failed: pip install 'disposescope[ray]'" in done.stderr
 
 
 def test_a_model_is_applied_to_a_data_set(cluster: None) -> None:

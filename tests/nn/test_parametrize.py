@@ -112,7 +112,7 @@ def test_an_assigned_value_passes_through_the_inverse() -> None:
     layer.weight = tensor.ones((3, 3))
     assert layer.parametrizations.weight.original.tolist() == tensor.ones((3, 3)).triu().tolist()
     assert layer.weight.tolist() == tensor.ones((3, 3)).tolist()
-    with pytest.raises(RuntimeError, match="Doubled has no right_inverse"):
+    with pytest.raises(RuntimeError, match="Doubled has none"):
         parametrize.register_parametrization(nn.Linear(2, 2), "weight", Doubled()).weight = tensor.ones(
             (2, 2)
         )
@@ -126,7 +126,7 @@ def test_a_tensor_can_be_made_of_several_and_buffers_too() -> None:
         "parametrizations.weight.original1": (2, 2),
     }
     values = layer.weight.tolist()
-    with pytest.raises(ValueError, match="none of which is the original"):
+    with pytest.raises(ValueError, match="requires one original tensor"):
         parametrize.remove_parametrizations(layer, "weight", leave_parametrized=False)
     assert parametrize.remove_parametrizations(layer, "weight").weight.tolist() == values
     assert isinstance(layer.weight, nn.Parameter)
@@ -171,13 +171,13 @@ def test_rows_of_a_transposed_convolution_are_those_of_its_outputs() -> None:
         (
             np.ones((2, 2)),
             TypeError,
-            "Inverse.right_inverse returns a tensor or a tuple of tensors, not array",
+            "Inverse.right_inverse must return a tensor or a tuple of tensors, not array",
         ),
         ((tensor.ones((2, 2)), np.ones(2)), TypeError, "a tuple of tensors"),
         (None, TypeError, "not None"),
-        (tensor.ones((2, 2), dtype=tensor.float64), ValueError, "'weight' is of float32, .* gives float64"),
-        (tensor.ones((3,), dtype=tensor.int64), ValueError, "gives int64"),
-        ((tensor.ones((2, 2), dtype=tensor.int64),), TypeError, "a Parameter of int64 can't require"),
+        (tensor.ones((2, 2), dtype=tensor.float64), ValueError, "'weight', float32, not float64"),
+        (tensor.ones((3,), dtype=tensor.int64), ValueError, "float32, not int64"),
+        ((tensor.ones((2, 2), dtype=tensor.int64),), TypeError, "a Parameter of dtype int64 can't require"),
     ],
     ids=["array", "tuple", "none", "dtype", "shape", "integers"],
 )

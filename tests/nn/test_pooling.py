@@ -188,16 +188,21 @@ X = (2, 3, 5, 4)
 @pytest.mark.parametrize(
     ("function", "shape", "options", "message"),
     [
-        (F.max_pool2d, (5, 4), {"kernel_size": 2}, r"input has shape \(batch, channels, \*sizes\)"),
-        (F.max_pool2d, (2, 0, 5, 4), {"kernel_size": 2}, "except the batch may be empty"),
-        (F.max_pool2d, X, {"kernel_size": 7}, "spans more than an input of size 5"),
-        (F.max_pool2d, X, {"kernel_size": 3, "padding": 2}, "at most half of what the kernel spans, 3"),
-        (F.max_pool2d, X, {"kernel_size": 0}, "kernel_size is an integer of at least 1"),
+        (F.max_pool2d, (5, 4), {"kernel_size": 2}, r"input must have shape \(batch, channels, \*sizes\)"),
+        (F.max_pool2d, (2, 0, 5, 4), {"kernel_size": 2}, "only the batch may have size 0"),
+        (F.max_pool2d, X, {"kernel_size": 7}, "but an input of size 5"),
+        (F.max_pool2d, X, {"kernel_size": 3, "padding": 2}, "at most 1, half of the 3 elements"),
+        (F.max_pool2d, X, {"kernel_size": 0}, "kernel_size must be an integer of at least 1"),
         (F.max_pool1d, (1, 1, 1), {"kernel_size": 2, "dilation": 3, "padding": 2}, "no element of an input"),
         (F.avg_pool2d, X, {"kernel_size": 2, "stride": (1, 2, 3)}, "or 2 of them"),
-        (F.avg_pool2d, X, {"kernel_size": 2, "divisor_override": 0}, "is an integer other than 0"),
-        (F.adaptive_avg_pool2d, X, {"output_size": (1, 2, 3)}, "output_size is an integer of at least 0"),
-        (F.adaptive_max_pool2d, X, {"output_size": -1}, "output_size is an integer of at least 0"),
+        (F.avg_pool2d, X, {"kernel_size": 2, "divisor_override": 0}, "must be an integer other than 0"),
+        (
+            F.adaptive_avg_pool2d,
+            X,
+            {"output_size": (1, 2, 3)},
+            "output_size must be an integer of at least 0",
+        ),
+        (F.adaptive_max_pool2d, X, {"output_size": -1}, "output_size must be an integer of at least 0"),
     ],
 )
 def test_arguments_that_do_not_fit_raise_an_error_that_says_why(
@@ -215,12 +220,16 @@ def test_integers_are_refused() -> None:
 @pytest.mark.parametrize(
     ("indices", "options", "message"),
     [
-        ([[0, 4]], {}, "indices are from 0 to 3"),
-        ([[0, -1]], {}, "indices are from 0 to 3"),
-        ([[0.0, 1.0]], {}, "indices are int64"),
+        ([[0, 4]], {}, "indices must be from 0 to 3"),
+        ([[0, -1]], {}, "indices must be from 0 to 3"),
+        ([[0.0, 1.0]], {}, "indices must be int64"),
         ([[0]], {}, "have the input's shape"),
-        ([[0, 1]], {"output_size": (9,)}, r"output_size is within \(2,\) of \(4,\)"),
-        ([[0, 1]], {"output_size": (4, 4)}, "output_size has 1 sizes, or 3"),
+        (
+            [[0, 1]],
+            {"output_size": (9,)},
+            r"output_size must differ from \(4,\) by less than the stride, \(2,\)",
+        ),
+        ([[0, 1]], {"output_size": (4, 4)}, "output_size must hold 1 sizes, or 3"),
     ],
 )
 def test_indices_that_do_not_fit_are_an_error(indices: Any, options: dict[str, Any], message: str) -> None:
@@ -261,5 +270,5 @@ def test_the_kernels_refuse_places_that_they_would_misread(places: Array) -> Non
 @pytest.mark.parametrize("option", ["kernel_size", "stride", "padding", "dilation"])
 def test_options_beyond_what_kernels_count_to_are_an_error(option: str) -> None:
     options: dict[str, Any] = {"kernel_size": 2, option: 2**61}
-    with pytest.raises(ValueError, match=f"max_pool1d: {option} is at most 2\\*\\*40"):
+    with pytest.raises(ValueError, match=f"max_pool1d: {option} must be at most 2\\*\\*40"):
         F.max_pool1d(tensor.ones((1, 8)), **options)

@@ -20,7 +20,9 @@ def test_parameters_and_buffers_are_found_by_their_dotted_names() -> None:
     net = model()
     assert net.get_parameter("0.weight") is net[0].weight
     assert net.get_buffer("1.0.running_mean") is net[1][0].running_mean
-    with pytest.raises(AttributeError, match=r"holds no parameter 'wieght', but \['weight', 'bias'\]"):
+    with pytest.raises(
+        AttributeError, match=r"has no parameter 'wieght'. Its parameters are \['weight', 'bias'\]"
+    ):
         net.get_parameter("0.wieght")
     with pytest.raises(AttributeError, match="no buffer 'weight'"):
         net.get_buffer("0.weight")

@@ -391,40 +391,40 @@ def test_a_model_for_inference_shares_the_weights() -> None:
 
 def test_wrong_sizes_are_refused_with_words() -> None:
     for make, message in (
-        (lambda: nn.LSTM(0, 5), "input_size is an integer of at least 1, not 0"),
-        (lambda: nn.LSTM(3, 0), "hidden_size is an integer of at least 1, not 0"),
-        (lambda: nn.LSTM(3, 5, 0), "num_layers is an integer of at least 1, not 0"),
+        (lambda: nn.LSTM(0, 5), "input_size must be an integer of at least 1, not 0"),
+        (lambda: nn.LSTM(3, 0), "hidden_size must be an integer of at least 1, not 0"),
+        (lambda: nn.LSTM(3, 5, 0), "num_layers must be an integer of at least 1, not 0"),
         (
             lambda: nn.LSTM(3, 5, proj_size=5),
-            r"proj_size is from 0, for no projection, to less than hidden_size",
+            r"proj_size must be at least 0 and less than hidden_size",
         ),
         (lambda: nn.RNN(3, 5, nonlinearity="sin"), "nonlinearity must be 'tanh' or 'relu', not 'sin'"),
-        (lambda: nn.GRU(3, 5, 2, dropout=2), "p is a probability"),
-        (lambda: nn.GRU(3, 5)(tensor.ones((4, 2, 2))), r"GRU: input has shape \(length, batch, 3\)"),
-        (lambda: nn.GRU(3, 5)(tensor.ones((0, 2, 3))), "has no steps"),
+        (lambda: nn.GRU(3, 5, 2, dropout=2), "dropout must be from 0 to 1"),
+        (lambda: nn.GRU(3, 5)(tensor.ones((4, 2, 2))), r"GRU: input must have shape \(length, batch, 3\)"),
+        (lambda: nn.GRU(3, 5)(tensor.ones((0, 2, 3))), "at least one step"),
         (
             lambda: nn.GRU(3, 5)(tensor.ones((4, 2, 3), dtype="float64")),
-            r"the input is float64 and the weights are float32: write input.to\(tensor.float32\), or",
+            r"not float64 and float32: write input.to\(tensor.float32\) or model.to\(tensor.float64\)",
         ),
         (
             lambda: nn.GRU(3, 5)(pack_sequence([tensor.ones((4, 3), dtype="float64")])),
-            "the input is float64 and the weights are float32",
+            "input and weights must have the same dtype, not float64 and float32",
         ),
-        (lambda: nn.GRU(3, 5)(pack_sequence([tensor.ones((4, 2))])), r"packed data has \(4, 2\)"),
+        (lambda: nn.GRU(3, 5)(pack_sequence([tensor.ones((4, 2))])), r"the data has shape \(4, 2\)"),
         (
             lambda: nn.LSTM(3, 5)(tensor.ones((4, 2, 3)), (tensor.ones((1, 2, 5)), tensor.ones((1, 3, 5)))),
             r"c_0 must have shape \(1, 2, 5\), not \(1, 3, 5\)",
         ),
         (lambda: nn.GRU(3, 5)(tensor.ones((4, 3)), tensor.ones((1, 1, 5))), r"h_0 must have shape \(1, 5\)"),
-        (lambda: nn.GRUCell(3, 5)(tensor.ones((4, 2))), r"GRUCell: input has shape \(batch, 3\) or"),
+        (lambda: nn.GRUCell(3, 5)(tensor.ones((4, 2))), r"GRUCell: input must have shape \(batch, 3\) or"),
         (lambda: nn.GRUCell(3, 5)(tensor.ones((4, 3)), tensor.ones((5,))), r"h must have shape \(4, 5\)"),
     ):
         with pytest.raises(ValueError, match=message):
             make()
     for make, message in (
         (lambda: nn.LSTM(3, 5)(tensor.ones((4, 3)), tensor.ones((1, 5))), r"a pair \(h_0, c_0\), not Tensor"),
-        (lambda: nn.LSTM(3, 5, 1, "relu"), "bias is True or False, not 'relu'"),
-        (lambda: nn.GRU(3, 5, batch_first=1), "batch_first is True or False, not 1"),
+        (lambda: nn.LSTM(3, 5, 1, "relu"), "bias must be True or False, not 'relu'"),
+        (lambda: nn.GRU(3, 5, batch_first=1), "batch_first must be True or False, not 1"),
         (lambda: nn.LSTM(3, 5)([1.0]), "input must be a tensor, not list"),
         (lambda: nn.GRU(3, 5)(tensor.ones((4, 3), dtype="int64")), "input must be floating, not int64"),
     ):
@@ -440,7 +440,7 @@ def test_a_disposed_packed_sequence_is_refused() -> None:
 
 
 def test_dropout_of_a_single_layer_is_warned_of() -> None:
-    with pytest.warns(UserWarning, match="is applied between layers, but there is one layer"):
+    with pytest.warns(UserWarning, match="has no effect with num_layers=1"):
         nn.LSTM(3, 5, dropout=0.5)
 
 

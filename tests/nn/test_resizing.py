@@ -82,19 +82,29 @@ def test_the_nearest_element_is_taken(options: dict[str, Any], places: list[int]
 @pytest.mark.parametrize(
     ("shape", "options", "error", "message"),
     [
-        ((1, 2), {"size": 2}, ValueError, r"input has shape \(batch, channels, \*sizes\)"),
-        ((1, 2, 3), {}, ValueError, "give either size or scale_factor"),
-        ((1, 2, 3), {"size": 2, "scale_factor": 2}, ValueError, "give either"),
-        ((1, 2, 3), {"size": (2, 2)}, ValueError, "size is one number, or 1"),
-        ((1, 2, 3), {"size": 2.0}, TypeError, "size is made of int, not 2.0"),
-        ((1, 2, 3), {"size": 0}, ValueError, "have sizes of at least 1"),
-        ((1, 2, 3), {"scale_factor": 0.1}, ValueError, "have sizes of at least 1"),
-        ((1, 2, 3), {"size": 2, "recompute_scale_factor": True}, ValueError, "goes with scale_factor"),
+        ((1, 2), {"size": 2}, ValueError, r"input must have shape \(batch, channels, \*sizes\)"),
+        ((1, 2, 3), {}, ValueError, "pass either size or scale_factor"),
+        ((1, 2, 3), {"size": 2, "scale_factor": 2}, ValueError, "pass either"),
+        ((1, 2, 3), {"size": (2, 2)}, ValueError, "size must be one number"),
+        ((1, 2, 3), {"size": 2.0}, TypeError, "size must hold integers, not 2.0"),
+        ((1, 2, 3), {"size": 0}, ValueError, "must be at least 1"),
+        ((1, 2, 3), {"scale_factor": 0.1}, ValueError, "must be at least 1"),
+        ((1, 2, 3), {"size": 2, "recompute_scale_factor": True}, ValueError, "requires scale_factor"),
         ((1, 2, 3), {"size": 2, "mode": "cubic"}, ValueError, "mode must be one of"),
-        ((1, 2, 3), {"size": 2, "mode": "bilinear"}, NotImplementedError, "of 4 dimensions.*use linear"),
-        ((1, 2, 3), {"size": 2, "align_corners": True}, ValueError, "not with 'nearest'"),
-        ((1, 2, 3), {"size": 2, "mode": "linear", "antialias": True}, ValueError, "antialias goes with"),
-        ((1, 2, 3, 4), {"size": 2, "mode": "lanczos"}, ValueError, "'lanczos' goes with antialias=True"),
+        (
+            (1, 2, 3),
+            {"size": 2, "mode": "bilinear"},
+            NotImplementedError,
+            "with 4 dimensions.*pass mode='linear'",
+        ),
+        (
+            (1, 2, 3),
+            {"size": 2, "align_corners": True},
+            ValueError,
+            "mode 'nearest' does not support align_corners",
+        ),
+        ((1, 2, 3), {"size": 2, "mode": "linear", "antialias": True}, ValueError, "antialias=True requires"),
+        ((1, 2, 3, 4), {"size": 2, "mode": "lanczos"}, ValueError, "'lanczos' requires antialias=True"),
     ],
 )
 def test_options_that_do_not_go_together_are_an_error(
@@ -115,13 +125,13 @@ def test_pixel_shuffles_move_channels_into_space_and_back(r: int, batch: list[in
 
 
 def test_shuffles_name_what_they_need() -> None:
-    with pytest.raises(ValueError, match="channels a multiple of 4, not"):
+    with pytest.raises(ValueError, match="channels divisible by 4, not"):
         F.pixel_shuffle(tensor.ones((1, 3, 2, 2)), 2)
-    with pytest.raises(ValueError, match="height and width multiples of 2"):
+    with pytest.raises(ValueError, match="height and width divisible by 2"):
         F.pixel_unshuffle(tensor.ones((1, 3, 3, 2)), 2)
-    with pytest.raises(ValueError, match="channels a multiple of 2"):
+    with pytest.raises(ValueError, match="channels divisible by 2"):
         F.channel_shuffle(tensor.ones((1, 3, 3, 2)), 2)
-    with pytest.raises(ValueError, match="groups is an integer of at least 1"):
+    with pytest.raises(ValueError, match="groups must be an integer of at least 1"):
         F.channel_shuffle(tensor.ones((1, 3, 3, 2)), 0)
 
 
@@ -157,9 +167,9 @@ def test_fold_is_the_transpose_of_unfold(options: dict[str, Any], batch: tuple[i
 
 
 def test_patches_that_do_not_fit_are_an_error() -> None:
-    with pytest.raises(ValueError, match=r"the kernel spans \(7, 7\), more than sizes \(5, 6\)"):
+    with pytest.raises(ValueError, match=r"spans \(7, 7\) elements, but sizes \(5, 6\)"):
         F.unfold(tensor.ones((1, 3, 5, 6)), 7)
-    with pytest.raises(ValueError, match="unfold: input has shape"):
+    with pytest.raises(ValueError, match="unfold: input must have shape"):
         F.unfold(tensor.ones((5, 6)), 2)
     with pytest.raises(ValueError, match=r"\(batch, channels \* 4, 20\)"):
         F.fold(tensor.ones((1, 12, 19)), (5, 6), 2)

@@ -100,10 +100,10 @@ def test_a_model_that_is_not_like_the_copied_one_is_refused_and_nothing_has_chan
     averaged = swa_utils.AveragedModel(nn.Linear(2, 1))
     before = averaged.module.weight.tolist()
     for other, named in (
-        (nn.Linear(3, 1), r"'weight' of shape \(1, 2\) where the model has 'weight' of shape \(1, 3\)"),
-        (nn.Linear(2, 1, bias=False), r"'bias' of shape \(1,\) where the model has nothing"),
-        (nn.Sequential(nn.Linear(2, 1), nn.Tanh(), nn.Linear(1, 1)), "has nothing where .* '2.weight'"),
-        (nn.PReLU(), "'weight' of shape .* where the model has 'weight'"),
+        (nn.Linear(3, 1), r"'weight' of shape \(1, 2\), and model has 'weight' of shape \(1, 3\)"),
+        (nn.Linear(2, 1, bias=False), r"'bias' of shape \(1,\), and model has nothing"),
+        (nn.Sequential(nn.Linear(2, 1), nn.Tanh(), nn.Linear(1, 1)), "has nothing, and model has '2.weight'"),
+        (nn.PReLU(), "'weight' of shape .* model has 'weight'"),
     ):
         with pytest.raises(ValueError, match=named):
             averaged.update_parameters(other)
@@ -137,17 +137,21 @@ class Ours:
 @pytest.mark.parametrize(
     ("call", "error", "named"),
     [
-        (lambda o: swa_utils.AveragedModel([1]), TypeError, "averages a module, not list"),
+        (lambda o: swa_utils.AveragedModel([1]), TypeError, "requires an nn.Module, not list"),
         (
             lambda o: swa_utils.AveragedModel(
                 nn.Linear(1, 1), avg_fn=swa_utils.get_swa_avg_fn(), multi_avg_fn=print
             ),
             ValueError,
-            "one of avg_fn and multi_avg_fn",
+            "either avg_fn or multi_avg_fn",
         ),
         (lambda o: swa_utils.get_ema_avg_fn(1.5), ValueError, "from 0 to 1, not 1.5"),
         (lambda o: swa_utils.get_ema_multi_avg_fn(-0.1), ValueError, "from 0 to 1, not -0.1"),
-        (lambda o: swa_utils.SWALR(o, [0.1]), ValueError, "swa_lr has 1 values, but the optimizer 2 groups"),
+        (
+            lambda o: swa_utils.SWALR(o, [0.1]),
+            ValueError,
+            "swa_lr must be .* 2 parameter groups, not 1 values",
+        ),
         (
             lambda o: swa_utils.SWALR(o, 0.1, anneal_strategy="step"),
             ValueError,

@@ -332,21 +332,21 @@ def test_arguments_that_do_not_fit_raise_an_error_that_explains() -> None:
     x = tensor.ones((3, 2, 4))
     for make, message in (
         (lambda: nn.MultiheadAttention(5, 2), r"embed_dim \(5\) must be divisible by num_heads \(2\)"),
-        (lambda: nn.MultiheadAttention(0, 2), "embed_dim is an integer of at least 1, not 0"),
-        (lambda: nn.MultiheadAttention(4, 2, dropout=3), "p is a probability"),
-        (lambda: layer(x, x[0], x[0]), "the same for all three"),
+        (lambda: nn.MultiheadAttention(0, 2), "embed_dim must be an integer of at least 1, not 0"),
+        (lambda: nn.MultiheadAttention(4, 2, dropout=3), "dropout must be from 0 to 1"),
+        (lambda: layer(x, x[0], x[0]), "all three shapes must be"),
         (lambda: layer(x, x[:, :1], x[:, :1]), "and all three the same batch size"),
         (lambda: layer(x, x[:2], x), "key and value must have the same length"),
-        (lambda: layer(x[..., :3], x, x), "query must have 4 features"),
-        (lambda: layer(x, x, x, is_causal=True), "so there must be one"),
-        (lambda: layer(x, x, x, attn_mask=tensor.ones((3, 2))), r"attn_mask must have shape \(3, 3\), or"),
+        (lambda: layer(x[..., :3], x, x), "query must have embed_dim=4 features"),
+        (lambda: layer(x, x, x, is_causal=True), "requires attn_mask"),
+        (lambda: layer(x, x, x, attn_mask=tensor.ones((3, 2))), r"attn_mask must have shape \(3, 3\) or"),
         (lambda: layer(x, x, x, tensor.ones((3, 3))), r"key_padding_mask must have shape \(2, 3\)"),
         (lambda: nn.TransformerEncoderLayer(4, 2, activation="tanh"), "activation must be 'relu', 'gelu'"),
-        (lambda: nn.TransformerEncoder(nn.Identity(), -1), "num_layers is an integer"),
-        (lambda: nn.Transformer(4, 2, 1, 1, 8)(x, x[:, :1]), "src and tgt must have one batch"),
-        (lambda: nn.Transformer(4, 2, 1, 1, 8)(x, x[..., :2]), "must have 4 features, d_model"),
+        (lambda: nn.TransformerEncoder(nn.Identity(), -1), "the number of layers must be an integer"),
+        (lambda: nn.Transformer(4, 2, 1, 1, 8)(x, x[:, :1]), "src and tgt must have the same batch size"),
+        (lambda: nn.Transformer(4, 2, 1, 1, 8)(x, x[..., :2]), "must have d_model=4 features"),
     ):
         with pytest.raises(ValueError, match=message):
             make()
-    with pytest.raises(TypeError, match="masks hold booleans or floating numbers, not int64"):
+    with pytest.raises(TypeError, match="masks must be boolean or floating, not int64"):
         layer(x, x, x, attn_mask=tensor.ones((3, 3), dtype="int64"))

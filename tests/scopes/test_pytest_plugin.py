@@ -104,7 +104,7 @@ def test_a_test_that_leaves_tensors_fails_with_their_lines_and_the_tree_of_scope
             "      -> 3 x Tensor, 2.93 KiB",
             f"  {line_of(LEAKING, 'small')}test_it",
             "      -> 1 x Tensor, 8 bytes",
-            "  the scopes they were created in:",
+            "  created in these scopes:",
             "    epoch: 3",
             "      step: 3",
             "    outside all scopes: 1",
@@ -237,7 +237,9 @@ def test_it():
 """
     result = run(source, "--tensor-leaks", apart=True)
     result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(["    forgotten: 1", "  1 owned by the scope 'forgotten', still open"])
+    result.stdout.fnmatch_lines(
+        ["    forgotten: 1", "  1 owned by the scope 'forgotten', which is still open"]
+    )
 
 
 # Fixtures
@@ -543,8 +545,8 @@ def test_one_tensor_more_than_the_limit_fails_with_the_lines_of_those_alive(run)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "limit_live_tensors allows 3 tensors at once. At its peak the test had 4.",
-            f"The limit was passed at {line_of(source, 'many')}*: xs = *",
+            "limit_live_tensors allows 3 tensors at the same time. The peak of the test was 4.",
+            f"The limit was exceeded at {line_of(source, 'many')}*: xs = *",
             "Alive at that moment: 4 disposables, 32 bytes:",
             f"  {line_of(source, 'many')}*",
             "      -> 4 x Tensor, 32 bytes",
@@ -562,8 +564,8 @@ def test_it():
     result = run(source)
     result.stdout.fnmatch_lines(
         [
-            "limit_live_tensors allows 3 tensors at once. At its peak the test had 5.",
-            "The limit was passed at *",
+            "limit_live_tensors allows 3 tensors at the same time. The peak of the test was 5.",
+            "The limit was exceeded at *",
             "Alive at that moment: 4 disposables, 32 bytes:",
         ]
     )
@@ -618,8 +620,8 @@ def test_more_memory_than_the_limit_fails_with_the_lines_that_held_it(run):
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "limit_tensor_memory allows 293 KiB at once. At its peak the test had 390.6 KiB.",
-            f"The limit was passed at {line_of(source, 'many')}*: xs = *",
+            "limit_tensor_memory allows 293 KiB at the same time. The peak of the test was 390.6 KiB.",
+            f"The limit was exceeded at {line_of(source, 'many')}*: xs = *",
             "Alive at that moment: 4 disposables, 390.6 KiB:",
             "      -> 4 x Tensor, 390.6 KiB",
         ]
@@ -639,7 +641,7 @@ def test_it():
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "limit_tensor_memory allows 976.6 KiB at once. *",
+            "limit_tensor_memory allows 976.6 KiB at the same time. *",
             f"  {line_of(source, 'losses')}test_it",
         ]
     )
@@ -659,7 +661,7 @@ def test_it():
 """
     result = run(source.replace("tensor.softmax(x, dim=0)", "tensor.concat([x, x])"))
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["limit_tensor_memory allows * had 2.289 MiB."])
+    result.stdout.fnmatch_lines(["limit_tensor_memory allows * was 2.289 MiB."])
 
 
 def test_memory_is_measured_from_where_tensor_is_imported_if_that_is_in_the_test(run):
@@ -675,7 +677,7 @@ def test_it():
     run(source.format(size="400 kB"), apart=True, beginning="").assert_outcomes(passed=1)
     result = run(source.format(size="399 kB"), apart=True, beginning="")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["limit_tensor_memory allows * had 390.6 KiB."])
+    result.stdout.fnmatch_lines(["limit_tensor_memory allows * was 390.6 KiB."])
 
 
 # Markers that say nothing
@@ -684,17 +686,20 @@ def test_it():
 @pytest.mark.parametrize(
     ("mark", "error"),
     [
-        ("limit_live_tensors", "limit_live_tensors(): it takes one whole number from 0: write *tensors(10)"),
-        ("limit_live_tensors(-1)", "limit_live_tensors(-1): it takes one whole number *"),
-        ("limit_live_tensors(True)", "limit_live_tensors(True): it takes one whole number *"),
-        ("limit_live_tensors('3')", "limit_live_tensors('3'): it takes one whole number *"),
-        ("limit_live_tensors(1, 2)", "limit_live_tensors(1, 2): it takes one whole number *"),
-        ("limit_live_tensors(n=1)", "limit_live_tensors(n=1): it takes one whole number *"),
-        ("limit_tensor_memory", 'limit_tensor_memory(): it takes one size. Write *memory("10 MB")'),
+        (
+            "limit_live_tensors",
+            "limit_live_tensors(): it requires one integer of at least 0: write *tensors(10)",
+        ),
+        ("limit_live_tensors(-1)", "limit_live_tensors(-1): it requires one integer *"),
+        ("limit_live_tensors(True)", "limit_live_tensors(True): it requires one integer *"),
+        ("limit_live_tensors('3')", "limit_live_tensors('3'): it requires one integer *"),
+        ("limit_live_tensors(1, 2)", "limit_live_tensors(1, 2): it requires one integer *"),
+        ("limit_live_tensors(n=1)", "limit_live_tensors(n=1): it requires one integer *"),
+        ("limit_tensor_memory", 'limit_tensor_memory(): it requires one size: write *memory("10 MB")'),
         ("limit_tensor_memory('10 XB')", "limit_tensor_memory('10 XB'): the size: '10 XB' is not a size: *"),
         ("limit_tensor_memory(1.5)", 'limit_tensor_memory(1.5): the size: 1.5 is not a size: *("10 MB")'),
-        ("no_tensor_leaks(3)", "no_tensor_leaks(3): it takes only a threshold: write *"),
-        ("no_tensor_leaks(strict=True)", "no_tensor_leaks(strict=True): it takes only a threshold: *"),
+        ("no_tensor_leaks(3)", "no_tensor_leaks(3): its only argument is threshold: write *"),
+        ("no_tensor_leaks(strict=True)", "no_tensor_leaks(strict=True): its only argument is threshold: *"),
     ],
 )
 def test_an_invalid_marker_fails_the_test_and_says_what_to_write(run, mark, error):
@@ -921,7 +926,10 @@ def test_next():
     result = run(source)
     result.assert_outcomes(passed=2, errors=1)
     result.stdout.fnmatch_lines(
-        ["*ERROR at teardown of test_forgets*", "the scope 'forgotten' is open after the test, and owns 0"]
+        [
+            "*ERROR at teardown of test_forgets*",
+            "the scope 'forgotten' is still open after the test, and owns 0 disposables",
+        ]
     )
 
 

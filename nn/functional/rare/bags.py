@@ -68,20 +68,22 @@ def _starts(name: str, indices: Array, offsets: Tensor | None, include_last_offs
     if indices.ndim == 2:
         if offsets is not None:
             raise InvalidArgumentError(
-                f"{name}: input of two dimensions has a bag in each row: leave offsets out"
+                f"{name}: each row of an input with two dimensions is a bag: omit offsets"
             )
         starts: Array = np.arange(indices.shape[0] + 1, dtype=np.int64) * indices.shape[1]
         return starts
     if indices.ndim != 1:
-        raise InvalidArgumentError(f"{name}: input has one or two dimensions, not shape {indices.shape}")
+        raise InvalidArgumentError(
+            f"{name}: input must have one or two dimensions, not shape {indices.shape}"
+        )
     if offsets is None:
         raise InvalidArgumentError(
-            f"{name}: input of one dimension needs offsets: where in it each bag begins"
+            f"{name}: an input with one dimension requires offsets, the index of the first entry of each bag"
         )
     given = array_of(name, "offsets", offsets)
     require_indices(name, "offsets", given)
     if given.ndim != 1:
-        raise InvalidArgumentError(f"{name}: offsets have one dimension, not shape {given.shape}")
+        raise InvalidArgumentError(f"{name}: offsets must have one dimension, not shape {given.shape}")
     starts = given.astype(np.int64)
     if not include_last_offset:
         starts = np.append(starts, indices.size)
@@ -91,8 +93,8 @@ def _starts(name: str, indices: Array, offsets: Tensor | None, include_last_offs
         )
     if (starts[0] != 0 and starts.size > 1) or (np.diff(starts) < 0).any() or starts[-1] > indices.size:
         raise InvalidArgumentError(
-            f"{name}: offsets must begin with 0, must not decrease, and are at most {indices.size}, the size "
-            f"of input; not {given.tolist() if given.size <= 8 else '...'}"
+            f"{name}: offsets must start with 0, must not decrease, and must be at most {indices.size}, the "
+            f"number of entries, not {shown(given.tolist())}"
         )
     return starts
 
@@ -155,15 +157,17 @@ def embedding_bag(
     indices, w = array_of(name, "input", input), floating_array_of(name, "weight", weight)
     require_indices(name, "input", indices)
     if w.ndim != 2:
-        raise InvalidArgumentError(f"{name}: weight has shape (num_embeddings, embedding_dim), not {w.shape}")
+        raise InvalidArgumentError(
+            f"{name}: weight must have shape (num_embeddings, embedding_dim), not {w.shape}"
+        )
     if mode not in ("sum", "mean", "max"):
         raise InvalidArgumentError(f"{name}: mode must be 'sum', 'mean' or 'max', not {shown(mode)}")
     if mode == "max" and (scale_grad_by_freq or sparse):
-        raise InvalidArgumentError(f"{name}: mode 'max' does not support scale_grad_by_freq and sparse")
+        raise InvalidArgumentError(f"{name}: mode 'max' supports neither scale_grad_by_freq nor sparse")
     if per_sample_weights is not None and mode != "sum":
-        raise NotImplementedError(f"{name}: per_sample_weights need mode 'sum', not {mode!r}")
+        raise NotImplementedError(f"{name}: per_sample_weights requires mode 'sum', not {mode!r}")
     starts = _starts(name, indices, offsets, include_last_offset)
-    require_in_range(f"{name}: an index", indices, w.shape[0])
+    require_in_range(name, indices, w.shape[0])
     if max_norm is not None:
         w = shrink_rows(weight, indices, max_norm, norm_type)
     rows = indices.reshape(-1)[: starts[-1]].astype(np.int64)
@@ -172,7 +176,7 @@ def embedding_bag(
         given = floating_array_of(name, "per_sample_weights", per_sample_weights)
         if given.shape != indices.shape:
             raise InvalidArgumentError(
-                f"{name}: per_sample_weights have the shape of input, {indices.shape}, not {given.shape}"
+                f"{name}: per_sample_weights must have the shape of input, {indices.shape}, not {given.shape}"
             )
         shares = per_sample_weights.reshape(-1)[: rows.size]
     if padding_idx is not None:

@@ -178,24 +178,26 @@ def ctc_loss(
     x = floating_array_of(name, "log_probs", log_probs)
     if x.ndim not in (2, 3):
         raise ValueError(
-            f"{name}: log_probs has shape (time, batch, classes) or (time, classes), not {x.shape}"
+            f"{name}: log_probs must have shape (time, batch, classes) or (time, classes), not {x.shape}"
         )
     is_batch = x.ndim == 3
     batched = log_probs if is_batch else log_probs[:, None]
     time, batch, classes = batched.shape
     if not 0 <= blank < classes:
         raise IndexError(
-            f"{name}: blank is class {shown(blank)}, but there are {classes}, 0 to {classes - 1}"
+            f"{name}: blank must be a class of log_probs, from 0 to {classes - 1}, not {shown(blank)}"
         )
     steps = _lengths(name, "input_lengths", input_lengths, batch)
     counts = _lengths(name, "target_lengths", target_lengths, batch)
     if (steps > time).any():
-        raise ValueError(f"{name}: input_lengths has {steps.max()}, but log_probs has {time} time steps")
+        raise ValueError(
+            f"{name}: input_lengths must be at most {time}, the time steps of log_probs, not {steps.max()}"
+        )
     labels = _labels(name, array_of(name, "targets", targets), counts, is_batch)
     wrong = (labels < 0) | (labels >= classes)
     if wrong.any():
         raise IndexError(
-            f"{name}: targets hold class {labels[wrong][0]}, but there are {classes}, 0 to {classes - 1}"
+            f"{name}: targets must hold classes of log_probs, from 0 to {classes - 1}, not {labels[wrong][0]}"
         )
     paths = _Paths(labels, counts, steps, blank)
     losses = apply(_RULE, lambda array: _losses(array, paths), (batched,), paths=paths)
@@ -209,11 +211,12 @@ def ctc_loss(
 def _lengths(name: str, what: str, given: Any, batch: int) -> Array:
     array = np.array(array_of(name, what, given) if isinstance(given, TensorCore) else given)
     if array.size and array.dtype.kind not in "iu":
-        raise TypeError(f"{name}: {what} are integers, not {array.dtype}")
+        raise TypeError(f"{name}: {what} must hold integers, not {array.dtype}")
     array = array.reshape(-1).astype(np.intp)
     if array.shape != (batch,) or (array < 0).any():
         raise ValueError(
-            f"{name}: {what} takes {batch} numbers of at least 0, one for each sample, not {given}"
+            f"{name}: {what} must hold an integer of at least 0 for each of {batch} samples, not "
+            f"{shown(array.tolist())}"
         )
     return array
 
@@ -221,21 +224,22 @@ def _lengths(name: str, what: str, given: Any, batch: int) -> Array:
 def _labels(name: str, targets: Array, counts: Array, is_batch: bool) -> Array:
     """Return the labels of each target in one row, followed by zeros."""
     if targets.dtype.kind not in "iu":
-        raise TypeError(f"{name}: targets hold class indices, integers, not {targets.dtype}")
+        raise TypeError(f"{name}: targets must hold class indices (integers), not {targets.dtype}")
     most = int(counts.max(initial=0))
     rows = np.zeros((counts.size, most), np.intp)
     is_label = np.arange(most) < counts[:, None]
     if is_batch and targets.ndim == 2:
         if targets.shape[0] != counts.size or targets.shape[1] < most:
             raise ValueError(
-                f"{name}: targets have shape {targets.shape}, but there are {counts.size}, of up to {most} "
-                "labels"
+                f"{name}: targets must have {counts.size} rows of at least {most} labels, as target_lengths "
+                f"says, not shape {targets.shape}"
             )
         rows[is_label] = targets[:, :most][is_label]
     elif targets.ndim == 1 and (targets.size == counts.sum() if is_batch else targets.size >= most):
         rows[is_label] = targets[: counts.sum()]
     else:
         raise ValueError(
-            f"{name}: targets have shape {targets.shape}; concatenated targets need ({counts.sum()},)"
+            f"{name}: concatenated targets must have shape ({counts.sum()},), the sum of target_lengths, not "
+            f"{targets.shape}"
         )
     return rows

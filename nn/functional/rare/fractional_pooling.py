@@ -57,7 +57,7 @@ def _output_sizes(
     name: str, dims: int, ins: tuple[int, ...], output_size: object, output_ratio: object
 ) -> tuple[int, ...]:
     if (output_size is None) == (output_ratio is None):
-        raise InvalidArgumentError(f"{name}: give either an output_size or an output_ratio")
+        raise InvalidArgumentError(f"{name}: pass either output_size or output_ratio")
     if output_size is not None:
         return sizes_of(name, "output_size", output_size, dims, 1)
     ratios: list[Any] = (
@@ -65,7 +65,8 @@ def _output_sizes(
     )
     if len(ratios) != dims or not all(isinstance(ratio, float) and 0 < ratio < 1 for ratio in ratios):
         raise InvalidArgumentError(
-            f"{name}: output_ratio is a number between 0 and 1, or {dims} of them, not {shown(output_ratio)}"
+            f"{name}: output_ratio must be a float between 0 and 1, or {dims} of them, not "
+            f"{shown(output_ratio)}"
         )
     return tuple([int(size * ratio) for size, ratio in zip(ins, ratios, strict=True)])
 
@@ -143,8 +144,8 @@ def _fractional_max_pool(
     for size, out, reach in zip(x.shape[-_dims:], outs, kernel, strict=True):
         if out < 1 or out + reach - 1 > size:
             raise InvalidArgumentError(
-                f"{name}: {out} windows of {reach} need at least {out + reach - 1} elements, but the input "
-                f"has {size}: at least one window, and not more than fit"
+                f"{name}: an input dimension of size {size} has {max(size - reach + 1, 0)} windows of size "
+                f"{reach}, so the output size must be from 1 to that number, not {out}"
             )
     planes = x.shape[: x.ndim - _dims]
     wanted = (*((1,) * (2 - len(planes))), *planes, _dims)
@@ -154,7 +155,7 @@ def _fractional_max_pool(
         draws = array_of(name, "_random_samples", _random_samples)
         if draws.shape != wanted or draws.dtype != x.dtype:
             raise InvalidArgumentError(
-                f"{name}: _random_samples has shape {wanted} and the input's dtype, {x.dtype}, not "
+                f"{name}: _random_samples must have shape {wanted} and the input's dtype, {x.dtype}, not "
                 f"{draws.shape} and {draws.dtype}"
             )
     flat = draws.reshape(-1, _dims)

@@ -49,8 +49,8 @@ def margin_ranking_loss(
     name = "margin_ranking_loss"
     check_reduction(name, reduction)
     x = floating_array_of(name, "input1", input1)
-    check_same_shape(name, x, floating_array_of(name, "input2", input2), "input2")
-    check_same_shape(name, x, array_of(name, "target", target))
+    check_same_shape(name, x, floating_array_of(name, "input2", input2), "input1", "input2")
+    check_same_shape(name, x, array_of(name, "target", target), "input1")
     return reduce_losses(
         (margin - floating_target(input1, target) * (input1 - input2)).clamp(min=0), reduction
     )
@@ -134,12 +134,12 @@ def cosine_embedding_loss(
     name = "cosine_embedding_loss"
     check_reduction(name, reduction)
     x = floating_array_of(name, "input1", input1)
-    check_same_shape(name, x, floating_array_of(name, "input2", input2), "input2")
+    check_same_shape(name, x, floating_array_of(name, "input2", input2), "input1", "input2")
     y = array_of(name, "target", target)
     if x.ndim not in (1, 2) or y.shape != x.shape[:-1]:
         raise ValueError(
-            f"{name}: inputs have shape (batch, size) and the target (batch,), or (size,) and (); not "
-            f"{x.shape} and {y.shape}"
+            f"{name}: the shapes of inputs and target must be (batch, size) and (batch,), or (size,) and (), "
+            f"not {x.shape} and {y.shape}"
         )
     # Add 1e-12, so that the cosine of zero vectors is finite.
     squares = ((a * a).sum(dim=-1) + 1e-12 for a in (input1, input2))
@@ -237,7 +237,9 @@ def _triplets(
     for what, other in (("positive", positive), ("negative", negative)):
         y = floating_array_of(name, what, other)
         if x.shape != y.shape:
-            raise ValueError(f"{name}: anchor has shape {x.shape} and {what} {y.shape}: give them one shape")
+            raise ValueError(
+                f"{name}: anchor and {what} must have the same shape, not {x.shape} and {y.shape}"
+            )
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = tn.minimum(far, distance(positive, negative))
@@ -290,9 +292,9 @@ def multi_margin_loss(
     if p not in (1, 2):
         raise ValueError(f"{name}: p must be 1 or 2, not {shown(p)}")
     x = _scores(name, input)
-    classes = _indices(name, target, x.shape[:-1], "class indices", x.shape[-1])
     if x.shape[-1] == 0:
-        raise ValueError(f"{name}: input has no classes, shape {x.shape}")
+        raise ValueError(f"{name}: input must have at least one class, but its shape is {x.shape}")
+    classes = _indices(name, target, x.shape[:-1], "class indices", x.shape[-1])
     losses = tn.relu(margin - _picked(input, classes[..., None]) + input)
     if p == 2:
         losses = losses * losses
@@ -375,7 +377,7 @@ def multilabel_soft_margin_loss(
     name = "multilabel_soft_margin_loss"
     x, _ = pair_of(name, input, target, reduction)
     if x.ndim == 0:
-        raise ValueError(f"{name}: input has shape (*, classes), not ()")
+        raise ValueError(f"{name}: input must have shape (*, classes), not ()")
     target = floating_target(input, target)
     losses = -(target * tn.logsigmoid(input) + (1 - target) * tn.logsigmoid(-input))
     if weight is not None:
@@ -387,14 +389,16 @@ def multilabel_soft_margin_loss(
 def _scores(name: str, input: Tensor) -> Array:
     x = floating_array_of(name, "input", input)
     if x.ndim not in (1, 2):
-        raise ValueError(f"{name}: input has shape (batch, classes) or (classes,), not {x.shape}")
+        raise ValueError(f"{name}: input must have shape (batch, classes) or (classes,), not {x.shape}")
     return x
 
 
 def _check_weight(name: str, weight: Tensor, x: Array) -> None:
     shape = array_of(name, "weight", weight).shape
     if shape != x.shape[-1:] and not (name == "multilabel_soft_margin_loss" and shape == x.shape):
-        raise ValueError(f"{name}: weight has one value for each class, shape {x.shape[-1:]}, not {shape}")
+        raise ValueError(
+            f"{name}: weight must have one value for each class, shape {x.shape[-1:]}, not {shape}"
+        )
 
 
 def _indices(
@@ -403,14 +407,15 @@ def _indices(
     """Return the checked class indices, as a copy: the target may be overwritten before backward."""
     y = array_of(name, "target", target)
     if y.dtype.kind not in "iu":
-        raise TypeError(f"{name}: target holds {what}, integers, not {y.dtype}")
+        raise TypeError(f"{name}: target must hold {what} (integers), not {y.dtype}")
     if y.shape != shape:
-        raise ValueError(f"{name}: target holds {what} in shape {shape}, not {y.shape}")
+        raise ValueError(f"{name}: target must hold {what} in shape {shape}, not {y.shape}")
     y = snapshot(target)
     wrong = (y >= count) | (y < (-1 if allows_end else 0))
     if wrong.any():
         raise IndexError(
-            f"{name}: target holds class {y[wrong][0]}, but the input has {count} classes, 0 to {count - 1}"
+            f"{name}: target holds {y[wrong][0]}, but the input has {count} classes: class indices must be "
+            f"from 0 to {count - 1}"
         )
     return y.astype(np.intp)
 

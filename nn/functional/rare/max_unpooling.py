@@ -39,14 +39,14 @@ def _unpooled_sizes(
             found = found[2:]
         if len(found) != len(kernel):
             raise InvalidArgumentError(
-                f"{name}: output_size has {len(kernel)} sizes, or {len(kernel) + 2} with batch and channels, "
-                f"not {len(found)}"
+                f"{name}: output_size must hold {len(kernel)} sizes, or {len(kernel) + 2} with batch and "
+                f"channels, not {len(found)}"
             )
         for wanted, size, step in zip(found, usual, stride, strict=True):
             if not size - step < wanted < size + step:
                 raise InvalidArgumentError(
-                    f"{name}: output_size is within {stride} of {usual}, not {found}: no pool with these "
-                    "options gives the input from such sizes"
+                    f"{name}: output_size must differ from {usual} by less than the stride, {stride}, not "
+                    f"{found}: max pooling with these options reduces no such input to sizes {ins}"
                 )
     if min(found) < 0:
         raise InvalidArgumentError(f"{name}: an input of sizes {ins} would give an output of sizes {found}")
@@ -100,16 +100,16 @@ def _max_unpool(
     )
     if given.dtype != np.int64 or given.shape != x.shape:
         raise InvalidArgumentError(
-            f"{name}: indices are int64 and have the input's shape, {x.shape}, as max_pool{_dims}d returns "
-            f"them with return_indices=True; these are {given.dtype} of shape {given.shape}"
+            f"{name}: indices must be int64 and have the input's shape, {x.shape}, not {given.dtype} and "
+            f"{given.shape}: pass those that max_pool{_dims}d returns with return_indices=True"
         )
     # Take a snapshot, so that kernels read the checked values even if `indices` is written to later.
     places = np.ascontiguousarray(snapshot(indices))
     room = prod(sizes)
     if places.size and not 0 <= places.min() <= places.max() < room:
         raise InvalidArgumentError(
-            f"{name}: indices are from 0 to {room - 1}, the elements of an output of sizes {sizes}; these "
-            f"are from {places.min()} to {places.max()}: give the output_size that was pooled"
+            f"{name}: for an output of sizes {sizes}, indices must be from 0 to {room - 1}, but they are "
+            f"from {places.min()} to {places.max()}: pass the sizes of the pooled input as output_size"
         )
 
     def kernel_of(x: Array) -> Array:

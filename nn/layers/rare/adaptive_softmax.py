@@ -73,7 +73,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         is_sorted = all(a < b for a, b in pairwise(ends))
         if not ends or not is_sorted or any(type(n) is not int or not 0 < n < n_classes for n in ends):
             raise InvalidArgumentError(
-                f"AdaptiveLogSoftmaxWithLoss: cutoffs are ascending integers from 1 to n_classes - 1, here "
+                "AdaptiveLogSoftmaxWithLoss: cutoffs must be ascending integers from 1 to n_classes - 1, "
                 f"{n_classes - 1}, not {shown(cutoffs)}"
             )
         self.in_features: int = in_features
@@ -121,14 +121,14 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         x, wanted = (input, target) if input.ndim == 2 else (input.unsqueeze(0), target.reshape(-1))
         if x.ndim != 2 or wanted.shape != (x.shape[0],) or target.ndim != input.ndim - 1:
             raise InvalidArgumentError(
-                f"{type(self).__name__}: input has shape (batch, in_features) and target (batch,), or both "
-                f"no batch, not {input.shape} and {target.shape}"
+                f"{type(self).__name__}: the shapes of input and target must be (batch, in_features) and "
+                f"(batch,), or (in_features,) and (), not {input.shape} and {target.shape}"
             )
         with tn.no_grad():
             if wanted.numel() and not (wanted.min().item() >= 0 and wanted.max().item() < self.n_classes):
                 raise InvalidArgumentError(
-                    f"{type(self).__name__}: targets are from 0 to {self.n_classes - 1}; these are from "
-                    f"{wanted.min().item()} to {wanted.max().item()}"
+                    f"{type(self).__name__}: targets must be from 0 to {self.n_classes - 1}, but they are "
+                    f"from {wanted.min().item()} to {wanted.max().item()}"
                 )
             place = wanted
             for i, begin in enumerate(self.cutoffs[:-1]):

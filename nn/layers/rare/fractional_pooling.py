@@ -45,10 +45,10 @@ class _FractionalMaxPool(Dimensional):
         super().__init__()
         name, ratio = type(self).__name__, given["output_ratio"]
         if (given["output_size"] is None) == (ratio is None):
-            raise InvalidArgumentError(f"{name}: give either an output_size or an output_ratio")
+            raise InvalidArgumentError(f"{name}: pass either output_size or output_ratio")
         ratios = ratio if isinstance(ratio, (tuple, list)) else [ratio]
         if not all(ratio is None or 0 < ratio < 1 for ratio in ratios):
-            raise InvalidArgumentError(f"{name}: output_ratio lies between 0 and 1, not {shown(ratio)}")
+            raise InvalidArgumentError(f"{name}: output_ratio must be between 0 and 1, not {shown(ratio)}")
         self.register_buffer("_random_samples", given.pop("_random_samples"))
         for option, value in given.items():
             setattr(self, option, value)

@@ -30,8 +30,8 @@ class _LazyConvolution(LazyWeighted, LazyDimensional, Convolution):
         space = self._dims
         if input.ndim not in (space + 1, space + 2):
             raise InvalidArgumentError(
-                f"{type(self).__name__}: input has shape (batch, channels, *sizes), or no batch, with "
-                f"{space} sizes, not {input.shape}"
+                f"{type(self).__name__}: input must have shape (batch, channels, *sizes) or (channels, "
+                f"*sizes), with {space} {'size' if space == 1 else 'sizes'}, not {input.shape}"
             )
         self.in_channels = input.shape[-space - 1]
         if self.has_uninitialized_params() and self.in_channels % self.groups:

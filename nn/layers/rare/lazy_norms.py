@@ -39,7 +39,7 @@ class _LazyNorm(LazyWeighted, LazyDimensional, ChannelNorm):
     def _channel_dim(self, input: Tensor) -> int:
         if input.ndim not in self._input_shapes:
             raise InvalidArgumentError(
-                f"{type(self).__name__}: input has shape {' or '.join(self._input_shapes.values())}, "
+                f"{type(self).__name__}: input must have shape {' or '.join(self._input_shapes.values())}, "
                 f"not {input.shape}"
             )
         return 1 if self._input_shapes[input.ndim].startswith("(batch") else 0

@@ -41,7 +41,9 @@ class _Combined(LRScheduler):
             If `epoch` is passed: each scheduler counts its own epochs.
         """
         if epoch is not None:
-            raise TypeError(f"{type(self).__name__}.step() always advances by one epoch: pass no epoch")
+            raise TypeError(
+                f"{type(self).__name__}.step() always advances by one epoch: omit the argument epoch"
+            )
         self._advance()
 
     def _advance(self) -> None:
@@ -63,18 +65,20 @@ class _Combined(LRScheduler):
 def _require_parts(name: str, parts: Sequence[LRScheduler], optimizer: Optimizer | None) -> Optimizer:
     """Check the schedulers `parts`, and return their optimizer."""
     if not parts:
-        raise ValueError(f"{name} got no schedulers: pass a list of at least one")
+        raise ValueError(f"{name} requires at least one scheduler, not an empty list")
     for i, part in enumerate(parts):
         if not isinstance(part, LRScheduler):
-            raise TypeError(f"{name} is made of schedulers, but number {i} is {type(part).__name__}")
+            raise TypeError(f"{name}: scheduler {i} must be an LRScheduler, not {type(part).__name__}")
         if isinstance(part, ReduceLROnPlateau):
             raise ValueError(
-                f"{name}: scheduler {i}, a ReduceLROnPlateau, needs a metric at each step: call its "
-                "step(loss) separately"
+                f"{name}: scheduler {i} must not be a ReduceLROnPlateau, because its step requires a metric: "
+                "call its step(loss) separately"
             )
         optimizer = optimizer or part.optimizer
         if part.optimizer is not optimizer:
-            raise ValueError(f"{name}: schedulers are of one optimizer, but number {i} is of another")
+            raise ValueError(
+                f"{name}: all schedulers must have the same optimizer, but scheduler {i} has another one"
+            )
     return parts[0].optimizer
 
 
@@ -107,8 +111,8 @@ class SequentialLR(_Combined):
         self.optimizer: Optimizer = _require_parts("SequentialLR", schedulers, optimizer)
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(
-                f"SequentialLR: {len(schedulers)} schedulers have {len(schedulers) - 1} milestones between "
-                f"them, not {len(milestones)}"
+                f"SequentialLR: for {len(schedulers)} schedulers, milestones must hold {len(schedulers) - 1} "
+                f"epochs, not {len(milestones)}"
             )
         self._schedulers = schedulers
         self._milestones = milestones

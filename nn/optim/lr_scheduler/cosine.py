@@ -77,7 +77,8 @@ class CosineAnnealingWarmRestarts(Schedule):
         super()._check()
         if self.T_mult < 1 or self.T_mult % 1:
             raise ValueError(
-                f"CosineAnnealingWarmRestarts: T_mult is an integer of at least 1, not {shown(self.T_mult)}"
+                "CosineAnnealingWarmRestarts: T_mult must be an integer of at least 1, not "
+                f"{shown(self.T_mult)}"
             )
 
     def get_lr(self) -> list[float]:
@@ -97,9 +98,7 @@ class CosineAnnealingWarmRestarts(Schedule):
             self.last_epoch += 1
         else:
             if epoch < 0:
-                raise ValueError(
-                    f"CosineAnnealingWarmRestarts: epochs begin at 0, but this is {shown(epoch)}"
-                )
+                raise ValueError(f"CosineAnnealingWarmRestarts: epoch must be at least 0, not {shown(epoch)}")
             self._seek(epoch)
             self.last_epoch = math.floor(epoch)
         self._set(self.get_lr())

@@ -106,8 +106,8 @@ class CyclicLR(_Cycles):
         require_optimizer("CyclicLR", optimizer)
         if scale_fn is None and mode not in ("triangular", "triangular2", "exp_range"):
             raise ValueError(
-                f"CyclicLR: mode must be 'triangular', 'triangular2' or 'exp_range', not {shown(mode)}; or "
-                "scale_fn, a function of your own"
+                f"CyclicLR: mode must be 'triangular', 'triangular2' or 'exp_range', not {shown(mode)}. "
+                "Other cycles require scale_fn"
             )
         lows = one_for_each_group("CyclicLR", "base_lr", optimizer, base_lr)
         self.max_lrs: list[float] = one_for_each_group("CyclicLR", "max_lr", optimizer, max_lr)
@@ -230,16 +230,14 @@ class OneCycleLR(_Cycles):
         if total_steps is None:
             if epochs is None or steps_per_epoch is None:
                 raise ValueError(
-                    f"{name} needs the number of steps: pass total_steps, or epochs and steps_per_epoch"
+                    f"{name} requires the number of steps: pass total_steps, or epochs and steps_per_epoch"
                 )
             require_epochs(name, "epochs", epochs)
             require_epochs(name, "steps_per_epoch", steps_per_epoch)
             total_steps = epochs * steps_per_epoch
         require_epochs(name, "total_steps", total_steps)
         if not 0 <= pct_start <= 1:
-            raise ValueError(
-                f"{name}: pct_start is a fraction of the steps, from 0 to 1, not {shown(pct_start)}"
-            )
+            raise ValueError(f"{name}: pct_start must be a fraction from 0 to 1, not {shown(pct_start)}")
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(
                 f"{name}: anneal_strategy must be 'cos' or 'linear', not {shown(anneal_strategy)}"

@@ -151,5 +151,5 @@ class PolynomialLR(Schedule):
 
 def _require_fraction(name: str, option: str, value: float, *, is_divisor: bool = False) -> None:
     if not 0 <= value <= 1 or (is_divisor and value == 0):
-        least = "above 0" if is_divisor else "from 0"
-        raise ValueError(f"{name}: {option} is a share, {least} and up to 1, not {shown(value)}")
+        least = "above 0" if is_divisor else "at least 0"
+        raise ValueError(f"{name}: {option} must be {least} and at most 1, not {shown(value)}")

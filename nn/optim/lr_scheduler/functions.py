@@ -30,7 +30,7 @@ class _ByFunction(LRScheduler):
         for function in self.lr_lambdas:
             if not callable(function):
                 raise TypeError(
-                    f"{name}: lr_lambda is a function of the epoch, not {type(function).__name__}"
+                    f"{name}: lr_lambda must be a function of the epoch, not {type(function).__name__}"
                 )
         super().__init__(optimizer, last_epoch)
 

@@ -98,8 +98,9 @@ class LRScheduler:
                 group.setdefault("initial_lr", group["lr"])
             elif "initial_lr" not in group:
                 raise KeyError(
-                    f"{type(self).__name__}: group {i} has no 'initial_lr', from which to go on at epoch "
-                    f"{last_epoch}: load the optimizer's state first, or leave last_epoch out"
+                    f"{type(self).__name__}: last_epoch={last_epoch} requires 'initial_lr' in each parameter "
+                    f"group, but group {i} has none: load the optimizer's state dict first, or omit "
+                    "last_epoch"
                 )
         self.optimizer = optimizer
         self.base_lrs: list[float] = [group["initial_lr"] for group in optimizer.param_groups]
@@ -196,13 +197,13 @@ class Schedule(LRScheduler):
 def require_optimizer(name: str, optimizer: object) -> None:
     """Raise TypeError unless `optimizer` is an `Optimizer`."""
     if not isinstance(optimizer, Optimizer):
-        raise TypeError(f"{name} schedules an optimizer, not {type(optimizer).__name__}")
+        raise TypeError(f"{name} requires an optimizer, not {type(optimizer).__name__}")
 
 
 def require_epochs(name: str, option: str, value: object) -> None:
     """Raise ValueError unless `value` is a number of epochs of at least 1."""
     if not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name}: {option} is a number of epochs, at least 1, not {shown(value)}")
+        raise ValueError(f"{name}: {option} must be an integer of at least 1, not {shown(value)}")
 
 
 def one_for_each_group(name: str, option: str, optimizer: Optimizer, given: Any) -> list[Any]:
@@ -212,8 +213,8 @@ def one_for_each_group(name: str, option: str, optimizer: Optimizer, given: Any)
         return [given] * count
     if len(given) != count:
         raise ValueError(
-            f"{name}: {option} has {len(given)} values, but the optimizer {count} groups: pass one for each, "
-            "or one for all"
+            f"{name}: {option} must be one value, or one for each of the optimizer's {count} parameter "
+            f"groups, not {len(given)} values"
         )
     return list(given)
 

@@ -88,7 +88,7 @@ class Adafactor(Rule):
             raise ValueError(f"Adafactor: eps must be two numbers, or None and a number, not {shown(eps)}")
         if not all(Bound().holds(value) or (i == 0 and value is None) for i, value in enumerate(eps)):
             raise ValueError(
-                f"Adafactor: eps must be numbers of at least 0, the first of them or None, not {shown(eps)}"
+                f"Adafactor: eps must be two numbers of at least 0, or None and one, not {shown(eps)}"
             )
         require_real("Adafactor", group["params"])
 

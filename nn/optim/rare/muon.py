@@ -82,17 +82,17 @@ class Muon(Options):
             raise ValueError(f"Muon: ns_coefficients must be three numbers, not {shown(coefficients)}")
         if group["adjust_lr_fn"] not in _RATES:
             raise ValueError(
-                f"Muon: adjust_lr_fn is None, 'original' or 'match_rms_adamw', not "
+                "Muon: adjust_lr_fn must be None, 'original' or 'match_rms_adamw', not "
                 f"{shown(group['adjust_lr_fn'])}"
             )
         if group["ns_steps"] % 1:
-            raise ValueError(f"Muon: ns_steps is a number of iterations, not {shown(group['ns_steps'])}")
+            raise ValueError(f"Muon: ns_steps must be an integer, not {shown(group['ns_steps'])}")
         require_real("Muon", group["params"])
         for i, x in enumerate(group["params"]):
             if x.ndim != 2:
                 raise ValueError(
-                    f"Muon takes matrices, but parameter {i} has shape {x.shape}: give what has not two "
-                    "dimensions to another optimizer, AdamW for one"
+                    f"parameters of Muon must be matrices, but parameter {i} has shape {x.shape}: use "
+                    "another optimizer for the others, such as AdamW"
                 )
 
     _state_names = ("momentum_buffer",)

@@ -8,7 +8,7 @@ import numpy as np
 
 from nn.module.options import options
 from nn.optim.optimizer import Group
-from nn.optim.options import DECAY_RATE, TWO_STEPS, bounds
+from nn.optim.options import DECAY_RATE, TWO_STEPS, bounds, require_two
 from nn.optim.rule import Rule
 from tensor import Tensor
 from tensor.lowlevel import Array, shown
@@ -79,12 +79,11 @@ class Rprop(Rule):
     def _check_options(self, group: Group) -> None:
         super()._check_options(group)
         for option in ("etas", "step_sizes"):
-            if not isinstance(group[option], (tuple, list)) or len(group[option]) != 2:
-                raise ValueError(f"Rprop: {option} must be two numbers, not {shown(group[option])}")
+            require_two("Rprop", option, group[option])
         less, more = group["etas"]
         if not 0 < less < 1 < more:
             raise ValueError(
-                "Rprop: etas must be a number between 0 and 1 and a number above 1, as (0.5, 1.2), not "
+                "Rprop: etas must be a number between 0 and 1 and a number above 1, such as (0.5, 1.2), not "
                 f"{shown(group['etas'])}"
             )
 

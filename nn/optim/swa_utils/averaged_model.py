@@ -81,9 +81,9 @@ class AveragedModel(Module):
         require_cpu(given.pop("device"))
         model = given.pop("model")
         if not isinstance(model, Module):
-            raise TypeError(f"AveragedModel averages a module, not {type(model).__name__}")
+            raise TypeError(f"AveragedModel requires an nn.Module, not {type(model).__name__}")
         if given["avg_fn"] is not None and given["multi_avg_fn"] is not None:
-            raise ValueError("AveragedModel takes one of avg_fn and multi_avg_fn: leave the other out")
+            raise ValueError("AveragedModel: pass either avg_fn or multi_avg_fn, not both")
         self.module: Module = copy.deepcopy(model)
         self.register_buffer("n_averaged", tn.zeros((), dtype="int64"))
         for name, value in given.items():
@@ -123,8 +123,8 @@ class AveragedModel(Module):
                     f"{x[0]!r} of shape {x[1].shape}" if x is not None else "nothing" for x in (first, second)
                 ]
                 raise ValueError(
-                    f"of the {kind}, the average has {has[0]} where the model has {has[1]}: pass the model "
-                    "that was copied, or one like it. Nothing has changed"
+                    f"the {kind} of model must match those of the average, but the average has {has[0]}, and "
+                    f"model has {has[1]}. Nothing was changed"
                 )
         return [(x.detach(), y.detach()) for (_, x), (_, y) in zip(own, others, strict=True)]
 

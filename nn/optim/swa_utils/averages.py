@@ -82,9 +82,7 @@ def get_swa_multi_avg_fn() -> MultiAvgFn:
 
 def _require_rate(decay: float) -> None:
     if not 0 <= decay <= 1:
-        raise ValueError(
-            f"decay is the factor of the average at each update, from 0 to 1, not {shown(decay)}"
-        )
+        raise ValueError(f"decay must be from 0 to 1, not {shown(decay)}")
 
 
 @no_grad()

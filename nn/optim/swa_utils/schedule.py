@@ -48,7 +48,7 @@ class SWALR(LRScheduler):
             )
         if anneal_epochs < 0 or anneal_epochs % 1:
             raise ValueError(
-                f"SWALR: anneal_epochs is a number of epochs, at least 0, not {shown(anneal_epochs)}"
+                f"SWALR: anneal_epochs must be an integer of at least 0, not {shown(anneal_epochs)}"
             )
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
             group["swa_lr"] = rate

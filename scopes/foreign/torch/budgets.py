@@ -189,13 +189,13 @@ class budget:  # noqa: N801  # it is called like a function
         self.host_limit = None if host is None else parse_size(host, "host")
         if spill is None and not torch.cuda.is_available():
             raise ValueError(
-                "a budget for tensors on the CPU needs a folder on a disk for what does not fit: write "
-                f"scopes.torch.budget({size!r}, spill='/a/folder')"
+                "a budget for tensors on the CPU requires a folder on a disk for the tensors that do not "
+                f"fit: write scopes.torch.budget({size!r}, spill='/a/folder')"
             )
         if spill is None and host is not None:
             raise ValueError(
-                "a limit for pinned memory needs a folder on a disk for what does not fit: write "
-                f"scopes.torch.budget({size!r}, host={host!r}, spill='/a/folder')"
+                "a limit for pinned memory requires a folder on a disk for the tensors that do not fit: "
+                f"write scopes.torch.budget({size!r}, host={host!r}, spill='/a/folder')"
             )
         self._file = None if spill is None else SpillFile(spill)
         self._guard = Guard()
@@ -217,7 +217,7 @@ class budget:  # noqa: N801  # it is called like a function
 
     def __enter__(self) -> Self:
         if self._hooks is not None:
-            raise RuntimeError("this budget is open already: write a new `with scopes.torch.budget(...):`")
+            raise RuntimeError("this budget is already open: write a new `with scopes.torch.budget(...):`")
         hooks = torch.autograd.graph.saved_tensors_hooks(self._pack, self._unpack)
         hooks.__enter__()
         self._hooks = hooks

@@ -202,7 +202,7 @@ class owning:  # noqa: N801  # it is called like a function
 
     def __enter__(self) -> Self:
         if self._open is not None:
-            raise RuntimeError("this owning() is open already: write a new `with scopes.torch.owning():`")
+            raise RuntimeError("this owning() is already open: write a new `with scopes.torch.owning():`")
         with ExitStack() as begun:  # undo the steps if one fails
             KEEPERS.begin()
             _patches.begin()

@@ -116,7 +116,7 @@ def test_a_state_dict_gives_shapes_and_other_parameters_stay_uninitialized() -> 
     assert repr(second) == repr(first)
     with pytest.raises(ValueError, match="has shape"):
         first.load_state_dict(third.state_dict())
-    with pytest.raises(TypeError, match="a tensor or an array is needed"):
+    with pytest.raises(TypeError, match="must be a tensor or an array"):
         third.load_state_dict({**first.state_dict(), "0.weight": "none"})
     assert isinstance(third[0].bias, nn.UninitializedParameter)
 
@@ -141,7 +141,7 @@ def test_copies_pickles_and_files_of_lazy_modules_are_lazy() -> None:
 def test_use_of_an_uninitialized_parameter_raises_an_error_that_says_so() -> None:
     layer = nn.LazyLinear(3)
     assert repr(layer.weight) == "<UninitializedParameter>"
-    with pytest.raises(RuntimeError, match="no shape yet: call the lazy module once"):
+    with pytest.raises(RuntimeError, match="no shape yet: call the lazy module"):
         _ = layer.weight.shape
     layer.reset_parameters()
     assert layer.has_uninitialized_params()
@@ -160,7 +160,7 @@ def test_inputs_that_do_not_fit_leave_a_module_lazy() -> None:
     for layer, shape, match in (
         (nn.LazyConv2d(4, 3), (3, 5), "with 2 sizes"),
         (nn.LazyConv1d(4, 3, groups=2), (1, 3, 5), "groups must divide the channels"),
-        (nn.LazyBatchNorm2d(), (3, 5), "input has shape"),
+        (nn.LazyBatchNorm2d(), (3, 5), "input must have shape"),
     ):
         with pytest.raises(ValueError, match=match):
             layer(tensor.ones(shape))
@@ -190,7 +190,7 @@ def test_a_module_of_a_users_own_is_initialized_once() -> None:
     for _ in range(2):
         assert model(tensor.ones((2, 3))).tolist() == [[1.0] * 3] * 2
     assert model.calls == 1
-    with pytest.raises(RuntimeError, match="left parameters without a shape"):
+    with pytest.raises(RuntimeError, match="some parameters have no shape"):
         Forgetful()(tensor.ones((2, 3)))
     with pytest.raises(NotImplementedError, match="define `def initialize_parameters"):
         nn.LazyModuleMixin()(tensor.ones((2, 3)))

@@ -72,7 +72,7 @@ def test_each_use_of_a_disposed_array_is_an_error_that_names_it(use: str) -> Non
         x = jnp.ones(3)
     with pytest.raises(
         TensorDisposedError,
-        match=r"this jax tensor \(shape \(3,\), dtype float32\) is empty: its dispose scope 'step' ended\. "
+        match=r"this jax array \(shape \(3,\), dtype float32\) is empty: its dispose scope 'step' ended\. "
         r"Move it out before the scope ends",
     ):
         USES[use](x)
@@ -112,7 +112,7 @@ def test_attach_works_without_owning_and_a_disposed_one_is_refused(window: Windo
     assert x.is_deleted()
     with new_dispose_scope() as scope:
         with pytest.raises(
-            TensorDisposedError, match=r"this jax tensor \(shape \(3,\), dtype float32\) is empty"
+            TensorDisposedError, match=r"this jax array \(shape \(3,\), dtype float32\) is empty"
         ):
             scope.attach(x)
     assert window().attached_to_scope_count == 1
@@ -215,7 +215,7 @@ def test_another_thread_gets_an_error_that_says_to_wait() -> None:
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
-    assert "another thread is inside scopes.jax.owning()" in str(raised[0])
+    assert "scopes.jax.owning() is open in another thread" in str(raised[0])
 
 
 def test_enable_owns_until_disable() -> None:

@@ -28,7 +28,7 @@ def imported(library: str, before: str) -> str:
 def test_a_missing_library_is_named_with_the_command_that_installs_it(library: str) -> None:
     said = imported(library, f"import sys; sys.modules[{library!r}] = None")
     assert (
-        f"ModuleNotFoundError: scopes.{library} needs {TITLES[library]}, which is not installed: "
+        f"ModuleNotFoundError: scopes.{library} requires {TITLES[library]}, which is not installed: "
         f"pip install 'disposescope[{library}]'" in said
     )
 
@@ -47,8 +47,8 @@ def test_importing_scopes_imports_none(library: str) -> None:
 def test_an_unsupported_version_is_an_import_error_that_says_why_and_what_to_install() -> None:
     with pytest.raises(
         ImportError,
-        match=r"scopes\.torch can't work with torch 9\.9: it flies\. "
-        r"Install a version that it was tested with: pip install 'disposescope\[torch\]'",
+        match=r"scopes\.torch does not support torch 9\.9: it flies\. "
+        r"Install a tested version: pip install 'disposescope\[torch\]'",
     ) as caught:
         raise_unsupported("torch", "9.9", "it flies")
     assert isinstance(caught.value, NotSupportedError)
@@ -62,29 +62,29 @@ def test_a_version_that_is_new_enough_passes(version: str) -> None:
 
 @pytest.mark.parametrize("version", ["2.5.1", "1.13.1+cu117", "2.5.0.dev20240901"])
 def test_an_older_version_is_refused(version: str) -> None:
-    with pytest.raises(NotSupportedError, match=r"it needs 2\.6 or newer"):
+    with pytest.raises(NotSupportedError, match=r"it requires 2\.6 or later"):
         check_version("torch", version, (2, 6))
 
 
 SPOILED = {
-    "an old torch": ("torch", "torch.__version__ = '2.5.1'", "torch 2.5.1: it needs 2.6 or newer"),
+    "an old torch": ("torch", "torch.__version__ = '2.5.1'", "torch 2.5.1: it requires 2.6 or later"),
     "torch without exchange": ("torch", "del torch._C._swap_tensor_impl", "no attribute '_swap_tensor_impl'"),
     "torch whose exchange does nothing": (
         "torch",
         "torch._C._swap_tensor_impl = lambda x, y: None",
         "its self-test failed: disposing a tensor does not free its memory",
     ),
-    "an old cupy": ("cupy", "cupy.__version__ = '12.3.0'", "cupy 12.3.0: it needs 13.0 or newer"),
+    "an old cupy": ("cupy", "cupy.__version__ = '12.3.0'", "cupy 12.3.0: it requires 13.0 or later"),
     "cupy whose arrays can't be set up again": (
         "cupy",
         "cupy.ndarray = type('ndarray', (cupy.ndarray,), {'_init': property(lambda x: x.no_init)})",
         "no_init",
     ),
-    "an old jax": ("jax", "jax.__version__ = '0.8.3'", "jax 0.8.3: it needs 0.9 or newer"),
+    "an old jax": ("jax", "jax.__version__ = '0.8.3'", "jax 0.8.3: it requires 0.9 or later"),
     "jax that shows no arrays": (
         "jax",
         "jax.live_arrays = lambda platform=None: []",
-        "jax.live_arrays() does not return a live array",
+        "jax.live_arrays() does not return all live arrays",
     ),
 }
 

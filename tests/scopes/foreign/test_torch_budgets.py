@@ -362,14 +362,14 @@ def test_the_resident_size_falls(tmp_path: Path) -> None:
 
 def test_mistakes_say_what_to_write_instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(
-        ValueError, match=r"a limit for pinned memory needs .* host='1 GiB', spill='/a/folder'"
+        ValueError, match=r"a limit for pinned memory requires .* host='1 GiB', spill='/a/folder'"
     ):
         with_gpu(monkeypatch, lambda: scopes.torch.budget("1 MiB", host="1 GiB"))
     with pytest.raises(ValueError, match="size: 'much' is not a size"):
         scopes.torch.budget("much", spill=tmp_path)
     with pytest.raises(SpillError, match="name a folder that exists"):
         scopes.torch.budget(0, spill=tmp_path / "missing")
-    with scopes.torch.budget(0, spill=tmp_path) as held, pytest.raises(RuntimeError, match="is open already"):
+    with scopes.torch.budget(0, spill=tmp_path) as held, pytest.raises(RuntimeError, match="is already open"):
         held.__enter__()
     with held:  # again, after its end
         pass

@@ -171,7 +171,7 @@ def test_functions_are_put_back_when_hooks_cannot_be_registered() -> None:
 
 def test_a_block_is_entered_once() -> None:
     block = scopes.torch.owning()
-    with block, pytest.raises(RuntimeError, match="open already"):
+    with block, pytest.raises(RuntimeError, match="already open"):
         block.__enter__()
 
 

@@ -187,9 +187,9 @@ def test_small():
     result.assert_outcomes(passed=2, failed=2)
     result.stdout.fnmatch_lines(
         [
-            "*limit_live_tensors allows 3 tensors at once. At its peak the test had 5.",
+            "*limit_live_tensors allows 3 tensors at the same time. The peak of the test was 5.",
             "*kept = ?torch.ones(2) for _ in range(5)?*",
-            "limit_tensor_memory allows 1000 bytes at once. At its peak the test had 3.906 KiB.",
+            "limit_tensor_memory allows 1000 bytes at the same time. The peak of the test was 3.906 KiB.",
             "*torch.ones(1000)*",
         ]
     )
