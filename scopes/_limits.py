@@ -1,4 +1,4 @@
-"""The error for an exceeded limit: it names the scope, both amounts and the largest members."""
+"""The error for an exceeded limit. It gives the scope, the limit, the new total and the largest members."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ class MultiheadAttention(Weighted):
 
     Shapes: query ``(queries, batch, embed_dim)``, key ``(keys, batch, kdim)``, value ``(keys, batch, vdim)``.
     The batch is the first dimension with `batch_first`. Inputs without a batch dimension are also valid. The
-    output has the shape of the query; the attention weights have shape ``(batch, queries, keys)``. With
-    ``need_weights=False`` the weights are not stored, and memory is linear in the lengths.
+    output has the shape of the query; the attention weights have shape ``(batch, queries, keys)``, including
+    appended keys. With ``need_weights=False`` no weights are stored, and memory is linear in the lengths.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ class MultiheadAttention(Weighted):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the output, and the attention weights; None instead of weights without `need_weights`.
+        """Return the output and the attention weights, or None for the weights if `need_weights` is False.
 
         Parameters
         ----------

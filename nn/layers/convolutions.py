@@ -74,7 +74,7 @@ class Convolution(Uniform, Dimensional):
         return {"weight": weight, "bias": (outs,) if has_bias else None}
 
     def extra_repr(self) -> str:
-        """Return the sizes, and the options that are not defaults."""
+        """Return the channels, kernel size and stride, and the other options that are not defaults."""
         parts = [f"{self.in_channels}, {self.out_channels}"]
         parts += [f"kernel_size={self.kernel_size}", f"stride={self.stride}"]
         usual = (1,) * self._dims
@@ -95,7 +95,7 @@ class Convolution(Uniform, Dimensional):
 
 @options
 class _Options(Convolution):
-    """Base class with the first options of all convolution layers."""
+    """Base class with the options that all convolution layers have first, in this order."""
 
     in_channels: int
     out_channels: int
@@ -134,7 +134,7 @@ class _Conv(_Options):
         )
 
     def _pads(self) -> list[int]:
-        """Return the padding in the order of ``F.pad``: before and after each dimension, from the last on."""
+        """Return the padding as ``F.pad`` takes it: before and after each dimension, last dimension first."""
         geometry = geometry_of(
             *(type(self).__name__, self.kernel_size, self.stride, self.padding, self.dilation, self.groups)
         )
@@ -162,7 +162,7 @@ class _ConvTranspose(_Options):
     )
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        """Return the transposed convolution. `output_size` selects one of the possible sizes."""
+        """Return the transposed convolution. `output_size` selects one of the possible output sizes."""
         more = self.output_padding if output_size is None else self._more_for(input, tuple(output_size))
         return type(self)._function(
             *(input, self.weight, self.bias, self.stride, self.padding, more, self.groups, self.dilation)

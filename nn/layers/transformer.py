@@ -136,7 +136,7 @@ class TransformerEncoderLayer(_Layer):
     batch_first
         Whether the batch is the first dimension.
     norm_first
-        Whether to normalize before each block instead of after the sum.
+        Whether to normalize the input of each attention and feedforward block, instead of the sum after it.
     bias
         Whether linear layers and norms have biases.
     dtype
@@ -330,8 +330,8 @@ class Transformer(Weighted):
     """Transformer: an encoder, and a decoder that attends to its output.
 
     Inputs: ``(source length, batch, d_model)`` and ``(target length, batch, d_model)``. With `batch_first`
-    the batch is the first dimension. Both inputs may also have no batch. The output has the shape of the
-    target. `nn.init.xavier_uniform_` initializes all matrices.
+    the batch is the first dimension. Inputs without a batch dimension are also valid. The output has the
+    shape of the target. `nn.init.xavier_uniform_` initializes all matrices.
 
     Parameters
     ----------

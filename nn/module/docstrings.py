@@ -17,7 +17,7 @@ Described = TypeVar("Described")
 _HEADER = re.compile(r"^(\w+)\n-+$\n?", re.MULTILINE)
 _ENTRY = re.compile(r"^(\S.*)\n((?:    .*\n?|\n)+)", re.MULTILINE)
 
-# The section of an example: the code after the prompt, and the repr of its result.
+# The format of a section "Examples", for the code after the prompt and the repr of its result.
 EXAMPLE = "Examples\n--------\n>>> import nn, tensor\n>>> {}\n{}\n"
 
 

@@ -1,6 +1,6 @@
 """Find the late workers of a job on several machines.
 
-A sum over machines does not show which of them is missing. So a worker that has waited for half of the
+An all-reduce over machines does not show which worker is late. So a worker that has waited for half of the
 timeout posts its position in the program, and removes it when it continues. After the timeout an error names
 the workers that have not posted the same position.
 """
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 class Position(NamedTuple):
     """The point in the program where a worker waits. It is equal for all workers that wait for each other."""
 
-    #: The name of the group. Each start of the job has a new name.
+    #: The name of the `Group` of workers. Each start of the job has a new name.
     token: str
     step: int
     barriers: int
 
 
 class Stragglers:
-    """Posts the position of one worker, and reads those of other workers. Without a board it does nothing.
+    """Posts the position of one worker, and reads those of other workers. Without a board it posts nothing.
 
     Parameters
     ----------

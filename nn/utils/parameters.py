@@ -58,7 +58,7 @@ def clip_grad_norm_(
     parameters
         Tensors. Those without a gradient are ignored.
     max_norm
-        The largest total norm: the norm of all gradients as one vector.
+        The maximum of the total norm, which is the norm of all gradients as one vector.
     norm_type
         The degree of the norm; ``float("inf")`` for the largest absolute value.
     error_if_nonfinite
@@ -93,12 +93,12 @@ def clip_grad_norm_(
 def get_total_norm(
     tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False
 ) -> Tensor:
-    """Return the norm of all tensors as one vector, as a zero-dimensional tensor.
+    """Return a zero-dimensional tensor: the norm of all tensors as one vector.
 
     Parameters
     ----------
     tensors
-        The tensors, usually gradients. The operation is not recorded.
+        The tensors, usually gradients. Autograd does not record the operation.
     norm_type
         The degree of the norm; ``float("inf")`` for the largest absolute value.
     error_if_nonfinite
@@ -177,7 +177,7 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -
 
 @example("nn.utils.parameters_to_vector(nn.Linear(3, 2).parameters()).shape", (8,))
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """Return a copy of all parameters' elements as one vector. It is differentiable."""
+    """Return a copy of all parameters' elements as one vector. The operation is differentiable."""
     _refuse_module(parameters)
     parts = [x.reshape(-1) for x in parameters]
     if not parts:
@@ -188,12 +188,12 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Copy the elements of `vec` into the parameters, in order, without recording.
+    """Copy the elements of `vec` into the parameters, in order. Autograd does not record the copy.
 
     Raises
     ------
     ValueError
-        If the number of elements differs. No parameter is changed.
+        If `vec` is not a vector, or the number of elements differs. No parameter is changed.
 
     Examples
     --------

@@ -31,16 +31,16 @@ class PackedSequence(Compound):
     It is a disposable made of tensors: a scope owns the packed sequence, and its tensors are disposed with
     it. To keep a tensor longer, move the whole sequence with ``scope.move_to_outer(packed)``, or keep
     ``packed.data.clone()``. Create one with ``pack_sequence`` or ``pack_padded_sequence``. If you call the
-    class, for example with the data of a layer and the sizes of another packed sequence, it holds aliases of
-    your tensors. Iteration yields its four parts.
+    class, for example with the data of a layer and the sizes of another packed sequence, the result holds
+    aliases of your tensors. Iteration yields its four parts.
 
     Parameters
     ----------
     data
-        The elements of all sequences, shape ``(sum of lengths, *)``: all first elements, then all second
-        ones.
+        The elements of all sequences, shape ``(sum of lengths, *)``: all first elements, all second
+        elements, and so on.
     batch_sizes
-        The number of sequences at each step: int64, descending.
+        The number of sequences at each step: integers of at least 1, not increasing.
     sorted_indices
         The order of the sequences in `data`, if they were sorted by length; or None.
     unsorted_indices
@@ -49,7 +49,7 @@ class PackedSequence(Compound):
     Raises
     ------
     ValueError
-        If the sizes are not descending, or their sum is not the length of `data`.
+        If `batch_sizes` is not as described, or its sum is not the length of `data`.
 
     Examples
     --------
@@ -98,17 +98,17 @@ class PackedSequence(Compound):
 
     @property
     def batch_sizes(self) -> Tensor:
-        """The number of sequences at each step: int64."""
+        """The number of sequences at each step."""
         return self._fields[1]  # type: ignore[no-any-return]
 
     @property
     def sorted_indices(self) -> Tensor | None:
-        """The order of the sequences in `data`; None if they were already sorted by length."""
+        """The order of the sequences in `data`; None if packing did not sort them."""
         return self._fields[2]  # type: ignore[no-any-return]
 
     @property
     def unsorted_indices(self) -> Tensor | None:
-        """The position of each sequence in `data`; None if they were already sorted by length."""
+        """The position of each sequence in `data`; None if packing did not sort them."""
         return self._fields[3]  # type: ignore[no-any-return]
 
     def __iter__(self) -> Iterator[Tensor | None]:
@@ -267,8 +267,8 @@ def pack_padded_sequence(
     Raises
     ------
     ValueError
-        If the numbers of lengths and sequences differ, or a length is below 1, above the input's, or out of
-        order.
+        If the numbers of lengths and sequences differ, or a length is below 1, above the number of steps of
+        `input`, or out of order.
 
     Examples
     --------
@@ -318,7 +318,7 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
     Raises
     ------
     ValueError
-        If the list is empty, a sequence is empty or out of order, or their other sizes differ.
+        If there is no sequence, one is empty or out of order, or their shapes differ beyond the length.
 
     Examples
     --------
@@ -456,12 +456,12 @@ def pad_sequence(
     Raises
     ------
     ValueError
-        If the list is empty, or the other sizes differ.
+        If there is no sequence, or their shapes differ beyond the length.
     """
     name = "pad_sequence"
     if padding_side not in ("right", "left"):
         raise ValueError(f"{name}: padding_side must be 'right' or 'left', not {shown(padding_side)}")
-    arrays = _sequences(name, sequences)  # type: ignore[arg-type]  # a tensor gives its rows
+    arrays = _sequences(name, sequences)  # type: ignore[arg-type]  # iterating over a tensor yields its rows
     length = max(len(x) for x in arrays)
     spans = tuple((0, len(x)) if padding_side == "right" else (length - len(x), length) for x in arrays)
 

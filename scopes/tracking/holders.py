@@ -1,9 +1,10 @@
 """Find the holder of an object: the shortest path of references from one of the user's names.
 
-The search begins at the user's modules, the frames of all threads and the last error. It follows the
-references that the garbage collector sees, and the saved tensors of a graph. It follows a limited number of
-references, and runs no user code, except for a ``__dict__`` that is a property. It does not find references
-in C code that the collector does not see.
+The search begins at the user's modules, the user's frames on all threads and the last error; a second search
+may begin at libraries. A search follows the references that the garbage collector sees, and the saved tensors
+of an autograd graph, up to a limited number. It runs user code only for properties such as ``__dict__``, and
+for overridden methods that iterate over containers. It does not find references in C code that the collector
+does not see.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ from typing import Any, NamedTuple
 from scopes.core.tracebacks import is_ours, is_ours_by_name
 from scopes.tracking.sites import is_passed_over
 
-# The number of objects of one line to search for, spread from the oldest to the newest.
+# The number of objects of each group to search for, spread from the oldest to the newest.
 _SAMPLES = 5
-# The maximum number of references that a report follows, which takes a few tenths of a second.
+# The maximum number of references that a report follows. Following them takes a few tenths of a second.
 MAX_REFERENCES = 100_000
 _ATOMS = frozenset(
     {int, float, complex, str, bytes, bytearray, bool, type(None), range, slice, type(...), CodeType}
@@ -59,11 +60,11 @@ class _Root(NamedTuple):
     """The start of a path: an object, and the format of the path's text."""
 
     holder: Any
-    # "{}, a local of main()"
+    # For example "{}, a local of main()".
     form: str
 
 
-# The format of the root, and the references from there.
+# The format of the root, and the references from the root to the object.
 _Path = tuple[str, tuple[_Step, ...]]
 _Entry = tuple[Any, int, _Step | None, str]
 
@@ -94,7 +95,7 @@ def follow_graphs(kind: type, saved: Callable[[Any, set[int]], Iterable[Any]]) -
 def holders_of(
     groups: Mapping[Any, Sequence[Any]], effort: Effort, *, in_libraries: bool = True
 ) -> dict[Any, str]:
-    """Return the holders of the objects of each group, without groups for which none was found.
+    """Return the most common holder of the objects of each group, as text. Omit groups without a holder.
 
     Parameters
     ----------
@@ -129,7 +130,7 @@ def _spread(objects: Sequence[Any]) -> list[Any]:
 
 
 def _common_text(paths: list[_Path]) -> str:
-    """Return the most common form of `paths` as text."""
+    """Return the most common of `paths` as text. Paths that differ only in items count as equal."""
     forms = Counter([(form, _general(steps)) for form, steps in paths])
     (form, general), _ = forms.most_common(1)[0]
     alike = [steps for of, steps in paths if (of, _general(steps)) == (form, general)]
@@ -173,7 +174,7 @@ def _found(
             for kind, saved in _graphs.items():
                 if isinstance(holder, kind):
                     references += [(_SAVED, x) for x in islice(saved(holder, operations), effort.left)]
-        # Another thread changed the object, or a user's `__dict__` raises.
+        # Another thread changed the object, or user code raises.
         except Exception:  # noqa: BLE001
             references = []
         effort.left -= len(references)
@@ -347,7 +348,7 @@ _MEMBER = type(_Slotted.slot)  # type: ignore[attr-defined]
 
 
 def _locals_of(frame: FrameType) -> list[tuple[str, Any]]:
-    """Return a frame's variables. Leave no dict with them in the frame, which would keep them alive."""
+    """Return a frame's variables, and leave no dict in the frame that would keep them alive."""
     if frame.f_code.co_flags & _OPTIMIZED:
         # Up to Python 3.12 the frame keeps the dict and its values. A dict that was not empty before belongs
         # to the user: from locals(), or a debugger.
@@ -357,8 +358,8 @@ def _locals_of(frame: FrameType) -> list[tuple[str, Any]]:
         if type(namespace) is dict and id(namespace) not in before:
             namespace.clear()
         return variables
-    # The frame of a class body, whose locals are a dict. For the frame of a module return nothing, because
-    # the module's namespace is a root of its own.
+    # The frame of a class body or a module, whose locals are a dict. For a module return nothing, because its
+    # namespace is another root.
     namespace = frame.f_locals
     return [] if namespace is frame.f_globals else list(namespace.items())
 

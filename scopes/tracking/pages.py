@@ -18,7 +18,7 @@ class Curve(NamedTuple):
     """One line of a chart."""
 
     name: str
-    #: Seconds and bytes.
+    #: Pairs of seconds and bytes.
     points: Sequence[tuple[float, int]]
 
 
@@ -51,7 +51,7 @@ def _list_of(choices: Sequence[str]) -> str:
 
 
 def write_page(path: str | PathLike[str], text: str) -> None:
-    """Write `text` to `path`, unless a user's file exists there."""
+    """Write `text` to `path`. Raise FileExistsError if a file of the user exists there."""
     require_ours(path).write_text(text, encoding="utf-8")
 
 
@@ -60,7 +60,10 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 2, 2, 4, 4
 
 
 def chart_of(whole: Curve, parts: Sequence[Curve]) -> str:
-    """Return a chart of memory over time: `whole` as an area, `parts` as lines; '' without 2 points."""
+    """Return a chart of memory over time: `whole` as an area, `parts` as lines.
+
+    Return '' if `whole` has fewer than two points.
+    """
     if len(whole.points) < 2:
         return ""
     begin, end = whole.points[0][0], max(whole.points[-1][0], whole.points[0][0] + 1e-9)

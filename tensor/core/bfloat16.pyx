@@ -73,7 +73,7 @@ cdef object narrowed_result(object x, object dtype):
 
 
 cdef class Wide:
-    """A kernel that gets float32 for each array of bfloat16, and returns bfloat16."""
+    """Wrapper of a kernel: converts bfloat16 arrays to float32, and float32 results to bfloat16."""
 
     cdef object kernel
 
@@ -104,12 +104,12 @@ def widen(x):
 
 
 def narrow(cnp.ndarray x not None, dtype):
-    """Return the array `x` rounded to bfloat16 (`dtype`): to nearest, ties to even."""
+    """Return the array `x` as float32 rounded to bfloat16 (`dtype`): to nearest, ties to even."""
     return narrowed(x if cnp.PyArray_TYPE(x) == cnp.NPY_FLOAT else (<object>x).astype(_float32), dtype)
 
 
 def write_wide(write, cnp.ndarray array not None, *others) -> None:
-    """Call ``write(array, *others)``. If `array` is bfloat16, write to a float32 copy and round it back."""
+    """Call ``write(array, *others)``. If `array` is bfloat16, write to a float32 copy and round that."""
     if not is_bfloat16(array):
         write(array, *others)
         return

@@ -2,7 +2,7 @@
 
 An op may write its result over a donated operand. A function that needs its operand in several ops is a
 `composite`. Inside it, the donated operand is an ordinary tensor, and only the op that gets ``last_use(x)``
-may write over it. After the function returns, the operand is empty.
+may write over it. After the function returns, the operand is disposed, unless it is the result.
 """
 
 cimport numpy as cnp
@@ -89,9 +89,9 @@ cdef inline bint _has_narrow(tuple operands, dict options, bint* has_other) exce
 
 
 cdef object _wide(object x, list pairs):
-    """Return `x` with each bfloat16 tensor, also in a list or tuple, cast to float32 on the tape.
+    """Return `x` with each bfloat16 tensor, also in a list or tuple, cast to float32.
 
-    Append each such tensor with its float32 copy to `pairs`.
+    The tape records the casts. Append each such tensor with its float32 copy to `pairs`.
     """
     cdef list parts
     if is_tensor(x):
@@ -139,7 +139,7 @@ def widening(function):
     """Return `function` with its bfloat16 operands cast to float32 and its results rounded to bfloat16.
 
     For functions with several ops, or with a kernel that the dispatcher does not call. The tape records the
-    casts.
+    casts. Results are not rounded if another operand is floating or complex, or `dtype` is given.
     """
 
     def run(*operands, **options):
@@ -187,9 +187,9 @@ def last_use(x):
 
 
 def own(TensorCore x not None, *others):
-    """Return a tensor to write to, with the values of `x`: the memory of `x` if it is donated, else a clone.
+    """Return a tensor to write to, with the values of `x`: the memory of a donated `x`, or a clone.
 
-    `others` are the other operands of the op. If one of them is `x`, return a clone.
+    Clone also if `x` shares its memory, has a graph, or is one of `others`, the other operands of the op.
     """
     cdef TensorCore y
     if not x.is_donated or x._node is not None or array_of(x) is None or not is_unshared(x):

@@ -1,11 +1,10 @@
-"""Powers of float32 and float64 with one exponent: integers by products, halves by roots.
+"""Powers of float32 and float64 with one exponent for all elements, by products and square roots.
 
 ``np.power`` takes 60 to 90 ns for a negative base on processors without AVX-512; a product takes less than 1
-ns. Squares and cubes have the same bits as ``x * x`` and ``x * x * x``. The powers 0.5, 1.5 and -0.5 are a
-root, a product with a root and the reciprocal of a root, with errors below 1.5 ulp. Other integer exponents
-from -64 to 64 have errors of at most 0.51 ulp for float32 and 1 ulp for float64, and 1.5 ulp for subnormal
-results. x**0 is 1 for every x. nan, infinities and signed zeros follow IEEE 754 (``pow``), except that x**0.5
-is a square root.
+ns. Squares and cubes have the same bits as ``x * x`` and ``x * x * x``. The exponents 0.5, 1.5 and -0.5 use
+square roots, with errors below 1.5 ulp. Other integer exponents from -64 to 64 have errors of at most 0.51
+ulp for float32 and 1 ulp for float64, and 1.5 ulp for subnormal results. x**0 is 1 for every x. nan,
+infinities and signed zeros follow IEEE 754 (``pow``), except that x**0.5 is a square root.
 """
 
 cimport cython

@@ -1,4 +1,4 @@
-"""exp(x * x) erfc(x), and the logarithm of the normal distribution function from it."""
+"""exp(x * x) * erfc(x), and with it the logarithm of the standard normal distribution function."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-# exp(x * x) overflows beyond 27, and 1 - ndtr(x) is less than the smallest number beyond 40.
+# Beyond 27, exp(x * x) overflows. Beyond 40, 1 - ndtr(x) is less than the smallest positive double.
 _MOST = 40.0
 _ROOT_HALF = math.sqrt(0.5)
 # Veltkamp's factor, to split a double into its upper 26 bits and the rest.
@@ -28,7 +28,7 @@ def erfcx(x: Array) -> Any:
 
 
 def log_ndtr(x: Array) -> Any:
-    """Return the logarithm of the normal distribution function."""
+    """Return the logarithm of the standard normal distribution function."""
     return _in_float64(_log_ndtr, x)
 
 
@@ -51,7 +51,7 @@ def _erfcx_of_positive(x: Array) -> Any:
 
 
 def _exp_of_square(x: Array, factor: float) -> Any:
-    """Return exp(factor * x * x). The square is exact, because exp would magnify its error."""
+    """Return exp(factor * x * x), with abs(x) limited to 40, and without the rounding error of x * x."""
     size = np.minimum(np.abs(x), _MOST)
     wide = size * _SPLIT
     high = wide - (wide - size)

@@ -56,7 +56,7 @@ cpdef void count_donation(bint is_reused) noexcept nogil
 ctypedef int64_t (*overhead_function)() noexcept nogil
 cdef int report_overhead_by(overhead_function function) except -1
 
-# Whether a budget is open. A budget can free memory when an allocation would be refused.
+# Whether a `memory.budget` is open. It can free memory when an allocation would be refused.
 cdef bint has_relief() noexcept
 
 # The pool, for modules that use more of `pool.h`. Each module that called `pool()` itself would have its own

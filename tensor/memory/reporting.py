@@ -29,7 +29,7 @@ class MemoryStatistics(NamedTuple):
     bytes_external: int
     #: Memory that only code outside the library uses, for example an array of ``x.numpy()``.
     bytes_pinned: int
-    #: The number of allocated blocks.
+    #: The number of allocations so far.
     allocation_count: int
     #: The number of allocations that reused a block of the pool.
     reuse_count: int
@@ -39,8 +39,8 @@ class MemoryStatistics(NamedTuple):
     donation_reuse_count: int
     #: The number of donated tensors whose memory no result uses.
     donation_miss_count: int
-    #: Memory of the objects themselves (tensors, buffers, nodes of the graph), and of the pool's blocks
-    #: beyond the requested size.
+    #: Memory of the objects themselves (tensors, buffers, nodes of the graph), and the bytes by which blocks
+    #: of the pool exceed the requested sizes.
     bytes_overhead: int = 0
 
     def __sub__(self, other: MemoryStatistics) -> MemoryStatistics:
@@ -75,7 +75,7 @@ def statistics() -> MemoryStatistics:
 
 
 def reset_peak() -> None:
-    """Reset `bytes_peak` to the bytes that are live now. Running measures are not affected.
+    """Reset `bytes_peak` to the bytes that are live now. This does not affect ``memory.measure``.
 
     Examples
     --------
@@ -201,7 +201,7 @@ def trim(to_bytes: int | str = 0) -> int:
 class MemoryReport(str):
     """A report of memory as text, shown as a table in notebooks."""
 
-    # Title, bytes, number of buffers (or None), and kind.
+    # Title, bytes, number of buffers or allocations (or None), and kind.
     _rows: list[tuple[str, int, int | None, str]]
 
     def _repr_html_(self) -> str:
@@ -231,9 +231,9 @@ def _cell(text: str, side: str) -> str:
 
 
 def report() -> MemoryReport:
-    """Return a memory report to print: the totals, and the live memory by kind, largest first.
+    """Return a memory report to print: totals, then live and pinned buffers, and cached blocks.
 
-    A notebook shows it as a table.
+    Buffers are grouped by dtype and shape, blocks by size, largest group first. A notebook shows a table.
 
     Examples
     --------

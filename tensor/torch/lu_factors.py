@@ -37,7 +37,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:
 @with_out
 @example("torch.linalg.lu_factor_ex(torch.zeros(2, 2)).info.item()", 1)
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> LUFactorEx:
-    """Return the results of ``lu_factor``, and the number of the first zero pivot, from 1; 0 for none."""
+    """Return the results of ``lu_factor``, and the 1-based index of the first zero pivot, or 0."""
     found = factor_lu(A, pivot)
     if check_errors and found.info.any():
         raise LinAlgError(
@@ -62,7 +62,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> PLU:
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """Solve ``A @ X = B`` with the LU factors of A, or ``X @ A = B`` if `left` is False.
 
-    `adjoint` uses the conjugate transpose of A.
+    With `adjoint`, the conjugate transpose of A replaces A.
 
     Examples
     --------

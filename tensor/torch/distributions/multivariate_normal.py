@@ -19,7 +19,7 @@ class MultivariateNormal(Distribution):
     precision_matrix
         The inverse of the covariance.
     scale_tril
-        The Cholesky factor of the covariance, a lower triangle.
+        The Cholesky factor of the covariance, a lower triangular matrix.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class MultivariateNormal(Distribution):
         factor = scale_tril if covariance_matrix is None else linalg.cholesky(covariance_matrix)
         if factor is None:
             raise InvalidArgumentError("MultivariateNormal needs a matrix")
-        self.loc: Tensor = loc + factor[..., 0] * 0  # broadcast to both shapes
+        self.loc: Tensor = loc + factor[..., 0] * 0  # broadcast with the batch of the matrix
         super().__init__(self.loc.shape[:-1], validate_args)
         self.event_shape = self.loc.shape[-1:]
         self.scale_tril: Tensor = factor.expand(*self.batch_shape, *factor.shape[-2:])
@@ -81,7 +81,7 @@ class MultivariateNormal(Distribution):
         return self.scale_tril.square().sum(-1)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return ``loc + scale_tril @ noise``."""
+        """Return ``loc + scale_tril @ noise``, with standard normal noise."""
         shape = (*self._shape_of(sample_shape), *self.event_shape)
         noise = self.loc.new_empty(shape).normal_()
         return self.loc + (self.scale_tril @ noise.unsqueeze(-1)).squeeze(-1)
