@@ -28,7 +28,7 @@ def names_on_demand(
     namespace : dict
         The package's ``globals()``.
     origins : dict
-        Maps each name to the module that defines it, or to ``"package.name"`` if the name is a module.
+        Maps each name to the module that defines it, and the name of a submodule to ``"package.name"``.
     prepare : callable, optional
         Called with `namespace` and the names just added to it.
     advice : callable, optional
@@ -134,7 +134,7 @@ def when_imported(name: str, then: Callable[[ModuleType], object]) -> None:
 
 
 class _Watch:
-    """Import hook that calls `then` after the module `name` is loaded. Other finders find the module."""
+    """Import hook that calls `then` after the module `name` is loaded. Other finders locate the module."""
 
     def __init__(self, name: str, then: Callable[[ModuleType], object]) -> None:
         self._name = name

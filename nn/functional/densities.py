@@ -24,8 +24,8 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
     target
         Probabilities in the same shape.
     reduction
-        ``"mean"`` over all elements, ``"batchmean"`` (the sum divided by the batch size, which is the
-        divergence), ``"sum"`` or ``"none"``.
+        ``"mean"`` over all elements, ``"batchmean"`` (the sum divided by the batch size, as the
+        divergence is defined), ``"sum"`` or ``"none"``.
     log_target
         Whether `target` has logarithms of probabilities too.
 
@@ -60,7 +60,7 @@ def poisson_nll_loss(
     eps: float = 1e-8,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the negative log-likelihood of counts with a Poisson distribution.
+    """Return the negative log-likelihood of the counts `target` under Poisson distributions.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def gaussian_nll_loss(
     full
         Add the constant log(2 pi) / 2.
     eps
-        The lower bound of the variance. Gradients ignore it.
+        The lower bound of the variances. Smaller ones get gradients too.
 
     Raises
     ------

@@ -20,7 +20,7 @@ Sizes = int | tuple[int, ...] | list[int]
 OutputSizes = Sizes | tuple[int | None, ...] | None
 
 
-# Descriptions of parameters that pooling functions share. `Family` fills in `{space}`.
+# Descriptions of parameters that pooling functions share. `Family` (dimensions.py) fills in `{space}`.
 _TEXTS = {
     "input": "Shape ``(batch, channels, {space})``, or without the batch.",
     "kernel_size": (
@@ -32,7 +32,7 @@ _TEXTS = {
 }
 
 
-# Add the descriptions and errors that all pooling functions share to a docstring.
+# Decorator that adds the shared descriptions and errors to the docstring of a pooling function.
 window_sections = sections(_TEXTS, "ValueError\n    If shapes or options do not fit.")
 
 
@@ -65,7 +65,7 @@ def pool_of(
 ) -> Pool:
     """Check the user's options, and return them."""
     kernel = sizes_of(name, "kernel_size", kernel_size, space, 1)
-    # Programs for PyTorch also pass an empty list.
+    # As in PyTorch, an empty list means the default.
     given = kernel if stride is None or stride in ((), []) else stride
     pool = Pool(
         kernel,

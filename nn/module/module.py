@@ -21,9 +21,9 @@ class Module(Inference, States, Conversion, Hooks):
 
     A subclass calls ``super().__init__()`` and defines ``forward``. Assigning an ``nn.Parameter`` or a module
     to an attribute registers it and detaches it from its dispose scope: it lives as long as the module.
-    Assigning a new value disposes the old one, unless another module has registered it. ``del module.name``
-    only removes the attribute. ``dispose()`` or the end of a ``with`` block disposes all registered
-    parameters, buffers and modules.
+    Assigning a new value disposes the old one, unless the old one is registered elsewhere.
+    ``del module.name`` only removes the attribute. ``dispose()`` or the end of a ``with`` block disposes all
+    registered parameters, buffers and modules.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class Module(Inference, States, Conversion, Hooks):
                     waiting += [(indent + "  ", label, child) for label, child in reversed(children)]
                     continue
                 item = f"{name}({extra})"
-            # A line, or the `repr` of a module whose class defines it.
+            # `item` is a line, or a module whose class defines its own `__repr__`.
             text = item if isinstance(item, str) else repr(item)
             out.append(f"{indent}{label}" + f"\n{indent}".join(text.split("\n")))
         return "\n".join(out)

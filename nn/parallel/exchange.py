@@ -37,8 +37,8 @@ class _Bucket:
 
     def __init__(self, size: Size, first_flag: int, slots: list[Array], total: Array) -> None:
         self.size = size
-        # Three rows of flags, with a flag for each worker: the last round that it has published, the last one
-        # that it has summed, and the last one that the first worker has summed over all machines.
+        # The indices of three rows of flags. A row has a flag for each worker: the last round that the worker
+        # published, the last that it summed, and the last that the first worker summed over all machines.
         self.published = first_flag
         self.summed = first_flag + len(slots)
         self.ready = first_flag + 2 * len(slots)
@@ -99,7 +99,7 @@ class Exchange:
     def advance(self) -> None:
         """Sum this worker's part of each bucket that all workers of the machine have published."""
         flags, count = self.region.flags, self.region.count
-        # Sum each part once: after `_sum` sets the flag, other workers may write into their slots again.
+        # Sum each part only once: after `_sum` sets the flag, other workers may overwrite their slots.
         for bucket in tuple(self._waiting):
             if flags.wait(bucket.published, count, bucket.rounds, 0) < 0:
                 self._sum(bucket)
@@ -110,7 +110,7 @@ class Exchange:
         Raises
         ------
         WorkerLostError, ExchangeTimeoutError
-            If another worker is late or has ended.
+            If another worker has ended or is late.
         """
         bucket, group = self._buckets[i], self.group
         # First sum all published buckets, because other workers wait for these parts.

@@ -154,7 +154,7 @@ class Group:
         Raises
         ------
         WorkerLostError, ExchangeTimeoutError
-            If another worker is late or has ended.
+            If another worker has ended or is late.
         """
         self.require_connected()
         self._barriers += 1

@@ -289,7 +289,7 @@ def prepare(model: Any, *, bucket_bytes: int = _BUCKET_BYTES, find_unused_parame
     ValueError
         If `bucket_bytes` is below 1, or the models of the workers differ in names, dtypes or shapes.
     WorkerLostError, ExchangeTimeoutError
-        If another worker is late or has ended.
+        If another worker has ended or is late.
 
     Examples
     --------

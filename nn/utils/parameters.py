@@ -117,7 +117,7 @@ def get_total_norm(
 def _norm_of(
     tensors: Sequence[TensorCore], norm_type: float, error_if_nonfinite: bool
 ) -> tuple[float, Tensor]:
-    """Return the norm as a float, and as a tensor of the first tensor's dtype: inf if float16 overflows."""
+    """Return the norm as a float, and as a tensor of the first tensor's real dtype (float32 for integers)."""
     arrays = [x._live_array() for x in tensors]
     # Squares of float16 values overflow from 256 on.
     wide = (array.astype(np.float32) if array.dtype == np.float16 else array for array in arrays)
@@ -129,14 +129,14 @@ def _norm_of(
             "with tensor.autograd.detect_anomaly(), or pass error_if_nonfinite=False"
         )
     dtype = arrays[0].dtype if arrays and is_inexact(arrays[0].dtype) else np.dtype(np.float32)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore"):  # a norm too large for float16 becomes inf
         return total, wrap(np.asarray(total, np.zeros(1, dtype).real.dtype))
 
 
 def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor) -> None:
     """Scale the gradients in place by `max_norm` / `total_norm` if that is below 1.
 
-    Use it with `get_total_norm`, for a norm that includes other gradients too.
+    `get_total_norm` computes the norm, which may include other gradients too.
 
     Examples
     --------

@@ -51,7 +51,7 @@ class _SpectralNorm(Module):
         return self.formula.weight(weight, self._u, self._v)
 
     def _run_power_iterations(self, weight: Tensor, times: int) -> None:
-        # PyTorch's order of updates, which is the opposite in `nn.utils.spectral_norm`.
+        # As in PyTorch, update `u` first. `nn.utils.spectral_norm` updates `v` first.
         matrix = self.formula.matrix(weight)
         for _ in range(times):
             self._u.copy_(self.formula.unit(matrix @ self._v))
@@ -82,8 +82,8 @@ def spectral_norm(
     """Apply spectral normalization to a parameter, as ``nn.utils.spectral_norm`` does.
 
     The parameter is ``module.parametrizations.weight.original``, the vectors are buffers ``_u`` and ``_v`` of
-    ``module.parametrizations.weight[0]``. The call runs 15 power iterations. Each read in training runs
-    `n_power_iterations` more.
+    ``module.parametrizations.weight[0]``. The call runs 15 power iterations, and each read in training mode
+    `n_power_iterations` more. A weight with one dimension is divided by its norm, without iterations.
 
     Examples
     --------

@@ -238,7 +238,7 @@ cdef object dispose_members(MemberList scope, errors):
                 unlink(link)
                 continue
             if x.counters is None and not isinstance(x, Held):
-                unlink(link)  # an emptied object that was still in the list; it is not counted
+                unlink(link)  # its memory and its count moved to another object (`hand_over_count`)
                 continue
         try:
             if isinstance(x, Held):

@@ -107,8 +107,8 @@ cdef class DisposeScope(OwningList):
             raise
 
     def __dealloc__(self):
-        # The members that are left are `Held` objects, which `held` keeps alive. A tool that lists all
-        # objects, or another thread, may still refer to one after `held` is freed.
+        # Only `Held` objects are left: all other members keep their scope alive. One may outlive the scope if
+        # another thread or `gc.get_objects()` refers to it. So remove each from the list, which is freed now.
         self.members.is_open = False
         while self.members.count:
             unlink(self.members.head.newer)
@@ -146,11 +146,11 @@ cdef class DisposeScope(OwningList):
                 move_out_kept(self, self.collect())
         except BaseException as error:
             errors = noted(errors, error)
-        # From here on no object can enter, and other threads see that the scope has ended.
         if not self.members.is_open:
             if errors is not None:
                 raise_all(errors, f"while {self} looked for its members")
             return 0
+        # From here on, no object can be added, and other threads see that the scope has ended.
         self.members.is_open = False
         if self.limits is not None:
             end_in(self)
@@ -193,7 +193,7 @@ cdef class DisposeScope(OwningList):
         return members_of(self)
 
     cdef int complete(self, what) except -1:
-        """Raise an error unless the scope is open, and add new objects of other libraries to it."""
+        """Raise an error unless the scope is open. Add new objects of other libraries to their scopes."""
         if not self.members.is_open:
             self.raise_ended(what)
         return harvest()
@@ -244,7 +244,7 @@ cdef class DisposeScope(OwningList):
         return sum(sizes.values())
 
     def survivors(self):
-        """Return a report of the members by creation line; see ``scopes.leaks``.
+        """Return a report of the members, grouped by the line that created them; see ``scopes.leaks``.
 
         Tracking must be on.
 
@@ -284,7 +284,7 @@ cdef class DisposeScope(OwningList):
 
         Returns
         -------
-        The argument, or the tuple of several.
+        The argument, or a tuple of several arguments.
 
         Raises
         ------
@@ -376,9 +376,9 @@ cdef class DisposeScope(OwningList):
     def borrow(self, *xs):
         """Return a context manager: this scope owns `xs` inside its block, the previous owners after it.
 
-        No counter changes for members of another scope. An object without an owner counts as attached and
-        then as detached. Objects that are disposed or moved in the block do not return. If the owner has
-        ended meanwhile, the object returns to the owner's nearest enclosing open scope.
+        Statistics do not change for members of another scope. They count an object without an owner as
+        attached, and as detached at the end. Objects that are disposed or moved in the block do not return.
+        If the owner has ended meanwhile, the object returns to the owner's nearest enclosing open scope.
 
         Parameters
         ----------
@@ -387,11 +387,13 @@ cdef class DisposeScope(OwningList):
 
         Returns
         -------
-        The context manager. ``as`` gives the argument, or the tuple of several.
+        The context manager. ``as`` gives the argument, or a tuple of several arguments.
 
         Raises
         ------
-        ScopeDisposedError, TensorDisposedError, ScopeLimitError
+        ScopeDisposedError
+            If this scope has ended, at the call or when the block begins; no owner changes.
+        TensorDisposedError, ScopeLimitError
             When the block begins; no owner changes.
 
         Examples
@@ -422,7 +424,7 @@ cdef class DisposeScope(OwningList):
 
         Returns
         -------
-        The argument, or the tuple of several.
+        The argument, or a tuple of several arguments.
 
         Raises
         ------
@@ -458,7 +460,7 @@ cdef class DisposeScope(OwningList):
                 elif x.counters is not None:
                     dispose_one(x)
                 else:
-                    unlink(&x.link)  # an emptied object that was still in the list; it is not counted
+                    unlink(&x.link)  # its memory and its count moved to another object (`hand_over_count`)
                     x.scope = None
             except BaseException as error:
                 errors = noted(errors, error)
@@ -468,9 +470,9 @@ cdef class DisposeScope(OwningList):
 
     @staticmethod
     def replace_with(original, replacement):
-        """Replace `original` by `replacement` in its scope. No counter changes.
+        """Replace `original` by `replacement` in its scope. Statistics do not change.
 
-        If `original` has no owner, nothing happens. ``nn.Parameter`` uses this to take over a tensor.
+        If `original` has no owner, nothing happens. ``nn.Parameter`` replaces its tensor in the same way.
 
         Examples
         --------

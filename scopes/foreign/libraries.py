@@ -1,4 +1,4 @@
-"""Libraries whose tensors scopes can own, by name, for code that gets the name at run time."""
+"""Call the adapter of a library, such as `scopes.torch`, by the library's name."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def loaded() -> list[str]:
 
 
 def owning(library: str, **options: Any) -> AbstractContextManager[Any]:
-    """Import the adapter for `library`, and return the block in which scopes own its new tensors.
+    """Return a context manager: scopes own new tensors of `library` inside its block.
 
-    `options` are those of the library's own ``owning()``.
+    Import the adapter, ``scopes.<library>``. `options` are the arguments of its ``owning()``.
 
     Raises
     ------

@@ -32,9 +32,9 @@ class Function:
 
     Alternatively, ``forward(*args)`` gets no `ctx`, and ``setup_context(ctx, inputs, output)`` fills it.
 
-    Tensors in lists and other containers are ignored, as arguments and as results. If an argument is returned
-    unchanged, the result is its ``alias()``. `ctx` is a `FunctionCtx`, which describes how to save values,
-    write to arguments, and mark outputs without gradients.
+    Tensors in lists and other containers are ignored as arguments. Returning a list or dict of tensors raises
+    an error. If an argument is returned unchanged, the result is its ``alias()``. `ctx` is a `FunctionCtx`,
+    which describes how to save values, write to arguments, and mark outputs without gradients.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class Function:
     [1.0, 1.0]
     """
 
-    # In the second run, a checkpoint identifies the function by this rule.
+    # The recomputation of a checkpoint identifies the function by this rule.
     __rule = Rule("Function", {})
 
     def __new__(cls, *_args: Any, **_kwargs: Any) -> Self:
@@ -105,7 +105,8 @@ class Function:
         Raises
         ------
         TypeError
-            For keyword arguments, because gradients are returned in the order of positional arguments.
+            For keyword arguments, because gradients are returned in the order of positional arguments. Also
+            if ``forward`` returns tensors in a list or dict.
         RuntimeError
             If an argument was marked as dirty but not returned, or must not be written to.
 
@@ -225,7 +226,7 @@ def _output(call: Call, found: Sequence[Any], place: int) -> Any:
 
 
 def _source(call: Call, saved: Saved | None, found: Sequence[object]) -> int | Node | None:
-    """Return the history of a saved value: its index if it is an output, else its node."""
+    """Return the history of a saved value: the output's index if the value is an output, else its node."""
     if saved is None:
         return None
     if not holds(call.inputs, saved.x) or holds(call.dirty, saved.x):
@@ -255,9 +256,8 @@ def _connect(call: Call, applied: Applied, found: Sequence[object], outputs: Seq
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a ``backward`` that can't be differentiated itself, for example because it uses NumPy.
 
-    Its ops are not recorded, and its gradients have no history. With ``create_graph=True``, differentiating
-    its results again raises an error, where PyTorch may treat them as constants. Write the
-    decorator below ``@staticmethod``.
+    Its ops are not recorded. With ``create_graph=True``, differentiating its gradients again raises an error,
+    while PyTorch may treat them as constants. Write the decorator below ``@staticmethod``.
 
     Examples
     --------

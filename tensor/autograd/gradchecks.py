@@ -33,10 +33,10 @@ def gradcheck(
 ) -> bool:
     """Compare the gradients of `func` with central differences, for each output and input element.
 
-    Also check that backward gives the same result twice, and zeros for a gradient of zeros. The inputs are
-    changed in place by `eps`, one element at a time, and restored at the end. So `func` need not use its
-    arguments: in ``lambda x, *_: model(x)`` the further inputs may be the model's parameters. The ``grad`` of
-    the inputs does not change.
+    Also check that two calls give the same gradients, and that a gradient of zeros gives zeros. Each element
+    of the inputs is changed in place by `eps`, and then restored. So `func` need not use its arguments: in
+    ``lambda x, *_: model(x)`` the further inputs may be the model's parameters. The ``grad`` of the inputs
+    does not change.
 
     Parameters
     ----------
@@ -56,9 +56,10 @@ def gradcheck(
     Raises
     ------
     GradcheckError
-        If a gradient does not match the differences.
+        If a gradient does not match the differences, or another check fails.
     ValueError
-        If no input requires grad, or if elements of inputs share memory, so that one can't be changed alone.
+        If no input requires grad, if no output is floating or complex, or if elements of inputs share memory,
+        so that one can't be changed alone.
     TypeError
         If `func` returns other objects than tensors.
 
@@ -90,7 +91,7 @@ def gradgradcheck(
     rtol: float = 1e-3,
     raise_exception: bool = True,
 ) -> bool:
-    """Compare the second derivatives of `func` with differences of the first ones.
+    """Compare the second derivatives of `func` with finite differences of its gradients.
 
     It is ``gradcheck`` of the function of `inputs` and `grad_outputs` that returns the gradients of the
     inputs, computed by ``autograd.grad(..., create_graph=True)``.
@@ -101,7 +102,7 @@ def gradgradcheck(
         As in ``gradcheck``.
     grad_outputs
         The gradient of each floating or complex output, in its shape and dtype. Those that require grad are
-        checked too. By default, random numbers from -1 to 1, the same in each call, that require grad.
+        checked too. By default, random tensors that require grad: values from -1 to 1, the same in each call.
 
     Raises
     ------
@@ -172,7 +173,7 @@ def _named(what: str, arguments: tuple[object, ...]) -> list[str]:
 
 
 def _wanted(name: str, inputs: tuple[object, ...]) -> list[int]:
-    """Return the indices of the inputs to differentiate with respect to."""
+    """Return the indices of the inputs that require grad."""
     wanted = [i for i, x in enumerate(inputs) if is_tensor(x) and x.requires_grad]
     if not wanted:
         raise ValueError(

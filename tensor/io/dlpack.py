@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tensor._tensor import Tensor
 
-# DLPack's codes for memory that this process can read and write: plain, pinned (CUDA, ROCm), managed.
+# DLPack's device types with memory that the CPU can access: the CPU, pinned (CUDA, ROCm), managed (CUDA).
 _CPU = 1
 _HOST_DEVICES = frozenset({_CPU, 3, 11, 13})
 
@@ -37,8 +37,8 @@ class Exchange(TensorCore):
     ) -> CapsuleType:
         """Return a DLPack capsule over the tensor's memory, for ``from_dlpack`` of another library.
 
-        A write to one changes both, and either may be freed first. A write through the capsule never changes
-        a clone.
+        A write to the tensor or through the capsule changes both, and either may be freed first. A write
+        through the capsule never changes a clone of the tensor.
 
         Read-only memory (a loaded file, ``bytes``) is marked as read-only. PyTorch 2.13 ignores the mark:
         writing to a mapped file there crashes the process. Ask for a copy: ``torch.from_dlpack(x,
@@ -59,8 +59,8 @@ class Exchange(TensorCore):
         Raises
         ------
         BufferError
-            If the tensor requires grad, if it has a negative stride (``x[::-1]``; a copy has none), or if an
-            argument is not supported.
+            If the tensor requires grad, if it has a negative stride (``x[::-1]``; a copy has none), if its
+            memory is read-only and `max_version` is before 1, or if an argument is not supported.
 
         Examples
         --------
@@ -81,7 +81,7 @@ class Exchange(TensorCore):
                 f"{shown(dl_device)}. Move it there with the other library"
             )
         if copy:
-            # A copy is not an export, so later clones still share memory until the first write.
+            # Do not call `export`, after which clones copy at once instead of at the first write.
             return capsule_of(self._live_array(), max_version, copy=True)
         self._require_no_backward_strides()
         return capsule_of(export(self), max_version, copy=copy)
@@ -104,7 +104,7 @@ class Exchange(TensorCore):
         Raises
         ------
         BufferError
-            If the tensor requires grad, or if a writable buffer is requested and the memory is read-only.
+            If the tensor requires grad or is bfloat16, or a writable buffer of read-only memory is requested.
 
         Examples
         --------
@@ -195,7 +195,7 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
     try:
         array = array_of(producer, "cpu" if device else None, wanted)
     except RuntimeError as error:
-        # NumPy's error for a dtype or number of dimensions that arrays do not support.
+        # NumPy raises this for a dtype or number of dimensions that arrays do not support.
         dtype = getattr(x, "dtype", "unknown dtype")
         raise TypeError(
             f"from_dlpack(): {type(x).__name__} of {dtype} can't become a tensor: {error} Convert it first "

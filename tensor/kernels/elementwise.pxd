@@ -22,8 +22,8 @@ cdef extern from "tensor/kernels/elementwise.h" namespace "disposescope::kernels
         Loops number_and_array
         Loops array_and_row
 
-# Bytes of an operand in one piece of `parallel_for`, for functions that take about 0.1 ns for a float, and
-# for functions that take 0.4 ns or more.
+# Bytes of an operand in one piece of `parallel_for`: CHEAP for functions that take about 0.1 ns for a float,
+# EXPENSIVE for functions that take 0.4 ns or more.
 cdef enum:
     CHEAP = 1 << 17
     EXPENSIVE = 1 << 16
@@ -64,8 +64,8 @@ cdef SlopeKernel slope_kernel(Loops loops, Py_ssize_t bytes_in_piece)
 cdef bint is_plain(object x) noexcept
 # Return an array like `x` for a result, from the pool if it is large.
 cdef cnp.ndarray new_like(cnp.ndarray x)
-# Return whether a loop may write to `out`. It must have the layout of the operand `x`. It may be the memory
-# of `x` or `other`, but must not overlap one partially.
+# Return whether a loop may write to `out`, which must have the dtype, shape and memory order of the operand
+# `x`. `out` may be the same memory as `x` or `other`, but must not partly overlap either.
 cdef bint may_write(cnp.ndarray out, cnp.ndarray x, object other) noexcept
 # Run a loop over `size` elements, on the thread pool if that is faster. A piece has about `grain` elements.
 cdef void run_loop(Loop loop, Operands* operands, Py_ssize_t size, Py_ssize_t grain) noexcept

@@ -232,7 +232,7 @@ DISPOSESCOPE_INLINE __m256i first_doubles(ptrdiff_t n) {
     return _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3));
 }
 // A masked load does not access the memory of inactive lanes. A masked store takes 12 cycles or more on AMD,
-// so parts are stored by halves instead.
+// so `store_first` uses smaller plain stores instead.
 template <>
 DISPOSESCOPE_INLINE Pack<float> Pack<float>::load_first(const float* x, ptrdiff_t n, float rest) {
     Pack y;

@@ -1,4 +1,4 @@
-"""Python's operators on tensors, with promotion (`tensor.ops.promotion`) and broadcasting; and ``x[key]``."""
+"""Python's operators and ``x[key]`` on tensors, with promotion (`tensor.ops.promotion`) and broadcasting."""
 
 cimport cython
 cimport numpy as cnp

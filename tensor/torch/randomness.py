@@ -11,7 +11,7 @@ __all__ = ["default_generator", "get_rng_state", "initial_seed", "seed", "set_rn
 
 
 def seed() -> int:
-    """Set the default generator's seed from the operating system, and return the seed."""
+    """Seed the default generator with a random number from the operating system, and return the seed."""
     return default_generator.seed()
 
 

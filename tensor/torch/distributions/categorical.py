@@ -46,7 +46,7 @@ class Categorical(Distribution):
             self.logits = self.probs.clamp(eps, 1 - eps).log()
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return an index for each row of weights, or samples of shape `sample_shape`."""
+        """Return random indices in shape ``(*sample_shape, *batch_shape)``."""
         with no_grad():
             rows = self.probs.detach().reshape(-1, self.probs.shape[-1])
             drawn = rows.multinomial(prod(sample_shape), True)
