@@ -103,10 +103,14 @@ def _fill_array_randomly(array: Array, draw: Callable[..., Any], scale: float, s
 
 
 def _uniform(name: str, x: T, low: float, high: float, generator: Generator | None) -> T:
+    if not low <= high:
+        raise ValueError(f"{name}: a must be at most b, but a = {low} and b = {high}")
     return _fill_randomly(name, x, numbers_of(generator).random, high - low, low)
 
 
 def _normal(name: str, x: T, mean: float, std: float, generator: Generator | None) -> T:
+    if not std >= 0:
+        raise ValueError(f"{name}: std must be at least 0, not {std}")
     return _fill_randomly(name, x, numbers_of(generator).standard_normal, std, mean)
 
 

@@ -178,7 +178,7 @@ class ModuleCore(Callable):
                 f"the name of a {kind} must be a non-empty str without dots, not {name!r}: state dicts join "
                 "names with dots"
             )
-        if name not in self._kinds and hasattr(self, name):
+        if self._kinds.get(name) != kind and hasattr(self, name):
             raise KeyError(f"{type(self).__name__} already has an attribute {name!r}: use another name")
         self._put(name, kind, value)
 

@@ -129,3 +129,42 @@ def test_python_suggests_the_name_of_a_layer() -> None:
         [sys.executable, "-c", "import nn; nn.Cov2d"], capture_output=True, text=True, check=False
     )
     assert "module 'nn' has no attribute 'Cov2d'. Did you mean: 'Conv2d'?" in run.stderr
+
+
+@pytest.mark.parametrize("name", ["weight", "inner", "mean", "plain"])
+@pytest.mark.parametrize(
+    ("register", "kind"),
+    [("register_parameter", "weight"), ("register_buffer", "mean"), ("add_module", "inner")],
+)
+def test_registration_replaces_no_value_of_another_kind(name: str, register: str, kind: str) -> None:
+    module = nn.Module()
+    module.weight = nn.Parameter(tensor.ones((1,)))
+    module.inner = nn.Linear(1, 1)
+    module.register_buffer("mean", tensor.zeros((1,)))
+    module.plain = 3
+    before = getattr(module, name)
+    if name == kind:
+        getattr(module, register)(name, None)
+        assert getattr(module, name) is None
+    else:
+        with pytest.raises(KeyError, match=f"already has an attribute '{name}'"):
+            getattr(module, register)(name, None)
+        assert getattr(module, name) is before
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda x: nn.init.normal_(x, std=-1.0), "normal_: std must be at least 0, not -1"),
+        (lambda x: nn.init.normal_(x, std=float("nan")), "std must be at least 0, not nan"),
+        (
+            lambda x: nn.init.uniform_(x, 3.0, 1.0),
+            r"a must be at most b, but a = 3\.0 and b = 1\.0",
+        ),
+    ],
+)
+def test_initial_values_refuse_an_empty_range(call: Any, says: str) -> None:
+    x = tensor.ones((2,))
+    with pytest.raises(ValueError, match=says):
+        call(x)
+    assert x.tolist() == [1.0, 1.0]
