@@ -2,9 +2,8 @@
 
 The search begins at the user's modules, the user's frames on all threads and the last error; a second search
 may begin at libraries. A search follows the references that the garbage collector sees, and the saved tensors
-of an autograd graph, up to a limited number. It runs user code only for properties such as ``__dict__``, and
-for overridden methods that iterate over containers. It does not find references in C code that the collector
-does not see.
+of an autograd graph, up to a limited number. It runs user code only for properties such as ``__dict__``. It
+does not find references in C code that the collector does not see.
 """
 
 from __future__ import annotations
@@ -208,12 +207,12 @@ def _references_of(x: Any, is_root: bool = False) -> Iterator[tuple[_Step, Any]]
         if kind is dict:
             return
     elif isinstance(x, (list, tuple, deque)):
-        for place, item in enumerate(list(x)):
+        for place, item in enumerate(_members_of(x)):
             yield _Step(f"[{place}]", True), item
         if kind in (list, tuple, deque):
             return
     elif isinstance(x, (set, frozenset)):
-        for item in list(x):
+        for item in _members_of(x):
             yield _Step("{...}", True), item
         return
     elif isinstance(x, FrameType):
@@ -256,8 +255,15 @@ def _named(namespace: Mapping[Any, Any]) -> Iterator[tuple[_Step, Any]]:
                 yield _Step(f".{name}"), value
 
 
+def _members_of(x: Any) -> list[Any]:
+    """Return the members of a container. Methods that its class overrides are not called."""
+    base: Any = next(each for each in (list, tuple, deque, set, frozenset) if isinstance(x, each))
+    return list(base.__iter__(x))
+
+
 def _items(mapping: Mapping[Any, Any]) -> Iterator[tuple[_Step, Any]]:
-    for key, value in list(mapping.items()):
+    items = dict.items(mapping) if isinstance(mapping, dict) else mapping.items()
+    for key, value in list(items):
         yield _Step(f"[{_short(key)}]", True), value
         if type(key) not in _ATOMS:
             yield _Step(" (a key)", True), key

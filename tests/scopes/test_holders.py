@@ -179,6 +179,33 @@ def test_search_for_holders_keeps_no_local_of_a_frame_alive(module: types.Module
     assert module.work(looked_for) == ({1: "mine, a local of work()"}, [None])
 
 
+@pytest.mark.parametrize(
+    ("base", "overridden", "make", "expected"),
+    [
+        ("dict", "items", "Own(a=Held())", "kept['a']"),
+        ("list", "__iter__", "Own([Held()])", "kept[0]"),
+        ("tuple", "__iter__", "Own([Held()])", "kept[0]"),
+        ("collections.deque", "__iter__", "Own([Held()])", "kept[0]"),
+        ("set", "__iter__", "Own([Held()])", "kept{...}"),
+        ("frozenset", "__iter__", "Own([Held()])", "kept{...}"),
+    ],
+)
+def test_a_search_calls_no_method_of_the_users_containers(
+    module: types.ModuleType, base: str, overridden: str, make: str, expected: str
+) -> None:
+    source = f"""
+    called = []
+    class Own({base}):
+        def {overridden}(self):
+            called.append(1)
+            return ()
+    kept = {make}
+    wanted = Weakly(*({base}.values(kept) if {base} is dict else {base}.__iter__(kept)))
+    """
+    assert told(module, source) == f"users_own_module.{expected}"
+    assert module.called == []
+
+
 def test_a_search_follows_a_limited_number_of_references(module: types.ModuleType) -> None:
     source = "kept = [[[Held()]]]; wanted = Weakly(kept[0][0][0])"
     found = [told(module, source, most) for most in (0, 1, 100 * MAX_REFERENCES)]
