@@ -107,7 +107,7 @@ class assert_dispose_counts:  # noqa: N801  # it is called like a function
     >>> assert_dispose_counts(statistics.snapshot() - before, live_count=0)
     Traceback (most recent call last):
         ...
-    AssertionError: live_count is 1, expected was 0
+    AssertionError: live_count is 1, but expected 0
     ...
     """
 

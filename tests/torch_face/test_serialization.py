@@ -361,7 +361,7 @@ def test_a_whole_module_of_pytorch_is_an_error_that_says_what_to_save(weights_on
 
 
 def test_a_state_of_pytorch_is_no_state_of_a_module() -> None:
-    with pytest.raises(pickle.UnpicklingError, match=r"of PyTorch.*model\.state_dict\(\)"):
+    with pytest.raises(pickle.UnpicklingError, match=r"PyTorch saved this Linear.*model\.state_dict\(\)"):
         nn.Module.__new__(nn.Linear).__setstate__({"_parameters": {}})
 
 
