@@ -14,6 +14,7 @@ import nn
 import tensor
 from tensor import Tensor, autograd
 from tests.tensor.graphs import leaf, leaving_nothing
+from tests.threads import NEW_THREADS_INHERIT_CONTEXT
 
 
 @pytest.fixture(autouse=True)
@@ -297,7 +298,7 @@ def test_other_threads_and_tasks_are_not_looked_at():
         thread.start()
         thread.join()
     asyncio.run(main())
-    assert seen == [False, False, True]
+    assert seen == [NEW_THREADS_INHERIT_CONTEXT, False, True]
 
 
 def test_an_anomaly_changes_no_gradient_and_leaves_nothing():
