@@ -172,6 +172,7 @@ class History:
         """
         tracker = tracking.current.tracker
         alive = [] if tracker is None else tracker.alive()
+        found = len(alive)
         if newest is not None and (x := newest()) is not None:
             alive.append((newest, x))
         before = bisect_right(alive, self._since.serial, key=serial_of)
@@ -198,7 +199,8 @@ class History:
             most = MAX_REFERENCES if with_all_holders else _MAX_REFERENCES
             judged = self._judged(report, len(self.looks))
             # Searches are few, and their cost depends on the heap, so it is not counted.
-            report = with_holders(judged, items, Effort(most), in_libraries=with_all_holders)
+            # Nothing holds the newest one yet.
+            report = with_holders(judged, alive[before:found], Effort(most), in_libraries=with_all_holders)
             self._holders.update({row.site: row.holder for row in report.rows if row.holder})
         return self._judged(report, len(self.looks))
 

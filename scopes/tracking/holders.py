@@ -37,8 +37,9 @@ from typing import Any, NamedTuple
 from scopes.core.tracebacks import is_ours, is_ours_by_name
 from scopes.tracking.sites import is_passed_over
 
-# The number of objects of each group to search for, spread from the oldest to the newest.
-_SAMPLES = 5
+# The number of pairs of neighbours in each group to search for, spread from the oldest to the newest. Single
+# objects would be misleading: a line that creates two tensors in a step would often show only the first ones.
+_PAIRS = 3
 # The maximum number of references that a report follows. Following them takes a few tenths of a second.
 MAX_REFERENCES = 100_000
 _ATOMS = frozenset(
@@ -122,15 +123,22 @@ def holders_of(
 
 
 def _spread(objects: Sequence[Any]) -> list[Any]:
-    if len(objects) <= _SAMPLES:
+    if len(objects) <= 2 * _PAIRS:
         return list(objects)
-    last = len(objects) - 1
-    return [objects[last * n // (_SAMPLES - 1)] for n in range(_SAMPLES)]
+    last = len(objects) - 2
+    return [objects[last * n // (_PAIRS - 1) + k] for n in range(_PAIRS) for k in (0, 1)]
 
 
 def _common_text(paths: list[_Path]) -> str:
-    """Return the most common of `paths` as text. Paths that differ only in items count as equal."""
-    forms = Counter([(form, _general(steps)) for form, steps in paths])
+    """Return the most common of `paths` as text, where those without a graph count twice.
+
+    Paths that differ only in items count as equal.
+    """
+    forms: Counter[tuple[str, tuple[str, ...]]] = Counter()
+    for form, steps in paths:
+        # Prefer direct references: a line that keeps its results also creates operands, which only the graphs
+        # of these results hold.
+        forms[form, _general(steps)] += 1 if _SAVED in steps else 2
     (form, general), _ = forms.most_common(1)[0]
     alike = [steps for of, steps in paths if (of, _general(steps)) == (form, general)]
     texts = []
