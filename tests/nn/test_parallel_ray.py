@@ -147,7 +147,7 @@ def test_a_loader_ends_each_batch_of_ray_or_gives_it_to_the_scope(cluster: None)
         seen = [x for (x,) in nn.data.DataLoader(source, 4)]
         assert [x.tolist() for x in seen] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
         assert all(x in scope for x in seen)
-    with pytest.raises(ValueError, match="has no column 'y'. Its columns are 'x'"):
+    with pytest.raises(ValueError, match=r"has no column 'y'\. Its columns are 'x'"):
         next(iter(nn.data.DataLoader(parallel.RayDataset(dataset, ["y"]), 4)))
     with pytest.raises(ValueError, match="pass a batch_size to the DataLoader"):
         next(iter(nn.data.DataLoader(source, None)))
