@@ -21,7 +21,7 @@ COMPILED := $(shell find $(PACKAGES) -name '*.pyx' -o -name '*.pxd' -o -name '*.
 
 # Two installs into one environment at a time would race.
 .NOTPARALLEL:
-.PHONY: help demo test test-repeatedly test-foreign test-interop test-ray conformance programs opinfo test-suites build check docs dist \
+.PHONY: help demo test test-repeatedly test-foreign test-interop test-ray conformance programs opinfo test-torch-files test-suites build check docs dist \
 	test-arm64 bench bench-cluster performance soak matrix nightly clean FORCE
 
 help:
@@ -33,6 +33,7 @@ help:
 	@echo "make conformance SUITE=folder  the array API standard's own suite, from a checkout of it; VERSION=2025.12"
 	@echo "make programs EXAMPLES=folder MINGPT=folder  PyTorch's examples and minGPT beside PyTorch, from checkouts of them"
 	@echo "make test-suites TORCHMETRICS=folder ...  other projects' own tests inside scopes, from checkouts of them"
+	@echo "make test-torch-files PYTORCH=folder  PyTorch's own test files on tensor.torch, from a checkout of PyTorch"
 	@echo "make opinfo  PyTorch's own test data on tensor.torch beside PyTorch; writes docs/opinfo.md, in some minutes"
 	@echo "make test-ray      the tests with Ray, where it can be installed; those of several nodes need PyTorch too"
 	@echo "make test-arm64  the tests of kernels on ARM64, emulated; TESTS='tests/tensor tests/scopes tests/nn'"
@@ -69,7 +70,7 @@ test-repeatedly: $(VENV)/.has-test $(VENV)/.built
 
 # Where the libraries can't be installed, one line says so, and nothing fails.
 FOREIGN_TESTS := tests/scopes/foreign tests/scopes/test_notebook.py tests/nn/test_against_torch.py \
-	tests/opinfo tests/tensor/test_dlpack.py tests/test_documentation.py scopes/foreign scopes/torch.py scopes/jax.py
+	tests/opinfo tests/torch_files tests/tensor/test_dlpack.py tests/test_documentation.py scopes/foreign scopes/torch.py scopes/jax.py
 
 test-foreign: $(VENV)/.has-test $(VENV)/.built
 	@echo "== PyTorch, JAX and Jupyter: some minutes to install, the first time"
@@ -120,6 +121,11 @@ test-suites: $(VENV)/.has-torch-suites $(VENV)/.built
 # PyTorch's data bases of samples against tensor.torch; ONLY="add linalg.solve" runs some, and writes no page.
 opinfo: $(VENV)/.has-opinfo $(VENV)/.built
 	$(BIN)/python -m tests.opinfo $(if $(ONLY),--only $(ONLY))
+
+# PyTorch's own test files on tensor.torch, from a checkout of PyTorch; ONLY="test_indexing.py" runs some.
+test-torch-files: $(VENV)/.has-opinfo $(VENV)/.built
+	@test -d "$(PYTORCH)/test" || { echo "make test-torch-files PYTORCH=folder: a checkout of PyTorch"; exit 1; }
+	$(BIN)/python -m tests.torch_files --pytorch $(PYTORCH) $(if $(ONLY),--only $(ONLY))
 
 # A cluster of its own for each file, on this machine: not on several processes at once.
 RAY_TESTS := nn/parallel tests/nn/test_parallel_exchange.py tests/nn/test_parallel_ray.py tests/nn/test_parallel_faults.py

@@ -1,0 +1,1 @@
+"""PyTorch's own test files, run on `tensor.torch`."""

@@ -1,0 +1,188 @@
+"""Run a test file of PyTorch's with `tensor.torch` for its ``torch``; write a line of JSON for each test."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import faulthandler
+import importlib
+import json
+import resource
+import signal
+import sys
+import traceback
+import types
+import unittest
+import warnings
+from pathlib import Path
+from typing import Any
+
+import tensor.torch as ours
+from tests.torch_files.standins import absent, internal, to_torch
+
+# Seconds a test may take, and bytes all of them.
+SECONDS, MEMORY = 120, 12 << 30
+
+
+class _OfDtypes(ast.NodeTransformer):
+    """Reads what NumPy's dtypes lack, which ours are, from PyTorch's dtypes."""
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        if node.attr in ("is_floating_point", "is_complex", "is_signed"):
+            node.value = ast.Call(ast.Name("_dtype", ast.Load()), [node.value], [])
+        return node
+
+
+class Loader:
+    """Executes files of a folder so that ``import torch`` in them gives `tensor.torch`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.builtins = {**vars(builtins), "__import__": self.import_module}
+        self.face = types.ModuleType("tensor.torch")
+        self.face.__getattr__ = self._attribute  # type: ignore[method-assign]
+
+    def _attribute(self, name: str) -> Any:
+        import torch
+
+        if name == "_utils":
+            return types.SimpleNamespace(_element_size=lambda dtype: dtype.itemsize)
+        found = getattr(torch, name, None)
+        # A dtype that we lack is PyTorch's own: decorators list it, and our ops refuse it.
+        if isinstance(found, torch.dtype) and not hasattr(ours, name):
+            return found
+        return getattr(ours, name)
+
+    def load(self, name: str) -> types.ModuleType:
+        path = self.folder / (name.replace(".", "/") + ".py")
+        module = types.ModuleType(name)
+        module.__file__ = str(path)
+        vars(module)["__builtins__"] = self.builtins
+        sys.modules[name] = module
+        vars(module)["_dtype"] = to_torch
+        tree = ast.fix_missing_locations(_OfDtypes().visit(ast.parse(path.read_text())))
+        exec(compile(tree, path, "exec"), vars(module))
+        return module
+
+    def import_module(
+        self, name: str, names: Any = None, local: Any = None, given: Any = (), level: int = 0
+    ) -> Any:
+        if level == 0 and name.partition(".")[0] == "torch":
+            module = self._of_torch(name)
+            for each in given or ():
+                if not hasattr(module, each):
+                    # What `from x import y` looks for when x has no y.
+                    sys.modules[f"{module.__name__}.{each}"] = absent(f"{name}.{each}")
+            return module if given else self.face
+        if level == 0 and (self.folder / (name.replace(".", "/") + ".py")).exists():
+            return sys.modules.get(name) or self.load(name)
+        return builtins.__import__(name, names, local, given, level)
+
+    def _of_torch(self, name: str) -> Any:
+        if name == "torch":
+            return self.face
+        if name.startswith("torch.testing._internal"):
+            return internal(name)
+        try:
+            return importlib.import_module(f"tensor.{name}")
+        except ImportError:
+            found: Any = ours
+            for part in name.split(".")[1:]:
+                found = getattr(found, part, None)
+            if found is not None:
+                return found
+            found = types.ModuleType(f"tensor.{name}")
+            found.__getattr__ = lambda part: self._missing(name, part)
+            # What `import a.b as c` looks for when a has no b.
+            sys.modules[f"tensor.{name}"] = found
+            return found
+
+    def _missing(self, name: str, part: str) -> Any:
+        if part.startswith("__"):
+            raise AttributeError(part)
+        return absent(f"{name}.{part}")
+
+
+class Outcomes(unittest.TestResult):
+    """Writes the outcome of each test as it ends."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+
+    def write(self, test: Any, outcome: str, error: Any = None) -> None:
+        line: dict[str, str] = {"test": test.id(), "outcome": outcome}
+        if isinstance(error, str):
+            line["error"] = error
+        elif error is not None:
+            kind, value, trace = error
+            last = [f for f in traceback.extract_tb(trace) if "/test/" in f.filename][-1:]
+            line["error"] = f"{kind.__name__}: {value}"[:2000]
+            line["line"] = f"{last[0].lineno}: {last[0].line}" if last else ""
+            line["trace"] = "".join(traceback.format_tb(trace)[-2:])
+            if issubclass(kind, AttributeError):
+                line["absent"] = str(value.name)
+        with self.path.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def startTest(self, test: Any) -> None:
+        super().startTest(test)
+        self.write(test, "started")
+        signal.alarm(SECONDS)
+        faulthandler.dump_traceback_later(2 * SECONDS, exit=True)
+
+    def stopTest(self, test: Any) -> None:
+        signal.alarm(0)
+        faulthandler.cancel_dump_traceback_later()
+        super().stopTest(test)
+
+    def addSuccess(self, test: Any) -> None:
+        self.write(test, "passed")
+
+    def addError(self, test: Any, err: Any) -> None:
+        self.write(test, "failed", err)
+
+    addFailure = addError
+
+    def addSkip(self, test: Any, reason: str) -> None:
+        self.write(test, "skipped", reason)
+
+    def addExpectedFailure(self, test: Any, err: Any) -> None:
+        self.write(test, "passed")
+
+    addUnexpectedSuccess = addSuccess
+
+    def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:
+        if err is not None:
+            self.write(test, "failed", err)
+
+
+def tests_of(suite: unittest.TestSuite) -> list[unittest.TestCase]:
+    return [y for x in suite for y in (tests_of(x) if isinstance(x, unittest.TestSuite) else [x])]
+
+
+def main() -> None:
+    file, written = map(Path, sys.argv[1:3])
+    pattern = sys.argv[3] if len(sys.argv) > 3 else ""
+    sys.path.insert(0, str(file.parent))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+    def late(*_: Any) -> None:
+        raise TimeoutError(f"a test takes more than {SECONDS} s")
+
+    signal.signal(signal.SIGALRM, late)
+    known = (
+        {json.loads(line)["test"] for line in written.read_text().splitlines()} if written.exists() else set()
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module = Loader(file.parent).load(file.stem)
+        outcomes = Outcomes(written)
+        for test in tests_of(unittest.defaultTestLoader.loadTestsFromModule(module)):
+            if test.id() not in known and pattern in test.id():
+                test.run(outcomes)
+
+
+if __name__ == "__main__":
+    main()
