@@ -39,9 +39,9 @@ def _report_shadowing(arguments: list[str]) -> None:
             sys.stderr.write(f"{PROGRAM}: `import {name}` in the program finds its own {beside[name]}\n")
     if "scopes" in beside:
         sys.stderr.write(
-            f"{PROGRAM}: {beside['scopes']} has the name of the package `scopes` of disposescope, by which "
-            "the program is tracked: its `import scopes` would not find its own. Rename it, or move it into "
-            "a package\n"
+            f"{PROGRAM}: {beside['scopes']} has the name of the package `scopes` of disposescope. The "
+            "command needs that package, so `import scopes` in the program would not find its own file. "
+            "Rename the file, or move it into a package\n"
         )
         sys.exit(2)
 

@@ -20,7 +20,7 @@ R = TypeVar("R")
 def disposing(function: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
 def disposing(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
-def disposing(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def disposing(function: Any = None, /, *args: Any, **kwargs: Any) -> Any:
     """Run each call of `function` in its own scope, and move its result to the caller's scope.
 
     ``@disposing`` decorates functions, coroutine functions, generator functions and asynchronous generator
@@ -52,8 +52,9 @@ def disposing(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any
             f"@{type(function).__name__}, next to the def"
         )
     if not callable(function):
+        given = "and got none" if function is None else f"not {type(function).__name__}"
         raise TypeError(
-            f"disposing() takes a function, not {type(function).__name__}: write @disposing above a def, "
+            f"disposing() takes a function, {given}: write @disposing above a def, without parentheses, "
             "or disposing(function, argument)"
         )
     wrapper = _wrap(function)

@@ -233,7 +233,8 @@ class _Watch:
                 gc.collect()  # garbage is not a leak
             outcome = Outcome(self.history, name, self.checks.growth)
             if outcome.is_leaking:
-                texts.append(str(outcome))
+                tables = [f"{title}\n{report}" for title, report in outcome.parts]
+                texts.append("\n\n".join([outcome.verdict, *tables]))  # pytest's summary shows the first line
         return "\n\n".join(texts) or None
 
     def close(self) -> None:

@@ -129,13 +129,14 @@ class Printing(TensorCore):
         try:
             return format(repr(self), spec)
         except ValueError:
-            kind, advice = "a disposed tensor", "write x.clone() before it is disposed"
-            if array is not None:
-                kind, advice = f"a tensor of shape {array.shape}", "call tensor.set_printoptions"
-                if array.size:
-                    one = first_element(array.shape)
-                    advice = f"format one element, {one}, or x.mean(); or {advice} for all elements"
-            raise TypeError(f"the format {spec!r} needs a number, not {kind}: {advice}") from None
+            array = self._live_array()  # a disposed tensor raises TensorDisposedError
+            advice = "call tensor.set_printoptions"
+            if array.size:
+                one = first_element(array.shape)
+                advice = f"format one element, {one}, or x.mean(); or {advice} for all elements"
+            raise TypeError(
+                f"the format {spec!r} needs a number, not a tensor of shape {array.shape}: {advice}"
+            ) from None
 
     def _why_empty(self) -> str:
         if self._ending is not None:

@@ -117,6 +117,11 @@ def test_disposing_of_a_value_that_is_not_a_function_says_so() -> None:
         disposing(3)
 
 
+def test_disposing_with_parentheses_and_no_function_says_to_omit_them() -> None:
+    with pytest.raises(TypeError, match="and got none: write @disposing above a def, without parentheses"):
+        disposing()
+
+
 def test_each_wrapper_is_of_its_functions_kind() -> None:
     def function():
         return None

@@ -461,13 +461,14 @@ def test_test_with_a_growing_line_fails_even_if_all_tensors_are_freed_at_its_end
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
+            f"1 line keeps more and more: {line_of(source, 'grows')}mean_loss (*",
             "test_it has ended. It held most after * s:",
             f"* {line_of(source, 'grows')}mean_loss",
             "*total = total + (weight * step).tanh().sum()  # grows",
             "*held by total, a local of mean_loss()",
             "At the end:",
             "nothing is alive that was created while tracking was on",
-            f"1 line keeps more and more: {line_of(source, 'grows')}mean_loss (*",
+            "FAILED *test_it - Failed: 1 line keeps more and more: *",
         ]
     )
 

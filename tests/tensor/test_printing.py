@@ -104,3 +104,12 @@ def test_several_elements_are_no_number():
     with pytest.raises(TypeError, match=r"'\.3f' needs a number, not a tensor of shape \(2,\): .*x\[0\]"):
         f"{tensor.ones((2,)):.3f}"
     assert f"{tensor.ones((2,)):>20}" == "    tensor([1., 1.])"
+
+
+@pytest.mark.parametrize("shape", [(), (2,)])
+def test_a_number_of_a_disposed_tensor_says_how_the_tensor_ended(shape):
+    with new_dispose_scope("step"):
+        loss = tensor.ones(shape)
+    assert f"{loss}" == "tensor(<disposed: its dispose scope 'step' ended>)"
+    with pytest.raises(tensor.TensorDisposedError, match="dispose scope 'step' ended"):
+        f"{loss:.4f}"
