@@ -34,6 +34,14 @@ def test_detection_can_be_off_inside_detection_and_is_on_after_it() -> None:
         assert autograd.is_anomaly_enabled()
 
 
+def test_modules_have_the_names_of_nn_and_so_do_their_files() -> None:
+    import nn
+    from tensor.torch.nn.modules import Linear, Module
+
+    assert (Linear, Module) == (nn.Linear, nn.Module)
+    assert torch.nn.modules.BatchNorm1d is torch.nn.modules.batchnorm.BatchNorm1d is nn.BatchNorm1d
+
+
 def test_a_variable_is_a_tensor() -> None:
     x = torch.autograd.Variable(torch.ones(2), requires_grad=True)
     assert type(x) is torch.Tensor
@@ -95,13 +103,6 @@ def test_make_tensor_draws_integers_from_minus_9_to_9() -> None:
 def test_a_split_names_the_least_number_of_dimensions(split, least, shape) -> None:
     with pytest.raises(ValueError, match=rf"{split} takes a tensor of at least {least} dimensions"):
         getattr(torch.zeros(shape), split)(1)
-
-
-def test_formatting_a_disposed_tensor_says_so() -> None:
-    x = torch.ones(2)
-    x.dispose()
-    with pytest.raises(TypeError, match="needs a number, not a disposed tensor"):
-        f"{x:.2f}"
 
 
 def test_tolerances_are_those_of_pytorch() -> None:
