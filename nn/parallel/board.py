@@ -21,7 +21,7 @@ _TIMEOUT = 120.0
 class WorkerReport:
     """The last report of one worker."""
 
-    #: Its figures, in the order of `row_of_now`.
+    #: The figures of the worker, in the order of ``figures.row_of_now``: first its step and the time.
     row: list[int]
     #: The name of its machine and process.
     where: str = ""
@@ -37,7 +37,7 @@ class WorkerReport:
 
 @dataclass
 class _Offer:
-    """Values of worker 0 that `takers` other workers will take, as references to the object store."""
+    """Values of worker 0, as references to Ray's object store. `takers` other workers will take them."""
 
     is_there: asyncio.Event = field(default_factory=asyncio.Event)
     references: list[Any] = field(default_factory=list)
@@ -60,7 +60,7 @@ class BoardActor:
         self._waiting.clear()
 
     async def post(self, rows: dict[int, WorkerReport]) -> None:
-        """Store reports that are newer than the known ones. Leaks and traces stay until new ones arrive."""
+        """Store the `rows`, reports by rank, that are newer. Leaks and traces stay until new ones arrive."""
         for rank, report in rows.items():
             if self._count is not None and rank >= self._count:
                 continue
@@ -153,7 +153,7 @@ class Board:
         return found
 
     def set_waiting(self, rank: int, position: Position | None) -> None:
-        """Report the position where this worker waits for others, or None, without waiting for the answer."""
+        """Report the position where this worker waits, or None if it does not. Do not wait for an answer."""
         self._actor.set_waiting.remote(rank, position)
 
     def read_waiting(self) -> dict[int, Position]:
@@ -162,7 +162,9 @@ class Board:
         return found
 
     def offer(self, key: str, values: list[Any], takers: int) -> None:
-        """Put `values` into the object store, for `takers` other workers."""
+        """Put `values` into the object store, for `takers` other workers. Without them, do nothing."""
+        if takers == 0:
+            return
         ray = require("ray")
         ray.get(self._actor.offer.remote(key, [ray.put(values)], takers))
 

@@ -18,6 +18,7 @@ import nn
 import tensor
 from nn import parallel
 from nn.parallel import regions
+from nn.parallel.board import Board
 from nn.parallel.flags import Flags
 from nn.parallel.shared_values import SharedValues
 from tests import workers
@@ -109,6 +110,10 @@ def test_unused_parameters_are_found_if_asked_and_named_if_not() -> None:
     for error in workers.run(2, training.leave_one_out, False):
         assert "computed no gradient of" in error
         assert "find_unused_parameters=True" in error
+
+
+def test_values_that_no_worker_takes_are_not_put_into_the_object_store() -> None:
+    Board(None).offer("the model", [np.ones(1)], 0)  # would need Ray and the actor
 
 
 def test_different_models_are_refused() -> None:
