@@ -11,7 +11,7 @@ _OURS = Path(__file__).resolve().parents[1]
 
 
 def shadows(names: tuple[str, ...] = PACKAGES) -> dict[str, Path]:
-    """Return the `names` that Python finds outside of this installation, with their paths. Import nothing."""
+    """Return those `names` that Python finds outside of this installation, with paths. Import nothing."""
     found = {}
     for name in names:
         module = sys.modules.get(name)

@@ -1,7 +1,7 @@
 """CuPy's arrays in scopes. Not tested on a device.
 
 After ``import scopes.cupy``, ``scope.attach(x)`` takes CuPy's arrays. Inside ``owning()``, scopes own new
-arrays without a call.
+arrays without a call of ``attach``.
 """
 
 from scopes._clearing import clear_errors_of as _clear_errors_of

@@ -44,7 +44,7 @@ class _Classes:
             )
         # Copy the target, because it may be written to before backward or during the check.
         target = target.copy()
-        # A mask of the elements that are not ignored; None if there is none to ignore.
+        # A mask of the elements that are not ignored; None if no element can be ignored.
         self.kept: Array | None = None
         wrong = (target < 0) | (target >= count)
         if wrong.any():
@@ -138,7 +138,7 @@ def cross_entropy(
     input
         Logits, shape ``(classes,)``, ``(batch, classes)`` or ``(batch, classes, *)``.
     target
-        Class indices, integers of the input's shape without its classes, or probabilities of the input's
+        Class indices: integers in the input's shape without the classes. Or probabilities in the input's
         shape.
     label_smoothing
         The fraction of the target, from 0 to 1, to distribute evenly over all classes (Szegedy et al., 2016).
@@ -301,7 +301,7 @@ def nll_loss(
     input
         Log-probabilities, shape ``(classes,)``, ``(batch, classes)`` or ``(batch, classes, *)``.
     target
-        Class indices, integers of the input's shape without its classes.
+        Class indices: integers in the input's shape without the classes.
     """
     name = "nll_loss"
     check_reduction(name, reduction)

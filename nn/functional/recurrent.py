@@ -13,7 +13,7 @@ from tensor import Tensor, autograd
 from tensor.kernels import as_one_dtype, recurrent_backward, recurrent_forward, run_kernel
 from tensor.lowlevel import Array, is_recording, wrap
 
-# The arguments of `Recurrent` that can have gradients, in order, after the arguments that can't.
+# The last arguments of `Recurrent`, in order: those that can have gradients.
 NAMES = ("input", "h0", "c0", "weight_ih", "weight_hh", "weight_hr", "bias_ih", "bias_hh")
 
 

@@ -19,7 +19,7 @@ from tensor.lowlevel import DtypeLike, InvalidArgumentError, TensorCore
 class PlainActivation(Unary):
     """Base class of activations without options."""
 
-    # Not with `_computed`: this call takes less time.
+    # Call the function directly: `_computed`, which the base class calls, takes longer.
     def forward(self, input: Tensor) -> Tensor:
         """Apply the activation."""
         return type(self)._function(input)
@@ -42,7 +42,7 @@ class InPlaceActivation(Unary):
             )
         super()._set_options(given)
 
-    # Not with `_computed`: this call takes less time.
+    # Call the function directly: `_computed`, which the base class calls, takes longer.
     def forward(self, input: Tensor) -> Tensor:
         """Apply the activation."""
         return type(self)._function(input, self.inplace)

@@ -14,7 +14,7 @@ cdef extern from "Python.h":
 
 cdef object _linear_forward = Linear.forward
 cdef object _LINEAR = RULES["linear"]
-# For each activation class: the name of its derivative in RULES, and its `forward`, to detect a replacement.
+# For each activation class: the name of its derivative in RULES, and its original ``forward``.
 cdef dict _ACTIVATIONS = {
     ReLU: ("relu", ReLU.forward),
     GELU: ("gelu", GELU.forward),
@@ -74,9 +74,9 @@ cdef bint _is_ours(object module, object kind, object forward) except -1:
 cdef object _mapped(dict own, activation, input):
     """Return the output of a linear layer, followed by `activation` unless it is None.
 
-    `own` is the ``__dict__`` of the layer. One op saves a pass over the output, and half of the memory unless
-    backward of `GELU` or `SiLU` needs the values before the activation. Return None if a tensor is missing or
-    disposed, because calls of the modules raise better errors, or if the operands do not allow one op.
+    `own` is the ``__dict__`` of the layer. One op saves a pass over the output. It also saves the memory of
+    the layer's output, unless backward of `GELU` or `SiLU` needs it. Return None if the operands do not allow
+    one op, or if a tensor is missing or disposed: calls of the modules raise better errors.
     """
     cdef PyObject* weight = PyDict_GetItemWithError(own, "weight")
     cdef PyObject* bias = PyDict_GetItemWithError(own, "bias")

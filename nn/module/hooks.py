@@ -1,4 +1,4 @@
-"""Hooks: user functions that run before and after a module's forward."""
+"""Hooks: user functions that run before and after a module's forward, and after its backward."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Hooks(ModuleCore):
         return self._backward_hooks.register(hook)
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call ``forward`` between the hooks. Backward hooks see what it gets and what the caller gets."""
+        """Call ``forward`` between the hooks. Backward hooks get gradients of its arguments and output."""
         for hook in list(self._pre_hooks.values()):
             changed = hook(self, args)
             if changed is not None:

@@ -36,7 +36,7 @@ class Uninitialized(Tensor):
         return _rebuild, (type(self), self.requires_grad, self.dtype.name)
 
     def detach(self) -> Tensor:
-        """Return this object: it has no values to share, and a state dict stores that they are missing."""
+        """Return this object, because it has no values to share. A state dict stores it."""
         return self
 
 

@@ -38,7 +38,7 @@ class Averaging(AdamOptions):
         return (*averages, "max_exp_avg_sq") if group.get("amsgrad") else averages
 
     def _average_numbers(self, group: Group) -> tuple[float, ...]:
-        """Return the arguments of ``_average``."""
+        """Return the `numbers` of ``_average``."""
         lr, (beta1, beta2), decay = group["lr"], group["betas"], group["weight_decay"]
         has_option = "decoupled_weight_decay" in self.defaults
         is_decoupled = group["decoupled_weight_decay"] if has_option else self._is_decoupled

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Position(NamedTuple):
-    """The point in the program where a worker waits. It is equal for all workers that wait for each other."""
+    """The point in the program where a worker waits. It is the same for workers that wait for each other."""
 
     #: The name of the `Group` of workers. Each start of the job has a new name.
     token: str

@@ -20,13 +20,13 @@ NO_RICH = "--live needs rich, which is not installed: pip install 'disposescope[
 NO_TERMINAL = "--live shows nothing, because the standard error stream is not a terminal"
 
 _PERIOD = 0.5
-# Refreshes take at most this fraction of the time: with very many disposables they are rarer.
+# Refreshes take at most this fraction of the time. With very many disposables they are rarer.
 _LARGEST_PART = 0.1
 # Growth is measured over this many seconds.
 _WINDOW = 10.0
 _MAX_LINES = 12
 _MAX_SCOPES = 8
-# The most characters of the numeric columns, and the fewest of the line's column.
+# The greatest width of all numeric columns, and the least width of the last column, in characters.
 _FIGURES_WIDTH, _LEAST_WIDTH = 42, 20
 
 
@@ -54,7 +54,7 @@ class LiveView:
             redirect_stderr=_is_terminal("stderr"),
         )
         self._began = time.monotonic()
-        # The bytes of each line at the last refreshes.
+        # The time of each refresh in the window, and the bytes of each line then.
         self._past: deque[tuple[float, dict[Site, int]]] = deque()
         self._is_ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="disposescope live view", daemon=True)
@@ -75,7 +75,7 @@ class LiveView:
         pause = 0.0
         while not self._is_ending.wait(pause):
             began = time.monotonic()
-            # The program may change the objects meanwhile: the next refresh shows them.
+            # The program may change the objects during `view`. Then skip this refresh.
             with suppress(AttributeError, RuntimeError):
                 self._live.update(self.view(), refresh=True)
             took = time.monotonic() - began
@@ -100,7 +100,7 @@ class LiveView:
         return width
 
     def _growth(self, now: float, report: LeakReport) -> dict[Site, int]:
-        """Return the growth of each line over the last seconds, in bytes."""
+        """Return the growth of each line over the last `_WINDOW` seconds, in bytes."""
         kept = {row.site: row.nbytes for row in report.rows}
         past = self._past
         past.append((now, kept))

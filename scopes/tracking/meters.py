@@ -1,4 +1,4 @@
-"""Measure memory and its peaks without depending on ``tensor``, which registers the functions."""
+"""Measure memory and its peaks, by functions that ``tensor`` registers: `scopes` does not import it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def measure_peaks_by(measure: Callable[[], Measure]) -> None:
 
 
 class Meter:
-    """Peak of live memory above the start, without memory allocated during pauses.
+    """Peak of live memory minus the live memory at the start. Changes during pauses do not count.
 
     It measures nothing before ``tensor`` is imported, because no tensor exists.
     """

@@ -1,4 +1,4 @@
-"""Recorded backward: pending gradients are tensors."""
+"""Backward with ``create_graph=True``: gradients are tensors with a history."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RecordedBackward(Backward):
         super().__init__(retain_graph, only, is_recorded=True)
 
     def step(self, node: Node, pending: PendingGradient) -> None:
-        """Pass the gradient on. Saved values are tensors with their history."""
+        """Add the gradients of the inputs of `node`. Saved values are tensors with their history."""
         saved_by(node)
         known: dict[int, Any] = {}
         for i, function, places in node.plan.steps:
@@ -34,7 +34,7 @@ class RecordedBackward(Backward):
                 continue
             values = []
             for p in places:
-                if p < 0:
+                if p < 0:  # -1: the index of the input; else its shape
                     values.append(i if p == -1 else after.shape)
                     continue
                 if p not in known:

@@ -2,8 +2,9 @@
 
 Inside ``run_kernel(kernel, *arrays)``, NumPy allocates large results from the pool, and warnings for overflow
 and division by zero are off. ``empty``, ``zeros`` and ``copy`` use the pool everywhere. ``xp`` is the NumPy
-namespace for derivatives. The other names are kernels for `nn`. Most compiled kernels do not check their
-arguments: unsupported shapes or dtypes may crash the process.
+namespace for derivatives. ``in_float32``, ``widen`` and ``write_wide`` are for bfloat16. The names that load
+on first use are kernels for `nn`. Most compiled kernels do not check their arguments: unsupported shapes or
+dtypes may crash the process.
 """
 
 from scopes.lowlevel import names_of_face as _names_of_face

@@ -90,10 +90,10 @@ cdef object _are_infinite(object x):
 
 
 def tanh(cnp.ndarray x not None):
-    """Return the hyperbolic tangent. For an infinite real part of `x`, its imaginary part is 0.
+    """Return the hyperbolic tangent. If the real part of `x` is infinite, the imaginary part is a zero.
 
-    This 0 has the sign of the imaginary part of `x`. In NumPy, as in C, it has the sign of the sine of twice
-    the imaginary part.
+    This zero has the sign of the imaginary part of `x`. In NumPy, as in C, it has the sign of the sine of
+    twice the imaginary part.
     """
     out = exponentials.tanh(x)
     if not cnp.PyArray_ISCOMPLEX(x):

@@ -53,8 +53,8 @@ cdef class _Batch:
     cdef Py_ssize_t steps
     cdef object next_steps
     cdef tuple numbers
-    # For each row: a parameter, its gradient, and the tensors of its state. The next two lists have, once a
-    # write has begun, the array and the buffer of each.
+    # Rows of `width` items: a parameter, its gradient, and the tensors of its state. After `begin`, `arrays`
+    # and `buffers` have the array and the buffer of each.
     cdef list tensors
     cdef list arrays
     cdef list buffers
@@ -83,7 +83,7 @@ cdef class _Batch:
         for i in range(count):
             x = <TensorCore>self.tensors[i]
             # Read the array now: another thread may dispose this tensor while others are prepared.
-            if i % self.width == 1:
+            if i % self.width == 1:  # a gradient, which is only read
                 if array_of(x) is None:
                     x._raise_disposed()
                 self.buffers[i] = <Buffer>x.buffer
@@ -119,7 +119,7 @@ cdef class _Batch:
             row.start = total
             total += size
             self.rows.push_back(row)
-        if total > 0:
+        if total > 0:  # the last row marks the end
             row.start = total
             self.rows.push_back(row)
         return 0

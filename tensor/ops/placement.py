@@ -11,7 +11,7 @@ from tensor.core.tensor import TensorCore
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
 
-# Another name for `bool`, which is a method of another mixin.
+# Another name for `bool`: in the stub of `Tensor`, `bool` is the method.
 Flag = bool
 
 
@@ -21,7 +21,7 @@ class Placement(TensorCore):
     __slots__ = ()
 
     def cuda(self, device: str | int | None = None, non_blocking: Flag = False) -> Tensor:
-        """Raise an error, because no such device exists. ``tensor.torch.cuda.is_available()`` returns False.
+        """Raise an error unless `device` is the CPU. ``tensor.torch.cuda.is_available()`` returns False.
 
         Examples
         --------

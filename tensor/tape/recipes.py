@@ -1,8 +1,10 @@
 """Recipes: how a budget computes the outputs of recorded ops again.
 
-Each node that a budget records has a `Recipe` for its output: the kernel, and the recipes of its operands. A
-recipe does not keep operands with a history in memory. So the first recipes of a chain need values in memory
-or in the file. Before a value is evicted, `Recipe.secure` makes sure that these values stay.
+A budget (``tensor.memory.budget``) limits the memory of tensors: it evicts saved values, and computes them
+again for backward or reads them from a file. Each node that it records has a `Recipe` for its output: the
+kernel, and the recipes of its operands. A recipe does not keep operands with a history in memory. So the
+first recipes of a chain need values in memory or in the file. Before a value is evicted, `Recipe.secure`
+makes sure that these values stay.
 """
 
 from __future__ import annotations
@@ -246,7 +248,7 @@ def _hold_of(node: Node, source: int | str) -> Share | None:
 
 
 def _kept_parameters(node: Node, parameters: Mapping[str, object]) -> list[Share] | None:
-    """Return the shares of the tensors in `parameters`, or None if other code may write to one."""
+    """Return the shares of the tensors in `parameters`, or None if `node` does not share one's memory."""
     kept = []
     for name, value in parameters.items():
         if not isinstance(value, TensorCore):

@@ -79,7 +79,7 @@ def assert_close(
 def assert_allclose(
     actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True
 ) -> None:
-    """Assert as ``assert_close`` does, without checking dtypes: PyTorch's older function."""
+    """Assert as ``assert_close`` does, without checking dtypes. nan equals nan by default."""
     assert_close(actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=False)
 
 
@@ -170,9 +170,9 @@ def make_tensor(
     noncontiguous: bool = False,
     exclude_zero: bool = False,
 ) -> Tensor:
-    """Return random values from `low` (default -9, or 0 if unsigned) to `high`, excluded.
+    """Return random values from `low` to below `high`. Values of bool are random whatever the limits.
 
-    `high` is 9 by default, and 10 for integers.
+    The default of `low` is -9, or 0 for unsigned integers; that of `high` is 9, or 10 for integers.
     """
     del device, noncontiguous
     sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape

@@ -12,7 +12,7 @@ from scopes.foreign.torch.library import torch
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-# The GPU memory of a copy that still runs can't be used again, so at most this many copies run at once.
+# The most copies from the GPU that run at once: their GPU memory can't be used again before they end.
 _MAX_COPIES = 2
 
 
@@ -36,8 +36,8 @@ def pinned(nbytes: int) -> Any:
 def paged(nbytes: int) -> Any:
     """Return a new storage on the CPU, in its own pages.
 
-    Freeing it returns the pages to the system. Use it for blocks that only a part of backward needs. In the C
-    heap each would leave a gap that is too small for the next gradients, so the process would grow.
+    Freeing it returns the pages to the system. Use it for blocks that only a part of backward needs. A freed
+    block in the C heap leaves a gap that may be too small for the next gradients, so the process would grow.
     """
     if not hasattr(mmap, "MAP_PRIVATE"):
         return torch.empty(nbytes, dtype=torch.uint8).untyped_storage()
@@ -65,7 +65,7 @@ class Transfers:
         return host, done
 
     def to_device(self, host: Any) -> tuple[Any, Any]:
-        """Start to copy pinned memory to a new storage. Return it, and the copy's end event."""
+        """Start to copy pinned memory to a new storage. Return the storage, and the copy's end event."""
         target = torch.empty(host.nbytes(), dtype=torch.uint8, device=self._device)
         done = self._copy(target, bytes_of(host))
         target.record_stream(self._stream)
@@ -76,7 +76,7 @@ class Transfers:
         torch.cuda.current_stream(self._device).wait_event(done)
 
     def _copy(self, target: Any, source: Any) -> Any:
-        # The program's stream has work to do first: it computes `source`, or uses the memory of `target`.
+        # First the program's stream must compute `source`, or end its use of the memory of `target`.
         self._stream.wait_stream(torch.cuda.current_stream(self._device))
         with torch.cuda.stream(self._stream):
             target.copy_(source, non_blocking=True)

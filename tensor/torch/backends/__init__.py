@@ -1,4 +1,4 @@
-"""``torch.backends``: not available. Programs may assign settings, which have no effect."""
+"""``torch.backends``: no backend is available. Programs may assign settings, which have no effect."""
 
 from tensor.torch.backends import cuda, cudnn, mps
 

@@ -46,7 +46,7 @@ def _window(name: str, m: int, sym: bool, options: dict[str, Any], of: Callable[
 
 @example("torch.signal.windows.general_cosine(3, a=[0.5, 0.5]).tolist()", [0.0, 1.0, 0.0])
 def general_cosine(M: int, *, a: Sequence[float], sym: bool = True, **options: Any) -> Tensor:
-    """Return the general cosine window: a sum of cosines with weights `a` of alternating sign."""
+    """Return the general cosine window: the sum of ``(-1)**i * a[i] * cos(i * angle)``."""
     weights = [float(weight) for weight in a]
     if not weights:
         raise InvalidArgumentError("general_cosine takes at least one weight: write a=[0.5, 0.5]")
