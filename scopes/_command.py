@@ -20,7 +20,7 @@ from scopes import _children
 from scopes._program import CannotRunError, run
 from scopes._statistics import statistics
 from scopes.core.tracebacks import clear_frames_of, is_ours
-from scopes.foreign.libraries import enable, loaded
+from scopes.foreign.libraries import enable, misses_pytorch
 from scopes.tracking import tracking
 from scopes.tracking.files import require_ours
 from scopes.tracking.history import History
@@ -273,7 +273,7 @@ class _FinalReport:
         for text in _children.reports():
             _say(f"\n{text}")
         _say(f"\n{statistics}")
-        if self._tracked_nothing_of_pytorch():
+        if misses_pytorch():
             again = shlex.join([_PROGRAM, "run", "--torch", *_arguments[1:]])
             _say(f"\nThe program imports PyTorch, and no tensor was tracked. To track its tensors: {again}")
         is_written = self._write_files(parts)
@@ -281,11 +281,6 @@ class _FinalReport:
             _say(f"\n--fail-on-leak: {outcome.verdict} --leak-threshold sets another size.")
         is_leaking = self._options.fail_on_leak and outcome.is_leaking
         return 1 if is_leaking or not is_written else 0
-
-    def _tracked_nothing_of_pytorch(self) -> bool:
-        figures = statistics.snapshot()
-        is_empty = not (figures.created_in_scope_count or figures.created_outside_scope_count)
-        return is_empty and "torch" in loaded() and "scopes.torch" not in sys.modules
 
     def _write_files(self, parts: list[tuple[str, Report]]) -> bool:
         html, trace, timeline = self._options.html, self._options.trace, self._timeline

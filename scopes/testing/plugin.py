@@ -21,7 +21,7 @@ import pytest
 from scopes.core.disposable import current_dispose_scope
 from scopes.core.foreign import count_keepers
 from scopes.core.scope import DisposeScope, new_dispose_scope
-from scopes.foreign.libraries import disable, enable, owning
+from scopes.foreign.libraries import disable, enable, misses_pytorch, owning
 from scopes.testing.assertions import CURE, StatisticsWindow
 from scopes.testing.leftovers import Leftovers, alive_of, alive_since, left, not_kept, others_than
 from scopes.testing.limits import Limits
@@ -482,6 +482,14 @@ class _Guard:
         output = getattr(self.config, "workeroutput", None)
         if output is not None:
             output["disposescope_fixtures"] = self.reports
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Name the option ``--torch`` if the tests use PyTorch, and no tensor was tracked."""
+        if misses_pytorch():
+            terminalreporter.write_line(
+                "disposescope: the tests import PyTorch, and no tensor was tracked. To track its tensors: "
+                "pytest --torch"
+            )
 
 
 OPEN = "Open scopes in a with statement, which ends them: `with new_dispose_scope():`"
