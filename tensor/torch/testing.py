@@ -135,7 +135,10 @@ def _difference_of_arrays(
     if first.dtype.kind in "biu" and second.dtype.kind in "biu":
         wide = np.int64
     a, b = first.astype(wide), second.astype(wide)
-    wrong = ~np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
+    if wide is np.int64 and not rtol and not atol:
+        wrong = first != second  # np.isclose compares as float64, which rounds integers above 2**53
+    else:
+        wrong = ~np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
     if not wrong.any():
         return None
     with np.errstate(all="ignore"):

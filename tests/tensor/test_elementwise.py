@@ -232,3 +232,10 @@ def test_lerp_and_rsqrt_keep_the_dtype(dtype):
     x = tensor.tensor(filled(dtype, (3,), 0))
     assert tensor.lerp(x, x + 1, 0.5).dtype == x.dtype
     assert_same(tensor.rsqrt(x), np.reciprocal(np.sqrt(filled(dtype, (3,), 0))), exact=False)
+
+
+def test_integers_are_compared_exactly_without_tolerances():
+    x = tensor.tensor([2**62, -(2**53)])
+    assert tensor.isclose(x, x + 1, rtol=0, atol=0).tolist() == [False, False]
+    assert tensor.isclose(x, x.clone(), rtol=0, atol=0).tolist() == [True, True]
+    assert tensor.isclose(x, x + 1, rtol=0, atol=1).tolist() == [True, True]

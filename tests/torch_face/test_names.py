@@ -77,6 +77,8 @@ def test_a_training_step_with_autocast_and_a_scaler_is_one_without() -> None:
         ([torch.ones(1), torch.zeros(1)], [torch.ones(1), torch.ones(1)], r"for item \[1\]"),
         ({"a": torch.ones(1)}, {"b": torch.ones(1)}, "keys of the mappings"),
         (torch.tensor([float("nan")]), torch.tensor([float("nan")]), "not close"),
+        (torch.tensor([2**62]), torch.tensor([2**62 + 1]), "difference: 1 at"),
+        (2**53, 2**53 + 1, "difference: 1 at"),
     ],
 )
 def test_assert_close_describes_the_elements_that_differ(actual, expected, message) -> None:
