@@ -339,11 +339,11 @@ def at_scale(costs: Costs) -> str:
     for count in WORKERS:
         machines = count // EACH
         table = count * costs.row_bytes
-        between = group._BETWEEN_POSTS * max(1.0, count / group._MANY)
+        between = group._POST_INTERVAL * max(1.0, count / group._WORKERS_AT_FULL_RATE)
         rows.append([
             f"{count:,}",
             f"{table / 1e3:.0f} kB",
-            _ms(ring(machines, table) / group._BETWEEN_TABLES),
+            _ms(ring(machines, table) / group._TABLE_INTERVAL),
             f"{count / between:.0f}",
             f"{count / between * costs.report:.0%}",
             _ms(count * costs.read_row),

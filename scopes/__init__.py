@@ -25,9 +25,9 @@ if not getattr(_sys, "_is_gil_enabled", lambda: True)():
     )
 
 from scopes._limits import refusal as _refusal
-from scopes._on_demand import names_of_face as _names_of_face
 from scopes._on_demand import names_on_demand as _names_on_demand
 from scopes._on_demand import origins_of as _origins_of
+from scopes._on_demand import public_names as _public_names
 from scopes._version import __version__ as __version__
 from scopes.core.disposable import Disposable, current_dispose_scope
 from scopes.core.errors import ScopeDisposedError, ScopeLimitError, TensorDisposedError
@@ -52,7 +52,7 @@ _ON_DEMAND = _origins_of(
     }
 )
 
-__all__ = [*_names_of_face(globals(), _ON_DEMAND), "lowlevel"]
+__all__ = [*_public_names(globals(), _ON_DEMAND), "lowlevel"]
 
 
 def _missing(name: str) -> str:

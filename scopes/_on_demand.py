@@ -74,7 +74,7 @@ def origins_of(modules: Mapping[str, str]) -> dict[str, str]:
     return {name: module for module, names in modules.items() for name in names.split()}
 
 
-def names_of_face(namespace: Mapping[str, Any], origins: Iterable[str] = ()) -> list[str]:
+def public_names(namespace: Mapping[str, Any], origins: Iterable[str] = ()) -> list[str]:
     """Return ``__all__`` for a module that re-exports names: its public names except modules, and `origins`.
 
     Parameters
@@ -87,8 +87,8 @@ def names_of_face(namespace: Mapping[str, Any], origins: Iterable[str] = ()) -> 
     Examples
     --------
     >>> from math import pi
-    >>> from scopes.lowlevel import names_of_face
-    >>> names_of_face({"__name__": "a_package_of_mine", "pi": pi}, ["Fraction"])
+    >>> from scopes.lowlevel import public_names
+    >>> public_names({"__name__": "a_package_of_mine", "pi": pi}, ["Fraction"])
     ['Fraction', 'pi']
     """
     own = {name for name, value in namespace.items() if not isinstance(value, ModuleType)}

@@ -5,7 +5,7 @@ scopes own its objects without keeping them alive, and statistics count them.
 """
 
 from scopes._clearing import clear_errors_of
-from scopes._on_demand import ModuleOnDemand, names_of_face, names_on_demand, origins_of, when_imported
+from scopes._on_demand import ModuleOnDemand, names_on_demand, origins_of, public_names, when_imported
 from scopes.core.advice import advise_calls_of
 from scopes.core.disposable import current, ending_by, register
 from scopes.core.guard import Closing, Guard
@@ -32,6 +32,6 @@ _ON_DEMAND = origins_of(
     }
 )
 
-__all__ = names_of_face(globals(), _ON_DEMAND)
+__all__ = public_names(globals(), _ON_DEMAND)
 
 __getattr__, __dir__ = names_on_demand(globals(), _ON_DEMAND)

@@ -3,9 +3,9 @@
 # Re-exported explicitly for type checkers: users write `tensor.autograd.grad` after `import tensor`.
 from scopes import __version__ as __version__
 from scopes.lowlevel import clear_errors_of as _clear_errors_of
-from scopes.lowlevel import names_of_face as _names_of_face
 from scopes.lowlevel import names_on_demand as _names_on_demand
 from scopes.lowlevel import origins_of as _origins_of
+from scopes.lowlevel import public_names as _public_names
 from tensor import autograd as autograd
 from tensor import memory as memory
 from tensor._advice import name_advice as _name_advice
@@ -116,7 +116,7 @@ _ON_DEMAND = _origins_of(
     }
 ) | {name: f"tensor.{name}" for name in ("fft", "linalg")}
 
-__all__ = [*_names_of_face(globals(), _ON_DEMAND), "__array_api_version__", "__array_namespace_info__"]
+__all__ = [*_public_names(globals(), _ON_DEMAND), "__array_api_version__", "__array_namespace_info__"]
 
 _clear_errors_of(globals(), [name for name in __all__ if name not in _ON_DEMAND])
 

@@ -3,7 +3,7 @@
 Transforms keep the precision of the data; integers, float16 and bfloat16 are computed in float32.
 """
 
-from scopes.lowlevel import names_of_face as _names_of_face
+from scopes.lowlevel import public_names as _public_names
 from tensor.ops.fourier import (
     fft,
     fftfreq,
@@ -21,4 +21,4 @@ from tensor.ops.fourier import (
     rfftn,
 )
 
-__all__ = _names_of_face(globals())
+__all__ = _public_names(globals())

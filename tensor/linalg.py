@@ -4,7 +4,7 @@ Matrices are the last two dimensions; all other dimensions are a batch. Integers
 products, traces and views. Functions with several results return named tuples.
 """
 
-from scopes.lowlevel import names_of_face as _names_of_face
+from scopes.lowlevel import public_names as _public_names
 from tensor.ops.factorizations import cholesky, eig, eigh, eigvals, eigvalsh, qr, svd, svdvals
 from tensor.ops.lapack import LinAlgError
 from tensor.ops.linalg import cross, diagonal, matmul, outer, tensordot, trace, vecdot
@@ -14,4 +14,4 @@ from tensor.ops.scans import vector_norm
 from tensor.ops.shapes import matrix_transpose
 from tensor.ops.solving import SlogdetResult, det, inv, matrix_power, pinv, slogdet, solve
 
-__all__ = _names_of_face(globals())
+__all__ = _public_names(globals())

@@ -6,9 +6,9 @@ Do not write to the array of ``snapshot``. To write, use ``with writing(x) as ar
 array after the block.
 """
 
-from scopes.lowlevel import names_of_face as _names_of_face
 from scopes.lowlevel import names_on_demand as _names_on_demand
 from scopes.lowlevel import origins_of as _origins_of
+from scopes.lowlevel import public_names as _public_names
 from tensor._advice import call_advice
 from tensor._devices import require_cpu
 from tensor._dtypes import (
@@ -64,6 +64,6 @@ _ON_DEMAND = _origins_of(
     }
 )
 
-__all__ = _names_of_face(globals(), _ON_DEMAND)
+__all__ = _public_names(globals(), _ON_DEMAND)
 
 __getattr__, __dir__ = _names_on_demand(globals(), _ON_DEMAND)

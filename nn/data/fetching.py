@@ -12,7 +12,7 @@ from nn.data.dataset import BatchDataset, IterableDataset, TensorDataset
 
 
 class _Exhausted:
-    """The result of a source without further samples."""
+    """The result of `fetch` at the end of the data set."""
 
 
 EXHAUSTED: Final = _Exhausted()
@@ -30,15 +30,15 @@ class Recipe:
     batch_size: int | None
     drop_last: bool
 
-    def source(self) -> Source:
-        """Return the source of the batches of one epoch."""
+    def fetcher(self) -> Fetcher:
+        """Return a new fetcher, for one epoch."""
         if isinstance(self.dataset, BatchDataset):
-            return Whole(self)
+            return BatchFetcher(self)
         if isinstance(self.dataset, IterableDataset):
-            return Stream(self)
+            return IterableFetcher(self)
         if self._reads_rows():
-            return Rows(self)
-        return Numbered(self)
+            return RowFetcher(self)
+        return MapFetcher(self)
 
     def _reads_rows(self) -> bool:
         """Return whether one indexing operation can read a batch, because the samples are rows of tensors."""
@@ -50,10 +50,10 @@ class Recipe:
         )
 
 
-class Source:
-    """Source of batches in two steps: `read` runs outside of scopes, `collate` inside."""
+class Fetcher:
+    """Reads the batches of an epoch in two steps: `fetch` runs outside of scopes, `collate` inside."""
 
-    takes_several = False  # whether the argument of `read` is an iterable of indices
+    takes_several = False  # whether the argument of `fetch` is an iterable of indices
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
@@ -61,23 +61,23 @@ class Source:
             default_convert if recipe.batch_size is None else default_collate
         )
 
-    def read(self, numbers: Any) -> Any:
+    def fetch(self, numbers: Any) -> Any:
         """Return the samples at `numbers`, or `EXHAUSTED`. Without batches, `numbers` is one index."""
         raise NotImplementedError
 
     def collate(self, samples: Any) -> Any:
-        """Return the batch of the samples from `read`."""
+        """Return the batch of the samples from `fetch`."""
         return self._collate(samples)
 
 
-class Numbered(Source):
-    """A data set with samples by index."""
+class MapFetcher(Fetcher):
+    """Reads a data set with samples by index."""
 
     def __init__(self, recipe: Recipe) -> None:
         super().__init__(recipe)
         self.takes_several = recipe.batch_size is not None
 
-    def read(self, numbers: Any) -> Any:
+    def fetch(self, numbers: Any) -> Any:
         dataset = self.recipe.dataset
         if self.recipe.batch_size is None:
             return dataset[numbers]
@@ -86,26 +86,26 @@ class Numbered(Source):
         return [dataset[i] for i in numbers]
 
 
-class Rows(Source):
-    """Tensors whose rows are the samples."""
+class RowFetcher(Fetcher):
+    """Reads tensors whose rows are the samples."""
 
     takes_several = True
 
-    def read(self, numbers: Iterable[int]) -> list[int]:
+    def fetch(self, numbers: Iterable[int]) -> list[int]:
         return list(numbers)
 
     def collate(self, samples: list[int]) -> Any:
         return tuple([x[samples] for x in self.recipe.dataset.tensors])
 
 
-class Stream(Source):
-    """Iterable data set. `read` returns the next ``batch_size`` samples, or fewer at the end."""
+class IterableFetcher(Fetcher):
+    """Reads an iterable data set. `fetch` returns the next ``batch_size`` samples, or fewer at the end."""
 
     def __init__(self, recipe: Recipe) -> None:
         super().__init__(recipe)
         self._samples: Iterator[Any] = iter(recipe.dataset)
 
-    def read(self, numbers: Any) -> Any:
+    def fetch(self, numbers: Any) -> Any:
         del numbers
         if self.recipe.batch_size is None:
             return next(self._samples, EXHAUSTED)
@@ -114,8 +114,8 @@ class Stream(Source):
         return EXHAUSTED if not samples or (is_short and self.recipe.drop_last) else samples
 
 
-class Whole(Source):
-    """A data set that reads whole batches itself."""
+class BatchFetcher(Fetcher):
+    """Reads a data set that reads whole batches itself."""
 
     def __init__(self, recipe: Recipe) -> None:
         super().__init__(recipe)
@@ -125,7 +125,7 @@ class Whole(Source):
             )
         self._batches = iter(recipe.dataset.batches(recipe.batch_size, drop_last=recipe.drop_last))
 
-    def read(self, numbers: Any) -> Any:
+    def fetch(self, numbers: Any) -> Any:
         del numbers
         return next(self._batches, EXHAUSTED)
 

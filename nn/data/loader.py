@@ -7,9 +7,9 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, overload
 
 from nn.data.dataset import IterableDataset
-from nn.data.fetching import EXHAUSTED, Recipe, Source
+from nn.data.fetching import EXHAUSTED, Fetcher, Recipe
 from nn.data.samplers import BatchSampler, RandomSampler, SequentialSampler
-from nn.data.workers import WorkerRound, Workers
+from nn.data.workers import WorkerEpoch, Workers
 from scopes import DisposeScope, current_dispose_scope
 from scopes.lowlevel import clear_errors_of, current
 from tensor import Generator, Tensor
@@ -254,14 +254,14 @@ class _Batches:
         tasks = iter(loader._tasks_of_a_round())
         # Draw the seed even without workers, so that epochs have the same orders with and without workers.
         base_seed = int((loader.generator or default_generator).numbers.integers(2**62))
-        self._source: Source | WorkerRound
+        self._fetcher: Fetcher | WorkerEpoch
         if loader.num_workers:
             self._workers = loader._workers(base_seed)
-            self._source = WorkerRound(
+            self._fetcher = WorkerEpoch(
                 self._workers, tasks, loader.prefetch_factor or 2, loader.timeout, loader.in_order
             )
         else:
-            self._source, self._tasks = loader._recipe().source(), tasks
+            self._fetcher, self._tasks = loader._recipe().fetcher(), tasks
 
     def __iter__(self) -> Self:
         return self
@@ -286,17 +286,17 @@ class _Batches:
             self._loader._on_batch(number)
 
     def _next_here(self) -> Any:
-        source = self._source
-        assert isinstance(source, Source)
-        samples = _read(source, next(self._tasks))
+        fetcher = self._fetcher
+        assert isinstance(fetcher, Fetcher)
+        samples = _fetch(fetcher, next(self._tasks))
         if samples is EXHAUSTED:
             raise StopIteration
-        return self._in_scope(lambda: source.collate(samples))
+        return self._in_scope(lambda: fetcher.collate(samples))
 
     def _next_from_worker(self) -> Any:
-        source = self._source
-        assert isinstance(source, WorkerRound)
-        return self._in_scope(source.next_batch)
+        fetcher = self._fetcher
+        assert isinstance(fetcher, WorkerEpoch)
+        return self._in_scope(fetcher.next_batch)
 
     def _in_scope(self, make: Callable[[], Any]) -> Any:
         """Create a batch in the current scope, or in a separate one."""
@@ -325,7 +325,7 @@ class _Batches:
         if workers is not None:
             self._loader._give_back(workers)
         self._tasks = iter(())
-        self._source = Source(self._loader._recipe())
+        self._fetcher = Fetcher(self._loader._recipe())
 
     def __del__(self) -> None:
         # Keep the last batch alive: no next batch follows, and the caller may use it.
@@ -338,12 +338,12 @@ class _Batches:
             self._loader._give_back(workers)
 
 
-def _read(source: Source, numbers: Any) -> Any:
+def _fetch(fetcher: Fetcher, numbers: Any) -> Any:
     """Read samples outside of all scopes, so that tensors that the data set stores stay alive."""
     outside = current.get(None)
     current.set(None)
     try:
-        return source.read(numbers)
+        return fetcher.fetch(numbers)
     finally:
         current.set(outside)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nn.data.fetching import EXHAUSTED, Recipe, Source
+from nn.data.fetching import EXHAUSTED, Fetcher, Recipe
 from nn.data.shared_blocks import WorkerBlocks, pack
 from nn.module.docstrings import example
 from scopes import DisposeScope
@@ -124,7 +124,7 @@ class _Worker:
         self._is_stopping = False
         self._is_orphan = False
         self._latest_round = -1  # of the received tasks
-        self._source: Source | Failure | None = None
+        self._fetcher: Fetcher | Failure | None = None
         self._is_exhausted = False
 
     def run(self) -> None:
@@ -138,7 +138,7 @@ class _Worker:
                     continue  # the loop has ended, and a new loop has begun
                 if task.round != begun:
                     begun, self._is_exhausted = task.round, False
-                    self._source = failed or self._begin()
+                    self._fetcher = failed or self._begin()
                 if not self._is_exhausted:
                     self._answer(task)
         except (BrokenPipeError, ConnectionResetError, _StoppedError):
@@ -201,9 +201,9 @@ class _Worker:
             return _failure(error)
         return None
 
-    def _begin(self) -> Source | Failure:
+    def _begin(self) -> Fetcher | Failure:
         try:
-            return self._job.recipe.source()
+            return self._job.recipe.fetcher()
         except Exception as error:  # noqa: BLE001 -- raised in the parent
             return _failure(error)
 
@@ -221,14 +221,14 @@ class _Worker:
         self._connection.send(Answer(task.round, task.order, batch, blocks, self._blocks.made(), retired))
 
     def _make(self, numbers: Any) -> tuple[bytes | Failure | None, list[int]]:
-        source = self._source
-        if not isinstance(source, Source):
-            return source, []
-        samples = source.read(self._until_stopped(numbers) if source.takes_several else numbers)
+        fetcher = self._fetcher
+        if not isinstance(fetcher, Fetcher):
+            return fetcher, []
+        samples = fetcher.fetch(self._until_stopped(numbers) if fetcher.takes_several else numbers)
         if samples is EXHAUSTED:
             return None, []
         with DisposeScope("a worker's batch"):
-            return pack(source.collate(samples), self._blocks)
+            return pack(fetcher.collate(samples), self._blocks)
 
     def _until_stopped(self, numbers: Iterable[Any]) -> Iterator[Any]:
         for number in numbers:

@@ -205,7 +205,7 @@ def _close_inherited() -> None:
         connection.close()
 
 
-class WorkerRound:
+class WorkerEpoch:
     """One epoch: the requests to the workers, and their answers."""
 
     def __init__(

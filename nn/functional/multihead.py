@@ -107,8 +107,8 @@ def multi_head_attention_forward(
     batch, queries, keys = query.shape[1 - along], query.shape[along], key.shape[along]
     if use_separate_proj_weight:
         biases = (None,) * 3 if in_proj_bias is None else in_proj_bias.chunk(3)
-        weights = (q_proj_weight, k_proj_weight, v_proj_weight)
-        q, k, v = (_mapped(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True))
+        weights: tuple[Any, ...] = (q_proj_weight, k_proj_weight, v_proj_weight)
+        q, k, v = (linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True))
     else:
         q, k, v = _projected(query, key, value, in_proj_weight, in_proj_bias)
     added = (bias_k is not None) + bool(add_zero_attn)
@@ -166,10 +166,6 @@ def _check_shapes(given: list[Array], embed_dim: int, num_heads: int, batch_firs
         raise InvalidArgumentError(
             f"MultiheadAttention: embed_dim ({embed_dim}) must be divisible by num_heads ({num_heads})"
         )
-
-
-def _mapped(x: Tensor, weight: Any, bias: Any) -> Tensor:
-    return linear(x, weight, bias)
 
 
 def _projected(query: Tensor, key: Tensor, value: Tensor, weight: Any, bias: Any) -> tuple[Tensor, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self, cast, overload
 
-from nn.layers.joined import modules_in, through
+from nn.layers.fused import children_of, run_in_order
 from nn.module.docstrings import example
 from nn.module.module import Module
 from tensor import Tensor
@@ -42,13 +42,13 @@ class ModuleSequence(Module):
         return [name for name, kind, _ in self._registered() if kind == "module"]
 
     def __len__(self) -> int:
-        return len(modules_in(self))
+        return len(children_of(self))
 
     def __iter__(self) -> Iterator[Module]:
-        return iter(modules_in(self))
+        return iter(children_of(self))
 
     def __contains__(self, module: object) -> bool:
-        return any(held is module for held in modules_in(self))
+        return any(held is module for held in children_of(self))
 
     def _name_at(self, index: int) -> str:
         names = self._names()
@@ -68,7 +68,7 @@ class ModuleSequence(Module):
     def __getitem__(self, index: slice) -> Self: ...
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
-            return self._of(modules_in(self)[index])
+            return self._of(children_of(self)[index])
         return self.__dict__[self._name_at(index)]
 
     def __setitem__(self, index: int, module: Module) -> None:
@@ -77,7 +77,7 @@ class ModuleSequence(Module):
 
     def __delitem__(self, index: int | slice) -> None:
         """Remove modules without disposing them, and number the remaining modules again."""
-        members = modules_in(self)
+        members = children_of(self)
         del members[index]
         self._become(members)
 
@@ -114,7 +114,7 @@ class ModuleSequence(Module):
         """
         if not isinstance(module, Module):
             raise TypeError(f"insert() requires an nn.Module, not {type(module).__name__}")
-        members = modules_in(self)
+        members = children_of(self)
         members.insert(index, module)
         self._become(members)
         return self
@@ -189,11 +189,11 @@ class Sequential(ModuleSequence):
         """Pass `input` through all modules."""
         every = self.__dict__["checkpoint_every"]
         if every is None:
-            return cast("Tensor", through(modules_in(self), input))
+            return cast("Tensor", run_in_order(children_of(self), input))
         _require_count(every)  # the attribute may have been changed
-        members = modules_in(self)
+        members = children_of(self)
         for i in range(0, len(members), every):
-            input = checkpoint(through, members[i : i + every], input)
+            input = checkpoint(run_in_order, members[i : i + every], input)
         return cast("Tensor", input)
 
 

@@ -101,14 +101,14 @@ class _Layer(Weighted):
             self.register_module(f"dropout{i}", Dropout(dropout))
         self.activation: Callable[[Tensor], Tensor] = _activation_of(activation)
 
-    def _added(self, x: Tensor, norm: Module, block: Callable[[Tensor], Tensor]) -> Tensor:
+    def _residual(self, x: Tensor, norm: Module, block: Callable[[Tensor], Tensor]) -> Tensor:
         """Return `x` plus ``block(x)``, with the norm before the block or after the sum."""
         if self.norm_first:
             return x + block(norm(x))
         found: Tensor = norm(x + block(x))
         return found
 
-    def _mapped(self, x: Tensor) -> Tensor:
+    def _feed_forward(self, x: Tensor) -> Tensor:
         found: Tensor = self.linear2(self.dropout(self.activation(self.linear1(x))))
         return found
 
@@ -166,8 +166,8 @@ class TransformerEncoderLayer(_Layer):
             attended: Tensor = self.dropout1(found[0])
             return attended
 
-        x = self._added(src, self.norm1, attend)
-        return self._added(x, self.norm2, lambda x: self.dropout2(self._mapped(x)))
+        x = self._residual(src, self.norm1, attend)
+        return self._residual(x, self.norm2, lambda x: self.dropout2(self._feed_forward(x)))
 
 
 class TransformerDecoderLayer(_Layer):
@@ -214,9 +214,9 @@ class TransformerDecoderLayer(_Layer):
             attended: Tensor = self.dropout2(found[0])
             return attended
 
-        x = self._added(tgt, self.norm1, attend)
-        x = self._added(x, self.norm2, look_up)
-        return self._added(x, self.norm3, lambda x: self.dropout3(self._mapped(x)))
+        x = self._residual(tgt, self.norm1, attend)
+        x = self._residual(x, self.norm2, look_up)
+        return self._residual(x, self.norm3, lambda x: self.dropout3(self._feed_forward(x)))
 
 
 class TransformerEncoder(Module):

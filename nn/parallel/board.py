@@ -36,20 +36,20 @@ class WorkerReport:
 
 
 @dataclass
-class _Offer:
-    """Values of worker 0, as references to Ray's object store. `takers` other workers will take them."""
+class _Message:
+    """Values of worker 0 for `receivers` other workers, as references to Ray's object store."""
 
-    is_there: asyncio.Event = field(default_factory=asyncio.Event)
+    has_arrived: asyncio.Event = field(default_factory=asyncio.Event)
     references: list[Any] = field(default_factory=list)
-    takers: int = 0
+    receivers: int = 0
 
 
 class BoardActor:
-    """Actor that stores reports, positions of waiting workers, and offered values."""
+    """Actor that stores reports, positions of waiting workers, and sent values."""
 
     def __init__(self) -> None:
         self._reports: dict[int, WorkerReport] = {}
-        self._offers: dict[str, _Offer] = {}
+        self._messages: dict[str, _Message] = {}
         self._waiting: dict[int, Position] = {}
         self._count: int | None = None
 
@@ -90,20 +90,20 @@ class BoardActor:
         """Return the positions of waiting workers."""
         return dict(self._waiting)
 
-    async def offer(self, key: str, references: list[Any], takers: int) -> None:
-        """Store references for `takers` other workers."""
-        offer = self._offers.setdefault(key, _Offer())
-        offer.references, offer.takers = references, takers
-        offer.is_there.set()
+    async def send(self, key: str, references: list[Any], receivers: int) -> None:
+        """Store references for `receivers` other workers."""
+        message = self._messages.setdefault(key, _Message())
+        message.references, message.receivers = references, receivers
+        message.has_arrived.set()
 
-    async def take(self, key: str) -> list[Any]:
-        """Wait until values are offered under `key`, and return their references."""
-        offer = self._offers.setdefault(key, _Offer())
-        await offer.is_there.wait()
-        offer.takers -= 1
-        if offer.takers == 0:
-            del self._offers[key]
-        return offer.references
+    async def receive(self, key: str) -> list[Any]:
+        """Wait until values are sent under `key`, and return their references."""
+        message = self._messages.setdefault(key, _Message())
+        await message.has_arrived.wait()
+        message.receivers -= 1
+        if message.receivers == 0:
+            del self._messages[key]
+        return message.references
 
 
 class Board:
@@ -161,24 +161,24 @@ class Board:
         found: dict[int, Position] = require("ray").get(self._actor.read_waiting.remote(), timeout=_TIMEOUT)
         return found
 
-    def offer(self, key: str, values: list[Any], takers: int) -> None:
-        """Put `values` into the object store, for `takers` other workers. Without them, do nothing."""
-        if takers == 0:
+    def send(self, key: str, values: list[Any], receivers: int) -> None:
+        """Put `values` into the object store, for `receivers` other workers. Without them, do nothing."""
+        if receivers == 0:
             return
         ray = require("ray")
-        ray.get(self._actor.offer.remote(key, [ray.put(values)], takers))
+        ray.get(self._actor.send.remote(key, [ray.put(values)], receivers))
 
-    def take(self, key: str, timeout: float) -> list[Any]:
-        """Return the values that worker 0 offers. Arrays stay in the object store.
+    def receive(self, key: str, timeout: float) -> list[Any]:
+        """Return the values that worker 0 sends. Arrays stay in the object store.
 
         Raises
         ------
         ExchangeTimeoutError, WorkerLostError
-            If it offers none in time, or ends before they arrive.
+            If it sends none in time, or ends before they arrive.
         """
         ray, errors = require("ray"), require("ray.exceptions")
         try:
-            (reference,) = ray.get(self._actor.take.remote(key), timeout=timeout)
+            (reference,) = ray.get(self._actor.receive.remote(key), timeout=timeout)
             found: list[Any] = ray.get(reference, timeout=timeout)
         except errors.GetTimeoutError as error:
             raise ExchangeTimeoutError(

@@ -27,15 +27,16 @@ if TYPE_CHECKING:
 #: How long workers wait for each other by default, in seconds.
 TIMEOUT = 300.0
 # The shortest time between two reports of a worker to the process that started the job, in seconds, with up
-# to _MANY workers. With more workers each reports less often, so that their `Board` gets at most
-# _MANY / _BETWEEN_POSTS reports a second. It has handled 415 on a busy machine (docs/cluster.md).
-_BETWEEN_POSTS = 0.5
-_MANY = 200
-# Machines exchange statistics at each of the first _BETWEEN_TABLES steps, and later every _BETWEEN_TABLES
+# to _WORKERS_AT_FULL_RATE workers. With more workers each reports less often, so that their `Board` gets at
+# most _WORKERS_AT_FULL_RATE / _POST_INTERVAL reports a second. It has handled 415 on a busy machine
+# (docs/cluster.md).
+_POST_INTERVAL = 0.5
+_WORKERS_AT_FULL_RATE = 200
+# Machines exchange statistics at each of the first _TABLE_INTERVAL steps, and later every _TABLE_INTERVAL
 # steps: each exchange delays the exchange of gradients, which uses the same queue.
-_BETWEEN_TABLES = 16
+_TABLE_INTERVAL = 16
 # The shortest time between two measurements of the process's memory, in seconds. Each takes 20 us.
-_BETWEEN_SIZES = 0.01
+_SIZE_INTERVAL = 0.01
 
 
 class Place(NamedTuple):
@@ -128,7 +129,7 @@ class Group:
         self.write_row()
 
     def next_key(self) -> str:
-        """Return a new key for ``Board.offer`` and ``take``. All workers must call this equally often."""
+        """Return a new key for ``Board.send`` and ``receive``. All workers must call this equally often."""
         self._key_count += 1
         return f"{self._token} {self._key_count}"
 
@@ -240,14 +241,14 @@ class Group:
         self.step += 1
         self.waited += waited
         now = time.monotonic()
-        self.write_row(now - self._sized_at >= _BETWEEN_SIZES)
+        self.write_row(now - self._sized_at >= _SIZE_INTERVAL)
         # Decide by the number of steps, because all machines must do the same.
-        is_due = self.step <= _BETWEEN_TABLES or self.step % _BETWEEN_TABLES == 0
+        is_due = self.step <= _TABLE_INTERVAL or self.step % _TABLE_INTERVAL == 0
         if self.link is not None and is_due:
             if self._sending is not None:
                 self.wait_for_link(self._sending, "to exchange figures")
             self._sending = self.link.submit(self._send_rows)
-        between = _BETWEEN_POSTS * max(1.0, self.place.world_size / _MANY)
+        between = _POST_INTERVAL * max(1.0, self.place.world_size / _WORKERS_AT_FULL_RATE)
         if self.board is not None and now - self._posted_at >= between:
             self._posted_at = now
             self.board.post(self)

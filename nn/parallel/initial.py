@@ -37,11 +37,11 @@ def share_values(model: Module, group: Group) -> None:
         return
     key = group.next_key()
     if group.place.rank == 0:
-        group.board.offer(key, [snapshot(x) for x in named.values()], group.place.world_size - 1)
+        group.board.send(key, [snapshot(x) for x in named.values()], group.place.world_size - 1)
         return
     site = call_site()
     with DisposeScope("parallel.prepare"):
-        for x, array in zip(named.values(), group.board.take(key, group.timeout), strict=True):
+        for x, array in zip(named.values(), group.board.receive(key, group.timeout), strict=True):
             take_values(x, over_store(array, site))
 
 

@@ -79,10 +79,10 @@ def _address_of_first(group: Group) -> str:
     assert group.board is not None
     key = group.next_key()
     if group.place.rank != 0:
-        (address,) = group.board.take(key, group.timeout)
+        (address,) = group.board.receive(key, group.timeout)
         return str(address)
     address = require("ray.util").get_node_ip_address()
-    group.board.offer(key, [address], group.place.world_size - 1)
+    group.board.send(key, [address], group.place.world_size - 1)
     return str(address)
 
 

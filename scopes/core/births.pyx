@@ -50,7 +50,7 @@ cdef extern from *:
         PyGetSetDef* before;
     } scopes_attribute;
 
-    static void (*scopes_taken_over)(PyObject*) = NULL;
+    static void (*scopes_on_set)(PyObject*) = NULL;
 
     static PyObject* scopes_get(PyObject* x, void* closure) {
         PyGetSetDef* before = ((scopes_attribute*)closure)->before;
@@ -64,12 +64,12 @@ cdef extern from *:
         PyGetSetDef* before = ((scopes_attribute*)closure)->before;
         int failed = before->set(x, value, before->closure);
         if (!failed && value != NULL && value != Py_None)
-            scopes_taken_over(value);
+            scopes_on_set(value);
         return failed;
     }
     // Replace the definition of `descriptor`. The result is never freed, because another thread may be in a
     // call through it.
-    static scopes_attribute* scopes_pass_over(PyObject* descriptor) {
+    static scopes_attribute* scopes_exclude(PyObject* descriptor) {
         PyGetSetDescrObject* object = (PyGetSetDescrObject*)descriptor;
         scopes_attribute* made;
         if (!Py_IS_TYPE(descriptor, &PyGetSetDescr_Type) || object->d_getset->get == NULL)
@@ -93,10 +93,10 @@ cdef extern from *:
     ctypedef struct scopes_recording:
         int blocks, pauses, strict_blocks
     scopes_recording* scopes_recording_here() noexcept
-    void (*scopes_taken_over)(PyObject*) noexcept
+    void (*scopes_on_set)(PyObject*) noexcept
     allocfunc scopes_allocator_of(PyObject* kind)
     void scopes_set_allocator(PyObject* kind, allocfunc allocator)
-    scopes_attribute* scopes_pass_over(PyObject* descriptor)
+    scopes_attribute* scopes_exclude(PyObject* descriptor)
     PyObject* PyType_GenericAlloc(PyTypeObject* kind, Py_ssize_t count)
 
 cdef object _current = _current_scope
@@ -109,7 +109,7 @@ cdef size_t _last_scope = 0
 cdef list _watched = []
 cdef bint _is_watching = False
 cdef bint _is_suspended = False
-cdef set _passed_over = set()
+cdef set _excluded = set()
 
 
 cdef PyObject* _allocate(PyTypeObject* kind, Py_ssize_t count) noexcept:
@@ -146,8 +146,8 @@ cdef void forget(PyObject* x) noexcept:
 
 cdef void release_by(void (*release)(PyObject*) noexcept) noexcept:
     """Call ``release(x)`` for each value that is assigned to an excluded C attribute."""
-    global scopes_taken_over
-    scopes_taken_over = release
+    global scopes_on_set
+    scopes_on_set = release
 
 
 def begin(kinds):
@@ -187,10 +187,10 @@ def exclude_attribute(descriptor):
 
     A value that is assigned to the attribute leaves its scope: the attribute's object owns it then.
     """
-    if descriptor not in _passed_over:
-        if scopes_pass_over(<PyObject*>descriptor) is NULL:
+    if descriptor not in _excluded:
+        if scopes_exclude(<PyObject*>descriptor) is NULL:
             return False
-        _passed_over.add(descriptor)
+        _excluded.add(descriptor)
     return True
 
 

@@ -1,9 +1,5 @@
 from collections.abc import Callable, Iterable
-from typing import Any, Final
-
-# The texts of warnings.
-MANY: Final[str]
-NOTHING: Final[str]
+from typing import Any
 
 def is_disposable(x: object) -> bool: ...
 def is_closable(x: object) -> bool: ...

@@ -42,13 +42,13 @@ cdef tuple _CLOSED = (
     Enum,
 )
 # The most objects in attributes that one search visits.
-cdef Py_ssize_t _MOST = 100_000
+cdef Py_ssize_t _MAX_OBJECTS = 100_000
 
-MANY = (
+_TOO_MANY = (
     "found more than {:,} objects in the attributes of this {}, and did not look further: pass the "
     "tensors themselves, in a list or a dict"
 )
-NOTHING = (
+_NO_TENSOR = (
     "{call}() found no tensor, and nothing else that a scope may own, in this {kind}. The scope looks into "
     "containers and attributes. If another object holds the tensors, pass that, or the tensors themselves: "
     "scope.{call}([x, y])"
@@ -128,7 +128,7 @@ cdef list find_in(tuple objects, wanted, bint inside, call):
         search = _Search.__new__(_Search)
         part = search.run([x], wanted, inside)
         if not part and _is_opaque(x):
-            warnings.warn(NOTHING.format(call=call, kind=type(x).__name__), UserWarning, stacklevel=1)
+            warnings.warn(_NO_TENSOR.format(call=call, kind=type(x).__name__), UserWarning, stacklevel=1)
         for y in part:
             if id(y) not in seen:
                 seen.add(id(y))
@@ -203,8 +203,8 @@ cdef class _Search:
             self.outside, self.kind = len(self.stack), type(x)
         held = items_of(x) + _attributes_of(x)
         self.count += len(held)
-        if self.count > _MOST:
-            warnings.warn(MANY.format(_MOST, self.kind.__name__), UserWarning, stacklevel=1)
+        if self.count > _MAX_OBJECTS:
+            warnings.warn(_TOO_MANY.format(_MAX_OBJECTS, self.kind.__name__), UserWarning, stacklevel=1)
             self.stack, self.outside = [], -1
             return None
         return held

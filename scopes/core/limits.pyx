@@ -15,7 +15,7 @@ from libc.stdint cimport int64_t
 from scopes.core.disposable cimport Disposable, MemberList, count_limited
 from scopes.core.resources cimport add_sizes, members_of
 
-cdef int64_t _NONE = (<int64_t>1 << 62)
+cdef int64_t _UNLIMITED = (<int64_t>1 << 62)
 
 # The functions that parse a size and create the error.
 cdef object _parse_size = None
@@ -32,10 +32,10 @@ def limits_of(name, limit, max_members):
     """Return the `Limits` for a new scope."""
     cdef Limits made = Limits.__new__(Limits)
     made.name = name
-    made.most_bytes = made.most_members = _NONE
+    made.most_bytes = made.most_members = _UNLIMITED
     if limit is not None:
         made.limit = _parse_size(limit, "limit")
-        made.most_bytes = min(made.limit, _NONE)
+        made.most_bytes = min(made.limit, _UNLIMITED)
     if max_members is not None:
         if not isinstance(max_members, int) or isinstance(max_members, bool) or max_members < 0:
             raise ValueError(
@@ -43,7 +43,7 @@ def limits_of(name, limit, max_members):
                 "objects the scope may own"
             )
         made.max_members = max_members
-        made.most_members = min(max_members, _NONE)
+        made.most_members = min(max_members, _UNLIMITED)
     made.scopes = WeakValueDictionary()
     return made
 

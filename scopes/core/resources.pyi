@@ -1,9 +1,7 @@
-from typing import Final, final
+from typing import final
 
 from scopes.core.disposable import Disposable
 from scopes.core.scope import DisposeScope
-
-CLOSED_MEANWHILE: Final[str]
 
 @final
 class Held(Disposable): ...

@@ -18,7 +18,7 @@ from scopes.core.foreign cimport foreign_for, foreign_of, is_foreign
 from scopes.core.disposable import step_lock as _step_lock
 from scopes.core.errors import TensorDisposedError
 
-CLOSED_MEANWHILE = (
+_CLOSED_MEANWHILE = (
     "a scope that owned this object ended and closed it while another scope was about to own it. Attach it "
     "before its scope ends, or move it out of that scope: scope.move_to_outer(x), scope.detach(x)"
 )
@@ -67,7 +67,7 @@ cdef class Held(Disposable):
 
     def _raise_if_disposed(self):
         if self.resource is None:
-            raise TensorDisposedError(CLOSED_MEANWHILE)
+            raise TensorDisposedError(_CLOSED_MEANWHILE)
 
 
 cdef int end_resource(resource) except -1:

@@ -8,8 +8,6 @@ from typing_extensions import TypeVarTuple
 from scopes.core.owning import OwningList
 from scopes.tracking.leaks import LeakReport
 
-NO_COPY: str
-
 _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
 

@@ -26,7 +26,7 @@ from scopes.core.limits import limits_of
 from scopes.core.resources import may_be_attached, may_be_owned
 from scopes.core.tracebacks import clear_library_frames
 
-NO_COPY = (
+_NO_COPY = (
     "{} can't be copied or pickled: a copy would dispose the same disposables a second time. Open another "
     "scope with new_dispose_scope(), or copy what the scope owns"
 )
@@ -503,13 +503,13 @@ cdef class DisposeScope(OwningList):
         return replacement
 
     def __copy__(self):
-        raise TypeError(NO_COPY.format(self))
+        raise TypeError(_NO_COPY.format(self))
 
     def __deepcopy__(self, memo):
-        raise TypeError(NO_COPY.format(self))
+        raise TypeError(_NO_COPY.format(self))
 
     def __reduce_ex__(self, protocol):
-        raise TypeError(NO_COPY.format(self))
+        raise TypeError(_NO_COPY.format(self))
 
     def __repr__(self):
         label = "DisposeScope" if self.name is None else f"DisposeScope {self.name!r}"

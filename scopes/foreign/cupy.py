@@ -15,7 +15,7 @@ from scopes.core.errors import TensorDisposedError
 from scopes.core.foreign import add_adapter, adopt
 from scopes.foreign.adapter import Adapter, check_version, import_library, raise_unsupported
 from scopes.foreign.patches import Patches
-from scopes.tracking.sites import pass_over
+from scopes.tracking.sites import skip_package
 from scopes.tracking.tracking import note_memory
 
 cupy = import_library("cupy", "CuPy", "cupy")
@@ -236,5 +236,5 @@ def _self_test() -> None:
 
 _self_test()
 add_adapter(ADAPTER)
-pass_over("cupy")
-pass_over("cupyx")
+skip_package("cupy")
+skip_package("cupyx")

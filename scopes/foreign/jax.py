@@ -12,7 +12,7 @@ from weakref import ref
 from scopes.core.containers import add_holder
 from scopes.core.foreign import add_adapter, adopt, dispose_adopted, is_adopted, raise_if_disposed
 from scopes.foreign.adapter import Adapter, check_version, import_library, raise_unsupported
-from scopes.tracking.sites import pass_over
+from scopes.tracking.sites import skip_package
 
 jax = import_library("jax", "JAX", "jax")
 check_version("jax", jax.__version__, (0, 9))
@@ -151,7 +151,7 @@ _explain_errors()
 add_adapter(ADAPTER)
 add_holder(type(jax.random.key(0)), lambda key: [key._base_array])
 add_holder(_Node, _children)
-pass_over("jax")
+skip_package("jax")
 
 
 @contextmanager

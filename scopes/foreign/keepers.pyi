@@ -19,7 +19,7 @@ class Keepers:
         judge: Callable[[type], int],
         is_keeper: Callable[[Any], bool],
         is_transient: Callable[[Any], bool],
-        places: Callable[[str, ModuleType], tuple[str, ...]],
+        globals_of: Callable[[str, ModuleType], tuple[str, ...]],
         parts: Callable[[type], tuple[str, ...]],
     ) -> None: ...
     def begin(self) -> None: ...

@@ -56,7 +56,7 @@ cdef extern from "scopes/foreign/walk.h" namespace "scopes" nogil:
         void put(PyTypeObject* kind, int verdict)
         void forget(PyTypeObject* kind)
 
-    int pick(list objects, Verdicts& verdicts, int wanted, list found) except -1
+    int collect(list objects, Verdicts& verdicts, int wanted, list found) except -1
 
     cdef cppclass Leaves:
         vector[PyObject*] owned
@@ -68,7 +68,7 @@ cdef extern from "scopes/foreign/walk.h" namespace "scopes" nogil:
         int verdict
         Py_ssize_t number
 
-    cdef cppclass Place:
+    cdef cppclass Global:
         PyObject* module
         PyObject* name
 
@@ -78,22 +78,22 @@ cdef extern from "scopes/foreign/walk.h" namespace "scopes" nogil:
         PyObject* first
         PyObject* second
         int verdict
-        Place place
+        Global variable
 
     cdef cppclass Walk:
         vector[PyObject*] unknown, released
         vector[Item] hits
         Walk(Verdicts* verdicts, Leaves* leaves)
         void begin()
-        void seek(PyObject* object)
-        void look_at_part(PyObject* object)
-        void look_at_wholes(const vector[Root]& roots, Py_ssize_t newest)
-        void look_at_keepers(
+        void add_sought(PyObject* object)
+        void visit_part(PyObject* object)
+        void visit_sought_keepers(const vector[Root]& roots, Py_ssize_t newest)
+        void visit_keepers(
             const vector[Root]& roots, bint of_libraries, Py_ssize_t older, Py_ssize_t newest
         )
-        void look_at_places(const vector[Place]& places)
-        void go_on()
-        void drop()
+        void visit_globals(const vector[Global]& globals)
+        void visit_waiting()
+        void release_later()
 
 
 @cython.final
@@ -105,12 +105,12 @@ cdef class _Keeper:
     cdef Py_ssize_t number
     cdef int verdict
     # Its index in the roots.
-    cdef size_t place
+    cdef size_t index
     cdef Keepers known
 
     def __call__(self, reference):
         """Remove the freed keeper. Its weak reference calls this."""
-        self.known.roots[self.place].reference = NULL
+        self.known.roots[self.index].reference = NULL
         self.known.gone_count += 1
         self.reference = None  # break the cycle: the reference refers to this
         if self.known.keepers.get(self.address) is self:
@@ -148,13 +148,13 @@ cdef class Keepers:
         Returns whether an object is a keeper, if its class has the flag ``ASK``.
     is_transient
         Returns whether objects of users' classes never keep this sought object.
-    places
+    globals_of
         Returns the names of a module's globals that may keep objects.
     parts
         Returns the names of a class's attributes that hold *parts* of its instances, such as parameters.
     """
 
-    cdef object judge, is_keeper, is_transient, places, parts
+    cdef object judge, is_keeper, is_transient, globals_of, parts
     cdef Verdicts verdicts
     cdef Leaves leaves_met
     # Classes and keepers by address. Keepers are in order of discovery; `roots` has the same ones for walks.
@@ -164,7 +164,7 @@ cdef class Keepers:
     cdef vector[Root] roots
     cdef size_t gone_count
     # The globals of modules that may keep objects. `owned` owns the references in them.
-    cdef vector[Place] globals_
+    cdef vector[Global] globals_
     cdef list owned
     # Weak references to known modules by name, and the last module in ``sys.modules``.
     cdef dict modules
@@ -177,11 +177,11 @@ cdef class Keepers:
     cdef _Walk walk
     cdef bint is_walking
 
-    def __init__(self, judge, is_keeper, is_transient, places, parts):
+    def __init__(self, judge, is_keeper, is_transient, globals_of, parts):
         self.judge = judge
         self.is_keeper = is_keeper
         self.is_transient = is_transient
-        self.places = places
+        self.globals_of = globals_of
         self.parts = parts
         self.classes, self.keepers, self.always, self.modules, self.owned = {}, {}, {}, {}, []
         self.first = -1
@@ -251,7 +251,7 @@ cdef class Keepers:
         # reference. So no Python code and no other thread runs until the list is empty.
         cdef list objects = gc.get_objects(generation)
         cdef bint has_births = fill(births)
-        pick(objects, self.verdicts, _KEEPER | _ALWAYS | (_SOUGHT if has_births else 0), found)
+        collect(objects, self.verdicts, _KEEPER | _ALWAYS | (_SOUGHT if has_births else 0), found)
         objects.clear()
         for x in found:
             verdict = self.verdict(type(x))
@@ -293,13 +293,13 @@ cdef class Keepers:
         cdef Root root
         root.reference, root.address = <PyObject*>keeper.reference, <void*>keeper.address
         root.verdict, root.number = keeper.verdict, keeper.number
-        keeper.place = self.roots.size()
+        keeper.index = self.roots.size()
         self.roots.push_back(root)
         return 0
 
-    cdef int look_for_places(self) except -1:
+    cdef int find_globals(self) except -1:
         """Record the globals of new modules."""
-        cdef Place place
+        cdef Global variable
         modules = sys.modules
         last = next(reversed(modules), None)
         if len(modules) == self.module_count and last is self.last_module:
@@ -310,10 +310,10 @@ cdef class Keepers:
             if not isinstance(module, ModuleType) or (known is not None and known() is module):
                 continue
             self.modules[name] = reference = ref(module)
-            for each in self.places(name, module):
+            for each in self.globals_of(name, module):
                 self.owned += reference, each
-                place.module, place.name = <PyObject*>reference, <PyObject*>each
-                self.globals_.push_back(place)
+                variable.module, variable.name = <PyObject*>reference, <PyObject*>each
+                self.globals_.push_back(variable)
         return 0
 
     cdef list held_parts(self, Py_ssize_t newest):
@@ -351,7 +351,7 @@ cdef class Keepers:
         """
         cdef _Walk walk = self.walk if not self.is_walking else _Walk.__new__(_Walk, self)
         cdef bint is_first = not self.is_walking
-        self.look_for_places()
+        self.find_globals()
         self.is_walking = True
         try:
             if older < 0:
@@ -379,7 +379,7 @@ cdef class _Walk:
     cdef int release(self) except -1:
         """Release all references of the walk."""
         cdef PyObject* last
-        self.walk.drop()
+        self.walk.release_later()
         while not self.walk.released.empty():
             last = self.walk.released.back()
             self.walk.released.pop_back()
@@ -404,16 +404,16 @@ cdef class _Walk:
         cdef Walk* walk = self.walk
         walk.begin()
         for x in sought.values():
-            walk.seek(<PyObject*>x)
-        walk.look_at_wholes(self.known.roots, newest)
+            walk.add_sought(<PyObject*>x)
+        walk.visit_sought_keepers(self.known.roots, newest)
         for x in parts:
-            walk.look_at_part(<PyObject*>x)
-        walk.go_on()
+            walk.visit_part(<PyObject*>x)
+        walk.visit_waiting()
         if not is_strict:
             # Libraries come first, because they also keep tensors with a graph.
-            walk.look_at_keepers(self.known.roots, True, older, newest)
-            walk.look_at_places(self.known.globals_)
-            walk.look_at_keepers(self.known.roots, False, older, newest)
+            walk.visit_keepers(self.known.roots, True, older, newest)
+            walk.visit_globals(self.known.globals_)
+            walk.visit_keepers(self.known.roots, False, older, newest)
         return walk.unknown.empty()
 
     cdef dict found(self):
@@ -426,8 +426,8 @@ cdef class _Walk:
             hit = self.walk.hits[i]
             x = <object>hit.object
             key = (
-                <size_t>hit.keeper, <size_t>hit.first, <size_t>hit.second, <size_t>hit.place.module,
-                <size_t>hit.place.name,
+                <size_t>hit.keeper, <size_t>hit.first, <size_t>hit.second, <size_t>hit.variable.module,
+                <size_t>hit.variable.name,
             )
             if hit.keeper is not NULL and not hit.verdict & _FOREIGN_CODE and self.known.is_transient(x):
                 continue
@@ -438,9 +438,9 @@ cdef class _Walk:
 
     cdef object label(self, Item& hit):
         """Return which attribute, cache or global keeps an object."""
-        if hit.place.module is not NULL:
-            module = (<object>hit.place.module)()
-            return f"{module.__name__}.{<object>hit.place.name}"
+        if hit.variable.module is not NULL:
+            module = (<object>hit.variable.module)()
+            return f"{module.__name__}.{<object>hit.variable.name}"
         if hit.keeper is NULL:
             return ""
         owner = <object>hit.keeper

@@ -25,7 +25,7 @@ inline void prefetch(const void* address) {
 #endif
 }
 
-inline size_t spread(const void* address) {
+inline size_t hash_of(const void* address) {
     return static_cast<size_t>((static_cast<uint64_t>(reinterpret_cast<uintptr_t>(address) >> 4)
                                 * 0x9E3779B97F4A7C15ull) >> 32);
 }
@@ -40,7 +40,7 @@ class Verdicts {
 public:
     // Returns -1 for a class without a verdict.
     int of(const PyTypeObject* kind) {
-        Recent& last = recent[spread(kind) % COUNT];
+        Recent& last = recent[hash_of(kind) % COUNT];
         if (last.kind != kind) {
             auto found = all.find(kind);
             if (found == all.end())
@@ -51,17 +51,17 @@ public:
     }
     void put(const PyTypeObject* kind, int verdict) {
         all[kind] = verdict;
-        recent[spread(kind) % COUNT] = Recent{kind, verdict};
+        recent[hash_of(kind) % COUNT] = Recent{kind, verdict};
     }
     void forget(const PyTypeObject* kind) {
         all.erase(kind);
-        recent[spread(kind) % COUNT] = Recent{};
+        recent[hash_of(kind) % COUNT] = Recent{};
     }
 };
 
 // Appends to `found` the objects in a list whose class has no verdict, or one with a bit of `wanted`.
 // Returns -1 if out of memory. Runs no Python code.
-inline int pick(PyObject* objects, Verdicts& verdicts, int wanted, PyObject* found) {
+inline int collect(PyObject* objects, Verdicts& verdicts, int wanted, PyObject* found) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(objects); ++i) {
         PyObject* object = PyList_GET_ITEM(objects, i);
         // Skip tuples, because CPython may still be building one. A missing verdict is -1, which has all bits.
@@ -143,9 +143,9 @@ public:
 // Leaves that walks have visited: strings, numbers and so on, of exactly Python's classes. They are immutable and
 // refer to nothing, so later walks skip them by address. This owns them, so that their addresses are not reused.
 class Leaves {
-    static constexpr size_t MOST = 100000, MAX_BYTES = size_t(8) << 20, LONGEST = 200;
+    static constexpr size_t MAX_COUNT = 100000, MAX_BYTES = size_t(8) << 20, MAX_LENGTH = 200;
     // A full set is emptied after this many walks, because the program may no longer use its leaves.
-    static constexpr size_t WALKS = 1000;
+    static constexpr size_t MAX_WALKS = 1000;
     Objects known;
     size_t bytes = 0, walks = 0;
 
@@ -153,11 +153,11 @@ class Leaves {
     static size_t size_of(PyObject* leaf) {
         if (PyUnicode_CheckExact(leaf)) {
             size_t length = static_cast<size_t>(PyUnicode_GET_LENGTH(leaf));
-            return length > LONGEST ? 0 : 80 + 4 * length;
+            return length > MAX_LENGTH ? 0 : 80 + 4 * length;
         }
         if (PyBytes_CheckExact(leaf)) {
             size_t length = static_cast<size_t>(PyBytes_GET_SIZE(leaf));
-            return length > LONGEST ? 0 : 48 + length;
+            return length > MAX_LENGTH ? 0 : 48 + length;
         }
         if (PyLong_CheckExact(leaf)) {
             int overflow = 0;
@@ -175,15 +175,15 @@ public:
     bool has(const PyObject* object) { return known.has(object); }
     void add(PyObject* leaf) {
         size_t size = size_of(leaf);
-        if (size == 0 || owned.size() == MOST || bytes + size > MAX_BYTES || !known.add(leaf))
+        if (size == 0 || owned.size() == MAX_COUNT || bytes + size > MAX_BYTES || !known.add(leaf))
             return;
         owned.push_back(Py_NewRef(leaf));
         bytes += size;
     }
     void begin_walk() {
-        if (++walks >= WALKS) {
+        if (++walks >= MAX_WALKS) {
             walks = 0;
-            if (owned.size() == MOST || bytes + 1024 > MAX_BYTES)
+            if (owned.size() == MAX_COUNT || bytes + 1024 > MAX_BYTES)
                 clear();
         }
     }
@@ -202,14 +202,14 @@ public:
 struct Root { PyObject* reference; const void* address; int verdict; Py_ssize_t number; };
 
 // A global of a module: a weak reference to the module, and the name.
-struct Place { PyObject* module; PyObject* name; };
+struct Global { PyObject* module; PyObject* name; };
 
 // An object to visit, or a sought object that was found, and the path to it. The path is the keeper, the object
 // `first` that it refers to, and, if `first` is a dict, its value `second`. The path gives the attribute's name.
 struct Item {
     PyObject *object, *keeper, *first, *second;
     int verdict;
-    Place place;
+    Global variable;
 };
 
 // The object of a weak reference, or null. It is a borrowed reference: no other code runs, so its owner keeps it.
@@ -272,9 +272,9 @@ class Walk {
     Leaves* leaves;
     std::unordered_map<PyObject*, bool> sought;  // whether each object was found
     size_t missing = 0;
-    Objects met;
+    Objects visited;
     std::vector<Item> stack;
-    Pipe coming, opening;
+    Pipe to_visit, to_traverse;
     // The objects that some keepers refer to. They are visited together, after a prefetch.
     std::vector<Item> group;
     Item now = {};
@@ -290,28 +290,28 @@ public:
 
     void begin() {
         sought.clear();
-        met.clear();
+        visited.clear();
         missing = 0;
         leaves->begin_walk();
     }
 
-    void seek(PyObject* object) { missing += sought.emplace(object, false).second; }
+    void add_sought(PyObject* object) { missing += sought.emplace(object, false).second; }
 
     // Visits an object that is a part of a keeper.
-    void look_at_part(PyObject* object) {
+    void visit_part(PyObject* object) {
         now = Item{};
         now.verdict = ALWAYS;
-        enter(object);
+        visit_later(object);
     }
     // Visits the parts of keepers that may be sought objects themselves, up to the keeper number `newest`.
-    void look_at_wholes(const std::vector<Root>& roots, Py_ssize_t newest) {
+    void visit_sought_keepers(const std::vector<Root>& roots, Py_ssize_t newest) {
         for (const Root& root : roots)
             if (root.verdict & ALWAYS && root.verdict & SOUGHT && root.number <= newest)
-                look_inside(root, true);
-        look_at_group();
+                visit_keeper(root, true);
+        visit_group();
     }
     // Visits the references of all keepers with a number up to `older`, or up to `newest` with the flag ALWAYS.
-    void look_at_keepers(const std::vector<Root>& roots, bool of_libraries, Py_ssize_t older, Py_ssize_t newest) {
+    void visit_keepers(const std::vector<Root>& roots, bool of_libraries, Py_ssize_t older, Py_ssize_t newest) {
         constexpr size_t AHEAD = 16;
         for (size_t i = 0; i < roots.size() && missing != 0; ++i) {
             if (i + AHEAD < roots.size()) {
@@ -322,36 +322,36 @@ public:
             if (root.verdict & SOUGHT || bool(root.verdict & FOREIGN_CODE) != of_libraries)
                 continue;
             if (root.number <= older || (root.verdict & ALWAYS && root.number <= newest))
-                look_inside(root, false);
+                visit_keeper(root, false);
         }
-        look_at_group();
-        go_on();
+        visit_group();
+        visit_waiting();
     }
-    void look_at_places(const std::vector<Place>& places) {
-        for (const Place& place : places) {
-            PyObject* module = object_of(place.module);
-            PyObject* value = module == nullptr ? nullptr : PyDict_GetItem(PyModule_GetDict(module), place.name);
+    void visit_globals(const std::vector<Global>& globals) {
+        for (const Global& variable : globals) {
+            PyObject* module = object_of(variable.module);
+            PyObject* value = module == nullptr ? nullptr : PyDict_GetItem(PyModule_GetDict(module), variable.name);
             if (value == nullptr)
                 continue;
             now = Item{};
             now.verdict = ALWAYS;
-            now.place = place;
-            enter(value);
+            now.variable = variable;
+            visit_later(value);
         }
-        go_on();
+        visit_waiting();
     }
     // Visits all waiting objects, and everything they refer to.
-    void go_on() {
+    void visit_waiting() {
         for (;;) {
             if (!stack.empty()) {
                 Item item = stack.back();
                 stack.pop_back();
                 prefetch_body(item.object);
-                look_into(opening.put(item));
-            } else if (!coming.is_empty()) {
-                look_at(coming.take());
-            } else if (!opening.is_empty()) {
-                look_into(opening.take());
+                visit_references(to_traverse.put(item));
+            } else if (!to_visit.is_empty()) {
+                visit_now(to_visit.take());
+            } else if (!to_traverse.is_empty()) {
+                visit_references(to_traverse.take());
             } else {
                 return;
             }
@@ -359,7 +359,7 @@ public:
     }
 
     // Moves the owned references, of hits and unknown classes, to `released`.
-    void drop() {
+    void release_later() {
         released.insert(released.end(), unknown.begin(), unknown.end());
         unknown.clear();
         for (const Item& each : hits)
@@ -390,7 +390,7 @@ private:
     static int visit(PyObject* object, void* self) {
         Walk* walk = static_cast<Walk*>(self);
         if (!walk->is_kind(object))
-            walk->enter(object);
+            walk->visit_later(object);
         return 0;
     }
     static void prefetch_body(PyObject* object) {
@@ -411,7 +411,7 @@ private:
     }
 
     // Adds all references of a keeper to the group. With `is_part`, they are parts of the keeper.
-    void look_inside(const Root& root, bool is_part) {
+    void visit_keeper(const Root& root, bool is_part) {
         PyObject* object = object_of(root.reference);
         if (object == nullptr)
             return;
@@ -420,37 +420,37 @@ private:
         now.verdict = is_part ? ALWAYS : root.verdict;
         traverse(object, gather);
         if (group.size() >= 64)
-            look_at_group();
+            visit_group();
     }
-    void look_at_group() {
+    void visit_group() {
         for (const Item& each : group)
             if (PyDict_CheckExact(each.object))
                 prefetch_body(each.object);
         for (const Item& each : group) {
             now = each;
             if (!PyDict_CheckExact(each.object)) {
-                enter(each.object);
-            } else if (PyObject_GC_IsTracked(each.object) && met.add(each.object)) {
+                visit_later(each.object);
+            } else if (PyObject_GC_IsTracked(each.object) && visited.add(each.object)) {
                 Py_ssize_t position = 0;
                 while (PyDict_Next(each.object, &position, nullptr, &now.second))
-                    enter(now.second);
+                    visit_later(now.second);
             }
         }
         group.clear();
         if (stack.size() >= 64)
-            go_on();
+            visit_waiting();
     }
 
     // Prefetches an object, and visits it later.
-    void enter(PyObject* object) {
+    void visit_later(PyObject* object) {
         if (leaves->has(object))
             return;
         prefetch(object);
         now.object = object;
-        look_at(coming.put(now));
+        visit_now(to_visit.put(now));
     }
 
-    void look_at(const Item& item) {
+    void visit_now(const Item& item) {
         PyObject* object = item.object;
         if (object == nullptr)
             return;
@@ -468,7 +468,7 @@ private:
         // Modules and optimizers are visited as keepers. Objects that the collector does not track hold no tensor.
         if (known & (SOUGHT | ALWAYS) || !(known & WALKED) || is_empty(object) || !PyObject_GC_IsTracked(object))
             return;
-        if (met.add(object))
+        if (visited.add(object))
             stack.push_back(item);
     }
 
@@ -483,7 +483,7 @@ private:
         hits.push_back(item);
     }
 
-    void look_into(const Item& item) {
+    void visit_references(const Item& item) {
         if (item.object == nullptr)
             return;
         now = item;
@@ -491,7 +491,7 @@ private:
             Py_ssize_t position = 0;
             PyObject* value;
             while (PyDict_Next(item.object, &position, nullptr, &value))
-                enter(value);
+                visit_later(value);
         } else {
             traverse(item.object, visit);
         }

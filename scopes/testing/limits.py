@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from scopes.core.scope import DisposeScope
 
 # After all memory was measured, at least this part of the limit is allocated before the next measurement.
-_PART = 1 / 16
+_MIN_HEADROOM = 1 / 16
 
 
 class Moment:
@@ -103,7 +103,7 @@ class Limits:
             headroom = most - moment.alive.nbytes
             if headroom < 0:
                 self._too_large = moment
-            self._headroom = max(headroom, most * _PART)
+            self._headroom = max(headroom, most * _MIN_HEADROOM)
 
     def _moment(self, record: Record) -> Moment | None:
         try:

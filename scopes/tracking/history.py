@@ -31,13 +31,13 @@ from scopes.tracking.sizes import format_bytes
 if TYPE_CHECKING:
     from scopes.core.scope import DisposeScope
 
-_PART = 48
-_UNEVEN = 0.618
+_STRIDE_DIVISOR = 48
+_GOLDEN_RATIO = 0.618
 GROWTH = 1.1
 # The budget of all looks: a fixed part, and a part for each creation. Above the budget, a look still follows
 # after a quarter more creations. Each visited disposable or operation costs 1, and each look costs _LOOK. The
 # unit is not seconds, because a slow machine would then look less often, and find less.
-_FREE, _FOR_EACH_CREATION = 100_000, 1 / 8
+_FIXED_BUDGET, _BUDGET_PER_CREATION = 100_000, 1 / 8
 _ALWAYS_AFTER = 1.25
 _LOOK = 100
 # Each look stores this many of the heaviest lines. When there are too many looks, every second one of the
@@ -148,11 +148,11 @@ class History:
 
     def _look_if_free(self, newest: Record) -> None:
         births = self._births
-        stride = max(births // _PART, 1)
+        stride = max(births // _STRIDE_DIVISOR, 1)
         # Use uneven strides: even ones could coincide with the program's own steps, and always see the same
         # point of a step.
-        self._next_births = births + stride + int(stride * (len(self.looks) * _UNEVEN % 1))
-        is_cheap = self._cost <= _FREE + births * _FOR_EACH_CREATION
+        self._next_births = births + stride + int(stride * (len(self.looks) * _GOLDEN_RATIO % 1))
+        is_cheap = self._cost <= _FIXED_BUDGET + births * _BUDGET_PER_CREATION
         if self._is_looking or not (is_cheap or births >= self._look_births * _ALWAYS_AFTER):
             return
         self._is_looking = True

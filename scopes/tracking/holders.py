@@ -35,7 +35,7 @@ from types import (
 from typing import Any, NamedTuple
 
 from scopes.core.tracebacks import is_ours, is_ours_by_name
-from scopes.tracking.sites import is_passed_over
+from scopes.tracking.sites import is_skipped
 
 # The number of pairs of neighbours in each group to search for, spread from the oldest to the newest. Single
 # objects would be misleading: a line that creates two tensors in a step would often show only the first ones.
@@ -440,7 +440,7 @@ def _escaped(text: str) -> str:
 
 def _is_users(frame: FrameType) -> bool:
     name = frame.f_globals.get("__name__")
-    return isinstance(name, str) and not is_passed_over(frame) and _is_of_user(name)
+    return isinstance(name, str) and not is_skipped(frame) and _is_of_user(name)
 
 
 def _is_of_user(name: object) -> bool:

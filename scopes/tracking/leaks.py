@@ -270,7 +270,7 @@ def report_of(
         count, nbytes = len(group), sum([kept.nbytes for _, kept in group])
         # Without rounds, only a long run shows growth.
         is_long = closings > 1 or made >= _RUN
-        is_long = is_long or (made >= _SHORT_RUN and nbytes >= _LARGE and count >= _MANY)
+        is_long = is_long or (made >= _SHORT_RUN and nbytes >= _MIN_BYTES and count >= _MIN_COUNT)
         is_growing = is_long and is_created_throughout(records, since, closings, made)
         share = 1 / most if is_growing else 0.0
         kinds = tuple(sorted({record.kind for record in records}))
@@ -292,9 +292,9 @@ def report_of(
 
 
 # The creations of a run that is long enough to show growth. In a shorter run, a line grows only if it left at
-# least _MANY disposables of _LARGE bytes in total.
+# least _MIN_COUNT disposables of _MIN_BYTES bytes in total.
 _RUN, _SHORT_RUN = 100, 16
-_MANY, _LARGE = 8, 2**20
+_MIN_COUNT, _MIN_BYTES = 8, 2**20
 
 
 def in_order(rows: Iterable[LeakRow]) -> tuple[LeakRow, ...]:

@@ -69,27 +69,27 @@ _sites: dict[tuple[Line, ...], Site] = {}
 _sites[()] = Site(())
 
 # Cache by id of the code object, because hashing a code object reads all its instructions. The value is the
-# site of each known instruction, or None for code of this library or of `_passed_over`. The entry is removed
+# site of each known instruction, or None for code of this library or of `_skipped`. The entry is removed
 # with the code object.
 known: dict[int, dict[int, Site] | None] = {}
 _codes: dict[int, ref[CodeType]] = {}
 
 
 # Packages whose lines are not reported: libraries that call the user's code and are called by it.
-_passed_over: set[str] = set()
+_skipped: set[str] = set()
 
 
-def pass_over(package: str) -> None:
+def skip_package(package: str) -> None:
     """Do not report lines of `package` (a top-level package)."""
-    _passed_over.add(package)
+    _skipped.add(package)
     known.clear()
     _codes.clear()
 
 
-def is_passed_over(frame: FrameType) -> bool:
-    """Return whether the frame belongs to a package of ``pass_over``."""
+def is_skipped(frame: FrameType) -> bool:
+    """Return whether the frame belongs to a package of ``skip_package``."""
     name = frame.f_globals.get("__name__")
-    return isinstance(name, str) and name.partition(".")[0] in _passed_over
+    return isinstance(name, str) and name.partition(".")[0] in _skipped
 
 
 def callers(most: int) -> list[FrameType]:
@@ -119,7 +119,7 @@ def places_in(frame: FrameType) -> dict[int, Site] | None:
     key = id(code)
     if key in known:
         return known[key]
-    places: dict[int, Site] | None = None if is_ours(frame) or is_passed_over(frame) else {}
+    places: dict[int, Site] | None = None if is_ours(frame) or is_skipped(frame) else {}
 
     def forget(_: ref[CodeType]) -> None:
         known.pop(key, None)

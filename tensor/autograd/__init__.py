@@ -1,9 +1,9 @@
 """Gradients, backward, statistics of graphs, and switches for recording."""
 
 from scopes.lowlevel import clear_errors_of as _clear_errors_of
-from scopes.lowlevel import names_of_face as _names_of_face
 from scopes.lowlevel import names_on_demand as _names_on_demand
 from scopes.lowlevel import origins_of as _origins_of
+from scopes.lowlevel import public_names as _public_names
 from tensor.autograd.anomalies import (
     detect_anomaly,
     is_anomaly_check_nan_enabled,
@@ -26,7 +26,7 @@ _ON_DEMAND = _origins_of(
     }
 )
 
-__all__ = _names_of_face(globals(), _ON_DEMAND)
+__all__ = _public_names(globals(), _ON_DEMAND)
 
 _clear_errors_of(globals(), [name for name in __all__ if name not in _ON_DEMAND])
 

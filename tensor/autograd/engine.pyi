@@ -9,8 +9,6 @@ from tensor.tape.nodes import Node
 if TYPE_CHECKING:  # so that type checkers read the operations before the class that uses them
     from tensor._tensor import Tensor
 
-SECOND_BACKWARD: str
-
 def saved_by(node: Node) -> tuple[Any, ...]: ...
 
 class Backward:

@@ -54,7 +54,7 @@ cdef enum:
     # The most arguments after `space` and `g` that a derivative has, except for an einsum of many operands.
     _MAX_ARGUMENTS = 13
 
-SECOND_BACKWARD = (
+_SECOND_BACKWARD = (
     "backward through a graph whose saved values are already freed: backward frees them after use. Call the "
     "first backward with retain_graph=True, or compute the output again"
 )
@@ -72,7 +72,7 @@ def saved_by(Node node not None) -> tuple:
         node.is_in_use = False
         raise
     if saved is None:
-        raise RuntimeError(f"{node.name()}: {SECOND_BACKWARD}")
+        raise RuntimeError(f"{node.name()}: {_SECOND_BACKWARD}")
     return saved
 
 
@@ -160,7 +160,7 @@ cdef class Backward:
         self._count_users(roots)
         for node, value, share in roots:
             pending = <PendingGradient>self.pending[node]
-            self._gather(pending, value, share, False)
+            self._accumulate(pending, value, share, False)
             if pending.users == 0 and pending not in ready:
                 ready.append(pending)
         if self.only is not None:
@@ -170,7 +170,7 @@ cdef class Backward:
             node = pending.node
             if pending.value is not None:
                 if node.hooks is not None:
-                    self._through_hooks(node, pending)
+                    self._run_hooks(node, pending)
                 if self.only is None:
                     is_passed_on = not isinstance(node, Leaf)
                     if not is_passed_on:
@@ -180,10 +180,10 @@ cdef class Backward:
                             self._complete(pending)
                 else:
                     if node in self.only:
-                        self._find(pending)
+                        self._capture(pending)
                     is_passed_on = node in self.ancestors
                 if is_passed_on:
-                    self._pass_on(node, pending)
+                    self._evaluate(node, pending)
                     clear(pending)  # the next gradient may use its memory
             for x in node.next:
                 if x is None:
@@ -251,7 +251,7 @@ cdef class Backward:
                     stack.append(user)
         return ancestors
 
-    cdef int _find(self, PendingGradient pending) except -1:
+    cdef int _capture(self, PendingGradient pending) except -1:
         """Keep the gradient for the user, so that later steps do not write over it."""
         cdef PendingGradient kept = new_pending(pending.node, 0)
         kept.value = pending.value
@@ -262,7 +262,7 @@ cdef class Backward:
         self.found.append(kept)
         return 0
 
-    cdef int _pass_on(self, Node node, PendingGradient pending) except -1:
+    cdef int _evaluate(self, Node node, PendingGradient pending) except -1:
         try:
             if type(node) is not Node:
                 self._outside(node.step, pending, self)  # a node of a user's function
@@ -346,7 +346,7 @@ cdef class Backward:
         is_large = _is_large(g, <tuple?>saved, nexts)
         self.enter_kernels(is_large)
         if node.plan.together is not None:
-            self._take_all(node, g, pending, root, <tuple>saved, is_free)
+            self._evaluate_together(node, g, pending, root, <tuple>saved, is_free)
             steps = ()
         elif is_large and left > 1 and not self.retain_graph:
             holds = list(node.holds) if len(node.holds) == len(saved) else [None] * len(saved)
@@ -385,7 +385,7 @@ cdef class Backward:
             if found is not None:
                 found = fitting(found, after)
                 is_free = is_free and root_of(<cnp.ndarray>found) is not root
-                self._take(after, <cnp.ndarray>found, pending, root, is_sole, saved, node, i)
+                self._add_gradient(after, <cnp.ndarray>found, pending, root, is_sole, saved, node, i)
                 found = None
             if holds is not None:
                 for place in <tuple>node.plan.done[len(steps) - 1 - left]:
@@ -397,7 +397,7 @@ cdef class Backward:
                 node.saved = None
                 node.holds = ()
 
-    cdef int _take_all(
+    cdef int _evaluate_together(
         self, Node node, cnp.ndarray g, PendingGradient pending, cnp.ndarray root, tuple saved, bint is_free
     ) except -1:
         """Compute the gradients of all inputs with one function, and add each to its node."""
@@ -417,10 +417,10 @@ cdef class Backward:
         for i in range(len(node.next)):
             if node.next[i] is not None and found[i] is not None:
                 after = <Node>node.next[i]
-                self._take(after, fitting(found[i], after), pending, root, is_over, saved, node, i)
+                self._add_gradient(after, fitting(found[i], after), pending, root, is_over, saved, node, i)
         return 0
 
-    cdef int _take(
+    cdef int _add_gradient(
         self, Node after, cnp.ndarray out, PendingGradient of, cnp.ndarray root, bint is_sole, object saved,
         Node node,
         Py_ssize_t i,
@@ -441,10 +441,10 @@ cdef class Backward:
                     break
         if self.anomalies is not None:
             self.anomalies.check(out, node, i)
-        self._gather(<PendingGradient>self.pending[after], out, share, is_owned)
+        self._accumulate(<PendingGradient>self.pending[after], out, share, is_owned)
         return 0
 
-    cdef int _gather(self, PendingGradient to, object g, Share share, bint is_owned) except -1:
+    cdef int _accumulate(self, PendingGradient to, object g, Share share, bint is_owned) except -1:
         """Add `g` to the sum, in place if no other code uses its memory."""
         cdef cnp.ndarray new
         if to.value is None:
@@ -467,7 +467,7 @@ cdef class Backward:
         if self.is_recorded:
             if self.anomalies is not None:
                 self.anomalies.check(x, node, i)
-            self._gather(<PendingGradient>self.pending[to], x, None, False)
+            self._accumulate(<PendingGradient>self.pending[to], x, None, False)
             return
         share = take_snapshot(x)
         self.enter_kernels(is_worth_pooling(cnp.PyArray_NBYTES(share.array)))
@@ -476,9 +476,9 @@ cdef class Backward:
             if self.anomalies is not None:
                 self.anomalies.check(out, node, i)
             if root_of(out) is root_of(share.array):
-                self._gather(<PendingGradient>self.pending[to], out, share, False)
+                self._accumulate(<PendingGradient>self.pending[to], out, share, False)
             else:
-                self._gather(<PendingGradient>self.pending[to], out, None, _is_writable(out))
+                self._accumulate(<PendingGradient>self.pending[to], out, None, _is_writable(out))
         except MemoryError:
             self.is_outside = False
             raise
@@ -498,7 +498,7 @@ cdef class Backward:
             to.value[place] = moved(pending)
             return
         # Two threads that read an output at the same time may have created two nodes for it.
-        self._gather(before, pending.value, pending.share, pending.is_owned)
+        self._accumulate(before, pending.value, pending.share, pending.is_owned)
         self.leave_kernels()
 
     def as_tensor(self, PendingGradient pending not None, bint compact=False) -> TensorCore:
@@ -518,7 +518,7 @@ cdef class Backward:
             return wrap_share(new_share(own.share.buffer, array))
         return wrap(compact_copy(array) if compact else contiguous_copy(array))
 
-    cdef int _through_hooks(self, Node node, PendingGradient pending) except -1:
+    cdef int _run_hooks(self, Node node, PendingGradient pending) except -1:
         """Replace the gradient with the result of the hooks of `node`."""
         cdef Share share
         self.leave_kernels()

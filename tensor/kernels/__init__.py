@@ -7,9 +7,9 @@ on first use are kernels for `nn`. Most compiled kernels do not check their argu
 dtypes may crash the process.
 """
 
-from scopes.lowlevel import names_of_face as _names_of_face
 from scopes.lowlevel import names_on_demand as _names_on_demand
 from scopes.lowlevel import origins_of as _origins_of
+from scopes.lowlevel import public_names as _public_names
 from tensor.core.bfloat16 import in_float32, widen, write_wide
 from tensor.kernels.context import in_kernels, run_kernel
 from tensor.kernels.namespace import xp
@@ -36,6 +36,6 @@ _ON_DEMAND = _origins_of(
     }
 )
 
-__all__ = _names_of_face(globals(), _ON_DEMAND)
+__all__ = _public_names(globals(), _ON_DEMAND)
 
 __getattr__, __dir__ = _names_on_demand(globals(), _ON_DEMAND)

@@ -136,7 +136,7 @@ void normalize_rows_backward(void* context, ptrdiff_t start, ptrdiff_t end) {
 }
 
 template <typename T>
-void end_rows(void* context, ptrdiff_t start, ptrdiff_t end) {
+void sum_row_parts(void* context, ptrdiff_t start, ptrdiff_t end) {
     constexpr ptrdiff_t columns = 256;
     const RowNormWork& work = *static_cast<RowNormWork*>(context);
     const ptrdiff_t pieces = ceil_of(work.rows, work.grain), n = work.length;
@@ -251,7 +251,7 @@ void normalize_channels_backward(void* context, ptrdiff_t start, ptrdiff_t end) 
 extern const Normalization normalization_kernels = {
     {normalize_rows<float>, normalize_rows<double>},
     {normalize_rows_backward<float>, normalize_rows_backward<double>},
-    {end_rows<float>, end_rows<double>},
+    {sum_row_parts<float>, sum_row_parts<double>},
     {inverses<float>, inverses<double>},
     {normalize_channels<float>, normalize_channels<double>},
     {normalize_channels_backward<float>, normalize_channels_backward<double>},

@@ -55,9 +55,9 @@ struct InversesWork {
 
 struct Normalization {
     using Kernel = void (*)(void* work, std::ptrdiff_t start, std::ptrdiff_t end);
-    // Process the rows from `start` to `end`. `rows_end` adds the parts of the gradients of weight and bias,
-    // for the columns from `start` to `end`.
-    Kernel rows[2], rows_backward[2], rows_end[2];
+    // Process the rows from `start` to `end`. `sum_row_parts` adds the parts of the gradients of weight and
+    // bias, for the columns from `start` to `end`.
+    Kernel rows[2], rows_backward[2], sum_row_parts[2];
     // out = 1 / sqrt(variances + eps)
     Kernel inverses[2];
     // Process the segments from `start` to `end`; there are outer * count. If channels are columns, process

@@ -58,7 +58,7 @@ cdef extern from "tensor/kernels/normalization.h" namespace "disposescope::kerne
     cdef struct Normalization:
         Kernel rows[2]
         Kernel rows_backward[2]
-        Kernel rows_end[2]
+        Kernel sum_row_parts[2]
         Kernel inverses[2]
         Kernel channels[2]
         Kernel channels_backward[2]
@@ -185,7 +185,7 @@ def normalize_rows_backward(
     work.bias_gradient = _data(db)
     run_units(_kernels.rows_backward[kind], &work, work.rows, work.grain, cnp.PyArray_NBYTES(x))
     if work.weight_parts != NULL:
-        run_units(_kernels.rows_end[kind], &work, work.length, 512, 0)
+        run_units(_kernels.sum_row_parts[kind], &work, work.length, 512, 0)
     return dx, dw, db
 
 

@@ -11,7 +11,7 @@ cnp.import_array()
 
 cdef object _divide_down = np.floor_divide
 # From this many elements on, release the GIL while checking them.
-cdef Py_ssize_t _MANY = 1 << 14
+cdef Py_ssize_t _MIN_SIZE_NOGIL = 1 << 14
 
 ctypedef fused real:
     float
@@ -68,7 +68,7 @@ cdef bint _has_infinity(object x) except -1:
 
 
 cdef bint _is_any_infinite(const real* x, Py_ssize_t count) noexcept:
-    if count < _MANY:
+    if count < _MIN_SIZE_NOGIL:
         return _find_infinity(x, count)
     with nogil:  # the caller's array keeps the memory alive
         return _find_infinity(x, count)

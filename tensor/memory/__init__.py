@@ -6,9 +6,9 @@ and of the autograd graph, in requested bytes. Each block counts once, even if s
 `bytes_cached` is free memory of the pool, and `bytes_external` is external memory.
 """
 
-from scopes.lowlevel import names_of_face as _names_of_face
 from scopes.lowlevel import names_on_demand as _names_on_demand
 from scopes.lowlevel import origins_of as _origins_of
+from scopes.lowlevel import public_names as _public_names
 from tensor.memory.limits import OutOfMemoryError
 from tensor.memory.measuring import limit, measure
 
@@ -23,6 +23,6 @@ _ON_DEMAND = _origins_of(
     }
 )
 
-__all__ = _names_of_face(globals(), _ON_DEMAND)
+__all__ = _public_names(globals(), _ON_DEMAND)
 
 __getattr__, __dir__ = _names_on_demand(globals(), _ON_DEMAND)

@@ -8,8 +8,8 @@ tensor.torch.nn as nn``, ``tensor.torch.nn.functional``, ``.optim``, ``.utils.da
 from math import e, inf, nan, pi
 
 from scopes.lowlevel import clear_errors_of as _clear_errors_of
-from scopes.lowlevel import names_of_face as _names_of_face
 from scopes.lowlevel import names_on_demand as _names_on_demand
+from scopes.lowlevel import public_names as _public_names
 from tensor import Device as device  # noqa: N813 -- PyTorch's name, as below
 from tensor import (
     Generator,
@@ -76,7 +76,7 @@ _NAMESPACES = (
 )
 _ON_DEMAND = {name: f"tensor.torch.{name}" for name in _NAMESPACES.split()}
 
-__all__ = _names_of_face(globals(), _ON_DEMAND)
+__all__ = _public_names(globals(), _ON_DEMAND)
 
 _clear_errors_of(globals(), [name for name in __all__ if name not in _ON_DEMAND])
 

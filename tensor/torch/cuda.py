@@ -18,7 +18,7 @@ __all__ = [
     "synchronize",
 ]
 
-_NONE = "there is no CUDA device: all tensors are in CPU memory. Check torch.cuda.is_available() first"
+_NO_DEVICE = "there is no CUDA device: all tensors are in CPU memory. Check torch.cuda.is_available() first"
 
 
 def is_initialized() -> bool:
@@ -28,19 +28,19 @@ def is_initialized() -> bool:
 
 def current_device() -> int:
     """Raise an error: there is no CUDA device."""
-    raise InvalidArgumentError(_NONE)
+    raise InvalidArgumentError(_NO_DEVICE)
 
 
 def get_device_name(device: object = None) -> str:
     """Raise an error: there is no CUDA device."""
     del device
-    raise InvalidArgumentError(_NONE)
+    raise InvalidArgumentError(_NO_DEVICE)
 
 
 def set_device(device: object) -> None:
     """Raise an error: there is no CUDA device."""
     del device
-    raise InvalidArgumentError(_NONE)
+    raise InvalidArgumentError(_NO_DEVICE)
 
 
 def manual_seed(seed: int) -> None:

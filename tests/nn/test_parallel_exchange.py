@@ -112,8 +112,8 @@ def test_unused_parameters_are_found_if_asked_and_named_if_not() -> None:
         assert "find_unused_parameters=True" in error
 
 
-def test_values_that_no_worker_takes_are_not_put_into_the_object_store() -> None:
-    Board(None).offer("the model", [np.ones(1)], 0)  # would need Ray and the actor
+def test_values_that_no_worker_receives_are_not_put_into_the_object_store() -> None:
+    Board(None).send("the model", [np.ones(1)], 0)  # would need Ray and the actor
 
 
 def test_different_models_are_refused() -> None:

@@ -35,7 +35,7 @@ def test_lowlevel_exports_the_names_that_a_library_of_disposables_needs() -> Non
         "format_bytes",
         "measure_memory_by",
         "measure_peaks_by",
-        "names_of_face",
+        "public_names",
         "names_on_demand",
         "note_created",
         "note_ended",

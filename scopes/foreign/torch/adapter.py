@@ -12,7 +12,7 @@ from scopes.foreign.torch import disposal, heap, kept, memory
 from scopes.foreign.torch.keeping import KEEPERS
 from scopes.foreign.torch.library import torch
 from scopes.tracking.holders import follow_graphs
-from scopes.tracking.sites import pass_over
+from scopes.tracking.sites import skip_package
 
 
 class TorchAdapter(Adapter):
@@ -95,5 +95,5 @@ add_adapter(ADAPTER)
 # All attributes of a module: parameters, buffers, submodules, and other tensors.
 add_holder(torch.nn.Module, lambda module: list(vars(module).values()))
 add_holder(torch.optim.Optimizer, _held_by_optimizer)
-pass_over("torch")
+skip_package("torch")
 follow_graphs(torch.Tensor, memory.saved_by_graph)

@@ -25,7 +25,7 @@ cdef dict _ACTIVATIONS = {
 cdef dict _GELU_RULES = {"none": "gelu", "tanh": "gelu_by_tanh"}
 
 
-def modules_in(module) -> list:
+def children_of(module) -> list:
     """Return the direct submodules of `module`, in order."""
     cdef dict own = module.__dict__
     cdef list found = []
@@ -38,17 +38,17 @@ def modules_in(module) -> list:
     return found
 
 
-def through(list modules not None, input):
+def run_in_order(list modules not None, input):
     """Call `modules` in order, each with the output of the one before, and return the last output."""
     cdef Py_ssize_t i = 0, end = len(modules)
     while i < end:
         module = modules[i]
         i += 1
-        if type(module) is Linear and _is_ours(module, Linear, _linear_forward):
+        if type(module) is Linear and _may_skip_call(module, Linear, _linear_forward):
             activation = _activation_of(modules[i]) if i < end else None
-            mapped = _mapped(module.__dict__, activation, input)
-            if mapped is not None:
-                input = mapped
+            output = _fused_linear(module.__dict__, activation, input)
+            if output is not None:
+                input = output
                 i += activation is not None
                 continue
         input = module(input)
@@ -61,17 +61,17 @@ cdef object _activation_of(object module):
     if found is None:
         return None
     name, forward = found
-    if not _is_ours(module, type(module), forward):
+    if not _may_skip_call(module, type(module), forward):
         return None
     return name if name != "gelu" else _GELU_RULES.get(module.__dict__.get("approximate"))
 
 
-cdef bint _is_ours(object module, object kind, object forward) except -1:
+cdef bint _may_skip_call(object module, object kind, object forward) except -1:
     """Return whether the call of `module` can be skipped: it has no hooks, and no ``forward`` of a user."""
     return is_plain(module) and kind.forward is forward and "forward" not in module.__dict__
 
 
-cdef object _mapped(dict own, activation, input):
+cdef object _fused_linear(dict own, activation, input):
     """Return the output of a linear layer, followed by `activation` unless it is None.
 
     `own` is the ``__dict__`` of the layer. One op saves a pass over the output. It also saves the memory of

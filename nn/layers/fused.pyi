@@ -1,0 +1,6 @@
+from typing import Any
+
+from nn.module.module import Module
+
+def children_of(module: Module) -> list[Module]: ...
+def run_in_order(modules: list[Module], input: Any) -> Any: ...

@@ -1,6 +1,0 @@
-from typing import Any
-
-from nn.module.module import Module
-
-def modules_in(module: Module) -> list[Module]: ...
-def through(modules: list[Module], input: Any) -> Any: ...
