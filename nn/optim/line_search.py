@@ -62,7 +62,7 @@ def strong_wolfe(
         bounds = point.t + 0.01 * (point.t - previous.t), point.t * 10
         previous, point = point, evaluate(_interpolated(previous, point, bounds))
     else:
-        return _lower(start, point), 1 + most
+        return (start if start.loss <= point.loss else point), 1 + most
     return _zoom(evaluate, start, [previous, point], size, made, most, tolerance)
 
 
@@ -110,10 +110,6 @@ def _is_too_high(point: Point, start: Point) -> bool:
 
 def _is_flat(point: Point, start: Point) -> bool:
     return bool(abs(point.slope) <= -_C2 * start.slope)
-
-
-def _lower(a: Point, b: Point) -> Point:
-    return a if a.loss <= b.loss else b
 
 
 @np.errstate(all="ignore")

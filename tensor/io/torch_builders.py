@@ -109,10 +109,6 @@ def _ordered_dict(pairs: object = ()) -> OrderedDict[Any, Any]:
     return items
 
 
-def _size(sizes: object) -> tuple[int, ...]:
-    return _sizes(sizes)
-
-
 def _device(*given: object) -> str:
     if not given or not isinstance(given[0], str):
         _fail(f"a device in it is invalid: {shown(given)}")
@@ -173,7 +169,7 @@ _CALLS: dict[tuple[str, ...], Callable[..., object]] = {
     ("torch._utils._rebuild_tensor_v3",): rebuild_tensor_of_dtype,
     ("torch._utils._rebuild_parameter",): rebuild_parameter,
     ("collections.OrderedDict",): _ordered_dict,
-    ("torch.Size",): _size,
+    ("torch.Size",): _sizes,
     ("torch.device",): _device,
     ("builtins.set", "__builtin__.set"): _set,
     ("builtins.complex", "__builtin__.complex"): _complex,

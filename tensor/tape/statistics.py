@@ -93,7 +93,7 @@ def graph_statistics(t: Tensor | None = None) -> GraphStatistics:
     0
     """
     if t is None:
-        return statistics_of(_all_nodes())
+        return statistics_of([x for x in gc.get_objects() if isinstance(x, Node) and not isinstance(x, Leaf)])
     if not isinstance(t, TensorCore):
         raise TypeError(
             f"graph_statistics takes a tensor, not {type(t).__name__}: pass the tensor whose graph is to be "
@@ -116,10 +116,6 @@ def nodes_from(root: Node | None) -> list[Node]:
                 seen.add(after)
                 nodes.append(after)
     return nodes
-
-
-def _all_nodes() -> list[Node]:
-    return [thing for thing in gc.get_objects() if isinstance(thing, Node) and not isinstance(thing, Leaf)]
 
 
 def statistics_of(nodes: Iterable[Node]) -> GraphStatistics:

@@ -84,16 +84,12 @@ _NEVER = (
 )
 
 
-def _held_by_optimizer(optimizer: Any) -> Iterable[Any]:
-    return optimizer.state, optimizer.param_groups
-
-
 ADAPTER = TorchAdapter()
 disposal.set_error_factory(ADAPTER.disposed_error)
 disposal.self_test()
 add_adapter(ADAPTER)
 # All attributes of a module: parameters, buffers, submodules, and other tensors.
 add_holder(torch.nn.Module, lambda module: list(vars(module).values()))
-add_holder(torch.optim.Optimizer, _held_by_optimizer)
+add_holder(torch.optim.Optimizer, lambda optimizer: (optimizer.state, optimizer.param_groups))
 skip_package("torch")
 follow_graphs(torch.Tensor, memory.saved_by_graph)
