@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-import nn
 import tensor
+from nn.optim import SGD  # Here, since free-threaded Pythons leave a module's code to the collector.
 from scopes import new_dispose_scope
 from tensor import Tensor, autograd, memory
 from tests.tensor.graphs import bytes_live, leaf, leaving_nothing
@@ -23,7 +23,7 @@ def block() -> Tensor:
 
 def test_a_gradient_is_freed_when_its_tensor_is_dropped_disposed_zeroed_or_no_longer_requires_grad():
     endings = {
-        "zero_grad": lambda x: nn.optim.SGD([x], lr=0.1).zero_grad(),
+        "zero_grad": lambda x: SGD([x], lr=0.1).zero_grad(),
         "grad = None": lambda x: setattr(x, "grad", None),
         "requires_grad_(False)": lambda x: x.requires_grad_(False),
     }
