@@ -28,6 +28,7 @@ IN_FOLDERS = {
     "nn.utils.parametrizations",
     "nn.utils.parametrize",
     "nn.utils.rnn",
+    "nn.utils.stateless",
     "tensor.torch.accelerator",
     "tensor.torch.autograd",
     "tensor.torch.backends",

@@ -103,6 +103,12 @@ class ModuleSequence(Module):
             self.append(module)
         return self
 
+    def __iadd__(self, modules: Iterable[Module]) -> Self:
+        return self.extend(modules)
+
+    def __add__(self, modules: Iterable[Module]) -> Self:
+        return self._of(modules_in(self)).extend(modules)
+
     def insert(self, index: int, module: Module) -> Self:
         """Insert `module` before `index`, and return this container.
 

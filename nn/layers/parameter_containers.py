@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
@@ -86,6 +87,9 @@ class ParameterList(_ParameterContainer):
             self.append(value)
         return self
 
+    def __iadd__(self, values: Iterable[Tensor]) -> Self:
+        return self.extend(values)
+
 
 @example('gains = nn.ParameterDict({"left": tensor.ones((2,))}); gains["left"].requires_grad', True)
 class ParameterDict(_ParameterContainer):
@@ -131,8 +135,11 @@ class ParameterDict(_ParameterContainer):
         return zip(self._names(), self._parameters(), strict=True)
 
     def update(self, values: Mapping[str, Tensor] | Iterable[tuple[str, Tensor]]) -> None:
-        """Register each of `values` under its name."""
+        """Register each of `values` under its name: those of a plain dict in sorted order, as in PyTorch."""
         pairs: Any = values.items() if hasattr(values, "items") else values
+        # Optimizers number parameters in this order, and files of PyTorch have these numbers.
+        if isinstance(values, Mapping) and not isinstance(values, OrderedDict):
+            pairs = sorted(pairs)
         for name, value in list(pairs):
             self[name] = value
 

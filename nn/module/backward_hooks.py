@@ -17,7 +17,8 @@ class BackwardPass:
     def __init__(self, module: ModuleCore) -> None:
         self._module = module
         self._has_inputs = False
-        self._grad_output: tuple[Any, ...] = ()
+        # None outside of the module's backward.
+        self._grad_output: tuple[Any, ...] | None = None
 
     def mark_inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return `args` with tensors at which the backward pass of the module ends."""
@@ -42,10 +43,14 @@ class BackwardPass:
 
     def end(self, grad_input: tuple[Any, ...]) -> tuple[Any, ...]:
         """Call the hooks, and return the gradients of the inputs."""
+        if self._grad_output is None:
+            # A second derivative reaches the inputs through saved values, without the outputs.
+            return grad_input
         for hook in list(self._module._backward_hooks.values()):
             changed = hook(self._module, grad_input, self._grad_output)
             if changed is not None:
                 grad_input = changed if isinstance(changed, tuple) else (changed,)
+        self._grad_output = None
         return grad_input
 
 

@@ -60,7 +60,6 @@ class Adam(Averaging):
     """Adam (Kingma and Ba, 2015): steps scaled by running averages of the gradient and of its square."""
 
     amsgrad: InitVar[bool] = False
-    foreach: InitVar[bool | None] = field(default=None, kw_only=True)
     fused: InitVar[bool | None] = field(default=None, kw_only=True)
 
     _example = ("lr=0.1", 0.9)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import InitVar
+from dataclasses import InitVar, field
 
 import numpy as np
 
@@ -33,6 +33,7 @@ class Adagrad(Rule):
     weight_decay: InitVar[float] = 0
     initial_accumulator_value: InitVar[float] = 0
     eps: InitVar[float] = 1e-10
+    fused: InitVar[bool | None] = field(default=None, kw_only=True)
 
     _example = ("lr=0.1", 0.9)
     _bounds = bounds("lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps")

@@ -13,14 +13,16 @@ import numpy as np
 from nn.module.module import Module
 from nn.optim.chunks import real_chunks
 from nn.optim.options import Bound, require_within
-from nn.optim.state import keep_state, keeping_state
+from nn.optim.state import calling_hooks, keep_state, keeping_state
 from scopes import current_dispose_scope, dispose
 from scopes.lowlevel import ending_by, note_created, note_ended, note_made_for
 from tensor import Tensor, TensorDisposedError, enable_grad
 from tensor.kernels import empty, run_kernel
 from tensor.lowlevel import (
     Array,
+    HookTable,
     Leaf,
+    RemovableHandle,
     Step,
     TensorCore,
     clear_gradients,
@@ -76,15 +78,22 @@ class Optimizer:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        if "step" in vars(cls):
+            cls.step = calling_hooks(cls.step)  # type: ignore[method-assign]
         if cls.__module__.partition(".")[0] == "nn":  # no scope ever owns their state
             return
         for name in ("__init__", "step"):
             if name in vars(cls):
                 setattr(cls, name, keeping_state(vars(cls)[name]))
 
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy has no hooks, as in PyTorch.
+        return {name: x for name, x in vars(self).items() if not isinstance(x, HookTable)}
+
     def __setstate__(self, attributes: dict[str, Any]) -> None:
         # A copy or an unpickled optimizer: its tensors were created in the current scope.
         vars(self).update(attributes)
+        self._create_hook_tables()
         keep_state(self)
 
     def __init__(self, params: Iterable[Tensor] | Iterable[Group], defaults: Group) -> None:
@@ -92,6 +101,7 @@ class Optimizer:
         self.param_groups = []
         self.state = defaultdict(dict)
         self._is_disposed = False
+        self._create_hook_tables()
         note_created(self, current_dispose_scope())
         if isinstance(params, TensorCore):
             raise TypeError(
@@ -107,6 +117,32 @@ class Optimizer:
             )
         for group in given if isinstance(given[0], dict) else [{"params": given}]:
             self.add_param_group(group)
+
+    def _create_hook_tables(self) -> None:
+        self._pre_hooks, self._post_hooks = HookTable(), HookTable()
+
+    def register_step_pre_hook(self, hook: Callable[[Any, Any, Any], Any]) -> RemovableHandle:
+        """Register ``hook(optimizer, args, kwargs)`` to run before each step.
+
+        `args` begins with the optimizer itself. The hook returns None, or the new `args` and `kwargs`.
+        Hooks run in the order of registration. A copy of the optimizer has no hooks.
+
+        Examples
+        --------
+        >>> import nn
+        >>> optimizer = nn.optim.SGD(nn.Linear(2, 1).parameters())
+        >>> handle = optimizer.register_step_pre_hook(lambda optimizer, args, kwargs: print("before"))
+        >>> optimizer.step()
+        before
+        """
+        return self._pre_hooks.register(hook)
+
+    def register_step_post_hook(self, hook: Callable[[Any, Any, Any], Any]) -> RemovableHandle:
+        """Register ``hook(optimizer, args, kwargs)`` to run after each step. Its result has no effect.
+
+        `args` and `kwargs` are those of ``register_step_pre_hook``.
+        """
+        return self._post_hooks.register(hook)
 
     def _require_parameters(self, given: object) -> None:
         if isinstance(given, Module):
@@ -186,6 +222,7 @@ class Optimizer:
         for group in self.param_groups:
             clear_gradients(group["params"], set_to_none)
 
+    @calling_hooks
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update all parameters that have a gradient, in place.
 
@@ -283,10 +320,12 @@ class Optimizer:
         """
         self._raise_if_disposed()
         numbers: dict[int, int] = {}
-        groups = []
+        groups: list[Group] = []
         for group in self.param_groups:
-            for x in group["params"]:
-                numbers[id(x)] = len(numbers)
+            # A parameter that occurs again keeps its first number.
+            first = sum(len(earlier["params"]) for earlier in groups)
+            for i, x in enumerate(group["params"], first):
+                numbers.setdefault(id(x), i)
             options = {key: value for key, value in group.items() if key != "params"}
             groups.append({**options, "params": [numbers[id(x)] for x in group["params"]]})
         state = {

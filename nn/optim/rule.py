@@ -40,9 +40,10 @@ class Options(Optimizer):
 
 @options
 class Rule(Options):
-    """Base class of optimizers with the option `maximize`."""
+    """Base class of optimizers with the options `maximize` and `foreach`."""
 
     maximize: InitVar[bool] = field(default=False, kw_only=True)
+    foreach: InitVar[bool | None] = field(default=None, kw_only=True)
 
     def _sign_and_decay(self, group: Group) -> tuple[float, float]:
         """Return the first arguments of `with_sign_and_decay`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import InitVar
+from dataclasses import InitVar, field
 
 from nn.module.options import options
 from nn.optim.optimizer import Group
@@ -30,6 +30,7 @@ class SGD(Rule):
     dampening: InitVar[float] = 0
     weight_decay: InitVar[float] = 0
     nesterov: InitVar[bool] = False
+    fused: InitVar[bool | None] = field(default=None, kw_only=True)
 
     _example = ("lr=0.1, momentum=0.9", -0.45)
     _step = TWO_STEPS

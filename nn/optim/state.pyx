@@ -1,5 +1,5 @@
 # cython: language_level=3, auto_pickle=False
-"""Keep the state of an optimizer in the optimizer instead of a scope.
+"""Wrap methods of optimizers: keep their state in them instead of a scope, and call hooks.
 
 The module is compiled, because a frame of a Python function in a traceback would keep the optimizer alive.
 """
@@ -26,3 +26,23 @@ def keeping_state(method):
             keep_state(self)
 
     return update_wrapper(call, method)
+
+
+def calling_hooks(step):
+    """Return a function that calls the method `step` between the hooks of the optimizer."""
+    def call(self, *args, **kwargs):
+        for hook in list(self._pre_hooks.values()):
+            changed = hook(self, (self, *args), kwargs)
+            if changed is not None:
+                if not isinstance(changed, tuple) or len(changed) != 2:
+                    raise TypeError(
+                        "a hook before a step must return None, or a tuple of the new args and kwargs, not "
+                        f"{type(changed).__name__}"
+                    )
+                (self, *args), kwargs = changed
+        result = step(self, *args, **kwargs)
+        for hook in list(self._post_hooks.values()):
+            hook(self, (self, *args), kwargs)
+        return result
+
+    return update_wrapper(call, step)

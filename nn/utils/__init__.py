@@ -12,7 +12,7 @@ _ON_DEMAND = _origins_of(
             "parameters_to_vector vector_to_parameters"
         ),
     }
-) | {name: f"nn.utils.{name}" for name in ("parametrizations", "parametrize", "rnn")}
+) | {name: f"nn.utils.{name}" for name in ("parametrizations", "parametrize", "rnn", "stateless")}
 
 __all__ = [*_ON_DEMAND]
 

@@ -12,7 +12,7 @@ from scopes.lowlevel import ModuleOnDemand, clear_library_frames
 from tensor._dtypes import Array, Dtype, is_inexact
 from tensor._examples import example
 from tensor.autograd.engine import Backward
-from tensor.core.storage import snapshot_share
+from tensor.core.storage import relatives, snapshot_share
 from tensor.core.tensor import TensorCore, wrap
 from tensor.tape.hooks import Hooks
 from tensor.tape.modes import GradMode
@@ -89,6 +89,30 @@ class Gradients(Hooks):
                     "x.detach()"
                 )
             self._forget_history()
+        return self
+
+    def detach_(self) -> Self:
+        """Make this tensor a leaf that does not require grad, in place, and return it.
+
+        Raises
+        ------
+        RuntimeError
+            If a view or an alias shares gradient history with the tensor: write ``x = x.detach()``.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.ones((2,), requires_grad=True) * 2
+        >>> x.detach_().requires_grad
+        False
+        """
+        self._raise_if_disposed()
+        if self._node is not None and relatives(self):
+            raise RuntimeError(
+                "detach_: a view or an alias shares gradient history with this tensor, which would be wrong "
+                "after a later write. Write x = x.detach()"
+            )
+        self._forget_history()
         return self
 
     @property
@@ -359,6 +383,7 @@ def grad(
     retain_graph: bool | None = None,
     create_graph: bool = False,
     allow_unused: Literal[False] = False,
+    materialize_grads: bool = False,
 ) -> tuple[Tensor, ...]: ...
 @overload
 def grad(
@@ -369,6 +394,7 @@ def grad(
     retain_graph: bool | None = None,
     create_graph: bool = False,
     allow_unused: bool,
+    materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]: ...
 def grad(
     outputs: Tensor | Iterable[Tensor],
@@ -378,6 +404,7 @@ def grad(
     retain_graph: bool | None = None,
     create_graph: bool = False,
     allow_unused: bool = False,
+    materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """Return the derivatives of the sum of `outputs` with respect to `inputs`. No ``grad`` changes.
 
@@ -396,6 +423,8 @@ def grad(
         Record backward itself, so that the derivatives have history and can be differentiated again.
     allow_unused
         Return None for an input that no output depends on, instead of raising an error.
+    materialize_grads
+        Return zeros for such an input, instead of None or an error.
 
     Returns
     -------
@@ -419,18 +448,24 @@ def grad(
     [6.0, 12.0]
     """
     try:
-        ends = _tensors("outputs", outputs)
-        return _derivatives(
+        ends, starts = _tensors("outputs", outputs), _tensors("inputs", inputs)
+        found = _derivatives(
             ends,
-            _tensors("inputs", inputs),
+            starts,
             _gradients_for(ends, grad_outputs),
             retain_graph=create_graph if retain_graph is None else retain_graph,
             create_graph=create_graph,
-            allow_unused=allow_unused,
+            allow_unused=allow_unused or materialize_grads,
         )
+        if materialize_grads:
+            found = tuple(
+                wrap(np.zeros_like(x._live_array())) if g is None else g
+                for x, g in zip(starts, found, strict=True)
+            )
+        return found
     except BaseException as error:
         clear_library_frames(error)
-        ends = []
+        ends = starts = []
         del outputs, inputs, grad_outputs  # so that a stored error keeps no graph alive
         raise
 

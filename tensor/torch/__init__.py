@@ -71,7 +71,7 @@ from tensor.torch.version import __version__ as __version__
 
 # Namespaces that are loaded on first use.
 _NAMESPACES = (
-    "accelerator amp autograd backends cuda distributions fft linalg masked nn onnx optim profiler "
+    "accelerator amp autograd backends cuda distributions fft func linalg masked nn onnx optim profiler "
     "serialization signal special testing utils version"
 )
 _ON_DEMAND = {name: f"tensor.torch.{name}" for name in _NAMESPACES.split()}

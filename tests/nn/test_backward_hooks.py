@@ -99,3 +99,14 @@ def test_a_copy_of_a_module_has_its_backward_hooks() -> None:
     other = copy.deepcopy(layer)
     other(tensor.ones((1, 2))).sum().backward()
     assert seen == [other]
+
+
+def test_a_second_derivative_runs_no_backward_hook_of_the_first() -> None:
+    loss, seen = nn.MSELoss(), []
+    loss.register_full_backward_hook(lambda _, got, given: seen.append(given[0].item()))
+    x = tensor.tensor([2.0], requires_grad=True)
+    (first,) = tensor.autograd.grad(loss(x, tensor.zeros((1,))), x, create_graph=True)
+    assert seen == [1.0]
+    (second,) = tensor.autograd.grad(first, x)
+    assert seen == [1.0]
+    assert (first.item(), second.item()) == (4.0, 2.0)

@@ -1,3 +1,5 @@
+from collections import OrderedDict
+
 import pytest
 
 import nn
@@ -108,3 +110,29 @@ def test_disposing_a_container_disposes_all(window):
     model = nn.ModuleDict({"a": nn.ModuleList([nn.Linear(1, 1)]), "b": nn.ParameterList([tensor.ones((1,))])})
     model.dispose()
     assert window().live_count == 0
+
+
+def test_a_parameter_dict_has_the_order_of_pytorchs():
+    torch = pytest.importorskip("torch")
+    for library, ones in ((nn, tensor.ones), (torch.nn, torch.ones)):
+        plain, ordered = ({"b": ones((1,)), "a": ones((2,))} for _ in range(2))
+        gains = library.ParameterDict(plain)
+        gains.update(OrderedDict((f"{name}2", value) for name, value in ordered.items()))
+        gains.update([("d", ones((1,))), ("c", ones((1,)))])
+        assert list(gains.state_dict()) == ["a", "b", "b2", "a2", "d", "c"]
+
+
+def test_lists_and_sequences_add_others():
+    layers, more = nn.ModuleList([nn.ReLU()]), [nn.Tanh(), nn.Linear(1, 1)]
+    both = layers + more
+    assert [type(layer).__name__ for layer in both] == ["ReLU", "Tanh", "Linear"]
+    assert len(layers) == 1
+    same = layers
+    layers += more
+    assert same is layers
+    assert list(layers) == list(both)
+    model = nn.Sequential(nn.Linear(1, 2)) + nn.Sequential(nn.Linear(2, 3))
+    assert model(tensor.ones((1, 1))).shape == (1, 3)
+    weights = nn.ParameterList([tensor.ones((1,))])
+    weights += [tensor.ones((2,))]
+    assert [tuple(weight.shape) for weight in weights] == [(1,), (2,)]

@@ -305,3 +305,20 @@ def test_lbfgs_evaluates_what_pytorchs_does(options):
         assert held["n_iter"] == state["n_iter"]
         np.testing.assert_allclose(held["prev_flat_grad"].numpy(), state["prev_flat_grad"], rtol=1e-6)
         assert set(state) - set(held) <= {"al"}
+
+
+def test_a_parameter_of_two_groups_has_pytorchs_number_in_a_state_dict():
+    for library, zeros in ((optim, tensor.zeros), (torch.optim, torch.zeros)):
+        xs = [zeros((1,)).requires_grad_() for _ in range(3)]
+        optimizer = library.SGD([{"params": xs[:2]}, {"params": xs[2:]}])
+        optimizer.param_groups.insert(1, dict(optimizer.param_groups[0]))
+        groups = optimizer.state_dict()["param_groups"]
+        assert [group["params"] for group in groups] == [[0, 1], [0, 1], [4]]
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _ in CASES}))
+def test_optimizers_accept_the_implementations_that_pytorchs_do(name):
+    for option in ("foreach", "fused"):
+        if option in torch.optim.__dict__[name].__init__.__annotations__:
+            optimizer = getattr(optim, name)([tensor.zeros((1, 1)).requires_grad_()], **{option: True})
+            assert option not in optimizer.param_groups[0]

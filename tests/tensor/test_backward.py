@@ -353,3 +353,32 @@ def test_the_gradient_of_a_row_added_to_rows_is_their_sum(shape, dtype):
         (tensor.zeros(shape, dtype=dtype) + bias).backward(tensor.from_numpy(given))
         assert bias.grad.dtype == bias.dtype
         np.testing.assert_allclose(bias.grad.numpy(), rows.sum(axis=0), rtol=1e-4, atol=1e-5)
+
+
+def test_grad_returns_zeros_for_an_unused_input_if_asked():
+    x, unused = leaf(1.0, 2.0), leaf(3.0)
+    found = autograd.grad((x * 2).sum(), [x, unused], materialize_grads=True)
+    assert [g.tolist() for g in found] == [[2.0, 2.0], [0.0]]
+    assert not found[1].requires_grad
+
+
+def test_detach_in_place_makes_a_leaf():
+    x = leaf(1.0)
+    y = x * 2
+    assert y.detach_() is y
+    assert y.is_leaf
+    assert not y.requires_grad
+    y.add_(1)
+    assert y.tolist() == [3.0]
+    assert x.requires_grad
+    x.detach_()
+    assert not x.requires_grad
+
+
+def test_a_tensor_with_views_is_not_detached_in_place():
+    x = leaf(1.0, 2.0) * 2
+    view = x[0]
+    for each in (x, view):
+        with pytest.raises(RuntimeError, match=r"Write x = x\.detach\(\)"):
+            each.detach_()
+    view.backward()

@@ -216,6 +216,7 @@ def test_the_state_of_the_generator_is_kept_and_set() -> None:
 def test_a_checkpoint_of_activations_gives_the_same_gradient() -> None:
     x = torch.ones(2, requires_grad=True)
     checkpoint(lambda y: (y * y).exp(), x, use_reentrant=False).sum().backward()
+    checkpoint(lambda y, scale: y * scale, x, scale=0.0, preserve_rng_state=True).sum().backward()
     assert x.grad is not None
     assert x.grad.tolist() == pytest.approx([2 * math.e] * 2)
 
