@@ -119,11 +119,13 @@ class _BatchNorm(ChannelNorm):
         """Normalize, scale and shift; in training, update the running mean and variance."""
         self._require_channels(input, 1)
         by_batch = self.training or self.running_mean is None
-        tracked = self.num_batches_tracked if self.training else None
+        # `track_running_stats` may have been set after the constructor.
+        updates = self.training and self.track_running_stats
+        tracked = self.num_batches_tracked if updates else None
         momentum = 0.0 if self.momentum is None else self.momentum
         if tracked is not None and self.momentum is None:
             momentum = 1 / (tracked.item() + 1)
-        mean, var = (self.running_mean, self.running_var) if self.training or not by_batch else (None, None)
+        mean, var = (self.running_mean, self.running_var) if updates or not by_batch else (None, None)
         out = F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, momentum, self.eps)
         if tracked is not None and not is_recomputing():
             with writing(tracked) as count:

@@ -107,7 +107,7 @@ class ModuleSequence(Module):
         return self.extend(modules)
 
     def __add__(self, modules: Iterable[Module]) -> Self:
-        return self._of(modules_in(self)).extend(modules)
+        return self._of(children_of(self)).extend(modules)
 
     def insert(self, index: int, module: Module) -> Self:
         """Insert `module` before `index`, and return this container.

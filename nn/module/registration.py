@@ -196,6 +196,8 @@ class ModuleCore(Callable):
         unscope(value)
         own[name] = value
         self._kinds[name] = kind
+        if kind != "buffer":
+            self._transient.discard(name)
         if value is not None:
             add_owner(value, self)
         if before is not None and before is not value:

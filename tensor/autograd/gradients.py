@@ -139,22 +139,24 @@ class Gradients(Hooks):
     @grad.setter
     def grad(self, grad: Tensor | None) -> None:
         self._raise_if_disposed()
+        if grad is None:
+            self._grad = None
+            return
         node = self._node
         if not isinstance(node, Leaf):
             raise RuntimeError(
                 "only the gradient of a leaf that requires grad can be set: write x.requires_grad_() first, "
                 "or x.detach().requires_grad_() for a computed tensor"
             )
-        if grad is not None:
-            if not isinstance(grad, TensorCore):
-                raise TypeError(f"a gradient must be a tensor or None, not {type(grad).__name__}")
-            grad._raise_if_disposed()
-            if grad.shape != node.shape or grad.dtype != node.dtype:
-                raise ValueError(
-                    "a gradient must have the shape and dtype of its tensor, "
-                    f"{node.dtype}{list(node.shape)}, not {grad.dtype}{list(grad.shape)}"
-                )
-            grad.detach_from_dispose_scope()
+        if not isinstance(grad, TensorCore):
+            raise TypeError(f"a gradient must be a tensor or None, not {type(grad).__name__}")
+        grad._raise_if_disposed()
+        if grad.shape != node.shape or grad.dtype != node.dtype:
+            raise ValueError(
+                "a gradient must have the shape and dtype of its tensor, "
+                f"{node.dtype}{list(node.shape)}, not {grad.dtype}{list(grad.shape)}"
+            )
+        grad.detach_from_dispose_scope()
         self._grad = grad
 
     @example(

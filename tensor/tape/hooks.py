@@ -86,8 +86,9 @@ class NodeHooks:
             g = _checked(node, g if given is None else given)
         x = None if self.keeper is None else self.keeper()
         if x is not None and x._node is node:
-            kept = wrap_snapshot_unowned(g)
-            kept._node = g._node
+            total = g if x._grad is None else x._grad + g
+            kept = wrap_snapshot_unowned(total)
+            kept._node = total._node
             x._grad = kept
         return g
 
@@ -173,8 +174,8 @@ class Hooks(TensorCore):
     def retain_grad(self) -> None:
         """Keep the gradient of this computed tensor in ``grad`` after backward, as leaves do.
 
-        It is the gradient of the last backward, after all hooks. For a tensor that was written to, it is the
-        gradient of the final values. On a leaf, ``retain_grad`` does nothing.
+        It is the gradient after all hooks; a second backward adds its own. For a tensor that was written to,
+        it is the gradient of the final values. On a leaf, ``retain_grad`` does nothing.
 
         Raises
         ------

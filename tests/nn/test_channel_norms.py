@@ -202,3 +202,13 @@ def test_an_empty_batch_needs_no_running_figures() -> None:
     x = tensor.ones((0, 3), requires_grad=True)
     for training in (True, False):
         assert F.batch_norm(x, None, None, training=training).shape == (0, 3)
+
+
+def test_a_batch_norm_that_no_longer_tracks_keeps_its_running_figures() -> None:
+    x = tensor.from_numpy(numbers(8, 3)).float()
+    norm = nn.BatchNorm1d(3)
+    norm(x)
+    before = {name: value.tolist() for name, value in norm.named_buffers()}
+    norm.track_running_stats = False
+    np.testing.assert_allclose(norm(x).detach().numpy(), normal(numbers(8, 3), (0,)), rtol=1e-4, atol=1e-5)
+    assert {name: value.tolist() for name, value in norm.named_buffers()} == before

@@ -53,6 +53,13 @@ def test_a_deep_copy_of_a_state_is_a_snapshot():
     assert layer.weight.tolist() == before
 
 
+def test_a_parameter_that_replaces_a_transient_buffer_is_in_the_state_dict():
+    module = nn.Module()
+    module.register_buffer("x", tensor.zeros((1,)), persistent=False)
+    module.x = nn.Parameter(tensor.ones((1,)))
+    assert list(module.state_dict()) == ["x"]
+
+
 def test_transient_buffers_are_left_out():
     module = nn.Module()
     module.register_buffer("cache", tensor.ones((1,)), persistent=False)

@@ -385,3 +385,17 @@ def test_a_retained_gradient_is_by_the_values_that_were_written_last():
     (y * y).sum().backward()
     np.testing.assert_array_equal(y.grad.numpy(), 2 * y.detach().numpy())
     np.testing.assert_array_equal(x.grad.numpy(), y.grad.numpy() * [[30], [6]])
+
+
+def test_a_retained_gradient_adds_up_over_calls_of_backward() -> None:
+    x = tensor.tensor([1.0], requires_grad=True)
+    y = x * 3
+    y.retain_grad()
+    loss = (y * y).sum()
+    for times in (1, 2, 3):
+        loss.backward(retain_graph=True)
+        assert y.grad is not None
+        assert y.grad.tolist() == [6.0 * times]
+    y.grad = None
+    loss.backward()
+    assert y.grad.tolist() == [6.0]
