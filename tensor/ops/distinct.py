@@ -11,7 +11,8 @@ from tensor._examples import example
 from tensor.core.dims import dim_of
 from tensor.core.tensor import wrap
 from tensor.kernels.context import run_kernel
-from tensor.ops.sorting import array_of
+from tensor.ops.data import as_tensor
+from tensor.ops.sorting import keys_of
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
@@ -43,7 +44,7 @@ class UniqueInverse(NamedTuple):
 @example("tensor.isin(tensor.tensor([1, 2, 3]), tensor.tensor([3, 1])).tolist()", [True, False, True])
 def isin(x1: Tensor | complex, x2: Tensor | complex, /, *, invert: bool = False) -> Tensor:
     """Return for each element of `x1` whether it is in `x2`; with `invert`, whether it is not."""
-    return wrap(np.asarray(run_kernel(np.isin, array_of(x1), array_of(x2), invert=invert)))
+    return wrap(np.asarray(run_kernel(np.isin, keys_of(x1), keys_of(x2), invert=invert)))
 
 
 @example("tensor.unique_values(tensor.tensor([3, 1, 3])).tolist()", [1, 3])
@@ -72,10 +73,15 @@ def unique_all(x: Tensor, /) -> UniqueAll:
 
     Each nan is a separate element.
     """
-    array = array_of(x)
+    array, dtype = keys_of(x), as_tensor(x).dtype
     found = run_kernel(np.unique, array, True, True, True, equal_nan=False)
     values, indices, inverse, counts = found
-    return UniqueAll(wrap(values), wrap(indices), wrap(inverse.reshape(array.shape)), wrap(counts))
+    return UniqueAll(
+        wrap(values.astype(dtype, copy=False)),
+        wrap(indices),
+        wrap(inverse.reshape(array.shape)),
+        wrap(counts),
+    )
 
 
 def unique_parts(x: Tensor, dim: int) -> UniqueAll:
@@ -88,7 +94,7 @@ def unique_parts(x: Tensor, dim: int) -> UniqueAll:
     >>> unique_parts(tensor.tensor([[1, 2], [0, 3], [1, 2]]), 0).values.tolist()
     [[0, 3], [1, 2]]
     """
-    array = array_of(x)
+    array, dtype = keys_of(x), x.dtype
     place = dim_of("unique", dim, array.ndim)
     if array.size == 0 and array.shape[place] > 0:
         raise InvalidArgumentError(
@@ -96,4 +102,6 @@ def unique_parts(x: Tensor, dim: int) -> UniqueAll:
         )
     found = run_kernel(np.unique, array, True, True, True, place, equal_nan=False)
     values, indices, inverse, counts = [np.array(part) for part in found]
-    return UniqueAll(wrap(values), wrap(indices), wrap(inverse.reshape(-1)), wrap(counts))
+    return UniqueAll(
+        wrap(values.astype(dtype, copy=False)), wrap(indices), wrap(inverse.reshape(-1)), wrap(counts)
+    )

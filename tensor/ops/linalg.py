@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tensor._dtypes import DtypeLike
+from tensor._dtypes import DtypeLike, int64
 from tensor._errors import InvalidArgumentError
 from tensor._examples import example
 from tensor.core.dims import dim_of, dims_of
@@ -212,7 +212,7 @@ class LinearAlgebra(TensorCore):
             raise InvalidArgumentError(
                 f"trace takes a matrix, not shape {x.shape}: tensor.trace takes batches of them"
             )
-        return trace(x)
+        return trace(x, dtype=int64 if x.dtype.kind == "u" else None)
 
     @example("tensor.tensor([1, 0, 0]).cross(tensor.tensor([0, 1, 0])).tolist()", [0, 0, 1])
     def cross(self, other: Tensor, dim: int = -1) -> Tensor:

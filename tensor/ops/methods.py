@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Self
 import numpy as np
 
 from scopes.lowlevel import ModuleOnDemand
-from tensor._dtypes import is_floating
+from tensor._dtypes import is_floating, is_inexact, result_type
 from tensor._errors import InvalidArgumentError, shown
 from tensor._examples import example
 from tensor.core.donation import composite, last_use
@@ -89,7 +89,10 @@ class ElementwiseMethods(Elementwise):
 
     @example("tensor.tensor([1.0, 5.0]).clamp(max=3.0).tolist()", [1.0, 3.0])
     def clamp(self, min: Operand | None = None, max: Operand | None = None) -> Tensor:
-        """Return the tensor with each element clamped to the range from `min` to `max`."""
+        """Return the tensor with each element clamped to the range from `min` to `max`; one may be None."""
+        if min is None and max is None:
+            self._raise_if_disposed()
+            raise InvalidArgumentError("clamp takes min, max or both: write x.clamp(min=0.0)")
         return f.clip(self, min, max)
 
     clip = clamp
@@ -252,14 +255,26 @@ def _cloned(x: Tensor) -> Tensor:
     return x.clone()
 
 
+def _require_whole(name: str, alpha: complex, x: TensorCore, other: Operand) -> None:
+    """Raise an error for a fraction as `alpha` of integers: the result would be floating."""
+    dtype = result_type(x, other)
+    if isinstance(alpha, float) and not is_inexact(dtype):
+        raise InvalidArgumentError(
+            f"{name}: alpha={alpha} takes a floating tensor, not {dtype}: write alpha={round(alpha)}, or "
+            "convert one tensor with x.to(torch.float32)"
+        )
+
+
 @composite
 def _plus_scaled(x: TensorCore, other: Operand, alpha: complex) -> Tensor:
+    _require_whole("add", alpha, x, other)
     scaled = _scaled(other, alpha)
     return f.add(last_use(x), scaled)
 
 
 @composite
 def _less_scaled(x: TensorCore, other: Operand, alpha: complex) -> Tensor:
+    _require_whole("sub", alpha, x, other)
     scaled = _scaled(other, alpha)
     return f.subtract(last_use(x), scaled)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, overload
 
 from scopes.lowlevel import ModuleOnDemand
-from tensor._dtypes import as_dtype, float32, is_inexact
+from tensor._dtypes import as_dtype, float32, int64, is_inexact
 from tensor._errors import InvalidArgumentError, shown
 from tensor._examples import example
 from tensor.core.dims import dims_of
@@ -40,6 +40,11 @@ def over(dim: Axis) -> Axis:
     return None if isinstance(dim, (tuple, list)) and not dim else dim
 
 
+def _of_totals(x: TensorCore, dtype: DtypeLike | None) -> DtypeLike | None:
+    """Return the dtype of a sum or product of `x`: int64 for unsigned integers too, as in PyTorch."""
+    return int64 if dtype is None and as_tensor(x).dtype.kind == "u" else dtype
+
+
 @with_in_place("cumsum cumprod")
 class Reductions(TensorCore):
     """Reductions; `dim` is an int, several ints, or None for all dimensions."""
@@ -49,7 +54,7 @@ class Reductions(TensorCore):
     @example("tensor.ones((2, 3)).sum(dim=0, keepdim=True).tolist()", [[2.0, 2.0, 2.0]])
     def sum(self, dim: Axis = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Tensor:
         """Return the sum over `dim`."""
-        return f.sum(self, axis=over(dim), keepdims=keepdim, dtype=dtype)
+        return f.sum(self, axis=over(dim), keepdims=keepdim, dtype=_of_totals(self, dtype))
 
     @example("tensor.tensor([1.0, 3.0]).mean().item()", 2.0)
     def mean(self, dim: Axis = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Tensor:
@@ -64,7 +69,9 @@ class Reductions(TensorCore):
     @example("tensor.tensor([1.0, tensor.nan]).nansum().item()", 1.0)
     def nansum(self, dim: Axis = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Tensor:
         """Return the sum over `dim` of the elements that are not nan."""
-        return f.sum(where(isnan(self), 0, self), axis=over(dim), keepdims=keepdim, dtype=dtype)
+        return f.sum(
+            where(isnan(self), 0, self), axis=over(dim), keepdims=keepdim, dtype=_of_totals(self, dtype)
+        )
 
     @composite
     @example("tensor.tensor([1.0, tensor.nan, 3.0]).nanmean().item()", 2.0)
@@ -77,7 +84,7 @@ class Reductions(TensorCore):
     @example("tensor.tensor([2.0, 3.0]).prod().item()", 6.0)
     def prod(self, dim: Axis = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Tensor:
         """Return the product over `dim`."""
-        return f.prod(self, axis=dim, keepdims=keepdim, dtype=dtype)
+        return f.prod(self, axis=dim, keepdims=keepdim, dtype=_of_totals(self, dtype))
 
     @example("tensor.tensor([1.0, 3.0]).var().item()", 2.0)
     def var(
@@ -183,12 +190,12 @@ class Reductions(TensorCore):
     @example("tensor.ones((3,)).cumsum(0).tolist()", [1.0, 2.0, 3.0])
     def cumsum(self, dim: int, *, dtype: DtypeLike | None = None) -> Tensor:
         """Return the cumulative sum along `dim`."""
-        return scans.cumulative_sum(self, axis=dim, dtype=dtype)
+        return scans.cumulative_sum(self, axis=dim, dtype=_of_totals(self, dtype))
 
     @example("tensor.tensor([1.0, 2.0, 3.0]).cumprod(0).tolist()", [1.0, 2.0, 6.0])
     def cumprod(self, dim: int, *, dtype: DtypeLike | None = None) -> Tensor:
         """Return the cumulative product along `dim`."""
-        return scans.cumulative_prod(self, axis=dim, dtype=dtype)
+        return scans.cumulative_prod(self, axis=dim, dtype=_of_totals(self, dtype))
 
     @example("tensor.tensor([1000.0]).logsumexp(0).item()", 1000.0)
     def logsumexp(self, dim: Axis, keepdim: bool = False) -> Tensor:

@@ -181,8 +181,8 @@ class Shapes(TensorCore):
 
     @example("tensor.zeros((2, 3)).ravel().shape", (6,))
     def ravel(self) -> Tensor:
-        """Return the elements in one dimension; a view if possible."""
-        return reshaped(self, (-1,), None)
+        """Return the elements in one dimension, contiguous: a view if the tensor is, else a copy."""
+        return reshaped(self, (-1,), None).contiguous()
 
     @example("tensor.zeros((2, 12)).unflatten(1, (3, -1)).shape", (2, 3, 4))
     def unflatten(self, dim: int, sizes: Sequence[int]) -> Tensor:

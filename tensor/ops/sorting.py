@@ -10,6 +10,7 @@ from scopes.lowlevel import ModuleOnDemand
 from tensor._dtypes import Array
 from tensor._errors import InvalidArgumentError, shown
 from tensor._examples import example
+from tensor.core.bfloat16 import widen
 from tensor.core.dims import dim_of
 from tensor.core.tensor import TensorCore, wrap
 from tensor.kernels.context import run_kernel
@@ -32,7 +33,7 @@ def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: b
     The sort is always stable, even if `stable` is False: equal elements keep their order.
     """
     del stable
-    array = array_of(x)
+    array = keys_of(x)
     place = dim_of("argsort", axis, array.ndim or 1)
     return wrap(run_kernel(_order, array, place, descending) if array.ndim else np.zeros((), np.int64))
 
@@ -59,7 +60,7 @@ def searchsorted(
     sorter
         If `x1` is not sorted: the indices that sort it, in its shape.
     """
-    rows, values, order = array_of(x1), array_of(x2), None if sorter is None else array_of(sorter)
+    rows, values, order = keys_of(x1), keys_of(x2), None if sorter is None else array_of(sorter)
     if side not in ("left", "right"):
         raise InvalidArgumentError(f"searchsorted: side must be 'left' or 'right', not {shown(side)}")
     if order is not None and order.shape != rows.shape:
@@ -109,7 +110,7 @@ class Sorting(TensorCore):
             )
         if x.ndim == 0:
             return x.sort() if k else x.reshape(1).topk(0)
-        indices = wrap(run_kernel(_first_of_order, array_of(x), place, largest, k))
+        indices = wrap(run_kernel(_first_of_order, keys_of(x), place, largest, k))
         return results.Sorted(take_along_axis(x, indices, axis=place), indices)
 
     @overload
@@ -208,6 +209,11 @@ def _search_rows(rows: Array, values: Array, side: Literal["left", "right"], ord
     for at in np.ndindex(rows.shape[:-1]):
         found[at] = np.searchsorted(rows[at], values[at], side, None if order is None else order[at])
     return found
+
+
+def keys_of(x: object) -> Array:
+    """Return the array to sort by: NumPy's sort of bfloat16 puts nan first, so those become float32."""
+    return np.asarray(widen(array_of(x)))
 
 
 def array_of(x: object) -> Array:

@@ -127,6 +127,33 @@ def with_out(make: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
+# Of these ``out=`` keeps its shape if it has as many elements as the result.
+_LINES = ("arange", "linspace", "logspace")
+
+
+def filling(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return a creation function with ``out=``, whose dtype is that of the result unless it is given."""
+
+    @wraps(make)
+    def call(*args: Any, **options: Any) -> Tensor:
+        out = options.pop("out", None)
+        if out is None:
+            return make(*args, **options)
+        with no_grad():
+            made = make(*args, **_of_dtype(out, options))
+            if make.__name__ in _LINES and made.numel() == out.numel():
+                made = made.reshape(out.shape)
+            written: Tensor = _write_out(make.__name__, made, out)
+        return written
+
+    return call
+
+
+def _of_dtype(out: object, options: dict[str, Any]) -> dict[str, Any]:
+    dtype = getattr(out, "dtype", None)
+    return options if dtype is None else {"dtype": dtype, **options}
+
+
 def options_for_cpu(given: Any) -> dict[str, Any]:
     """Check and remove ``device=``, ``layout=`` and similar options. Return all other options."""
     options = dict(given)
@@ -151,11 +178,10 @@ def sized(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
             size = (*size, options.pop("size"))
         if not size:
             raise TypeError(f"{name}() takes sizes: write torch.{name}(2, 3) or torch.{name}((2, 3))")
-        made = make(sizes_of(name, size), **options)
         if out is None:
-            return made
+            return make(sizes_of(name, size), **options)
         with no_grad():
-            written: Tensor = _write_out(name, made, out)
+            written: Tensor = _write_out(name, make(sizes_of(name, size), **_of_dtype(out, options)), out)
         return written
 
     return call

@@ -59,9 +59,11 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     """Return the combinations of `r` elements of a vector, one in each row."""
     if input.ndim != 1:
         raise InvalidArgumentError(f"combinations takes a vector, not a tensor of shape {input.shape}")
+    if r == 0:
+        return input.new_empty((0,))
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     places = np.array(list(choose(range(input.shape[0]), r)), np.int64).reshape(-1, r)
-    return input[tn.from_numpy(places)] if r else input.new_empty((0,))
+    return input[tn.from_numpy(places)]
 
 
 @example("torch.cdist(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0]])).tolist()", [[5.0]])

@@ -10,7 +10,7 @@ import numpy as np
 import tensor as tn
 from tensor import Generator, InvalidArgumentError, Tensor
 from tensor.lowlevel import DtypeLike, is_floating, require_cpu, shown, sizes_of
-from tensor.torch.calling import example, options_for_cpu, placed, sized, with_out
+from tensor.torch.calling import example, filling, options_for_cpu, placed, sized, with_out
 
 __all__ = [
     "arange",
@@ -52,10 +52,16 @@ full_like: Final = placed(tn.full_like)
 rand_like: Final = placed(tn.rand_like)
 randn_like: Final = placed(tn.randn_like)
 tensor: Final = placed(tn.tensor)
-scalar_tensor: Final = tensor
-eye: Final = with_out(placed(tn.eye))
-randperm: Final = placed(tn.randperm)
+eye: Final = filling(placed(tn.eye))
+randperm: Final = filling(placed(tn.randperm))
 normal: Final = with_out(placed(tn.normal))
+
+
+@example("torch.scalar_tensor(2).item()", 2.0)
+def scalar_tensor(s: float, **options: Any) -> Tensor:
+    """Return a tensor without dimensions, of float32 unless `dtype` is given."""
+    options.setdefault("dtype", "float32")
+    return tensor(s, **options)
 
 
 @example("str(torch.as_tensor([1, 2]).dtype)", "int64")
@@ -79,7 +85,7 @@ def asarray(
     return tn.asarray(obj, dtype=dtype, copy=copy, requires_grad=requires_grad)
 
 
-@with_out
+@filling
 @example('torch.full((2,), 7, device="cpu").tolist()', [7, 7])
 def full(size: int | Sequence[int], fill_value: Any, **options: Any) -> Tensor:
     """Return a new tensor of shape `size`, filled with `fill_value`."""
@@ -87,7 +93,7 @@ def full(size: int | Sequence[int], fill_value: Any, **options: Any) -> Tensor:
     return tn.full(sizes_of("full", (size,)), value, **options_for_cpu(options))
 
 
-@with_out
+@filling
 @example('torch.arange(3).tolist(), torch.arange(0, 6, 2, device="cpu").tolist()', ([0, 1, 2], [0, 2, 4]))
 def arange(start: float = 0, end: float | None = None, step: float = 1, **options: Any) -> Tensor:
     """Return the numbers from `start` (default 0) to `end`, exclusive, in steps of `step`."""
@@ -101,7 +107,7 @@ def arange(start: float = 0, end: float | None = None, step: float = 1, **option
     return tn.arange(first, last, by, **given)
 
 
-@with_out
+@filling
 @example("torch.linspace(0, 1, steps=3).tolist()", [0.0, 0.5, 1.0])
 def linspace(start: float, end: float, steps: int, **options: Any) -> Tensor:
     """Return `steps` evenly spaced numbers from `start` to `end`, inclusive; float32 or `dtype`."""
@@ -123,7 +129,7 @@ def _integers(first: int, last: int, steps: int) -> Any:
     )
 
 
-@with_out
+@filling
 @example("torch.logspace(0, 2, 3).tolist()", [1.0, 10.0, 100.0])
 def logspace(start: float, end: float, steps: int, base: float = 10.0, **options: Any) -> Tensor:
     """Return `base` to the power of ``linspace(start, end, steps)``."""
@@ -136,11 +142,12 @@ def logspace(start: float, end: float, steps: int, base: float = 10.0, **options
     return powers.requires_grad_() if options.pop("requires_grad", False) else powers
 
 
+@filling
 @example(
     'torch.randint(1, (2,)).tolist(), torch.randint(3, 4, size=(1,), device="cpu").tolist()', ([0, 0], [3])
 )
 def randint(
-    low: int,
+    low: int = 0,
     high: int | Sequence[int] | None = None,
     size: Sequence[int] | None = None,
     *,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import math
 import pickle
 import re
 import subprocess
@@ -431,3 +432,17 @@ def test_without_ml_dtypes_its_use_names_what_to_install_and_files_are_read_as_f
         [sys.executable, "-c", WITHOUT, str(path)], capture_output=True, text=True, check=False, timeout=100
     )
     assert (done.stdout.strip(), done.stderr) == ("float32 [1.0, -2.5]", "")
+
+
+def test_nan_counts_as_the_largest_where_bfloat16_is_sorted() -> None:
+    inf = math.inf
+    x = tensor.tensor([math.nan, inf, 1.0, -inf], dtype=bfloat16)
+    assert x.argsort().tolist() == [3, 2, 1, 0]
+    assert x.topk(2).indices.tolist() == [0, 1]
+    assert x.topk(2, largest=False).values.tolist() == [-inf, 1.0]
+    assert x.kthvalue(1).values.item() == -inf
+    values = tensor.unique_values(x)
+    assert values.dtype == bfloat16
+    assert values[:3].tolist() == [-inf, 1.0, inf]
+    assert tensor.searchsorted(values, x[1:]).tolist() == [2, 1, 0]
+    assert x[:, None].unique(dim=0).dtype == bfloat16

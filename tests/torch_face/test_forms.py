@@ -201,3 +201,94 @@ def test_a_product_scattered_onto_a_zero_has_the_gradient_of_the_others() -> Non
     out.sum().backward()
     assert source.grad is not None
     assert source.grad.tolist() == [3.0, 0.0]
+
+
+@pytest.mark.parametrize("call", ["sum", "prod", "nansum", "cumsum", "cumprod", "trace"])
+def test_totals_of_unsigned_integers_are_int64(call: str) -> None:
+    x = torch.full((2, 2), 200, dtype=torch.uint8)
+    total = getattr(x, call)(0) if call.startswith("cum") else getattr(x, call)()
+    assert total.dtype == torch.int64
+    assert (total - 1000).dtype == torch.int64
+    assert tensor.sum(x).dtype == tensor.uint64  # as in the array API standard
+
+
+@pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
+def test_scatter_reduce_with_an_empty_index_gives_a_copy(reduce: str) -> None:
+    x, index = torch.ones(2, 2), torch.zeros(0, dtype=torch.int64)
+    y = torch.scatter_reduce(x, 0, index, x, reduce, include_self=False)
+    assert y.tolist() == x.tolist()
+    y.zero_()
+    assert x.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+
+
+def test_randint_takes_high_and_size_by_name() -> None:
+    assert torch.randint(high=1, size=(2,)).tolist() == [0, 0]
+
+
+def test_a_scalar_tensor_is_float32_unless_it_says_so() -> None:
+    assert torch.scalar_tensor(2).dtype == torch.scalar_tensor(True).dtype == torch.float32
+    assert torch.scalar_tensor(2, dtype=torch.int64).dtype == torch.int64
+
+
+def test_clamp_takes_at_least_one_limit() -> None:
+    x = torch.ones(2)
+    for call in (x.clamp, x.clip, x.clamp_):
+        with pytest.raises(InvalidArgumentError, match=r"min, max or both: write x\.clamp\(min=0\.0\)"):
+            call()
+
+
+def test_a_fraction_as_alpha_needs_a_floating_tensor() -> None:
+    x = torch.ones(2, dtype=torch.int64)
+    for call in (x.add, x.sub):
+        with pytest.raises(
+            InvalidArgumentError, match=r"alpha=1\.5 takes a floating tensor, not int64: write alpha=2"
+        ):
+            call(x, alpha=1.5)
+    assert x.add(x.float(), alpha=1.5).tolist() == [2.5, 2.5]
+    assert x.sub(x, alpha=2).tolist() == [-1, -1]
+
+
+def test_ravel_is_contiguous() -> None:
+    x = torch.arange(6.0)
+    y = x[::2].ravel()
+    assert y.is_contiguous()
+    y.zero_()
+    assert x.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    x.ravel().zero_()
+    assert x.tolist() == [0.0] * 6
+
+
+@pytest.mark.parametrize(
+    ("data", "place"),
+    [([nan, nan, 1.0], 0), ([nan, 1.0, 2.0], 0), ([nan, 1.0, nan, 1.0], 3), ([2.0, nan, nan], 1)],
+)
+def test_each_nan_counts_once_for_the_mode_and_as_the_smallest(data: list[float], place: int) -> None:
+    found = torch.mode(torch.tensor(data))
+    assert found.indices.item() == place
+    assert found.values.isnan().item() == (data[place] != data[place])
+
+
+def test_a_creation_function_fills_out_in_its_dtype() -> None:
+    whole = torch.empty(2, 2, dtype=torch.int64)
+    assert torch.eye(2, out=whole) is whole
+    assert (whole.dtype, whole.tolist()) == (torch.int64, [[1, 0], [0, 1]])
+    assert torch.full((2, 2), 7.0, out=whole).tolist() == [[7, 7], [7, 7]]
+    assert torch.randint(3, 4, (2, 2), out=whole).tolist() == [[3, 3], [3, 3]]
+    assert sorted(torch.randperm(3, out=torch.empty(3)).tolist()) == [0.0, 1.0, 2.0]
+    wide = torch.empty(4, dtype=torch.float64)
+    torch.manual_seed(0)
+    torch.rand(4, out=wide)
+    torch.manual_seed(0)
+    assert wide.tolist() == torch.rand(4, dtype=torch.float64).tolist()
+
+
+def test_a_range_fills_a_view_of_as_many_elements() -> None:
+    x = torch.zeros(2, 3)
+    torch.arange(0, 4, out=x.narrow(1, 1, 2))
+    assert x.tolist() == [[0.0, 0.0, 1.0], [0.0, 2.0, 3.0]]
+    torch.linspace(0, 3, 4, out=x.narrow(1, 0, 2))
+    assert x.tolist() == [[0.0, 1.0, 1.0], [2.0, 3.0, 3.0]]
+
+
+def test_combinations_of_no_elements_are_empty() -> None:
+    assert torch.combinations(torch.arange(3), r=0).shape == (0,)

@@ -79,7 +79,7 @@ def main() -> int:
             counts: Counter[str] = Counter()
             for test, line in run(given.pytorch / "test" / name, written, given.tests).items():
                 outcome = line["outcome"]
-                if outcome == "failed" and rule_of(test, line.get("absent")):
+                if outcome == "failed" and rule_of(test, line.get("absent"), line.get("error", "")):
                     outcome = "refused by rule"
                 counts[outcome] += 1
                 if outcome == "failed":

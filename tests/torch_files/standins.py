@@ -201,8 +201,8 @@ def _convert_tests(cls: type) -> None:
 
 def is_view_of(self: Any, base: Any, other: Any) -> bool:
     """Tell whether a write to `base` shows in `other`: memory that a clone shares does not make it a view."""
-    if base is other:
-        return False
+    if base is other or not base.numel():
+        return base is not other
     before, written = base.detach().clone(), base.detach()
     seen = []
     for value in (0, 1 + 1j if base.is_complex() else 1):
@@ -247,9 +247,14 @@ def freeze_rng_state() -> Iterator[None]:
         ours.set_rng_state(state)
 
 
-def gradcheck(function: Any, inputs: Any, **kwargs: Any) -> bool:
-    given = {name: kwargs[name] for name in ("eps", "atol", "rtol", "raise_exception") if name in kwargs}
-    return bool(ours.autograd.gradcheck(function, inputs, **given))
+def _checking(check: Callable[..., bool]) -> Callable[..., bool]:
+    """Return a check of gradients that takes PyTorch's options, and passes on those that we have."""
+
+    def call(function: Any, inputs: Any, *args: Any, **kwargs: Any) -> bool:
+        given = {name: kwargs[name] for name in ("eps", "atol", "rtol", "raise_exception") if name in kwargs}
+        return check(function, inputs, **given)
+
+    return call
 
 
 # Instead of what PyTorch's helpers do with PyTorch itself.
@@ -259,8 +264,10 @@ OWN: dict[str, Any] = {
     "instantiate_parametrized_tests": instantiate_parametrized_tests,
     "set_default_dtype": set_default_dtype,
     "freeze_rng_state": freeze_rng_state,
-    "gradcheck": gradcheck,
+    "gradcheck": _checking(ours.autograd.gradcheck),
+    "gradgradcheck": _checking(ours.autograd.gradgradcheck),
     "make_tensor": ours.testing.make_tensor,
+    "tf32_is_not_fp32": lambda: False,
     "run_tests": lambda: None,
     "load_tests": None,
 }

@@ -22,6 +22,7 @@ from tensor.ops.in_place import with_in_place
 from tensor.ops.joining import concat
 from tensor.ops.order_statistics import quantiles
 from tensor.ops.selecting import take_along_axis
+from tensor.ops.sorting import keys_of
 from tensor.tape.recording import record, wrap_recorded
 from tensor.tape.rules import RULES
 
@@ -154,11 +155,10 @@ class Counting(TensorCore):
         place = dim_of("mode", dim, x.ndim)
         if x.shape[place] == 0:
             raise IndexError(f"mode: dimension {dim} of shape {x.shape} is empty")
-        array = np.moveaxis(x._live_array(), place, -1)
+        array = np.moveaxis(keys_of(x), place, -1)
         places = np.empty(array.shape[:-1], np.int64)
         for at in np.ndindex(places.shape):
-            values, counts = np.unique(array[at], return_counts=True)
-            places[at] = np.flatnonzero(array[at] == values[counts.argmax()])[-1]
+            places[at] = _place_of_mode(array[at])
         indices = wrap(np.expand_dims(places, place))
         found = results.Sorted(take_along_axis(x, indices, axis=place), indices)
         return found if keepdim else results.Sorted(found.values.squeeze(place), indices.squeeze(place))
@@ -380,3 +380,12 @@ def _nanmedian_along(x: Tensor, dim: int, keepdim: bool) -> Sorted:
     indices = take_along_axis(order, wrap(np.maximum(known - 1, 0) // 2), axis=place)
     found = results.Sorted(take_along_axis(x, indices, axis=place), indices)
     return found if keepdim else results.Sorted(found.values.squeeze(place), indices.squeeze(place))
+
+
+def _place_of_mode(row: Array) -> int:
+    """Return the last place of the value that is most frequent; of several, the smallest."""
+    values, counts = np.unique(row, return_counts=True, equal_nan=False)
+    # Each nan counts as one value, and as the smallest, as in PyTorch.
+    if counts.max() == 1 and values[-1] != values[-1]:
+        return int(np.flatnonzero(row != row)[0])
+    return int(np.flatnonzero(row == values[counts.argmax()])[-1])

@@ -52,6 +52,8 @@ class Scattering(TensorCore):
         >>> x.scatter_reduce(0, at, tensor.tensor([2.0, 3.0]), "prod").tolist()
         [6.0, 1.0]
         """
+        if as_tensor(index).numel() == 0:
+            return as_tensor(self).clone()
         x, where = places_of("scatter_reduce", self, dim, index)
         source = as_tensor(sources_for("scatter_reduce", src, where))
         out = reduced_at("scatter_reduce", x, where, source, reduce, include_self)

@@ -77,8 +77,12 @@ def test_a_file_of_tests_runs_and_what_differs_fails(tmp_path: Path) -> None:
 
 
 def test_a_rule_excuses_a_name_or_what_is_absent_and_nothing_else() -> None:
-    assert rule_of("test_x.TestX.test_sparse_cpu", None) is not None
-    assert rule_of("test_x.TestX.test_y_cpu", "jit") is not None
-    assert rule_of("test_x.TestX.test_y_cpu", None) is None
+    assert rule_of("test_x.TestX.test_sparse_cpu", None, "TypeError: wrong") is not None
+    assert rule_of("test_x.TestX.test_y_cpu", "jit", "AttributeError: jit") is not None
+    assert rule_of("test_x.TestX.test_y_cpu", None, "TypeError: unexpected keyword argument 'memory_format'")
+    assert rule_of("test_x.TestX.test_y_cpu", None, "TypeError: wrong") is None
+    assert (
+        rule_of("test_x.TestX.test_y_cpu", None, "AssertionError: can't write to this expanded view") is None
+    )
     assert len({rule.title for rule in RULES}) == len(RULES)
-    assert all(rule.reason and (rule.tests or rule.absent) for rule in RULES)
+    assert all(rule.reason and (rule.tests or rule.absent or rule.errors) for rule in RULES)
