@@ -251,7 +251,7 @@ class _Batches:
         self._workers: Workers | None = None
         self._loader = loader
         self._done = 0
-        tasks = iter(loader._tasks_of_a_round())
+        tasks: Iterator[Any] = _Tasks(loader)
         # Draw the seed even without workers, so that epochs have the same orders with and without workers.
         base_seed = int((loader.generator or default_generator).numbers.integers(2**62))
         self._fetcher: Fetcher | WorkerEpoch
@@ -288,7 +288,8 @@ class _Batches:
     def _next_here(self) -> Any:
         fetcher = self._fetcher
         assert isinstance(fetcher, Fetcher)
-        samples = _fetch(fetcher, next(self._tasks))
+        numbers = next(self._tasks)
+        samples = _outside_scopes(lambda: fetcher.fetch(numbers))
         if samples is EXHAUSTED:
             raise StopIteration
         return self._in_scope(lambda: fetcher.collate(samples))
@@ -338,12 +339,25 @@ class _Batches:
             self._loader._give_back(workers)
 
 
-def _fetch(fetcher: Fetcher, numbers: Any) -> Any:
-    """Read samples outside of all scopes, so that tensors that the data set stores stay alive."""
+class _Tasks:
+    """The numbers of the samples of each batch, from a sampler, which may keep tensors between batches."""
+
+    def __init__(self, loader: DataLoader[Any, Any]) -> None:
+        self._numbers: Iterator[Any] = _outside_scopes(lambda: iter(loader._tasks_of_a_round()))
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:
+        return _outside_scopes(lambda: next(self._numbers))
+
+
+def _outside_scopes(call: Callable[[], Any]) -> Any:
+    """Call a function outside of all scopes, so that what a data set or a sampler keeps stays alive."""
     outside = current.get(None)
     current.set(None)
     try:
-        return fetcher.fetch(numbers)
+        return call()
     finally:
         current.set(outside)
 

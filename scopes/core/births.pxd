@@ -22,6 +22,8 @@ cdef Births take_one(PyObject* x)
 # Remove the note of `x`, if there is one.
 cdef void forget(PyObject* x) noexcept
 cdef void release_by(void (*release)(PyObject*) noexcept) noexcept
+# Whether `x` may be allocated since the outermost open log of this thread began.
+cdef bint may_be_new(PyObject* x) noexcept
 # Whether this thread has paused recording, and whether it is inside ``scopes.torch.owning(strict=True)``.
 cdef bint is_paused() noexcept
 cdef bint is_strict() noexcept

@@ -27,14 +27,32 @@ from scopes.core.disposable import current as _current_scope
 
 cdef extern from *:
     """
-    // This thread's numbers of open blocks that record births, pauses, and blocks of `owning(strict=True)`.
+    #include <unordered_set>
+
+    // This thread's numbers of open blocks that record births, pauses, blocks of `owning(strict=True)`, and
+    // open logs.
     typedef struct {
-        int blocks, pauses, strict_blocks;
+        int blocks, pauses, strict_blocks, logs;
     } scopes_recording;
 
     static scopes_recording* scopes_recording_here(void) {
-        static thread_local scopes_recording recording = {0, 0, 0};
+        static thread_local scopes_recording recording = {0, 0, 0, 0};
         return &recording;
+    }
+
+    // The addresses of all instances that this thread has allocated since its outermost open log began.
+    static std::unordered_set<size_t>& scopes_log_here(void) {
+        static thread_local std::unordered_set<size_t> log;
+        return log;
+    }
+    static void scopes_add_to_log(PyObject* x) { scopes_log_here().insert((size_t)x); }
+    static int scopes_is_in_log(PyObject* x) { return scopes_log_here().count((size_t)x) != 0; }
+    static void scopes_clear_log(void) {
+        std::unordered_set<size_t>& log = scopes_log_here();
+        if (log.bucket_count() > 1000)
+            std::unordered_set<size_t>().swap(log);  // `clear` would visit all buckets each time
+        else
+            log.clear();
     }
 
     static allocfunc scopes_allocator_of(PyObject* kind) {
@@ -91,8 +109,11 @@ cdef extern from *:
     ctypedef struct scopes_attribute:
         pass
     ctypedef struct scopes_recording:
-        int blocks, pauses, strict_blocks
+        int blocks, pauses, strict_blocks, logs
     scopes_recording* scopes_recording_here() noexcept
+    void scopes_add_to_log(PyObject* x) noexcept
+    bint scopes_is_in_log(PyObject* x) noexcept
+    void scopes_clear_log() noexcept
     void (*scopes_on_set)(PyObject*) noexcept
     allocfunc scopes_allocator_of(PyObject* kind)
     void scopes_set_allocator(PyObject* kind, allocfunc allocator)
@@ -117,6 +138,8 @@ cdef PyObject* _allocate(PyTypeObject* kind, Py_ssize_t count) noexcept:
     cdef scopes_recording* here
     if made is not NULL:
         here = scopes_recording_here()
+        if here.logs > 0:
+            scopes_add_to_log(made)
         if here.blocks > 0 and here.pauses == 0 and not _is_suspended:
             _note(made, here.strict_blocks > 0)
         elif not _notes.empty():
@@ -202,6 +225,25 @@ def count_recording(int change):
 def pause(int change):
     """Pause (1) or resume (-1) recording births on this thread. Calls nest."""
     scopes_recording_here().pauses += change
+
+
+def log(int change):
+    """Begin (1) or end (-1) a log of births on this thread, for `may_be_new`. Calls nest.
+
+    Pauses have no effect on logs.
+    """
+    cdef scopes_recording* here = scopes_recording_here()
+    here.logs += change
+    if here.logs == 0:
+        scopes_clear_log()
+
+
+cdef bint may_be_new(PyObject* x) noexcept:
+    """Return whether `x` may be allocated since the outermost open log of this thread began.
+
+    The answer is exact if the births of the class are recorded.
+    """
+    return scopes_allocator_of(<PyObject*>x.ob_type) != _allocate or scopes_is_in_log(x)
 
 
 def suspend(bint is_suspended):

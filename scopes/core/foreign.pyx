@@ -15,7 +15,7 @@ from cpython.pythread cimport PyThread_get_thread_ident
 from cpython.weakref cimport PyWeakref_NewRef
 from libcpp.unordered_map cimport unordered_map
 
-from scopes.core.births cimport Births, is_paused, is_strict, release_by, take_one
+from scopes.core.births cimport Births, is_paused, is_strict, may_be_new, release_by, take_one
 from scopes.core.births cimport forget as forget_birth
 from scopes.core.disposable cimport (
     Disposable, MemberList, is_observed, register_as, register_in, register_late, notify_written
@@ -255,6 +255,9 @@ def leave_alone(x):
 cdef class Adopter:
     """Makes the current scope own the new objects that functions of a library return.
 
+    A function may also return an older object, such as a constant of the program. Call it, and then `take`,
+    inside ``births.log``, if the births of the class are recorded.
+
     Parameters
     ----------
     adapter
@@ -319,7 +322,9 @@ cdef class Adopter:
         for given in kwargs.values():
             if given is x or (isinstance(given, (tuple, list)) and _has(given, x)):
                 return 0
-        if not (self.is_owning and is_paused()) and not self.is_suspended():
+        if not may_be_new(<PyObject*>x) or (self.is_owning and is_paused()):
+            return 0
+        if not self.is_suspended():
             forget_birth(<PyObject*>x)
             _new(x, self.adapter, self.is_owning)
         return 0

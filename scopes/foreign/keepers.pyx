@@ -173,6 +173,8 @@ cdef class Keepers:
     cdef Py_ssize_t count, module_count
     # The number of keepers that the first search found; -1 before it.
     cdef Py_ssize_t first
+    # The function ``gc.freeze`` of Python.
+    cdef object freeze_all
     # The walk that ``find`` reuses, unless another thread uses it.
     cdef _Walk walk
     cdef bint is_walking
@@ -205,12 +207,32 @@ cdef class Keepers:
         self.verdicts.put(<PyTypeObject*>kind, verdict)
         return verdict
 
+    def look_into(self, kind):
+        """Follow the attributes of `kind`, a class of a program, where a keeper refers to an instance."""
+        cdef int verdict = self.verdict(kind)
+        if verdict == 0:
+            (<_Class>self.classes[id(kind)]).slots = slots_of(kind)
+            self.verdicts.put(<PyTypeObject*>kind, _ATTRIBUTES)
+
     def begin(self):
         """Find all keepers, and start to find new ones."""
         if self.first < 0:
+            # `gc.get_objects` does not return the objects that `gc.freeze` has taken out of all generations.
+            is_frozen = gc.get_freeze_count() > 0
+            if is_frozen:
+                gc.collect()  # so that no new garbage is frozen below
+                gc.unfreeze()
             gc.callbacks.append(self._collecting)
             self.register(None)
             self.first = self.count
+            if is_frozen:
+                gc.freeze()
+            self.freeze_all, gc.freeze = gc.freeze, self.freeze
+
+    def freeze(self):
+        """Find the new keepers, and call Python's ``gc.freeze``, which this function replaces."""
+        self.register(0)
+        self.freeze_all()
 
     def _collecting(self, phase, _info):
         if phase == "start":
@@ -243,7 +265,6 @@ cdef class Keepers:
 
     cdef int register(self, generation) except -1:
         """Find keepers, and sought objects with a noted allocation, in one generation or in all (None)."""
-        cdef int verdict
         cdef _Keeper keeper
         cdef Births births = new_births()
         cdef list found = []
@@ -253,6 +274,20 @@ cdef class Keepers:
         cdef bint has_births = fill(births)
         collect(objects, self.verdicts, _KEEPER | _ALWAYS | (_SOUGHT if has_births else 0), found)
         objects.clear()
+        try:
+            self.register_found(found, births, has_births)
+        finally:
+            found.clear()  # at the first search it contains itself
+        if self.gone_count > 64 and self.gone_count * 2 > self.roots.size():
+            self.roots.clear()
+            self.gone_count = 0
+            for keeper in self.keepers.values():
+                self.add_root(keeper)
+        return 0
+
+    cdef int register_found(self, list found, Births births, bint has_births) except -1:
+        cdef int verdict
+        cdef _Keeper keeper
         for x in found:
             verdict = self.verdict(type(x))
             if verdict & _SOUGHT and has_births:
@@ -282,11 +317,6 @@ cdef class Keepers:
             if verdict & _ALWAYS and not verdict & _SOUGHT:
                 self.always[keeper.address] = keeper
             self.add_root(keeper)
-        if self.gone_count > 64 and self.gone_count * 2 > self.roots.size():
-            self.roots.clear()
-            self.gone_count = 0
-            for keeper in self.keepers.values():
-                self.add_root(keeper)
         return 0
 
     cdef int add_root(self, _Keeper keeper) except -1:

@@ -433,3 +433,40 @@ def test_parts_and_rows_of_data_sets() -> None:
 def test_mistakes_with_samplers_and_parts_are_named(fail: Any, error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
         fail()
+
+
+class Shuffling(Sampler[int]):
+    """Keeps a tensor while it yields, and makes the next one in the middle of an epoch."""
+
+    def __len__(self) -> int:
+        return 12
+
+    def __iter__(self) -> Any:
+        for _ in range(2):
+            order = tensor.randperm(6)
+            for i in range(6):
+                yield int(order[i])
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("disposing_batches", [False, True])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_the_tensors_of_a_sampler_outlive_each_batch(workers: int, disposing_batches: bool) -> None:
+    loader = DataLoader(
+        TensorDataset(tensor.arange(6.0)),
+        batch_size=2,
+        sampler=Shuffling(),
+        num_workers=workers,
+        dispose_batches=disposing_batches,
+    )
+    assert sorted(x for (batch,) in loader for x in batch.tolist()) == sorted(2 * [0.0, 1, 2, 3, 4, 5])
+    batches: Any = iter(())
+    seen = []
+    for _ in range(6):
+        with new_dispose_scope():
+            batch = next(batches, None)
+            if batch is None:
+                batches = iter(loader)
+                batch = next(batches)
+            seen += batch[0].tolist()
+    assert sorted(seen) == sorted(2 * [0.0, 1, 2, 3, 4, 5])

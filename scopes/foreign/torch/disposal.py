@@ -8,6 +8,7 @@ silently reads an empty tensor.
 
 The old implementation is freed with the shell, unless C++ code refers to it: a graph that needs its values
 for backward, or a view. Then backward works as before, and the memory is freed with the graph or the view.
+Sometimes the swap is not possible, and only the class changes. Then backward may use the tensor.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ try:
     _swap = torch._C._swap_tensor_impl
     _make_empty = torch.Tensor._make_wrapper_subclass
     _NoFunctions = torch._C.DisableTorchFunction
+    _backward_id = torch._C._current_graph_task_id
 except AttributeError as error:
     raise_unsupported("torch", VERSION, error)
 
@@ -51,6 +53,9 @@ class DisposedTensor(torch.Tensor):  # type: ignore[misc, name-defined]
     def __torch_function__(
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        if _backward_id() != -1 and _are_values_left(args, kwargs):
+            with _NoFunctions():
+                return func(*args, **(kwargs or {}))
         raise _error_of(args, kwargs)
 
     @classmethod
@@ -67,6 +72,15 @@ class DisposedTensor(torch.Tensor):  # type: ignore[misc, name-defined]
 
     def __reduce_ex__(self, protocol: object) -> Any:
         raise _error_for(self)
+
+
+def _are_values_left(args: object, kwargs: object) -> bool:
+    """Return whether the disposed arguments have their values, because only their classes have changed.
+
+    A graph returns such a tensor to the backward function that saved it.
+    """
+    with _NoFunctions():
+        return not any(x.is_meta for x in _disposed_in((args, kwargs)))
 
 
 def _error_of(args: object, kwargs: object) -> TensorDisposedError:

@@ -8,6 +8,7 @@ each operator too. Functions that bypass modes are wrapped.
 
 from __future__ import annotations
 
+import functools
 import operator
 import os
 import sys
@@ -55,12 +56,15 @@ class _Functions(torch.overrides.TorchFunctionMode):  # type: ignore[misc, name-
             return func(*args, **(kwargs or {}))
         if kwargs is None:
             kwargs = _NO_KEYWORDS
+        births.log(1)
         try:
             result = func(*args, **kwargs)
+            self._take(func, result, args, kwargs)
         except BaseException:
             del args, kwargs  # a stored error keeps this frame alive, but not the operands
             raise
-        self._take(func, result, args, kwargs)
+        finally:
+            births.log(-1)
         return result
 
 
@@ -75,17 +79,25 @@ class _Operators(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignor
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        births.log(1)
         try:
-            result = func(*args, **kwargs) if kwargs else func(*args)
-        except RuntimeError:
-            converted = _with_tensors_for_numbers(func, args)
-            if converted is None:
-                raise
-            result = func(*converted, **(kwargs or {}))
-        # Tensors that backward computes are gradients, or intermediate values: no scope owns them.
-        if func is not _DETACH and func is not _ALIAS and _backward_id() == -1:
-            _take(None, result, args, kwargs or _NO_KEYWORDS)
+            result = _call(func, args, kwargs)
+            # Tensors that backward computes are gradients, or intermediate values: no scope owns them.
+            if func is not _DETACH and func is not _ALIAS and _backward_id() == -1:
+                _take(None, result, args, kwargs or _NO_KEYWORDS)
+        finally:
+            births.log(-1)
         return result
+
+
+def _call(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
+    try:
+        return func(*args, **kwargs) if kwargs else func(*args)
+    except RuntimeError:
+        converted = _with_tensors_for_numbers(func, args)
+        if converted is None:
+            raise
+        return func(*converted, **(kwargs or {}))
 
 
 _NO_KEYWORDS: dict[str, Any] = {}
@@ -271,6 +283,16 @@ def disable() -> None:
 
 
 @contextmanager
+def _log() -> Iterator[None]:
+    """Log the births inside the block, so that an `Adopter` can separate new tensors from older ones."""
+    births.log(1)
+    try:
+        yield
+    finally:
+        births.log(-1)
+
+
+@contextmanager
 def paused() -> Iterator[None]:
     """Do not note allocations of this thread inside the block."""
     births.pause(1)
@@ -281,11 +303,13 @@ def paused() -> Iterator[None]:
 
 
 def _adopting(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `function`, whose calls bypass the mode, to adopt its results."""
+    """Wrap `function`, whose calls bypass the mode, to adopt its new results."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
-        result = function(*args, **kwargs)
-        if _state.depth:
+        if not _state.depth:
+            return function(*args, **kwargs)
+        with _log():
+            result = function(*args, **kwargs)
             _take(None, result, args, kwargs)
         return result
 
@@ -294,8 +318,10 @@ def _adopting(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _constructing(new: Callable[..., Any]) -> Callable[..., Any]:
     def called(kind: type, *args: Any, **kwargs: Any) -> Any:
-        result = new(kind, *args, **kwargs)
-        if _state.depth and kind is torch.Tensor:
+        if not _state.depth or kind is not torch.Tensor:
+            return new(kind, *args, **kwargs)
+        with _log():
+            result = new(kind, *args, **kwargs)
             _take(None, result, args, kwargs)
         return result
 
@@ -303,12 +329,25 @@ def _constructing(new: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _fetching(fetch: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `fetch` to adopt only its results, because it may also fill caches or unpack later batches."""
+    """Wrap `fetch` to adopt only its new results. It may fill caches, or return the data set's tensors."""
 
     def called(loader: Any) -> Any:
-        # Without a scope no tensor is owned, and reports count the tensors that a data set caches.
-        with nullcontext() if current_dispose_scope() is None else paused():
-            batch = fetch(loader)
+        KEEPERS.look_into(type(loader._dataset))
+        with _log():
+            batch = _fetched(fetch, loader)
+            if _state.depth:
+                for x in find((batch,), _is_tensor, inside=False):
+                    _take(None, x, (), _NO_KEYWORDS)
+        return batch
+
+    return called
+
+
+def _fetching_from_workers(fetch: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap `fetch` to adopt only its results, because it may also unpack later batches."""
+
+    def called(loader: Any) -> Any:
+        batch = _fetched(fetch, loader)
         if _state.depth:
             for x in find((batch,), _is_tensor, inside=False):
                 adopt(x)
@@ -317,19 +356,26 @@ def _fetching(fetch: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
+def _fetched(fetch: Callable[..., Any], loader: Any) -> Any:
+    # Without a scope no tensor is owned, and reports count the tensors that a data set caches.
+    with nullcontext() if current_dispose_scope() is None else paused():
+        return fetch(loader)
+
+
 def _is_tensor(x: object) -> bool:
     return isinstance(x, torch.Tensor)
 
 
 def _running_backward(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `run` to adopt only the returned gradients."""
+    """Wrap `run` to adopt only the returned gradients that it made."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
         if not _state.depth:
             return run(*args, **kwargs)
-        with paused(), _Functions(_take_unowned) if is_watched() else nullcontext():
-            result = run(*args, **kwargs)
-        _take(None, result, args, kwargs)
+        with _log():
+            with paused(), _Functions(_take_unowned) if is_watched() else nullcontext():
+                result = run(*args, **kwargs)
+            _take(None, result, args, kwargs)
         return result
 
     return called
@@ -429,6 +475,39 @@ def _packing(enter: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
+def _checkpointing(steps: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap the generator of a checkpoint, whose graph keeps what it calls the function with again.
+
+    PyTorch saves the arguments that are tensors like any operation. The others, keyword arguments and the
+    state of the random number generator are in a closure.
+    """
+
+    def called(function: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        running = steps(function, *args, **kwargs)
+        with paused():
+            yielded = next(running)
+        if _state.depth and torch.is_grad_enabled():
+            partly = isinstance(function, functools.partial)
+            held = (args, kwargs, (function.args, function.keywords) if partly else ())
+            for x in find(held, _is_tensor, inside=False):
+                leave_alone(x)
+        yield yielded
+        yield from running
+
+    return called
+
+
+def _storing(store: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap `store`: its tensor belongs to the graph of a selective checkpoint."""
+
+    def called(place: Any, x: Any) -> None:
+        if _state.depth and _is_tensor(x):
+            leave_alone(x)
+        store(place, x)
+
+    return called
+
+
 def _replace_pack_hooks() -> None:
     """Wrap the pack hooks that are already active."""
     pairs = []
@@ -448,9 +527,13 @@ _patches = Patches(
         (torch, "from_dlpack"): _adopting,
         (torch.utils.dlpack, "from_dlpack"): _adopting,
         (torch.Tensor, "__new__"): _constructing,
+        # A sampler may make tensors when its iteration begins, and workers when they start.
+        (torch.utils.data.DataLoader, "__iter__"): _pausing,
         (torch.utils.data.dataloader._SingleProcessDataLoaderIter, "_next_data"): _fetching,
-        (torch.utils.data.dataloader._MultiProcessingDataLoaderIter, "_next_data"): _fetching,
+        (torch.utils.data.dataloader._MultiProcessingDataLoaderIter, "_next_data"): _fetching_from_workers,
         (torch.autograd.graph.saved_tensors_hooks, "__enter__"): _packing,
+        (torch.utils.checkpoint, "_checkpoint_without_reentrant_generator"): _checkpointing,
+        (torch.utils.checkpoint._VersionWrapper, "__init__"): _storing,
         # Scopes adopt their results after the outermost transformation has ended.
         (torch._functorch.apis, "vmap_impl"): _adopting,
         (_transforms, "grad_impl"): _adopting,

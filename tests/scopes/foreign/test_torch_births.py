@@ -8,7 +8,8 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -306,3 +307,54 @@ def test_owning_uses_a_mode_if_allocations_cannot_be_noted(monkeypatch: pytest.M
 def test_watch_refuses_classes_with_their_own_allocation() -> None:
     assert not births.watch(dict)
     assert not births.exclude_attribute(len)
+
+
+def _gradients_by_a_function_that_returns_a_constant(table: Any) -> Any:
+    class Constant(torch.autograd.Function):  # type: ignore[misc, name-defined]
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Any) -> Any:
+            return table
+
+    x = torch.ones(3, requires_grad=True)
+    return torch.autograd.grad(Constant.apply(x).sum(), x)
+
+
+RETURNING: dict[str, Callable[[Any], Any]] = {
+    "grad": lambda table: torch.func.grad(lambda x: (x.sum(), {"table": table}), has_aux=True)(torch.ones(3)),
+    "grad_and_value": lambda table: torch.func.grad_and_value(lambda x: (x.sum(), [table]), has_aux=True)(
+        torch.ones(3)
+    ),
+    "vmap": lambda table: torch.func.vmap(lambda x: table, out_dims=None)(torch.ones(2, 3)),
+    "autograd.grad": _gradients_by_a_function_that_returns_a_constant,
+}
+
+
+@pytest.mark.parametrize("exact", [False, True], ids=["notes", "operators"])
+@pytest.mark.parametrize("is_tracked", [False, True], ids=["untracked", "tracked"])
+@pytest.mark.parametrize("function", RETURNING)
+def test_a_tensor_that_a_function_returns_and_did_not_make_stays(
+    function: str, exact: bool, is_tracked: bool
+) -> None:
+    table = torch.ones(3)
+    with scopes.track() if is_tracked else nullcontext(), scopes.torch.owning(exact=exact):
+        for _ in range(2):
+            with new_dispose_scope() as scope:
+                RETURNING[function](table)
+                assert table not in scope
+    assert table.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_a_long_log_of_births_is_cleared() -> None:
+    def many(x: Any) -> Any:
+        kept = [x * n for n in range(3000)]
+        return sum(kept), torch.ones(2)
+
+    with scopes.torch.owning(exact=True), new_dispose_scope() as scope:
+        gradient, aux = torch.func.grad(lambda x: many(x), has_aux=True)(torch.ones(()))
+        assert gradient in scope
+        assert aux in scope
+        assert gradient.item() == sum(range(3000))

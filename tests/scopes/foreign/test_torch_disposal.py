@@ -340,6 +340,47 @@ def test_a_scope_that_ends_on_another_thread_takes_the_class_alone() -> None:
     assert is_back()
 
 
+class Square(torch.autograd.Function):  # type: ignore[misc, name-defined]
+    """Saves its argument, and uses it in backward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return 2 * x * gradient
+
+
+def test_backward_may_use_a_tensor_whose_class_alone_is_disposed() -> None:
+    scope = new_dispose_scope()
+    x = scope.attach(torch.tensor([1.0, 2.0], requires_grad=True))
+    loss = Square.apply(x).sum()
+    thread = threading.Thread(target=scope.dispose)
+    thread.start()
+    thread.join()
+    with pytest.raises(TensorDisposedError):
+        x + 1
+    weight = torch.tensor([3.0], requires_grad=True)
+    (loss * weight).sum().backward()
+    assert weight.grad.tolist() == [5.0]
+    with pytest.raises(TensorDisposedError):
+        x + 1
+
+
+def test_backward_may_use_a_tensor_with_a_retained_gradient_under_a_mode() -> None:
+    weight = torch.ones(3, requires_grad=True)
+    with scopes.torch.owning(exact=True):
+        with new_dispose_scope() as scope:
+            x = weight * 2
+            x.retain_grad()
+            loss = scope.detach(Square.apply(x).sum())
+        loss.backward()
+    assert weight.grad.tolist() == [8.0] * 3
+
+
 class Tagged(torch.Tensor):  # type: ignore[misc, name-defined]
     """A user's own tensor."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -162,6 +163,38 @@ def _loaded(workers: int) -> Callable[[Scoped], list[float]]:
     return run
 
 
+def _moved_out_of_a_checkpoint(run: Callable[[Any, Any, Any], Any]) -> Callable[[Scoped], list[float]]:
+    """Backward runs after the scope of the checkpoint. Then it computes the layers again."""
+
+    def train(scoped: Scoped) -> list[float]:
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.Dropout(0.5), torch.nn.Linear(6, 6))
+        losses = []
+        for _ in range(STEPS):
+            with scoped() as scope:
+                loss = run(model, torch.randn(4, 6), torch.rand(6)).square().mean()
+                if scope is not None:
+                    scope.detach(loss)
+            loss.backward()
+            losses.append(loss.item())
+        return losses + model[0].weight.grad.flatten().tolist()
+
+    return train
+
+
+def _checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    return torch.utils.checkpoint.checkpoint(function, *args, use_reentrant=False, **kwargs)
+
+
+def _masked(model: Any, x: Any, masks: list[Any]) -> Any:
+    return model(x) * masks[0]
+
+
+def _save_products() -> Any:
+    save = [torch.ops.aten.addmm.default, torch.ops.aten.mm.default]
+    return torch.utils.checkpoint.create_selective_checkpoint_contexts(save)
+
+
 FEATURES: dict[str, Callable[[Scoped], list[float]]] = {
     "torch.compile, eager": _compiled("eager"),
     "torch.compile, aot_eager": _compiled("aot_eager"),
@@ -169,6 +202,19 @@ FEATURES: dict[str, Callable[[Scoped], list[float]]] = {
     "autocast around the scopes": _mixed_precision_around,
     "checkpoint": _checkpointed(reentrant=False),
     "checkpoint, reentrant": _checkpointed(reentrant=True),
+    "checkpoint, moved out": _moved_out_of_a_checkpoint(lambda model, x, mask: _checkpoint(model, x) * mask),
+    "checkpoint, moved out, arguments in a list": _moved_out_of_a_checkpoint(
+        lambda model, x, mask: _checkpoint(_masked, model, x, [mask])
+    ),
+    "checkpoint, moved out, keywords": _moved_out_of_a_checkpoint(
+        lambda model, x, mask: _checkpoint(_masked, model, x, masks=[mask])
+    ),
+    "checkpoint, moved out, partial": _moved_out_of_a_checkpoint(
+        lambda model, x, mask: _checkpoint(functools.partial(_masked, masks=[mask]), model, x)
+    ),
+    "checkpoint, moved out, selective": _moved_out_of_a_checkpoint(
+        lambda model, x, mask: _checkpoint(model, x, context_fn=_save_products) * mask
+    ),
     "torch.func": _functional,
     "torch.export": _exported,
     "torch.jit.trace": _traced,

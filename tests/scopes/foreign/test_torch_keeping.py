@@ -200,6 +200,132 @@ def test_a_data_set_keeps_its_cache(exact: bool, batch_size: int | None) -> None
     assert [x.tolist() for x in loader.dataset.cache.values()] == [[float(i)] * 2 for i in range(4)]
 
 
+class CachingItems:
+    """A data set that is no subclass of PyTorch's."""
+
+    def __init__(self) -> None:
+        self.cache: dict[int, Any] = {}
+
+    def __len__(self) -> int:
+        return 4
+
+    __getitem__ = Caching.__getitem__
+
+
+@both
+def test_a_data_set_of_any_class_keeps_its_cache(exact: bool) -> None:
+    loader = torch.utils.data.DataLoader(CachingItems(), batch_size=None)
+    for _ in range(2):
+        with scopes.torch.owning(exact=exact):
+            batches = iter(loader)
+            for _ in range(len(loader)):
+                with new_dispose_scope():
+                    next(batches)
+    assert [x.tolist() for x in loader.dataset.cache.values()] == [[float(i)] * 2 for i in range(4)]
+
+
+@both
+@pytest.mark.parametrize("batch_size", [2, None])
+def test_samples_that_are_older_than_their_loader_stay(exact: bool, batch_size: int | None) -> None:
+    samples = [torch.full((2,), float(i)) for i in range(4)]
+    with scopes.torch.owning(exact=exact), new_dispose_scope() as scope:
+        for batch in torch.utils.data.DataLoader(samples, batch_size, collate_fn=lambda given: given):
+            assert not any(x in scope for x in (batch if batch_size else [batch]))
+    assert [x.tolist() for x in samples] == [[float(i)] * 2 for i in range(4)]
+
+
+class TensorSampler(torch.utils.data.Sampler):  # type: ignore[misc, name-defined]
+    """Keeps a tensor while the loader iterates."""
+
+    def __len__(self) -> int:
+        return 8
+
+    def __iter__(self) -> Any:
+        return iter(torch.arange(8))
+
+
+@both
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning", "ignore:os.fork:RuntimeWarning")
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_iteration_that_begins_in_a_scope_goes_on_in_later_ones(exact: bool, workers: int) -> None:
+    data = torch.utils.data.TensorDataset(torch.arange(8.0))
+    loader = torch.utils.data.DataLoader(data, sampler=TensorSampler(), num_workers=workers)
+    batches: Any = iter(())
+    seen = []
+    with scopes.torch.owning(exact=exact):
+        for _ in range(12):
+            with new_dispose_scope() as scope:
+                try:
+                    (batch,) = next(batches)
+                except StopIteration:
+                    batches = iter(loader)
+                    (batch,) = next(batches)
+                assert batch in scope
+                seen.append(batch.item())
+    assert seen == [float(i % 8) for i in range(12)]
+
+
+FREEZING = """
+import gc
+
+import torch
+
+import scopes.torch
+from scopes import new_dispose_scope
+
+
+def train(model, optimizer):
+    for _ in range(2):
+        with scopes.torch.owning(), new_dispose_scope():
+            model(torch.ones(1, 2)).sum().backward()
+            optimizer.step()
+
+
+models = [torch.nn.Linear(2, 1) for _ in range(2)]
+optimizers = [torch.optim.Adam(model.parameters()) for model in models]
+gc.freeze()
+count = gc.get_freeze_count()
+train(models[0], optimizers[0])
+assert count / 2 < gc.get_freeze_count()
+train(models[1], optimizers[1])
+later = torch.nn.Linear(2, 1)
+optimizer = torch.optim.Adam(later.parameters())
+gc.freeze()
+train(later, optimizer)
+gc.unfreeze()
+train(later, optimizer)
+print(gc.freeze.__name__, optimizers[1].state[models[1].weight]["step"].item())
+"""
+
+
+def test_frozen_objects_are_keepers_too() -> None:
+    done = subprocess.run([sys.executable, "-c", FREEZING], capture_output=True, text=True, check=False)
+    assert (done.stderr, done.stdout) == ("", "freeze 2.0\n")
+
+
+FIRST_SEARCH = """
+import gc
+import weakref
+
+import torch
+
+import scopes.torch
+
+gc.disable()
+x = torch.ones(3)
+reference = weakref.ref(x)
+with scopes.torch.owning():
+    pass
+del x
+print(reference())
+"""
+
+
+def test_the_first_search_for_keepers_keeps_nothing_alive() -> None:
+    done = subprocess.run([sys.executable, "-c", FIRST_SEARCH], capture_output=True, text=True, check=False)
+    assert (done.stderr, done.stdout) == ("", "None\n")
+
+
 @both
 def test_a_distribution_keeps_what_it_computes_once(exact: bool) -> None:
     older = torch.distributions.MultivariateNormal(torch.zeros(2), precision_matrix=torch.eye(2))
