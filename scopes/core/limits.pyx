@@ -135,9 +135,10 @@ cdef int begin_in(MemberList scope) except -1:
 cdef int end_in(MemberList scope) except -1:
     cdef Limits limits
     for limits in scope.limits:
-        limits.scopes.pop(<size_t><void*>scope, None)
         if limits.is_of(scope):
             limits.lift()
+    for limits in scope.limits:
+        limits.scopes.pop(<size_t><void*>scope, None)
     return 0
 
 

@@ -152,8 +152,11 @@ cdef class DisposeScope(OwningList):
             return 0
         # From here on, no object can be added, and other threads see that the scope has ended.
         self.members.is_open = False
-        if self.limits is not None:
-            end_in(self)
+        try:
+            if self.limits is not None:
+                end_in(self)
+        except BaseException as error:
+            errors = noted(errors, error)
         try:
             outer = outer_of(self)
             if is_current(self):

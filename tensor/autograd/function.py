@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import wraps
 from inspect import getattr_static
-from typing import Any, Self, cast
+from typing import Any, Self
 from weakref import ref
 
 from scopes.lowlevel import clear_library_frames
@@ -14,11 +14,11 @@ from tensor.autograd.function_context import Call, FunctionCtx, Saved, holds
 from tensor.autograd.function_nodes import Applied, Refusal
 from tensor.core.storage import relatives
 from tensor.core.tensor import TensorCore, wrap_snapshot
-from tensor.ops.overlay import overlay
+from tensor.ops.overlay import Histories, add_history, add_overlays
 from tensor.tape.growth import check_growth, ticks
-from tensor.tape.hooks import continue_with
 from tensor.tape.modes import GradMode, grad_enabled, is_recording
 from tensor.tape.nodes import Node, Rule
+from tensor.tape.recording import set_histories
 
 
 class Function:
@@ -242,15 +242,16 @@ def _connect(call: Call, applied: Applied, found: Sequence[object], outputs: Seq
     seen = [[other for other in relatives(x) if not holds(outputs, other)] for x in written]
     for x, others in zip(written, seen, strict=True):
         call.require_writable(x, others)
+    histories: Histories = {}
     for place, y in enumerate(outputs):
         if _is_differentiable(call, found[place]):
-            continue_with(y, applied.output(place))
+            add_history(histories, y, applied.output(place))
+    for x, others in zip(written, seen, strict=True):
+        add_overlays(histories, x, others)
+    set_histories(histories)
     for x in call.dirty:
         if x._node is not None and not _is_differentiable(call, x):
             x._forget_history()
-    for x, others in zip(written, seen, strict=True):
-        for other in others:
-            overlay(cast("TensorCore", other), x)
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:

@@ -130,13 +130,14 @@ cdef class TensorCore(StorageReference):
         self.forget_history()
 
     def _set_layout_of(self, TensorCore y not None) -> None:
-        """Take the shape and strides of `y`, a view of this tensor. Copy no element."""
+        """Take the shape, strides and history of `y`, a view of this tensor. Copy no element."""
         cdef cnp.ndarray array = array_of(y)
         if is_empty(self):
             self._raise_disposed()
         if array is None or self.buffer == NULL or self.buffer != y.buffer:
             raise ValueError("a tensor can only take the shape of a view of its own memory")
         self.stored = array
+        self._node = y._node
 
     def _share_values_of(self, TensorCore giver not None) -> None:
         """Share the values of `giver` until the first write, which copies them. Drop the history."""

@@ -9,14 +9,15 @@ write its result to the operand's memory.
 cimport numpy as cnp
 from cpython.ref cimport Py_DECREF, PyObject
 
-from tensor.core.storage cimport array_of, begin_write, take_snapshot, end_write, is_unshared
+from tensor.core.storage cimport array_of, begin_write, end_write, is_unshared, share_of, take_snapshot
 from tensor.core.tensor cimport TensorCore, is_tensor, view_of
 from tensor.core.bfloat16 cimport is_bfloat16, is_inexact, narrowed_result, wide_for, widened
 from tensor.kernels.context cimport enter, leave
 from tensor.kernels.elementwise cimport BinaryKernel, UnaryKernel
 from tensor.memory.allocator cimport copy as copy_array
 from tensor.memory.allocator cimport count_donation, is_worth_pooling
-from tensor.memory.buffer cimport Buffer, new_share, root_of
+from tensor.memory.buffer cimport Buffer, Share, new_share, root_of
+from tensor.memory.buffer cimport copy as counted_copy
 from tensor.ops.inline_arithmetic cimport NO_ARITHMETIC, arithmetic_of, compute_inline, compute_inline_unary
 from tensor.ops.promotion cimport needs_floats, needs_promotion, promoted_pair, promotion_of
 from tensor.tape.nodes cimport Node, Rule
@@ -27,6 +28,7 @@ from tensor.tape.recording cimport (
     record_view,
     recorder,
     remember,
+    set_histories,
     wrap_recorded,
 )
 
@@ -39,9 +41,8 @@ from tensor.kernels.ufuncs import compute_into, into_of
 from tensor.memory.limits import OutOfMemoryError, out_of_memory
 from tensor.ops.data import as_data
 from tensor.ops.messages import explain, foreign, require_writable_history
-from tensor.ops.overlay import overlay
+from tensor.ops.overlay import add_history, add_overlays
 from tensor.ops.promotion import as_floats
-from tensor.tape.hooks import continue_with
 
 cnp.import_array()
 
@@ -564,10 +565,10 @@ def overwrite(Rule rule not None, TensorCore x not None, write, inputs, /, **par
     written memory get the history too.
     """
     cdef Node node = None
+    cdef Share share = None
     cdef Buffer buffer
     cdef cnp.ndarray array
-    cdef bint has_history = False
-    others = []
+    cdef bint has_history = False, saves_out = False
     for other in inputs:
         if isinstance(other, TensorCore):
             other._raise_if_disposed()
@@ -577,30 +578,34 @@ def overwrite(Rule rule not None, TensorCore x not None, write, inputs, /, **par
         require_writable_history("setitem" if rule.name == "setitem" else f"{rule.name}_", x, others)
         # The node takes snapshots of the values that the derivative needs, so the write first copies them.
         node = record(rule, inputs, array_of(x), parameters)
-    if node is not None and node.plan.saves_out:
-        node.save_output(None, None)  # the node has saved the old value; the new one follows after the write
+        if node is not None:
+            saves_out = node.plan.saves_out
+            if saves_out:
+                node.save_output(None, None)  # the node has saved the old value
+            # Prepare all histories now. If a step after the write failed, they would not fit the new values.
+            histories = {}
+            add_history(histories, x, node)
+            add_overlays(histories, x, others)
     buffer = begin_write(x)
     array = x.stored  # read it now, because another thread may dispose x before the write
     context = enter(True)
     try:
+        if saves_out and (buffer.exports > 0 or buffer.is_borrowed):
+            share = share_of(counted_copy(array))
         write(array)
     finally:
         leave(context, True)
         end_write(buffer)
     if node is not None:
-        _continue_after_write(x, node, others)
+        set_histories(histories)
+        if saves_out:
+            if share is None:
+                share = take_snapshot(x)
+            else:
+                cnp.PyArray_CopyInto(share.array, array)
+            node.save_output(share.array, share)
+        note_written(x)
     return x
-
-
-cdef int _continue_after_write(TensorCore x, Node node, list others) except -1:
-    if node.plan.saves_out:
-        share = take_snapshot(x)
-        node.save_output(share.array, share)
-    continue_with(x, node)
-    note_written(x)
-    for other in others:
-        overlay(other, x)
-    return 0
 
 
 def write_plainly(TensorCore x not None, write) -> None:

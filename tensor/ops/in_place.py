@@ -14,7 +14,7 @@ from tensor.core.donation import composite
 from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor
 from tensor.ops.writing import become
-from tensor.tape.hooks import continue_with
+from tensor.tape.hooks import keep_retaining
 from tensor.tape.modes import enable_grad
 from tensor.tape.nodes import Leaf
 
@@ -77,9 +77,9 @@ def _view_in_place(owner: type[TensorCore], name: str) -> Callable[..., Tensor]:
             view = method(x, *args, **kwargs)
         if view is x:
             return x
-        x._set_layout_of(view)
         if view._node is not None:
-            continue_with(x, view._node)
+            keep_retaining(x, view._node)
+        x._set_layout_of(view)
         view.dispose()
         return x
 

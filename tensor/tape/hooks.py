@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from weakref import ref
 
+from tensor.core.storage import StorageReference
 from tensor.core.tensor import TensorCore, wrap_snapshot_unowned
 from tensor.tape.nodes import Leaf, Node
 
@@ -77,7 +78,7 @@ class NodeHooks:
         # Hooks to call with the leaf, after its gradient was accumulated.
         self.after: HookTable = HookTable()
         # The tensor with `retain_grad()`, which is no leaf.
-        self.keeper: ref[TensorCore] | None = None
+        self.keeper: ref[StorageReference] | None = None
 
     def pass_through(self, node: Node, g: Tensor) -> Tensor:
         """Return the gradient `g` after all hooks, and store it in the tensor that retains it."""
@@ -204,12 +205,10 @@ class Hooks(TensorCore):
         return hooks is not None and hooks.keeper is not None and hooks.keeper() is self
 
 
-def continue_with(x: TensorCore, node: Node) -> None:
-    """Set the history of `x` to `node`, which recorded a write. A retained gradient stays retained."""
+def keep_retaining(x: StorageReference, node: Node) -> None:
+    """Let `node`, the next history of `x`, retain the gradient of `x` if its present history does."""
     hooks = None if x._node is None else x._node.hooks
-    x._node = node
     if hooks is not None and hooks.keeper is not None and hooks.keeper() is x:
-        hooks.keeper = None
         node.hooks = NodeHooks()
         node.hooks.keeper = ref(x)
 

@@ -23,6 +23,8 @@ cdef Node record_view(Rule rule, TensorCore x, cnp.ndarray out, tuple saved)
 # In a budget, record in the new `node` (or None) that ``kernel(*arrays)`` of its inputs computes its output
 # again.
 cpdef int remember(Node node, object kernel, object inputs, dict parameters=*) except -1
+# Set the next histories of tensors, all or none: a dict of pairs of a tensor and its next node.
+cpdef int set_histories(dict histories) except -1
 # Return a new tensor over `out` with the history `node`, which may be None.
 cpdef TensorCore wrap_recorded(cnp.ndarray out, Node node)
 # Return a new tensor with these inline values and the history `node`, which may be None.

@@ -2,6 +2,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tensor._dtypes import Array
+from tensor.core.storage import StorageReference
 from tensor.tape.nodes import Node, Rule
 
 if TYPE_CHECKING:  # so that type checkers read the operations before the class that uses them
@@ -9,6 +10,10 @@ if TYPE_CHECKING:  # so that type checkers read the operations before the class 
 
 def complete(node: Node, out: Array, mode: Any) -> Node: ...
 def record(rule: Rule, inputs: Sequence[object], out: Array, parameters: dict[str, Any]) -> Node | None: ...
+def record_overlay(
+    rule: Rule, before: Node | None, written: Node, out: Array, places: dict[str, Any]
+) -> Node: ...
+def set_histories(histories: dict[int, tuple[StorageReference, Node]]) -> int: ...
 def remember(
     node: Node | None,
     kernel: Callable[..., Any],

@@ -5,7 +5,7 @@ from cpython.ref cimport Py_DECREF, PyObject
 
 from scopes.core.disposable cimport register_new
 from tensor.core.inline_values cimport InlineValues, count_inline, dtype_of, shape_of
-from tensor.core.storage cimport attach_buffer, share_of, take_snapshot
+from tensor.core.storage cimport StorageReference, attach_buffer, is_empty, share_of, take_snapshot
 from tensor.core.tensor cimport TensorCore, is_tensor, new_tensor, wrap
 from tensor.core.bfloat16 cimport is_inexact as _is_inexact
 from tensor.memory.buffer cimport Buffer, Share, new_buffer, new_share
@@ -246,6 +246,30 @@ cdef Node record_after(Rule rule, object before, cnp.ndarray input, cnp.ndarray 
         saved.append(input if source == 0 else out)
         holds.append(share_of(input) if source == 0 else None)
     return _new_node(rule, plan, (before,), saved, holds, out, mode)
+
+
+def record_overlay(
+    Rule rule not None, Node before, Node written not None, cnp.ndarray out not None, dict places not None
+) -> Node:
+    """Return the node of a tensor of which `written` changes a part. `before` is its history, or None.
+
+    `out` has its shape and dtype. `places` are the parameters of the derivative. Recording must be on.
+    """
+    cdef list saved = []
+    cdef Plan plan = rule.plan((before is not None, True))
+    for name in plan.saves:
+        saved.append(places[name])
+    return _new_node(rule, plan, (before, written), saved, [None] * len(saved), out, recorder())
+
+
+cpdef int set_histories(dict histories) except -1:
+    """Set the next histories of tensors, all or none. `histories` has pairs of a tensor and its next node."""
+    cdef StorageReference x
+    for known, node in histories.values():
+        x = known
+        if not is_empty(x):  # another thread may have disposed it
+            x._node = node
+    return 0
 
 
 cpdef int remember(Node node, object kernel, object inputs, dict parameters=None) except -1:

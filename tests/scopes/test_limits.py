@@ -23,6 +23,8 @@ from scopes import (
     new_dispose_scope,
     statistics,
 )
+from scopes.core.disposable import is_watched
+from tests.interrupts import interrupted_at
 
 KIB = 1024
 
@@ -139,6 +141,21 @@ def test_limit_of_a_scope_that_was_dropped_holds_no_longer():
     del scope
     with inner:
         assert kibs(16).nbytes == 16 * KIB
+
+
+def test_an_interrupt_at_any_call_of_the_end_leaves_no_member_and_no_limit():
+    event = 1
+    is_whole = False
+    while not is_whole:
+        scope = new_dispose_scope(limit="1 KiB")
+        x = tensor.ones((2,))
+        is_whole = not interrupted_at(event, scope.dispose)
+        assert scope.is_disposed
+        assert x.is_invalid
+        assert not is_watched()
+        assert current_dispose_scope() is None
+        event += 1
+    assert event > 2
 
 
 def test_attaching_beyond_the_limit_leaves_owners_as_before():

@@ -387,3 +387,14 @@ def test_backward_with_create_graph_is_the_same_as_autograd_grad():
     x.grad = w.grad = None
     product.backward()
     assert (x.grad.tolist(), w.grad.tolist()) == expected
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 3), (2, 3, 1), (2, 2), (0, 2)])
+def test_second_derivatives_of_diagonals_of_any_length(shape):
+    x = tensor.full(shape, 2.0, dtype="float64", requires_grad=True)
+    (first,) = autograd.grad((x.diagonal() ** 3).sum(), x, create_graph=True)
+    (second,) = autograd.grad(first.sum(), x)
+    expected = np.zeros(shape)
+    for i in range(min(shape[:2])):
+        expected[i, i] = 12.0
+    assert second.tolist() == expected.tolist()

@@ -89,6 +89,31 @@ def test_an_interrupt_at_any_call_of_a_training_step_leaves_recording_on_and_not
     assert all(parameter.grad is not None for parameter in training.parameters)
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda y, x: y.mul_(x[0]),
+        lambda y, x: y.sigmoid_(),
+        lambda y, x: y.__setitem__(1, x[0]),
+        lambda y, x: y[1:].add_(1),
+        lambda y, x: y.t_(),
+    ],
+)
+def test_a_recorded_write_interrupted_at_any_call_leaves_values_and_histories_that_fit(write) -> None:
+    is_whole = False
+    event = 1
+    while not is_whole:
+        x = tensor.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], requires_grad=True)
+        y = x * 2
+        tensors = y, y.T, y[1:]
+        before = [(t.shape, t.tolist(), t.grad_fn) for t in tensors]
+        is_whole = not interrupted_at(event, lambda y=y, x=x: write(y, x), KeyboardInterrupt)
+        for t, (shape, values, history) in zip(tensors, before, strict=True):
+            assert ((t.shape, t.tolist()) == (shape, values)) == (t.grad_fn is history), event
+        event += 1
+    assert event > 8
+
+
 def what_is_alive() -> tuple[int, ...]:
     now = memory.statistics()
     return statistics.live_count, now.bytes_live, now.bytes_pinned, now.bytes_external

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from tensor.tape.rules.table import define
 
 
@@ -44,7 +46,7 @@ def _on_diagonal(xp: Any, g: Any, shape: tuple[int, ...], offset: int, dims: tup
     others = tuple(i for i in range(len(shape)) if i not in dims)
     axes = (*others, *dims)
     start = (0, offset) if offset >= 0 else (-offset, 0)
-    along = xp.arange(g.shape[-1])
+    along = np.arange(g.shape[-1])
     key = (..., along + start[0], along + start[1])
     moved = xp.scatter_add(g, key, tuple(shape[i] for i in axes))
     return xp.permute_dims(moved, _inverse(axes))
