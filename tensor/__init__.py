@@ -1,5 +1,7 @@
 """Tensors on NumPy with deterministic lifetimes and autograd."""
 
+from importlib import import_module as _import_module
+
 # Re-exported explicitly for type checkers: users write `tensor.autograd.grad` after `import tensor`.
 from scopes import __version__ as __version__
 from scopes.lowlevel import clear_errors_of as _clear_errors_of
@@ -8,7 +10,6 @@ from scopes.lowlevel import origins_of as _origins_of
 from scopes.lowlevel import public_names as _public_names
 from tensor import autograd as autograd
 from tensor import memory as memory
-from tensor._advice import name_advice as _name_advice
 from tensor._devices import Device
 from tensor._dtypes import bool_ as bool
 from tensor._dtypes import (
@@ -46,7 +47,6 @@ from tensor.creation.from_data import (
     zeros,
     zeros_like,
 )
-from tensor.creation.ranges import arange, eye, linspace
 from tensor.io.dlpack import from_dlpack
 from tensor.io.printing import get_printoptions, set_printoptions
 from tensor.io.standard import (
@@ -104,6 +104,7 @@ _ON_DEMAND = _origins_of(
         "tensor.creation.external_memory": "from_address from_blob",
         "tensor.creation.generators": "Generator manual_seed",
         "tensor.creation.random": "rand rand_like randn randn_like",
+        "tensor.creation.ranges": "arange eye linspace",
         "tensor.creation.sampling": "bernoulli multinomial normal randint randperm",
         "tensor.io.checkpoints": "load save",
         "tensor.io.files": "load_file save_file",
@@ -121,5 +122,8 @@ __all__ = [*_public_names(globals(), _ON_DEMAND), "__array_api_version__", "__ar
 _clear_errors_of(globals(), [name for name in __all__ if name not in _ON_DEMAND])
 
 __getattr__, __dir__ = _names_on_demand(
-    globals(), _ON_DEMAND, prepare=_clear_errors_of, advice=lambda name: _name_advice(name, Tensor)
+    globals(),
+    _ON_DEMAND,
+    prepare=_clear_errors_of,
+    advice=lambda name: _import_module("tensor._advice").name_advice(name, Tensor),
 )

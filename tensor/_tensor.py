@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scopes.lowlevel import ModuleOnDemand, advise_calls_of, clear_frames_of
-from tensor._advice import call_advice
 from tensor._dtypes import Dtype, float32
 from tensor.autograd.gradients import Gradients
 from tensor.core.layout import Layout
@@ -45,13 +44,15 @@ from tensor.ops.sorting import Sorting
 from tensor.ops.writing import Writing
 
 if TYPE_CHECKING:
+    from tensor import _advice
     from tensor.creation import legacy
 else:
+    _advice = ModuleOnDemand("tensor._advice")
     legacy = ModuleOnDemand("tensor.creation.legacy")
 
 clear_frames_of("tensor")
 clear_frames_of("numpy")  # ops call NumPy's Python functions
-advise_calls_of("tensor", call_advice)
+advise_calls_of("tensor", lambda *call: _advice.call_advice(*call))
 
 
 class Tensor(

@@ -6,6 +6,7 @@ it, and tracebacks have no frame of the call itself.
 """
 
 from functools import WRAPPER_ASSIGNMENTS as _COPIED
+from types import FunctionType as _FunctionType
 
 from scopes.core.advice import explain_call
 from scopes.core.tracebacks import clear_library_frames
@@ -22,14 +23,15 @@ def call_in_scope(name, function, tuple args, dict kwargs):
 
 cdef object _named_as(function, wrapper):
     """Do the same as ``functools.update_wrapper``, but faster: `import tensor` calls it 700 times."""
+    cdef dict attributes = wrapper.__dict__
     for name in _COPIED:
         try:
             value = getattr(function, name)
         except AttributeError:
             continue
         setattr(wrapper, name, value)
-    wrapper.__dict__.update(getattr(function, "__dict__", ()))
-    wrapper.__wrapped__ = function
+    attributes.update(getattr(function, "__dict__", ()))
+    attributes["__wrapped__"] = function
     return wrapper
 
 
@@ -51,6 +53,44 @@ def clearing(function):
     cleared = _named_as(function, call)
     cleared.clears_errors = True
     return cleared
+
+
+cdef object _CompiledFunction = type(clearing)
+# Methods that are not wrapped. The interpreter calls them to create classes and objects and to read
+# attributes. The `__call__` of a module calls `forward`, and clears frames itself.
+cdef set _AS_THEY_ARE = {"__new__", "__init_subclass__", "__class_getitem__", "__getattr__", "forward"}
+
+
+def may_keep_frames(x):
+    """Return whether `x` is a function that runs Python code, also inside of compiled wrappers."""
+    if isinstance(x, _CompiledFunction) and not hasattr(x, "clears_errors"):
+        while isinstance(x, _CompiledFunction):
+            x = getattr(x, "__wrapped__", None)
+    return isinstance(x, _FunctionType)
+
+
+def clear_errors_of_methods(cls):
+    """Replace the public methods of `cls` that may keep frames, and such setters of properties.
+
+    This is compiled, because `import tensor` calls it for 40 classes with 1,300 members.
+    """
+    cdef dict compiled = {}  # two names of one method share one wrapper
+    cdef str name
+    for name, member in list(vars(cls).items()):
+        if isinstance(member, property):
+            if member.fset is not None:
+                setattr(cls, name, member.setter(clearing(member.fset)))
+            continue
+        if name in _AS_THEY_ARE or (name.startswith("_") and not name.endswith("__")):
+            continue
+        if not may_keep_frames(member):
+            continue
+        if isinstance(member, _FunctionType):
+            setattr(cls, name, clearing(member))
+            continue
+        if member not in compiled:
+            compiled[member] = clearing(member)
+        setattr(cls, name, compiled[member])
 
 
 cdef class SuspendableScope(DisposeScope):

@@ -4,12 +4,6 @@ from scopes.lowlevel import clear_errors_of as _clear_errors_of
 from scopes.lowlevel import names_on_demand as _names_on_demand
 from scopes.lowlevel import origins_of as _origins_of
 from scopes.lowlevel import public_names as _public_names
-from tensor.autograd.anomalies import (
-    detect_anomaly,
-    is_anomaly_check_nan_enabled,
-    is_anomaly_enabled,
-    set_detect_anomaly,
-)
 from tensor.autograd.gradients import backward, grad
 from tensor.tape.growth import GraphGrowthWarning, warn_on_graph_growth
 from tensor.tape.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
@@ -18,6 +12,9 @@ from tensor.tape.modes import is_recording as is_grad_enabled
 # Loaded on first use, because most programs need none of these.
 _ON_DEMAND = _origins_of(
     {
+        "tensor.autograd.anomalies": (
+            "detect_anomaly is_anomaly_check_nan_enabled is_anomaly_enabled set_detect_anomaly"
+        ),
         "tensor.autograd.checkpointing": "checkpoint",
         "tensor.autograd.function": "Function once_differentiable",
         "tensor.autograd.function_context": "FunctionCtx",

@@ -35,7 +35,7 @@ from tensor.tape.blocks cimport set_recording
 from tensor.tape.nodes cimport Leaf, Node
 from tensor.tape.recording cimport recorder
 
-from tensor.autograd.anomalies import anomalies, recorded_at
+from scopes.lowlevel import ModuleOnDemand as _ModuleOnDemand
 from tensor.core.tensor import wrap_snapshot
 from tensor.kernels.namespace import xp, xp_over
 from tensor.memory.limits import OutOfMemoryError, out_of_memory
@@ -44,6 +44,8 @@ from tensor.tape.modes import recomputing as _recomputing
 from tensor.tape.nodes import Deferred
 
 cnp.import_array()
+
+cdef object _detection = _ModuleOnDemand("tensor.autograd.anomalies")
 
 cdef extern from "Python.h":
     object PyObject_Vectorcall(object function, PyObject** arguments, size_t count, PyObject* names)
@@ -110,7 +112,7 @@ cdef class Backward:
         self.is_recorded = is_recorded
         # A backward pass in a checkpoint's second run must not free the values that this run saves.
         self.retain_graph = retain_graph or _recomputing.get() > 0
-        self.anomalies = None if _when_enabled.get() is True else anomalies()
+        self.anomalies = None if _when_enabled.get() is True else _detection.anomalies()
         self.only = only
         self.pending = {}
         self.found = []
@@ -270,7 +272,7 @@ cdef class Backward:
                 self.step(node, pending)
         except Exception as error:
             if self.anomalies is not None:
-                site = recorded_at(node)
+                site = _detection.recorded_at(node)
                 if site not in "\n".join([str(error), *getattr(error, "__notes__", ())]):
                     error.add_note(site)
             raise

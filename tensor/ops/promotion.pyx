@@ -19,6 +19,9 @@ cdef tuple _WITH_DTYPE = (np.ndarray, np.generic)
 cdef tuple _NUMBERS = (bool, int, float, complex)
 # NumPy's reciprocal of an integer above 1 is 0.
 cdef object _reciprocal = np.reciprocal
+# The operands of the calls that find out how a kernel promotes.
+cdef object _NO_FLOATS = np.empty(0)
+cdef object _NO_INTEGERS = np.empty(0, np.int64)
 
 
 cdef Promotion promotion_of(object kernel, int count):
@@ -26,12 +29,12 @@ cdef Promotion promotion_of(object kernel, int count):
     if kernel is _reciprocal:
         return TO_FLOATS
     try:
-        of_floats = kernel(*[np.empty(0)] * count)
+        of_floats = kernel(*[_NO_FLOATS] * count)
     except TypeError:
         return BY_NUMPY
     if of_floats.dtype.kind == "b":
         return BY_NUMPY
-    return TO_FLOATS if kernel(*[np.empty(0, np.int64)] * count).dtype.kind == "f" else BY_KIND
+    return TO_FLOATS if kernel(*[_NO_INTEGERS] * count).dtype.kind == "f" else BY_KIND
 
 
 cdef inline bint _is_double(cnp.ndarray x) noexcept:
