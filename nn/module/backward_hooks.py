@@ -46,7 +46,7 @@ class BackwardPass:
         if self._grad_output is None:
             # A second derivative reaches the inputs through saved values, without the outputs.
             return grad_input
-        for hook in list(self._module._backward_hooks.values()):
+        for hook in list(self._module._table("backward").values()):
             changed = hook(self._module, grad_input, self._grad_output)
             if changed is not None:
                 grad_input = changed if isinstance(changed, tuple) else (changed,)

@@ -29,9 +29,7 @@ cpdef bint is_plain(object module) except -1:
     cdef dict own = PyObject_GenericGetDict(module, NULL)
     return not (
         _is_set(own, module, "_is_disposed")
-        or _is_set(own, module, "_pre_hooks")
-        or _is_set(own, module, "_post_hooks")
-        or _is_set(own, module, "_backward_hooks")
+        or (_is_set(own, module, "_hooks") and any(module._hooks.values()))
     )
 
 

@@ -27,7 +27,7 @@ class Hooks(ModuleCore):
         A result of None keeps `args`; a result that is not a tuple is a single argument. Hooks run in the
         order of registration.
         """
-        return self._pre_hooks.register(hook)
+        return self._table("before").register(hook)
 
     def register_forward_hook(self, hook: Callable[[Module, tuple[Any, ...], Any], Any]) -> RemovableHandle:
         """Register ``hook(module, args, output)`` to run after each forward. A result replaces the output.
@@ -35,7 +35,7 @@ class Hooks(ModuleCore):
         A result of None keeps the output. Hooks run in the order of registration. A tensor that a hook stores
         is disposed when its scope ends: move it out, or detach it from the scope.
         """
-        return self._post_hooks.register(hook)
+        return self._table("after").register(hook)
 
     def register_full_backward_hook(
         self, hook: Callable[[Module, tuple[Any, ...], tuple[Any, ...]], Any]
@@ -55,19 +55,19 @@ class Hooks(ModuleCore):
         >>> seen
         [[[1.0]]]
         """
-        return self._backward_hooks.register(hook)
+        return self._table("backward").register(hook)
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call ``forward`` between the hooks. Backward hooks get gradients of its arguments and output."""
-        for hook in list(self._pre_hooks.values()):
+        for hook in list(self._table("before").values()):
             changed = hook(self, args)
             if changed is not None:
                 args = changed if isinstance(changed, tuple) else (changed,)
-        backward = backward_hooks.BackwardPass(self) if self._backward_hooks and is_recording() else None
+        backward = backward_hooks.BackwardPass(self) if self._table("backward") and is_recording() else None
         if backward is not None:
             args = backward.mark_inputs(args)
         output = self.forward(*args, **kwargs)
-        for hook in list(self._post_hooks.values()):
+        for hook in list(self._table("after").values()):
             changed = hook(self, args, output)
             if changed is not None:
                 output = changed

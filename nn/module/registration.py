@@ -17,6 +17,7 @@ from tensor import Tensor, TensorDisposedError
 from tensor.lowlevel import HookTable, TensorCore
 
 Kind = Literal["parameter", "buffer", "module"]
+When = Literal["before", "after", "backward"]
 
 BEFORE_INIT = "{kind} is not initialized: call super().__init__() at the start of its __init__"
 
@@ -32,9 +33,8 @@ class ModuleCore(Callable):
     # The names of buffers that are not in state dicts.
     _transient: set[str]
     _is_disposed: bool
-    _pre_hooks: HookTable
-    _post_hooks: HookTable
-    _backward_hooks: HookTable
+    # By when they run: "before" or "after" forward, or in "backward". Other kinds have no table yet.
+    _hooks: dict[When, HookTable]
     training: bool
 
     def __init__(self) -> None:
@@ -42,10 +42,12 @@ class ModuleCore(Callable):
         own.setdefault("_kinds", {})
         own.setdefault("_transient", set())
         own.setdefault("_is_disposed", False)
-        own.setdefault("_pre_hooks", HookTable())
-        own.setdefault("_post_hooks", HookTable())
-        own.setdefault("_backward_hooks", HookTable())
+        own.setdefault("_hooks", {})
         own.setdefault("training", True)
+
+    def _table(self, when: When) -> HookTable:
+        """Return the table of the hooks that run at the time `when`."""
+        return self._hooks.setdefault(when, HookTable())
 
     def __setattr__(self, name: str, value: Any) -> None:
         own = self.__dict__
