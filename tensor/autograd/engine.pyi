@@ -10,6 +10,7 @@ if TYPE_CHECKING:  # so that type checkers read the operations before the class 
     from tensor._tensor import Tensor
 
 def saved_by(node: Node) -> tuple[Any, ...]: ...
+def holds_memory(saved: Collection[Any]) -> bool: ...
 
 class Backward:
     @property

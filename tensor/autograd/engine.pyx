@@ -35,6 +35,8 @@ from tensor.tape.blocks cimport set_recording
 from tensor.tape.nodes cimport Leaf, Node
 from tensor.tape.recording cimport recorder
 
+from numpy import dtype as _dtype
+
 from scopes.lowlevel import ModuleOnDemand as _ModuleOnDemand
 from tensor.core.tensor import wrap_snapshot
 from tensor.kernels.namespace import xp, xp_over
@@ -61,6 +63,8 @@ _SECOND_BACKWARD = (
     "first backward with retain_graph=True, or compute the output again"
 )
 
+_CONSTANTS = frozenset({bool, int, float, complex, str, slice, type(None), type(Ellipsis)})
+
 
 def saved_by(Node node not None) -> tuple:
     """Return the saved values of `node`, computed again if necessary."""
@@ -76,6 +80,20 @@ def saved_by(Node node not None) -> tuple:
     if saved is None:
         raise RuntimeError(f"{node.name()}: {_SECOND_BACKWARD}")
     return saved
+
+
+cpdef bint holds_memory(object saved) except -1:
+    """Return whether a saved value is more than a constant of the op, such as a number, a shape or an index.
+
+    Backward frees such values. It keeps those of other nodes: a second backward needs no ``retain_graph``.
+    """
+    for value in saved:
+        if isinstance(value, tuple):
+            if holds_memory(value):
+                return True
+        elif type(value) not in _CONSTANTS and not isinstance(value, _dtype):
+            return True
+    return False
 
 
 cdef class Backward:
@@ -350,7 +368,7 @@ cdef class Backward:
         if node.plan.together is not None:
             self._evaluate_together(node, g, pending, root, <tuple>saved, is_free)
             steps = ()
-        elif is_large and left > 1 and not self.retain_graph:
+        elif is_large and left > 1 and not self.retain_graph and holds_memory(saved):
             holds = list(node.holds) if len(node.holds) == len(saved) else [None] * len(saved)
             saved = list(saved)
             node.saved = None
@@ -395,7 +413,7 @@ cdef class Backward:
         node.is_in_use = False
         if not self.retain_graph:
             node.recipe = None
-            if saved:
+            if holds_memory(saved):
                 node.saved = None
                 node.holds = ()
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tensor.autograd.engine import Backward, saved_by
+from tensor.autograd.engine import Backward, holds_memory, saved_by
 from tensor.autograd.pending_gradients import PendingGradient
 from tensor.autograd.recorded_functions import Functions as xp  # noqa: N813  # the name that derivatives use
 from tensor.core.tensor import wrap_share
@@ -26,7 +26,7 @@ class RecordedBackward(Backward):
 
     def step(self, node: Node, pending: PendingGradient) -> None:
         """Add the gradients of the inputs of `node`. Saved values are tensors with their history."""
-        saved_by(node)
+        saved = saved_by(node)
         known: dict[int, Any] = {}
         for i, function, places in node.plan.steps:
             after = node.next[i]
@@ -45,9 +45,10 @@ class RecordedBackward(Backward):
                 self.add(after, fit_tensor(gradient, after), node, i)
         node.is_in_use = False
         if not self.retain_graph:
-            node.saved = None
-            node.holds = ()
             node.recipe = None
+            if holds_memory(saved):
+                node.saved = None
+                node.holds = ()
 
 
 def fit_tensor(gradient: Any, node: Node) -> Tensor:
