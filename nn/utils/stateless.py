@@ -30,7 +30,7 @@ def functional_call(
     ----------
     parameter_and_buffer_dicts
         Tensors by their names in ``named_parameters()`` and ``named_buffers()``, in one dict or in several.
-        They keep their gradient history, so that gradients flow to what they were computed from. A dict of
+        The name of a plain attribute that holds a tensor works too. Other names are ignored. The tensors keep their gradient history, so that gradients flow to what they were computed from. A dict of
         the type `dict` gets the new tensors that the call assigns to buffers.
     args, kwargs
         The arguments of the module. One that is not a tuple is a single argument.
@@ -66,10 +66,16 @@ def functional_call(
                 raise ValueError(f"functional_call: {name!r} is in several dicts: leave it in one of them")
             x._raise_if_disposed()
             values[name] = x
-    places = _places(module)
+    modules = dict(module.named_modules(remove_duplicate=False))
+    places = _places(modules)
     if strict and places.keys() != values.keys():
         missing, unknown = sorted(places.keys() - values.keys()), sorted(values.keys() - places.keys())
         raise KeyError(f"functional_call: missing names {missing}, unknown names {unknown}")
+    for name in values.keys() - places.keys():
+        path, _, key = name.rpartition(".")
+        x = vars(modules[path]).get(key) if path in modules else None
+        if isinstance(x, Tensor):  # a plain attribute, neither a parameter nor a buffer
+            places[name] = modules[path], key, x
     names = {name: name for name in values if name in places}
     if tie_weights:
         names = _with_tied_names(places, values, names)
@@ -99,11 +105,11 @@ class _Call:
     """Owns the tensors of a call while it runs."""
 
 
-def _places(module: Module) -> dict[str, tuple[Any, str, Any]]:
-    """Return the module, the attribute and the tensor of each name, with all names of a tensor."""
+def _places(modules: Mapping[str, Module]) -> dict[str, tuple[Any, str, Any]]:
+    """Return the module, the attribute and the tensor of each registered name, with all names of a tensor."""
     return {
         f"{path}.{key}" if path else key: (owner, key, x)
-        for path, owner in module.named_modules(remove_duplicate=False)
+        for path, owner in modules.items()
         for key, kind, x in owner._registered()
         if kind != "module"
     }

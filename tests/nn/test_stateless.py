@@ -44,6 +44,17 @@ NETWORKS = (
 )
 
 
+class Scaled(nn.Module):
+    """Has a tensor that is neither a parameter nor a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = tensor.ones((1,))
+
+    def forward(self, x: Any) -> Any:
+        return x * self.scale
+
+
 def first_of(output: Any) -> tensor.Tensor:
     return output[0] if isinstance(output, tuple) else output
 
@@ -58,6 +69,17 @@ def test_it_computes_with_the_given_tensors_and_changes_no_other(network: Any, s
     assert all(value.grad is None for value in network.parameters())
     network.load_state_dict({**network.state_dict(), **given})
     assert found.tolist() == first_of(network(x)).tolist()
+
+
+def test_it_replaces_a_tensor_that_is_a_plain_attribute_as_in_pytorch() -> None:
+    module = nn.Sequential(Scaled())
+    scale = module[0].scale
+    three = tensor.tensor([3.0])
+    assert functional_call(module, {"0.scale": three, "0.other": X, "1.scale": X}, X).tolist() == [[3.0]]
+    assert module[0].scale is scale
+    assert (scale.tolist(), three.tolist()) == ([1.0], [3.0])
+    with pytest.raises(KeyError, match=r"unknown names \['0.scale'\]"):
+        functional_call(module, {"0.scale": three}, X, strict=True)
 
 
 def test_a_replaced_buffer_is_returned_in_the_dict_and_disposes_nothing() -> None:

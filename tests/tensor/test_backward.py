@@ -37,6 +37,30 @@ def test_broadcast_operands_get_gradients_of_their_own_shape():
     assert b.grad.tolist() == [3.0]
 
 
+SAVES_NO_VALUES = {
+    "transpose": lambda x: x.mT,
+    "index": lambda x: x[0],
+    "slice": lambda x: x[:1],
+    "sum": lambda x: x.sum(dim=1),
+    "mean": lambda x: x.mean(),
+    "flip": lambda x: tensor.flip(x),
+    "number": lambda x: x * 3,
+    "concat": lambda x: tensor.concat([x, x]),
+    "large": lambda x: tensor.concat([x.expand(500, 2, 2), x.expand(500, 2, 2)]),
+    "dtype": lambda x: x.to(tensor.float64),
+}
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("op", SAVES_NO_VALUES.values(), ids=SAVES_NO_VALUES.keys())
+def test_a_second_backward_passes_an_op_that_saved_only_constants(op, create_graph):
+    x = tensor.ones((2, 2), requires_grad=True)
+    y = op(x)
+    (once,) = autograd.grad((y * 1).sum(), [x], retain_graph=False, create_graph=create_graph)
+    (twice,) = autograd.grad((y * 2).sum(), [x], retain_graph=False, create_graph=create_graph)
+    assert twice.tolist() == (once * 2).tolist()
+
+
 def test_a_second_backward_without_retain_graph_is_an_error_that_says_so():
     x = leaf(1.0)
     y = (x * x).sum()
