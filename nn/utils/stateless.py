@@ -30,8 +30,9 @@ def functional_call(
     ----------
     parameter_and_buffer_dicts
         Tensors by their names in ``named_parameters()`` and ``named_buffers()``, in one dict or in several.
-        The name of a plain attribute that holds a tensor works too. Other names are ignored. The tensors keep their gradient history, so that gradients flow to what they were computed from. A dict of
-        the type `dict` gets the new tensors that the call assigns to buffers.
+        The name of a plain attribute that holds a tensor works too. Other names are ignored. The tensors
+        keep their gradient history, so that gradients flow to what they were computed from. A dict of the
+        type `dict` gets the new tensors that the call assigns to buffers.
     args, kwargs
         The arguments of the module. One that is not a tuple is a single argument.
     tie_weights
