@@ -69,12 +69,24 @@ from tensor.torch.settings import *  # noqa: F403
 from tensor.torch.typed import *  # noqa: F403
 from tensor.torch.version import __version__ as __version__
 
-# Namespaces that are loaded on first use.
+# Namespaces and functions that are loaded on first use. PyTorch has these functions in two places.
 _NAMESPACES = (
     "accelerator amp autograd backends cuda distributions fft func linalg masked nn onnx optim profiler "
     "serialization signal special testing utils version"
 )
-_ON_DEMAND = {name: f"tensor.torch.{name}" for name in _NAMESPACES.split()}
+_FUNCTIONS = (
+    "adaptive_avg_pool1d avg_pool1d bilinear celu channel_shuffle conv1d conv2d conv3d conv_transpose1d "
+    "conv_transpose2d conv_transpose3d cosine_similarity group_norm hardshrink layer_norm max_pool1d "
+    "max_pool2d max_pool3d pairwise_distance pdist pixel_shuffle pixel_unshuffle prelu rms_norm selu "
+    "threshold"
+)
+_WINDOWS = "bartlett_window blackman_window hamming_window hann_window kaiser_window"
+_ON_DEMAND = {
+    **{name: f"tensor.torch.{name}" for name in _NAMESPACES.split()},
+    **dict.fromkeys(_FUNCTIONS.split(), "tensor.torch.nn.functional"),
+    **dict.fromkeys(("det", "matrix_power", "slogdet"), "tensor.torch.linalg"),
+    **dict.fromkeys(_WINDOWS.split(), "tensor.torch.windows"),
+}
 
 __all__ = _public_names(globals(), _ON_DEMAND)
 

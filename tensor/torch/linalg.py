@@ -182,12 +182,9 @@ def cond(A: Tensor, p: float | Literal["fro", "nuc"] | None = None) -> Tensor:
             return values.sum(-1)
         return values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
     if A.numel() == 0:
-        return A.sum((-2, -1))
-    try:
-        inverse = _ours.inv(A)
-    except LinAlgError:
-        return tn.full(A.shape[:-2], inf, dtype=A.dtype)
-    return matrix_norm(A, p) * matrix_norm(inverse, p)
+        return A.abs().sum((-2, -1))
+    inverse, info = inv_ex(A)
+    return tn.where(info > 0, inf, matrix_norm(A, p) * matrix_norm(inverse, p))
 
 
 @with_out
@@ -197,7 +194,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     Parameters
     ----------
     rcond
-        Singular values up to this fraction of the largest count as 0.
+        Singular values up to this fraction of the largest count as 0. ``"gels"`` ignores it.
     driver
         ``"gels"``, ``"gelsy"``, ``"gelsd"`` or ``"gelss"``: decides which of residuals, ranks and singular
         values are returned.
@@ -218,8 +215,10 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
         )
     is_vector = A.ndim - 1 == B.ndim and B.shape == A.shape[:-1]
     columns = B.unsqueeze(-1) if is_vector else B
-    solution = _ours.pinv(A, rtol=rcond) @ columns
     kind = driver or "gelsy"
+    if kind == "gels":  # which takes matrices of full rank alone
+        rcond = None
+    solution = _ours.pinv(A, rtol=rcond) @ columns
     with tn.no_grad():
         rank = tn.zeros((0,), dtype="int64") if kind == "gels" else _ours.matrix_rank(A, rtol=rcond)
         shown = _ours.svdvals(A) if kind in ("gelsd", "gelss") else solution.new_empty((0,))

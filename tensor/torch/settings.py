@@ -12,6 +12,7 @@ from tensor.torch.calling import example
 
 __all__ = [
     "Size",
+    "are_deterministic_algorithms_enabled",
     "channels_last",
     "channels_last_3d",
     "compile",
@@ -22,6 +23,7 @@ __all__ = [
     "set_default_dtype",
     "set_float32_matmul_precision",
     "strided",
+    "use_deterministic_algorithms",
 ]
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -62,6 +64,16 @@ def set_default_dtype(d: DtypeLike) -> None:
             f"the default dtype is always float32, and can't be {as_dtype(d)}: pass dtype= to creation "
             "functions, or write module.double()"
         )
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """Return True: all operations give the same result again for the same values and number of threads."""
+    return True
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Do nothing: all operations are deterministic for a given number of threads."""
+    del mode, warn_only
 
 
 def get_float32_matmul_precision() -> str:

@@ -129,3 +129,21 @@ def test_far_tails_keep_their_digits() -> None:
     assert torch.special.log_ndtr(torch.tensor([-1e4])).item() == pytest.approx(-5.00000101e7, rel=1e-6)
     assert torch.special.erfcx(torch.tensor([1e6])).item() == pytest.approx(5.6418958e-7)
     assert torch.special.i0e(torch.tensor([1e6])).item() == pytest.approx(3.9894233e-4)
+
+
+@pytest.mark.parametrize("p", [1, "fro", float("inf"), "nuc"])
+def test_a_singular_matrix_of_several_has_an_infinite_condition_number_alone(p: float | str) -> None:
+    regular = torch.tensor([[1.0, 2.0], [3.0, 5.0]])
+    found = torch.linalg.cond(torch.stack([regular, torch.zeros(2, 2)]), p)
+    assert found[1].item() == float("inf")
+    assert found[0].item() == pytest.approx(np.linalg.cond(regular.numpy(), p), rel=1e-4)
+    assert torch.linalg.cond(torch.zeros(2, 0, 0, dtype=torch.complex64), p).dtype == torch.float32
+
+
+def test_least_squares_by_gels_ignore_the_limit_of_singular_values() -> None:
+    a, b = torch.tensor([[1.0, 0.0], [0.0, 0.1], [0.0, 0.0]]), torch.tensor([[2.0], [3.0], [4.0]])
+    found = torch.linalg.lstsq(a, b, rcond=0.5, driver="gels")
+    assert found.solution.round(decimals=3).tolist() == [[2.0], [30.0]]
+    assert found.residuals.tolist() == pytest.approx([16.0], rel=1e-5)
+    limited = torch.linalg.lstsq(a, b, rcond=0.5, driver="gelsd")
+    assert limited.solution.round(decimals=3).tolist() == [[2.0], [0.0]]

@@ -42,6 +42,28 @@ def test_modules_have_the_names_of_nn_and_so_do_their_files() -> None:
     assert torch.nn.modules.BatchNorm1d is torch.nn.modules.batchnorm.BatchNorm1d is nn.BatchNorm1d
 
 
+def test_functions_of_networks_and_of_linalg_are_functions_of_torch_too() -> None:
+    assert torch.conv2d is torch.nn.functional.conv2d
+    assert torch.layer_norm is torch.nn.functional.layer_norm
+    assert torch.det is torch.linalg.det
+    assert {"conv1d", "cosine_similarity", "max_pool3d", "slogdet"} <= set(dir(torch))
+    assert torch.det(torch.tensor([[2.0, 0.0], [0.0, 3.0]])).item() == 6.0
+
+
+@pytest.mark.parametrize("name", ["bartlett", "blackman", "hamming", "hann", "kaiser"])
+@pytest.mark.parametrize("size", [0, 1, 2, 7])
+def test_windows_of_torch_are_periodic_by_default(name: str, size: int) -> None:
+    window, of_signal = getattr(torch, f"{name}_window"), getattr(torch.signal.windows, name)
+    assert torch.allclose(window(size), of_signal(size, sym=False))
+    symmetric = window(size, periodic=False, dtype=torch.float64)
+    assert torch.allclose(symmetric, of_signal(size, dtype=torch.float64))
+
+
+def test_windows_of_torch_take_their_parameters() -> None:
+    assert torch.hamming_window(3, False, 0.75, 0.25).tolist() == [0.5, 1.0, 0.5]
+    assert torch.kaiser_window(5, beta=2.0).equal(torch.signal.windows.kaiser(5, beta=2.0, sym=False))
+
+
 def test_a_variable_is_a_tensor() -> None:
     x = torch.autograd.Variable(torch.ones(2), requires_grad=True)
     assert type(x) is torch.Tensor

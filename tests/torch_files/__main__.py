@@ -72,6 +72,8 @@ def main() -> int:
     given = parser.parse_args()
     print(f"| file | {' | '.join(COLUMNS)} |\n|---|{'---|' * len(COLUMNS)}", flush=True)
     failures: list[str] = []
+    if given.keep is not None:
+        given.keep.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         for name in given.only or FILES:
             written = (given.keep or Path(folder)) / f"{name}.jsonl"
