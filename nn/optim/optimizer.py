@@ -120,6 +120,7 @@ class Optimizer:
 
     def _create_hook_tables(self) -> None:
         self._pre_hooks, self._post_hooks = HookTable(), HookTable()
+        self._is_stepping = False
 
     def register_step_pre_hook(self, hook: Callable[[Any, Any, Any], Any]) -> RemovableHandle:
         """Register ``hook(optimizer, args, kwargs)`` to run before each step.

@@ -29,20 +29,30 @@ def keeping_state(method):
 
 
 def calling_hooks(step):
-    """Return a function that calls the method `step` between the hooks of the optimizer."""
+    """Return a function that calls the method `step` between the hooks of the optimizer.
+
+    A step that calls the step of its base class runs the hooks once.
+    """
     def call(self, *args, **kwargs):
-        for hook in list(self._pre_hooks.values()):
-            changed = hook(self, (self, *args), kwargs)
-            if changed is not None:
-                if not isinstance(changed, tuple) or len(changed) != 2:
-                    raise TypeError(
-                        "a hook before a step must return None, or a tuple of the new args and kwargs, not "
-                        f"{type(changed).__name__}"
-                    )
-                (self, *args), kwargs = changed
-        result = step(self, *args, **kwargs)
-        for hook in list(self._post_hooks.values()):
-            hook(self, (self, *args), kwargs)
-        return result
+        if self._is_stepping:
+            return step(self, *args, **kwargs)
+        self._is_stepping = True
+        try:
+            optimizer = self
+            for hook in list(self._pre_hooks.values()):
+                changed = hook(self, (optimizer, *args), kwargs)
+                if changed is not None:
+                    if not isinstance(changed, tuple) or len(changed) != 2:
+                        raise TypeError(
+                            "a hook before a step must return None, or a tuple of the new args and kwargs, "
+                            f"not {type(changed).__name__}"
+                        )
+                    (optimizer, *args), kwargs = changed
+            result = step(optimizer, *args, **kwargs)
+            for hook in list(self._post_hooks.values()):
+                hook(self, (optimizer, *args), kwargs)
+            return result
+        finally:
+            self._is_stepping = False
 
     return update_wrapper(call, step)

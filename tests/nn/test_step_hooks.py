@@ -65,3 +65,22 @@ def test_a_copy_of_an_optimizer_has_no_hooks() -> None:
     optimizer.register_step_pre_hook(lambda *_: pytest.fail("it runs"))
     copy.deepcopy(optimizer).step()
     pickle.loads(pickle.dumps(optimizer)).step()
+
+
+def test_a_step_that_calls_the_step_of_its_base_runs_the_hooks_once_each_time_also_after_an_error() -> None:
+    class Derived(nn.optim.SGD):
+        def step(self, closure: Any = None) -> Any:
+            return super().step(closure)
+
+    def fail() -> Any:
+        raise ValueError("closure")
+
+    optimizer = Derived([nn.Parameter(tensor.tensor([1.0]))], lr=0.5)
+    seen: list[str] = []
+    optimizer.register_step_pre_hook(lambda *_: seen.append("before"))
+    optimizer.register_step_post_hook(lambda *_: seen.append("after"))
+    optimizer.step()
+    with pytest.raises(ValueError, match="closure"):
+        optimizer.step(fail)
+    optimizer.step()
+    assert seen == ["before", "after", "before", "before", "after"]
