@@ -51,12 +51,17 @@ def test_hooks_see_and_change_what_those_of_pytorch_do(is_leaf: bool) -> None:
     np.testing.assert_allclose(ours[2], theirs[2], rtol=1e-5)
 
 
-def test_a_forward_without_recording_calls_no_backward_hook() -> None:
+def test_a_backward_pass_calls_no_backward_hook_of_a_forward_without_recording() -> None:
     layer, calls = nn.Linear(2, 1), []
     layer.register_full_backward_hook(lambda *given: calls.append(given))
+    x = tensor.ones((1, 2), requires_grad=True)
     with tensor.no_grad():
-        layer(tensor.ones((1, 2)))
+        y = layer(x)
+    (x * y).sum().backward()
+    assert x.grad.tolist() == [[y.item()] * 2]
     assert calls == []
+    layer(x).sum().backward()
+    assert len(calls) == 1
 
 
 class Fails(nn.Module):

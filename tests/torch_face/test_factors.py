@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -20,7 +22,16 @@ def test_the_product_of_lu_factors_is_the_matrix(shape: tuple[int, ...], dtype: 
         x = x + 1j * torch.randn(shape).double()
     p, lower, upper = torch.linalg.lu(x)
     assert torch.allclose(p @ lower @ upper, x, atol=1e-5)
-    assert float(lower.abs().max()) <= 1.5 if lower.numel() else True
+    m, n = shape[-2:]
+    k = min(m, n)
+    assert (p.shape[-2:], lower.shape[-2:], upper.shape[-2:]) == ((m, m), (m, k), (k, n))
+    assert bool(((p == 0) | (p == 1)).all())
+    assert bool((p.sum(-1) == 1).all())
+    assert lower.equal(lower.tril())
+    assert bool((lower.diagonal(0, -2, -1) == 1).all())
+    assert upper.equal(upper.triu())
+    # The pivot of a column is its largest element, of complex ones by |real| + |imag|.
+    assert bool((lower.abs() <= 1 + 1e-6 if dtype != "complex128" else lower.abs() <= math.sqrt(2) + 1e-6).all())
     for got, expected in zip(torch.lu_unpack(*torch.linalg.lu_factor(x)), (p, lower, upper), strict=True):
         assert got.equal(expected)
 
