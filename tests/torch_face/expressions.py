@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+
+# What PyTorch gives for each of `CALLS`. `python -m tests.torch_face.expressions` writes it, with PyTorch.
+RECORDED = Path(__file__).with_name("expressions.json")
 
 # Each is evaluated with `torch`, `nn`, `F` and the values below; what it gives is compared.
 CALLS = """
@@ -567,3 +574,65 @@ def plain(found: Any) -> Any:
     if isinstance(found, (tuple, list)):
         return [plain(part) for part in found]
     return found
+
+
+def assert_same(found: Any, expected: Any) -> None:
+    if isinstance(expected, tuple) and len(expected) == 2 and isinstance(expected[1], np.ndarray):
+        assert found[0] == expected[0]
+        assert found[1].shape == expected[1].shape
+        np.testing.assert_allclose(found[1], expected[1], rtol=1e-5, atol=1e-6)
+    elif isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        for name in expected:
+            assert_same(found[name], expected[name])
+    elif isinstance(expected, list):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            assert_same(one, other)
+    elif isinstance(expected, float):
+        assert found == pytest.approx(expected, rel=1e-5)
+    else:
+        assert found == expected
+
+
+@cache
+def recorded() -> dict[str, Any]:
+    """Return what PyTorch gives for each of `CALLS`, as `plain` does."""
+    found: dict[str, Any] = json.loads(RECORDED.read_text(encoding="utf-8"), object_hook=_from_json)
+    return found
+
+
+def _to_json(array: Any) -> dict[str, Any]:
+    numbers = array.ravel().view(array.real.dtype)  # JSON has no complex ones
+    return {"dtype": str(array.dtype), "shape": list(array.shape), "numbers": numbers.tolist()}
+
+
+def _from_json(found: dict[str, Any]) -> Any:
+    if found.keys() != {"dtype", "shape", "numbers"}:
+        return found
+    dtype = np.dtype(found["dtype"])
+    numbers = np.array(found["numbers"], np.empty(0, dtype).real.dtype)
+    return (found["dtype"], numbers.view(dtype).reshape(found["shape"]))
+
+
+def _record() -> None:
+    import torch
+
+    names = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional}
+    found = {line: plain(eval(line, {**names, **values(torch)})) for line in CALLS}
+    lines = [f"{json.dumps(line)}: {json.dumps(_arrays_as_json(found[line]))}" for line in CALLS]
+    RECORDED.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+def _arrays_as_json(found: Any) -> Any:
+    if isinstance(found, tuple):
+        return _to_json(found[1])
+    if isinstance(found, list):
+        return [_arrays_as_json(part) for part in found]
+    if isinstance(found, dict):
+        return {name: _arrays_as_json(part) for name, part in found.items()}
+    return found
+
+
+if __name__ == "__main__":
+    _record()

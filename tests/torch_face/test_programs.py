@@ -25,12 +25,13 @@ from tensor.torch.optim import lr_scheduler
 from tensor.torch.optim.lr_scheduler import StepLR
 from tensor.torch.utils.checkpoint import checkpoint
 from tensor.torch.utils.data import DataLoader, TensorDataset
-from tests.torch_face.expressions import CALLS, values
+from tests.torch_face.expressions import CALLS, assert_same, plain, recorded, values
 
 
 @pytest.mark.parametrize("line", CALLS)
-def test_each_line_runs_without_pytorch(line: str) -> None:
-    eval(line, {"torch": torch, "nn": nn, "F": F, **values(torch)})
+def test_each_line_gives_what_pytorch_gave_when_it_was_recorded(line: str) -> None:
+    found = eval(line, {"torch": torch, "nn": nn, "F": F, **values(torch)})
+    assert_same(plain(found), recorded()[line])
 
 
 def test_modules_and_optimizers_are_those_of_nn() -> None:
