@@ -199,6 +199,26 @@ def test_interrupt_inside_of_tracking_code_is_raised_in_the_program(tmp_path: Pa
     assert lines_named(done.stderr.partition("has ended")[2], "program.py")[0] == 2
 
 
+def test_errors_in_finalizers_of_the_program_are_shown_as_python_shows_them(tmp_path: Path) -> None:
+    program = write(
+        tmp_path / "program.py",
+        "class Last:\n"
+        "    def __init__(self, error): self.error = error\n"
+        "    def __del__(self): raise self.error\n"
+        "Last(KeyboardInterrupt())\n"
+        "Last(ValueError('no'))\n"
+        # Longer than an interrupt that is sent again would take.
+        "import time\n"
+        "for _ in range(20):\n"
+        "    time.sleep(0.01)\n"
+        "print('done')\n",
+    )
+    alone, tracked = python(program), scopes_run(program)
+    assert (alone.returncode, alone.stdout) == (tracked.returncode, tracked.stdout) == (0, "done\n")
+    assert tracked.stderr.count("Exception ignored") == 2
+    assert tracked.stderr.startswith(alone.stderr.partition(" at 0x")[0])
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("options", [[], ["--trace", "trace.json"]], ids=["plain", "trace"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
@@ -504,6 +524,12 @@ def test_callers_in_a_report_include_no_line_of_the_command(tmp_path: Path) -> N
     [
         ([], "required"),
         (["--depth", "0", "x.py"], "'0' is not a number of lines: write 1 or more"),
+        (["--depth", "1.5", "x.py"], "'1.5' is not a number of lines"),
+        (["--every", "0", "x.py"], "'0' is not a time: write a number of seconds above 0"),
+        (["--every", "-1", "x.py"], "'-1' is not a time"),
+        (["--every", "nan", "x.py"], "'nan' is not a time"),
+        (["--every", "soon", "x.py"], "'soon' is not a time"),
+        (["--leak-threshold", "many", "x.py"], "'many'"),
         (["--html", "nowhere/x.html", "x.py"], "there is no folder"),
         (["--trace", ".", "x.py"], "can't be written"),
         (["--htm", "x.html", "x.py"], "--htm"),
@@ -634,6 +660,23 @@ def test_the_page_and_the_trace_hold_what_the_report_says(tmp_path: Path) -> Non
     assert told.stderr == ""
     assert re.search(r"^ +50 +100 .*program\.py:7", told.stdout, re.MULTILINE)
     assert re.search(r"^ +50 .* <step>$", told.stdout, re.MULTILINE)
+
+
+def test_the_report_of_a_trace_says_how_much_was_alive_at_once_and_at_the_end(tmp_path: Path) -> None:
+    program = write(
+        tmp_path / "program.py",
+        "import tensor\n"
+        "from scopes import new_dispose_scope\n"
+        "for _ in range(3):\n"
+        "    with new_dispose_scope('step'):\n"
+        "        kept = [tensor.ones((256 * 1024,)) for _ in range(5)]\n"
+        "last = tensor.ones((256 * 1024,))\n",
+    )
+    assert scopes_run("--trace", "trace.json", program, cwd=tmp_path).returncode == 0
+    told = python("-m", "scopes", "report", "trace.json", cwd=tmp_path).stdout
+    assert re.search(
+        r" s, at most 5 MiB in 5 disposables at once, 1 MiB in 1 at the end$", told, re.MULTILINE
+    )
 
 
 def test_a_program_that_is_killed_leaves_page_and_trace_too(tmp_path: Path) -> None:

@@ -485,6 +485,28 @@ def test_replace_with_an_object_that_no_scope_can_end_raises() -> None:
         assert x in scope
 
 
+def test_replace_with_puts_a_resource_in_the_place_of_a_tensor_and_back() -> None:
+    channel, y = Channel(), tensor.ones((1,))
+    with new_dispose_scope() as scope:
+        x = tensor.ones((1,))
+        assert DisposeScope.replace_with(x, channel) is channel
+        assert scope.disposables_view == (channel,)
+        assert x.owning_dispose_scope is None
+        assert DisposeScope.replace_with(channel, y) is y
+        assert scope.disposables_view == (y,)
+    assert y.is_invalid
+    assert not x.is_invalid
+    assert channel.closed == 0
+
+
+@pytest.mark.parametrize("original", [3, object(), None], ids=str)
+def test_replace_with_of_an_object_that_no_scope_owns_does_nothing(original: object) -> None:
+    with new_dispose_scope() as scope:
+        x = tensor.ones((1,))
+        assert DisposeScope.replace_with(original, x) is x
+        assert scope.disposables_view == (x,)
+
+
 # Weak, and what it looks like.
 
 

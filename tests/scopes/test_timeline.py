@@ -7,7 +7,7 @@ import gc
 import threading
 import time
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -435,3 +435,67 @@ def test_a_file_that_is_no_trace_is_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError, match="is not a report of disposescope"):
         timeline.save(path)
     assert path.read_text() == "mine"
+
+
+# Lines that a plot draws as leaks. `plot` itself needs matplotlib.
+
+
+@pytest.fixture
+def leaks(monkeypatch: pytest.MonkeyPatch) -> Callable[[Timeline], list[int]]:
+    """Return a function that returns how many objects each leak of a plot has."""
+    monkeypatch.setattr(timelines, "draw", lambda samples, growths, path: growths)
+    return lambda timeline: [len(growth.steps) for growth in timeline.plot()]
+
+
+def run_rounds(count: int, keeping: Container[int], kept: list[object]) -> None:
+    """Keep one object of each round that `keeping` contains."""
+    for number in range(count):
+        with new_dispose_scope("step") as scope:
+            thing = Thing()
+            if number in keeping:
+                kept.append(scope.detach(thing))
+
+
+@pytest.mark.parametrize(
+    ("keeping", "found"),
+    [
+        (range(20), [20]),
+        (range(0, 20, 4), [5]),
+        (range(5, 20), [15]),  # three quarters
+        (range(10, 20), []),
+        (range(10), []),
+        ([4, 5, 9, 10, 14], [5]),
+        ([0, 5, 10], []),  # too few
+    ],
+    ids=str,
+)
+def test_a_leak_leaves_objects_in_three_quarters_of_the_rounds_of_a_timeline(leaks, keeping, found) -> None:
+    kept: list[object] = []
+    with scopes.track():
+        run_rounds(30, (), kept)  # they do not count
+        with Timeline() as timeline:
+            run_rounds(20, keeping, kept)
+    assert leaks(timeline) == found
+
+
+def test_a_timeline_under_way_has_leaks_of_the_rounds_so_far(leaks) -> None:
+    kept: list[object] = []
+    with Timeline() as timeline:
+        run_rounds(20, range(20), kept)
+        assert leaks(timeline) == [20]
+        run_rounds(100, (), kept)
+        assert leaks(timeline) == []
+    assert leaks(timeline) == []
+
+
+@pytest.mark.parametrize(("others", "found"), [(0, [8]), (30, [])], ids=["throughout", "at the beginning"])
+def test_without_scopes_a_leak_is_created_throughout_all_creations(leaks, others: int, found) -> None:
+    with scopes.track():
+        before = [Thing() for _ in range(50)]
+        with Timeline() as timeline:
+            kept = [Thing() for _ in range(8)]
+            for _ in range(others):
+                Thing()
+    assert leaks(timeline) == found
+    assert before
+    assert kept

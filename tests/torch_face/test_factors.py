@@ -31,7 +31,9 @@ def test_the_product_of_lu_factors_is_the_matrix(shape: tuple[int, ...], dtype: 
     assert bool((lower.diagonal(0, -2, -1) == 1).all())
     assert upper.equal(upper.triu())
     # The pivot of a column is its largest element, of complex ones by |real| + |imag|.
-    assert bool((lower.abs() <= 1 + 1e-6 if dtype != "complex128" else lower.abs() <= math.sqrt(2) + 1e-6).all())
+    assert bool(
+        (lower.abs() <= 1 + 1e-6 if dtype != "complex128" else lower.abs() <= math.sqrt(2) + 1e-6).all()
+    )
     for got, expected in zip(torch.lu_unpack(*torch.linalg.lu_factor(x)), (p, lower, upper), strict=True):
         assert got.equal(expected)
 

@@ -198,7 +198,9 @@ def call(x: Any, name: str) -> object:
         return CALLS[name](x)
     method = getattr(torch.Tensor, name)
     signature = annotated_args.get(method, []) if callable(method) else []
-    arguments = [ARGUMENTS[each["simple_type"].removesuffix("?")] for each in signature if each["name"] != "self"]
+    arguments = [
+        ARGUMENTS[each["simple_type"].removesuffix("?")] for each in signature if each["name"] != "self"
+    ]
     found = getattr(x, name)
     return found(*arguments) if callable(found) else found
 
