@@ -18,7 +18,6 @@ from tensor import Tensor, autograd
 from tests.tensor.graphs import leaf, leaving_nothing
 from tests.threads import NEW_THREADS_INHERIT_CONTEXT
 
-
 # Where its sources are.
 LIBRARY = [Path(package.__file__).parent for package in (nn, scopes, tensor)]
 

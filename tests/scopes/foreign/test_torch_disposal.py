@@ -123,9 +123,6 @@ USES: dict[str, Callable[[Any], object]] = {
     "clip_grad": lambda x: torch.nn.utils.parameters_to_vector([x]),
     "set_": lambda x: torch.empty(0).set_(x),
     "share_memory_": lambda x: x.share_memory_(),
-    "index": lambda x: x.index([0], [0]),
-    "record_stream": lambda x: x.record_stream(torch.Stream()),
-    "register_post_accumulate_grad_hook": lambda x: x.register_post_accumulate_grad_hook(print),
     "register_hook": lambda x: x.register_hook(print),
     "swap": lambda x: torch.utils.swap_tensors(x, torch.ones(2)),
 }
