@@ -21,7 +21,7 @@ COMPILED := $(shell find $(PACKAGES) -name '*.pyx' -o -name '*.pxd' -o -name '*.
 
 # Two installs into one environment at a time would race.
 .NOTPARALLEL:
-.PHONY: help demo test test-repeatedly test-foreign test-interop test-ray conformance programs opinfo test-torch-files test-suites build check docs dist \
+.PHONY: help demo test test-repeatedly test-foreign test-interop test-ray conformance programs opinfo test-torch-files test-suites mutants build check docs dist \
 	test-arm64 bench bench-cluster performance soak matrix nightly clean FORCE
 
 help:
@@ -35,6 +35,7 @@ help:
 	@echo "make test-suites TORCHMETRICS=folder ...  other projects' own tests inside scopes, from checkouts of them"
 	@echo "make test-torch-files PYTORCH=folder  PyTorch's own test files on tensor.torch, from a checkout of PyTorch"
 	@echo "make opinfo  PyTorch's own test data on tensor.torch beside PyTorch; writes docs/opinfo.md, in some minutes"
+	@echo "make mutants COUNT=40 SEED=0  small changes to the library, one at a time: which tests notice them; IN='scopes nn/optim'"
 	@echo "make test-ray      the tests with Ray, where it can be installed; those of several nodes need PyTorch too"
 	@echo "make test-arm64  the tests of kernels on ARM64, emulated; TESTS='tests/tensor tests/scopes tests/nn'"
 	@echo "make build   compile and install into $(VENV), as all others do when a source has changed"
@@ -126,6 +127,13 @@ opinfo: $(VENV)/.has-opinfo $(VENV)/.built
 test-torch-files: $(VENV)/.has-opinfo $(VENV)/.built
 	@test -d "$(PYTORCH)/test" || { echo "make test-torch-files PYTORCH=folder: a checkout of PyTorch"; exit 1; }
 	$(BIN)/python -m tests.torch_files --pytorch $(PYTORCH) $(if $(ONLY),--only $(ONLY))
+
+# Small changes in a copy of the tree, which tests must notice: see tests/mutants.py. One at a time, at low priority.
+COUNT ?= 40
+SEED ?= 0
+IN ?=
+mutants: $(VENV)/.has-foreign $(VENV)/.built
+	$(BIN)/python -m tests.mutants --count $(COUNT) --seed $(SEED) $(IN)
 
 # A cluster of its own for each file, on this machine: not on several processes at once.
 RAY_TESTS := nn/parallel tests/nn/test_parallel_exchange.py tests/nn/test_parallel_ray.py tests/nn/test_parallel_faults.py
