@@ -24,6 +24,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import tokenize
 import tomllib
 import venv
@@ -35,7 +36,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 WORK = ROOT / "build" / "mutants"
-TREE, BUILD, SCRATCH, PYTHON = WORK / "tree", WORK / "build", WORK / "scratch", WORK / "venv/bin/python"
+TREE, BUILD, PYTHON = WORK / "tree", WORK / "build", WORK / "venv/bin/python"
 FOLDERS = ["scopes", "tensor/memory", "tensor/core", "tensor/tape", "nn/module", "nn/optim"]
 MOST_BYTES = 12 << 30  # of one process: a wrong size must not fill the machine
 MARK = f"DISPOSESCOPE_MUTANTS={os.getpid()}"  # in the environment of each process that tests start
@@ -239,10 +240,11 @@ def tests_for(mutant: Mutant) -> list[str]:
 
 def failure(tests: list[str], seconds: float) -> str:
     """Run `tests` in the copy until one fails. Return it, or "" if none does, or what ended the run."""
-    shutil.rmtree(SCRATCH, ignore_errors=True)
-    SCRATCH.mkdir()
+    scratch = tempfile.mkdtemp(
+        prefix="mutants-"
+    )  # home and temporary folder of a change that may break anything
     name, _, number = MARK.partition("=")
-    environment = os.environ | {name: number, "HOME": str(SCRATCH), "TMPDIR": str(SCRATCH), "COLUMNS": "200"}
+    environment = os.environ | {name: number, "HOME": scratch, "TMPDIR": scratch, "COLUMNS": "200"}
     options = ["-x", "-v", "--tb=no", "-p", "no:cacheprovider", "-o", "faulthandler_timeout=120"]
     process = subprocess.Popen(
         ["nice", "-n", "19", str(PYTHON), "-m", "pytest", *options, *tests],
@@ -261,6 +263,7 @@ def failure(tests: list[str], seconds: float) -> str:
         return f"no test within {seconds:.0f} s"
     finally:
         end(process)
+        shutil.rmtree(scratch, ignore_errors=True)
     if process.returncode == 0:
         return ""
     failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", output, re.M)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import tensor
@@ -29,10 +29,8 @@ def test_padding_is_numpys(mode: str, sizes: list[int], drawn: list[int], dtype:
         (slice(None), *[slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(sizes, pairs, strict=True)])
     ]
     wanted = [(0, 0), *[(max(a, 0), max(b, 0)) for a, b in pairs]]
-    if mode == "reflect" and any(max(p) >= n for n, p in zip(cut.shape[1:], wanted[1:], strict=True)):
-        return
-    if mode == "circular" and any(max(p) > n for n, p in zip(cut.shape[1:], wanted[1:], strict=True)):
-        return
+    most = {"reflect": -1, "circular": 0}.get(mode, 100)
+    assume(all(max(p) <= n + most for n, p in zip(cut.shape[1:], wanted[1:], strict=True)))
     found = F.pad(tensor.tensor(x), pads, mode)
     np.testing.assert_array_equal(found.numpy(), np.pad(cut, wanted, IN_NUMPY[mode]))  # type: ignore[call-overload]
     assert found.dtype == dtype

@@ -154,7 +154,7 @@ def test_without_the_check_nan_is_let_through_and_errors_still_name_the_line():
             y.backward()
     assert str(x.grad.tolist()) == "[nan]"
     (note,) = caught.value.__notes__
-    assert line_of(root_of_nothing, "root * 0") in note or line_of(root_of_nothing, "y.sqrt()") in note
+    assert line_of(root_of_nothing, "y.sqrt()") in note  # `* 0` saves nothing that could be freed
 
 
 def test_errors_in_backward_name_the_line_that_recorded_their_op():

@@ -6,7 +6,7 @@ import operator
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import tensor
@@ -195,8 +195,7 @@ def test_results_own_their_memory():
     high=st.sampled_from([None, 2.5, 3, np.float64(1)]),
 )
 def test_clip_gives_numpys_values(array, low, high):
-    if low is None and high is None:
-        return
+    assume(low is not None or high is not None)
     assert_same(tensor.clip(tensor.tensor(array), low, high), np.clip(array, low, high))
 
 

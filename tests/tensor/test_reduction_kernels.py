@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import tensor
@@ -58,8 +58,7 @@ def test_a_reduction_is_numpys_of_wider_numbers(
     kind: str, shape: tuple[int, ...], dtype: str, keepdims: bool, seed: int, count: int, data: st.DataObject
 ) -> None:
     axis = data.draw(st.sampled_from(axes_of(shape)))
-    if kind.startswith("arg") and isinstance(axis, tuple):
-        return
+    assume(not kind.startswith("arg") or not isinstance(axis, tuple))
     values = numbers(shape, dtype, seed)
     if kind in EXACT:
         values = np.round(values / 50)  # many are the same: the first of them counts

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -39,8 +39,7 @@ def assert_close(ours, expected, **more):
 @given(case=reduced(ALL), keep=st.booleans())
 def test_a_reduction_gives_numpys_values(name, case, keep):
     array, axis = case
-    if name in ("max", "min") and array.dtype.kind == "c":
-        return
+    assume(name not in ("max", "min") or array.dtype.kind != "c")
     with np.errstate(over="ignore", invalid="ignore"):
         ours = getattr(tensor, name)(tensor.tensor(array), axis=axis, keepdims=keep)
         expected = np.asarray(getattr(np, name)(array, axis=axis, keepdims=keep))
@@ -49,13 +48,13 @@ def test_a_reduction_gives_numpys_values(name, case, keep):
         assert_close(ours, expected)
 
 
-@pytest.mark.parametrize(
-    ("name", "method"), [*zip(NUMPYS, NUMPYS, strict=True), ("max", "amax"), ("min", "amin")]
-)
+# `max`, `min` and `count_nonzero` are other methods in PyTorch.
+METHODS = [(name, name) for name in NUMPYS if name not in ("max", "min", "count_nonzero")]
+
+
+@pytest.mark.parametrize(("name", "method"), [*METHODS, ("max", "amax"), ("min", "amin")])
 def test_methods_take_dim_and_keepdim(name, method):
     x = tensor.tensor(np.random.default_rng(0).normal(size=(2, 3, 4)))
-    if method in ("max", "min", "count_nonzero"):
-        return
     more = {"correction": 0} if name in ("var", "std") else {}
     ours = getattr(x, method)(dim=(0, -1), keepdim=True, **more)
     assert_same(ours, getattr(tensor, name)(x, axis=(0, 2), keepdims=True).numpy())
@@ -65,8 +64,7 @@ def test_methods_take_dim_and_keepdim(name, method):
 def test_var_and_std_divide_by_the_count_less_the_correction(case, correction):
     array, axis = case
     count = array.size if axis is None else math.prod(np.asarray(array.shape, int)[list(np.atleast_1d(axis))])
-    if count <= correction:
-        return
+    assume(count > correction)
     for name in ("var", "std"):
         ours = getattr(tensor, name)(tensor.tensor(array), axis=axis, correction=correction)
         assert_close(ours, getattr(np, name)(array, axis=axis, correction=correction))
@@ -126,8 +124,7 @@ def test_float16_is_averaged_without_overflow():
 @given(case=reduced(("int64", *FLOATING)))
 def test_argmax_and_argmin_give_the_first_place(case):
     array, axis = case
-    if isinstance(axis, tuple):
-        return
+    assume(not isinstance(axis, tuple))
     x = tensor.tensor(np.round(array))
     for name in ("argmax", "argmin"):
         assert_same(getattr(x, name)(axis), getattr(np, name)(np.round(array), axis=axis))
@@ -146,8 +143,7 @@ def test_max_along_a_dimension_has_values_and_indices():
 @given(case=reduced(("bool", "int32", "float32", "float64", "complex64"), min_side=0), data=st.data())
 def test_cumulations_give_numpys_values(case, data):
     array, _ = case
-    if array.ndim == 0:
-        return
+    assume(array.ndim > 0)
     axis = data.draw(st.integers(-array.ndim, array.ndim - 1))
     for name, method, numpys in (
         ("cumulative_sum", "cumsum", np.cumsum),
