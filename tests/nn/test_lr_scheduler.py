@@ -140,6 +140,8 @@ S = lr_scheduler
         (lambda o: S.ReduceLROnPlateau(o, min_lr=[0.1]), ValueError, "min_lr must be one value"),
         (lambda o: S.CyclicLR(o, 0.1, 1.0, mode="square"), ValueError, "mode.*'square'"),
         (lambda o: S.OneCycleLR(o, 1.0), ValueError, "total_steps, or epochs"),
+        (lambda o: S.OneCycleLR(o, 1.0, epochs=3), ValueError, "total_steps, or epochs"),
+        (lambda o: S.OneCycleLR(o, 1.0, steps_per_epoch=3), ValueError, "total_steps, or epochs"),
         (lambda o: S.OneCycleLR(o, 1.0, epochs=0, steps_per_epoch=3), ValueError, "epochs.*0"),
         (lambda o: S.OneCycleLR(o, 1.0, 5, pct_start=3), ValueError, "pct_start.*3"),
         (lambda o: S.OneCycleLR(o, 1.0, 5, anneal_strategy="x"), ValueError, "anneal_strategy.*'x'"),

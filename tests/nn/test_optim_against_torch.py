@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 import nn
 import tensor
 from nn import optim
+from nn.optim.line_search import Point, strong_wolfe
 
 torch = pytest.importorskip("torch")
 
@@ -305,6 +308,58 @@ def test_lbfgs_evaluates_what_pytorchs_does(options):
         assert held["n_iter"] == state["n_iter"]
         np.testing.assert_allclose(held["prev_flat_grad"].numpy(), state["prev_flat_grad"], rtol=1e-6)
         assert set(state) - set(held) <= {"al"}
+
+
+def our_search(losses: Any, slopes: Any, slope: float, first: float, most: int) -> list[float]:
+    """Return the step lengths that the line search tries, and its result."""
+    tried: list[float] = []
+
+    def evaluate(t: float) -> Point:
+        tried.append(t)
+        at = len(tried) - 1
+        return Point(t, losses[at], slopes[at : at + 1], slopes[at])
+
+    start = Point(0.0, 0.0, np.array([slope]), slope)
+    found, count = strong_wolfe(evaluate, start, first, 1.0, most)
+    return [*tried, found.t, found.loss, found.gradient.item(), count]
+
+
+def their_search(losses: Any, slopes: Any, slope: float, first: float, most: int) -> list[float]:
+    tried: list[float] = []
+
+    def evaluate(x: Any, t: float, d: Any) -> tuple[float, Any]:
+        tried.append(float(t))
+        at = len(tried) - 1
+        return losses[at], torch.tensor(slopes[at : at + 1])
+
+    search = importlib.import_module("torch.optim.lbfgs")._strong_wolfe
+    d, g = torch.ones(1).double(), torch.tensor([slope], dtype=torch.float64)
+    loss, gradient, t, count = search(evaluate, None, first, d, 0.0, g, g.dot(d), max_ls=most)
+    return [*tried, float(t), loss, gradient.item(), count]
+
+
+@pytest.mark.parametrize("most", [25, 3, 1])
+def test_the_line_search_tries_what_pytorchs_tries(most):
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        slope, first = -abs(rng.normal()) - 0.1, float(rng.choice([0.1, 1.0, 10.0]))
+        # Of no function, so that all cases occur; rounded, so that some are equal.
+        losses, slopes = np.round(rng.normal(0, 1, 40), 1), np.round(rng.normal(-0.3, 1, 40), 1)
+        found, expected = (f(losses, slopes, slope, first, most) for f in (our_search, their_search))
+        np.testing.assert_allclose(found, expected, rtol=1e-9, err_msg=f"seed {seed}")
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _ in CASES} | {"LBFGS", "Muon"}))
+def test_arguments_by_position_are_the_first_of_pytorchs(name):
+    found, expected = (
+        [
+            parameter.name
+            for parameter in inspect.signature(getattr(library, name)).parameters.values()
+            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        ]
+        for library in (optim, torch.optim)
+    )
+    assert found == expected[: len(found)]
 
 
 def test_a_parameter_of_two_groups_has_pytorchs_number_in_a_state_dict():

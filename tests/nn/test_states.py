@@ -180,3 +180,16 @@ def test_a_load_that_is_interrupted_at_any_call_changes_all_values_or_none():
         second.load_state_dict(old)
         event += 1
     assert event > 20
+
+
+def test_loading_copies_only_values_that_it_would_overwrite() -> None:
+    first, second = nn.Linear(300, 400), nn.Linear(300, 400)
+    state = first.state_dict()
+    second.load_state_dict(state)
+    tracemalloc.start()
+    try:
+        second.load_state_dict(state)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < first.weight.nbytes / 4

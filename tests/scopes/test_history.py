@@ -82,6 +82,21 @@ def test_the_high_water_mark_is_kept_when_all_has_gone() -> None:
     assert report.rows[0].count >= 45
 
 
+def test_of_equal_high_water_marks_the_last_is_reported() -> None:
+    with scopes.track():
+        history = History()
+        history.begin()
+        for _ in range(2):
+            thing = Thing(1000)
+            history.look()
+            thing.dispose()
+        found = history.high_water_mark()
+        history.end()
+    assert found is not None
+    highest = [look.at / 1e9 for look in history.looks if look.weight == 1000]
+    assert found[1] == highest[-1] > highest[0]
+
+
 def test_a_long_run_has_few_more_looks_than_a_short_one() -> None:
     with scopes.track():
         history = History()

@@ -16,6 +16,7 @@ import pytest
 import nn
 import tensor
 from scopes import current_dispose_scope, new_dispose_scope
+from scopes.lowlevel import format_bytes
 from tensor import Tensor, memory
 from tensor.memory.allocator import is_counted
 
@@ -376,6 +377,19 @@ def test_the_largest_are_named_below_the_pools_sizes_too_and_memory_of_others_is
     assert "smaller buffer" in rest
     assert not any("200, 200" in holder for holder in named)
     del large, small, tiny, theirs
+
+
+def test_holders_beyond_the_largest_five_are_counted_together() -> None:
+    kept = [tensor.ones((100_000 + size,)) for size in range(8)] + [tensor.ones((10,))]
+    with memory.limit(live() + 1000), pytest.raises(memory.OutOfMemoryError) as caught:
+        tensor.zeros((1_000_000,))
+    *named, rest = caught.value.holders
+    assert [holder.partition(",")[0] for holder in named] == [
+        f"1 x float32[{100_000 + size}]" for size in range(7, 2, -1)
+    ]
+    left = kept[0].nbytes + kept[1].nbytes + kept[2].nbytes
+    assert rest.startswith("4 smaller buffers, ")
+    assert rest.endswith(format_bytes(left + kept[8].nbytes))
 
 
 def test_naming_the_holders_keeps_none_of_them() -> None:
