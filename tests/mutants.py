@@ -41,6 +41,7 @@ WORK = ROOT / "build" / "mutants"
 TREE, BUILD, PYTHON = WORK / "tree", WORK / "build", WORK / "venv/bin/python"
 FOLDERS = ["scopes", "tensor/memory", "tensor/core", "tensor/tape", "nn/module", "nn/optim"]
 MOST_BYTES = 12 << 30  # of one process: a wrong size must not fill the machine
+IMPORT = "the import"  # instead of a test, if none has begun
 MARK = f"DISPOSESCOPE_MUTANTS={os.getpid()}"  # in the environment of each process that tests start
 
 TURNED = {"==": "!=", "!=": "==", "<": "<=", "<=": "<", ">": ">=", ">=": ">", "+": "-", "-": "+"}
@@ -283,7 +284,7 @@ def failing_test(arguments: list[str], seconds: float) -> str:
         return ""
     failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", output, re.M)
     running = re.findall(r"^(\w+/\S+::.+?)(?: \w+ +\[ *\d+%\])?$", output, re.M)
-    return failed[1] if failed else running[-1] if running else "the import"
+    return failed[1] if failed else running[-1] if running else IMPORT
 
 
 def end(process: subprocess.Popen[str]) -> None:
@@ -313,10 +314,11 @@ def outcome(mutant: Mutant, files: list[str], seconds: float, is_sound: dict[str
             failed = failure(files, seconds, unsound)
             if not failed or failed.startswith("no test"):
                 return f"SURVIVED {failed}"
-            if failed != "the import" and failed not in is_sound:
+            if failed not in is_sound or failed == IMPORT:
                 set_source(mutant, mutant.source)
-                is_sound[failed] = not failing_test([failed], seconds)
-            if is_sound.get(failed, True):
+                again = ["--collect-only", *files[:2]] if failed == IMPORT else [failed]
+                is_sound[failed] = not failing_test(again, seconds)
+            if is_sound[failed]:
                 return f"noticed by {failed}"
             unsound += ["--deselect", failed]
     finally:
