@@ -68,6 +68,19 @@ def test_blocks_fill_the_segment_without_a_gap(tmp_path: Path) -> None:
     assert end == segment["address"] + segment["total_size"]
 
 
+def test_a_block_lies_where_two_neighbours_were_freed(tmp_path: Path) -> None:
+    with scopes.Timeline() as timeline:
+        a, b, c, d, e = (tensor.ones((1000,)) for _ in range(5))
+        for x in (a, c, d):
+            x.dispose()
+        f = tensor.ones((2000,))
+    snapshot = snapshot_of(timeline, tmp_path / "snapshot.pickle")
+    (trace,) = snapshot["device_traces"]
+    allocated = [event["addr"] for event in trace if event["action"] == "alloc"]
+    assert allocated[5] == allocated[2]
+    assert sorted(live(trace).values()) == [b.nbytes, e.nbytes, f.nbytes]
+
+
 def test_a_view_is_no_allocation_of_its_own(tmp_path: Path) -> None:
     with scopes.Timeline() as timeline:
         x = tensor.ones((1000,))

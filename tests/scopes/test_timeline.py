@@ -213,6 +213,11 @@ def test_a_long_run_is_merged_and_all_is_counted(trace, most: int) -> None:
     assert (found.count("create"), found.count("dispose")) == (2000, 1000)
     assert found.about["merged"]["scopes"]["count"] > 500
     assert found.about["merged"]["disposables"]["count"] > 500
+    # Each of those merged has ended in its own way, and no arrow leads to many.
+    merged = [event for event in found.moments("dispose") if event["args"]["count"] > 1]
+    assert merged
+    assert not any("how" in event["args"] for event in merged)
+    assert not {event["ts"] for event in merged} & {event["ts"] for event in found.of("f")}
     assert found.about["dropped"] == {"unseen": 0}
 
 

@@ -197,6 +197,14 @@ def test_table_names_the_lines():
     assert "4 large arrays" in str(plan)
 
 
+def test_columns_of_the_table_are_aligned():
+    head, *rows = memory.plan(work).table().splitlines()
+    for column in ("arrays", "bytes"):
+        end = head.index(column) + len(column)
+        assert all(row[end - 1] != " " and row[end : end + 2] == "  " for row in rows)
+    assert all(row[head.index("line") - 1] == " " != row[head.index("line")] for row in rows)
+
+
 def test_picture_shows_bytes_over_time():
     pytest.importorskip("matplotlib")
     figure = memory.plan(work).plot()

@@ -250,6 +250,10 @@ def test_a_plot_is_coloured_by_scope_and_names_the_lines_of_peaks(tmp_path, suff
     assert [text.get_text() for text in axes.texts][:1] == ["1"]
     assert re.search(r"\d  test_timeline.py:\d+  y = x \+ x", figure.get_supxlabel())
     assert axes.get_ylabel() == "memory (MiB)"
+    lines = {line.get_label(): np.array(line.get_ydata()) for line in axes.get_lines()}
+    both, live = lines.pop("live + cached"), next(iter(lines.values()))
+    assert (both >= live).all()
+    assert both.max() >= 8 * 0.99  # `x` and `y`
     assert y.is_invalid
     assert z.is_invalid
 
