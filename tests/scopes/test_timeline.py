@@ -123,6 +123,17 @@ def test_scopes_that_end_out_of_order_are_drawn_on_separate_tracks(trace) -> Non
     assert [found.thread_of(event) for event in found.scopes()] == ["MainThread", "MainThread, 2"]
 
 
+def test_a_slice_that_outlives_the_inner_of_two_others_is_drawn_apart(trace) -> None:
+    with Timeline() as timeline:
+        outer, middle, inner = (new_dispose_scope(name) for name in ("outer", "middle", "inner"))
+        middle.dispose()
+        inner.dispose()
+        outer.dispose()
+    found = trace(timeline)
+    tracks = {event["name"]: found.thread_of(event) for event in found.scopes()}
+    assert tracks == {"outer": "MainThread", "middle": "MainThread", "inner": "MainThread, 2"}
+
+
 def test_a_scope_that_is_open_at_the_end_says_so(trace) -> None:
     with Timeline() as timeline:
         scope = new_dispose_scope("long")
