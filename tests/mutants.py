@@ -337,7 +337,7 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="print the changes without making them")
     chosen = parser.parse_args()
     listed = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["equivalent"]
-    reasons = {(entry["file"], entry["was"], entry["now"]): entry["why"] for entry in listed}
+    reasons = {tuple(entry[key] for key in ("file", "in", "was", "now")): entry["why"] for entry in listed}
     if not chosen.list:
         prepare()
     counts: Counter[str] = Counter()
@@ -346,7 +346,7 @@ def main() -> None:
         if not mutant.place.startswith(chosen.only):
             continue
         was, now = mutant.lines()
-        why = reasons.get((mutant.file, was, now))
+        why = reasons.get((mutant.file, ".".join(mutant.around), was, now))
         if why or chosen.list:
             result = f"equivalent: {why}" if why else ""
         else:

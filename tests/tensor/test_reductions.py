@@ -234,6 +234,8 @@ def test_dimension_out_of_range_raises_an_error_with_its_number(reduce):
     for x, dim in ((tensor.ones((2, 3)), 2), (tensor.ones((2, 3)), -3), (tensor.tensor(1.0), 1)):
         with pytest.raises(IndexError, match=rf"dimension {dim} is out of range"):
             reduce(x, dim)
+    with pytest.raises(IndexError, match="dimension 1 is out of range: the tensor has no dimensions"):
+        reduce(tensor.tensor(1.0), 1)
     with pytest.raises(TypeError, match="a dimension must be an integer, not str"):
         reduce(tensor.ones((2, 3)), "rows")
 
