@@ -105,6 +105,8 @@ def logical_lines(source: str) -> Iterator[tuple[Tokens, tuple[str, ...]]]:
             text = " ".join(each.string for each in line)
             declared = re.match(r"(?:async )?(?:c?p?def|c?def class|class) (?:[^(]* )?(\w+) [(:]", text)
             name, line = declared[1] if declared else "", []
+            if re.match(r"ctypedef|cdef (extern|cppclass|struct|union|enum)\b", text):
+                name = "extern"  # declarations of C++, no code
         elif kind not in ("NL", "COMMENT", "ENDMARKER", "FSTRING_END") and not inside:
             line.append(token)
 
@@ -117,7 +119,7 @@ def mutants_of(file: str) -> Iterator[Mutant]:
         begins.append(begins[-1] + len(text))
     for line, around in logical_lines(source):
         spots = [(begins[t.start[0] - 1] + t.start[1], begins[t.end[0] - 1] + t.end[1]) for t in line]
-        if spots and not {"__repr__", "__str__"} & set(around):
+        if spots and not {"extern", "__repr__", "__str__"} & set(around):
             for start, end, now in changes(source, [token.string for token in line], spots):
                 yield Mutant(file, source, start, end, now, around)
 
