@@ -759,3 +759,10 @@ def test_a_step_of_adafactor_takes_no_memory_of_a_parameters_size():
 
 def test_repr_shows_the_options():
     assert repr(optim.SGD([one()], lr=0.1)).startswith("SGD (\nParameter Group 0\n    dampening: 0\n")
+
+
+def test_a_disposed_tensor_is_refused_as_a_parameter():
+    x = tensor.ones((2,), requires_grad=True)
+    x.dispose()
+    with pytest.raises(TensorDisposedError):
+        optim.SGD([x], lr=0.1)

@@ -115,3 +115,9 @@ def test_a_disposable_without_a_release_method_raises_at_its_end() -> None:
 def test_current_is_the_context_variable_of_scopes() -> None:
     with new_dispose_scope() as scope:
         assert current.get() is scope
+
+
+def test_each_unit_of_a_size_is_its_power_of_1000_or_1024() -> None:
+    for power, letter in enumerate("KMGT", 1):
+        assert lowlevel.parse_size(f"1 {letter}B") == 1000**power
+        assert lowlevel.parse_size(f"1 {letter}iB") == 1024**power
