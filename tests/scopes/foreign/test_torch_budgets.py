@@ -365,6 +365,7 @@ def test_mistakes_say_what_to_write_instead(tmp_path: Path, monkeypatch: pytest.
         ValueError, match=r"a limit for pinned memory requires .* host='1 GiB', spill='/a/folder'"
     ):
         with_gpu(monkeypatch, lambda: scopes.torch.budget("1 MiB", host="1 GiB"))
+    with_gpu(monkeypatch, lambda: scopes.torch.budget("1 MiB"))  # pinned memory without a limit
     with pytest.raises(ValueError, match="size: 'much' is not a size"):
         scopes.torch.budget("much", spill=tmp_path)
     with pytest.raises(SpillError, match="name a folder that exists"):
