@@ -1,4 +1,4 @@
-"""Read and write by index: NumPy's basic and advanced indexing."""
+"""Read and write by index: NumPy's basic and advanced indexing, combined as in PyTorch."""
 
 from __future__ import annotations
 
@@ -74,8 +74,12 @@ class Indexing(Operators):
 
     def _index(self, key: object) -> Tensor:
         """Return ``x[key]`` for the keys that `Operators.__getitem__` does not handle."""
-        where, selects = numpy_key(key, copying=self._node is not None)
+        where, selects = numpy_key(key, self, copying=self._node is not None)
         if selects:
+            steps = _in_two_steps(where)
+            if steps is not None:
+                basic, advanced = steps
+                return self[basic][advanced]
             return apply(_GETITEM, lambda array: _selected(array, where), (self,), key=where)
         array = self._array
         if array is None:
@@ -104,7 +108,13 @@ class Indexing(Operators):
             If `value` is complex and the tensor is real, or `value` is not a number, array or tensor.
         """
         self._raise_if_disposed()
-        where, _ = numpy_key(key, copying=self._node is not None or getattr(value, "_node", None) is not None)
+        is_recorded = self._node is not None or getattr(value, "_node", None) is not None
+        where, selects = numpy_key(key, self, copying=is_recorded)
+        steps = _in_two_steps(where) if selects else None
+        if steps is not None:
+            basic, advanced = steps
+            self[basic][advanced] = value
+            return
         given = _checked_value(self, value)
 
         # A closure would keep `given` alive in the traceback of an error.
@@ -166,8 +176,8 @@ class Indexing(Operators):
         return array.ndim
 
 
-def numpy_key(key: object, *, copying: bool = False) -> tuple[tuple[Any, ...], bool]:
-    """Return `key` for NumPy, and whether it selects elements (a copy) instead of a view.
+def numpy_key(key: object, x: TensorCore, *, copying: bool = False) -> tuple[tuple[Any, ...], bool]:
+    """Return the `key` of `x` for NumPy, and whether it selects elements (a copy) instead of a view.
 
     With `copying`, for a graph, copy the user's arrays. The key is then a `Key` if it has arrays.
     """
@@ -184,7 +194,10 @@ def numpy_key(key: object, *, copying: bool = False) -> tuple[tuple[Any, ...], b
             break
     else:
         # With an ellipsis, NumPy returns a 0-d array instead of a scalar.
-        return (given if ... in given else (*given, ...)), False
+        ellipses = given.count(...)
+        if ellipses == 1:
+            return given, False
+        return (_with_one_ellipsis(given) if ellipses else (*given, ...)), False
     parts: list[Any] = []
     holds: list[Share] = []
     selects = has_ellipsis = False
@@ -204,13 +217,66 @@ def numpy_key(key: object, *, copying: bool = False) -> tuple[tuple[Any, ...], b
                 if copying:
                     holds.append(_share_under(found))
             parts.append(found)
-    if not selects and not has_ellipsis:
-        parts.append(Ellipsis)
+    if not has_ellipsis:
+        if not selects:
+            parts.append(Ellipsis)
+    else:
+        parts = list(_with_one_ellipsis(tuple(parts)))
+        if selects and _dims_read_by(parts) == x._live_array().ndim:
+            # For NumPy an ellipsis that stands for no dimension separates arrays, for PyTorch it does not.
+            parts = [part for part in parts if part is not Ellipsis]
     if not holds:
         return tuple(parts), selects
     shared_key = Key(parts)
     shared_key.holds = tuple(holds)
     return shared_key, selects
+
+
+def _with_one_ellipsis(parts: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return `parts` without the ellipses at their end that follow another one, as PyTorch reads them."""
+    places = [place for place, part in enumerate(parts) if part is Ellipsis]
+    end = len(parts)
+    while len(places) > 1 and places[-1] == end - 1:
+        end = places.pop()
+    return parts[:end]
+
+
+def _dims_read_by(parts: list[Any]) -> int:
+    """Return how many dimensions of a tensor `parts` stand for, without the ellipsis."""
+    count = 0
+    for part in parts:
+        if isinstance(part, np.ndarray) and part.dtype.kind == "b":
+            count += part.ndim
+        elif part is not None and part is not Ellipsis:
+            count += 1
+    return count
+
+
+def _in_two_steps(where: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+    """Return a key of views and a key of arrays that one after the other select what PyTorch selects.
+
+    PyTorch applies the integers, slices and None of an index first, and then the arrays. For NumPy an integer
+    beside an array is an array too, so a slice between them moves the dimension of the arrays to the front:
+    ``x[0, :, [0, 1]]``. Return None if both agree on `where`, because nothing stands between them.
+    """
+    places = [i for i, part in enumerate(where) if isinstance(part, (int, np.ndarray))]
+    if places[-1] - places[0] == len(places) - 1 or not any(isinstance(where[i], int) for i in places):
+        return None
+    basic: list[Any] = []
+    advanced: list[Any] = []
+    for part in where:
+        if isinstance(part, np.ndarray):
+            if part.ndim:
+                basic += [slice(None)] * (part.ndim if part.dtype.kind == "b" else 1)
+                advanced.append(part)
+            else:
+                basic.append(None)  # True and False select from a new dimension
+                advanced.append(np.zeros(int(part), np.intp))
+        else:
+            basic.append(part)
+            if not isinstance(part, int):
+                advanced.append(part if part is Ellipsis else slice(None))
+    return tuple(basic), tuple(advanced)
 
 
 def _is_plain(part: slice) -> bool:

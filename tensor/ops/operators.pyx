@@ -121,8 +121,9 @@ cdef class Operators(TensorCore):
     def __getitem__(self, key):
         """Return the elements at `key`: a view for integers, slices, None and ``...``, else a copy.
 
-        `key` may have integers, slices, None, ``...``, boolean masks, and integer tensors, arrays and lists,
-        combined as in NumPy.
+        `key` may have integers, slices, None, ``...``, boolean masks, and integer tensors, arrays and lists.
+        As in PyTorch, integers, slices and None are applied first, so ``x[0, :, [1, 2]]`` is
+        ``x[0][:, [1, 2]]``. NumPy would put the dimension of the list first.
 
         Raises
         ------

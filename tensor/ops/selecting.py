@@ -342,7 +342,7 @@ class Selecting(TensorCore):
         """
         x = as_tensor(self)
         if accumulate:
-            where = numpy_key(tuple(indices))[0]
+            where = numpy_key(tuple(indices), x)[0]
             source = as_tensor(values).broadcast_to(x[tuple(indices)].shape)
             add_at("index_put", x, where, source)
         else:
