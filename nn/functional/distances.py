@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 import tensor as tn
-from nn.functional.checks import floating_array_of
+from nn.functional.checks import array_of, floating_array_of
 from nn.module.docstrings import example
 from tensor import Tensor
-from tensor.lowlevel import InvalidArgumentError, composite, widening
+from tensor.lowlevel import InvalidArgumentError, composite, is_floating, widening
 
 
 def at_least(x: Tensor, least: float) -> Tensor:
@@ -44,9 +44,13 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     >>> [round(c, 4) for c in nn.functional.cosine_similarity(x, y).tolist()]
     [0.0, 1.0]
     """
-    for what, x in (("x1", x1), ("x2", x2)):
-        floating_array_of("cosine_similarity", what, x)
-    x1, x2 = tn.broadcast_tensors(x1, x2)
+    arrays = [array_of("cosine_similarity", what, x) for what, x in (("x1", x1), ("x2", x2))]
+    dtype = tn.result_type(*[array.dtype for array in arrays])
+    if not is_floating(dtype):
+        raise TypeError(
+            f"cosine_similarity: x1 and x2 must be floating, not {dtype}: convert one with x1.float()"
+        )
+    x1, x2 = (x if x.dtype == dtype else x.to(dtype) for x in tn.broadcast_tensors(x1, x2))
     lengths = (at_least(x.norm(dim=dim, keepdim=True), eps) for x in (x1, x2))
     units = [x / length for x, length in zip((x1, x2), lengths, strict=True)]
     return (units[0] * units[1]).sum(dim=dim)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+from tensor._dtypes import result_type
 from tensor._errors import InvalidArgumentError
 from tensor._examples import example
 from tensor.core.dims import dims_of
@@ -14,6 +15,7 @@ from tensor.ops.data import as_tensor
 from tensor.ops.in_place import with_in_place
 from tensor.ops.linalg import outer, tensordot
 from tensor.ops.moving import flip
+from tensor.ops.scaling import cast, scaled, wide_dtype
 from tensor.ops.shapes import matrix_transpose
 
 if TYPE_CHECKING:
@@ -42,7 +44,8 @@ class Matrices(TensorCore):
     @example("tensor.ones((1, 2)).addr(tensor.ones((1,)), tensor.ones((2,))).tolist()", [[2.0, 2.0]])
     def addr(self, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
         """Return ``beta * x + alpha * outer(vec1, vec2)``."""
-        return plus_product(self, outer(vec1, vec2), beta, alpha)
+        dtype = result_type(self, vec1, vec2)
+        return plus_product(self, outer(cast(vec1, dtype), cast(vec2, dtype)), beta, alpha)
 
     @composite
     @example(
@@ -147,11 +150,9 @@ class Matrices(TensorCore):
 
 def plus_product(x: TensorCore, product: Tensor, beta: float, alpha: float) -> Tensor:
     """Return ``beta * x + alpha * product``. For integers the factors are truncated."""
-    if as_tensor(x).dtype.kind in "biu" and product.dtype.kind in "biu":
-        cut = bool if product.dtype.kind == "b" else int
-        beta, alpha = cut(beta), cut(alpha)
-    if alpha != 1:
-        product = f.multiply(product, alpha)
+    dtype = result_type(x, product)
+    wide = wide_dtype(dtype)
+    addend = as_tensor(scaled(product, alpha, wide))
     if beta == 0:  # ignore the values of the tensor, even nan
-        return product
-    return f.add(last_use(x) if beta == 1 else f.multiply(last_use(x), beta), product)
+        return cast(addend, product.dtype)
+    return cast(f.add(last_use(x) if beta == 1 else scaled(last_use(x), beta, wide), addend), dtype)

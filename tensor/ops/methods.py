@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Self
 import numpy as np
 
 from scopes.lowlevel import ModuleOnDemand
-from tensor._dtypes import is_floating, is_inexact, result_type
+from tensor._dtypes import Dtype, is_floating, result_type
 from tensor._errors import InvalidArgumentError, shown
 from tensor._examples import example
 from tensor.core.donation import composite, last_use
@@ -17,6 +17,7 @@ from tensor.ops.data import as_tensor
 from tensor.ops.elementwise import Elementwise
 from tensor.ops.in_place import with_in_place
 from tensor.ops.messages import Operand
+from tensor.ops.scaling import cast, require_whole, scaled, wide_dtype
 from tensor.ops.writing import become
 
 if TYPE_CHECKING:
@@ -55,15 +56,15 @@ class ElementwiseMethods(Elementwise):
     @example("one = tensor.ones((1,)); one.addcmul(one, 3.0, value=2).tolist()", [7.0])
     def addcmul(self, tensor1: Operand, tensor2: Operand, *, value: complex = 1) -> Tensor:
         """Return the tensor plus `value` times `tensor1` times `tensor2`."""
-        product = f.multiply(_scaled(tensor1, value), tensor2)
-        return f.add(last_use(self), product)
+        dtype, product = _scaled_product(self, tensor1, tensor2, value)
+        return cast(f.add(last_use(self), product), dtype)
 
     @composite
     @example("one = tensor.ones((1,)); one.addcdiv(one, 4.0, value=2).tolist()", [1.5])
     def addcdiv(self, tensor1: Operand, tensor2: Operand, *, value: complex = 1) -> Tensor:
         """Return the tensor plus `value` times `tensor1` / `tensor2`."""
-        quotient = f.divide(_scaled(tensor1, value), tensor2)
-        return f.add(last_use(self), quotient)
+        dtype, quotient = _scaled_quotient(self, tensor1, tensor2, value)
+        return cast(f.add(last_use(self), quotient), dtype)
 
     @composite
     @example('tensor.tensor([7.0]).div(2.0, rounding_mode="floor").tolist()', [3.0])
@@ -197,13 +198,13 @@ class ElementwiseMethods(Elementwise):
     @example("tensor.ones((1,)).add_(2.0, alpha=3).tolist()", [7.0])
     def add_(self, other: Operand, *, alpha: complex = 1) -> Self:
         """Add `alpha` times `other` in place."""
-        self._add_(_scaled(other, alpha))
+        self._add_(other if alpha == 1 else _scaled_to_write("add_", self, other, alpha))
         return self
 
     @example("tensor.ones((1,)).sub_(2.0, alpha=3).tolist()", [-5.0])
     def sub_(self, other: Operand, *, alpha: complex = 1) -> Self:
         """Subtract `alpha` times `other` in place."""
-        self._subtract_(_scaled(other, alpha))
+        self._subtract_(other if alpha == 1 else _scaled_to_write("sub_", self, other, alpha))
         return self
 
     subtract_ = sub_
@@ -226,13 +227,15 @@ class ElementwiseMethods(Elementwise):
     @example("one = tensor.ones((1,)); tensor.ones((1,)).addcmul_(one, one, value=2.0).tolist()", [3.0])
     def addcmul_(self, tensor1: Operand, tensor2: Operand, *, value: complex = 1) -> Self:
         """Add `value` times `tensor1` times `tensor2` in place."""
-        return self.add_(f.multiply(tensor1, tensor2), alpha=value)
+        self._add_(_scaled_product(self, tensor1, tensor2, value)[1])
+        return self
 
     @composite
     @example("one = tensor.ones((1,)); tensor.ones((1,)).addcdiv_(one, one, value=2.0).tolist()", [3.0])
     def addcdiv_(self, tensor1: Operand, tensor2: Operand, *, value: complex = 1) -> Self:
         """Add `value` times `tensor1` / `tensor2` in place."""
-        return self.add_(f.divide(tensor1, tensor2), alpha=value)
+        self._add_(_scaled_quotient(self, tensor1, tensor2, value)[1])
+        return self
 
     @composite
     @example("tensor.zeros((1,)).lerp_(tensor.ones((1,)), 0.25).tolist()", [0.25])
@@ -243,40 +246,45 @@ class ElementwiseMethods(Elementwise):
         return self
 
 
-def _scaled(other: Operand, factor: complex) -> Operand:
-    """Return ``other * factor``. A number stays a Python number, which adapts to the dtype of the tensor."""
-    if isinstance(factor, (int, float)) and factor == 1:
-        return other
-    return other * factor if isinstance(other, (int, float, complex)) else f.multiply(other, factor)
-
-
 @composite
 def _cloned(x: Tensor) -> Tensor:
     return x.clone()
 
 
-def _require_whole(name: str, alpha: complex, x: TensorCore, other: Operand) -> None:
-    """Raise an error for a fraction as `alpha` of integers: the result would be floating."""
-    dtype = result_type(x, other)
-    if isinstance(alpha, float) and not is_inexact(dtype):
-        raise InvalidArgumentError(
-            f"{name}: alpha={alpha} takes a floating tensor, not {dtype}: write alpha={round(alpha)}, or "
-            "convert one tensor with x.to(torch.float32)"
-        )
+def _scaled_to_write(name: str, x: TensorCore, other: Operand, alpha: complex) -> Operand:
+    """Return ``other * alpha`` for an op that adds it to `x` in place."""
+    require_whole(name, alpha, x, other)
+    return scaled(other, alpha, wide_dtype(result_type(x, other)))
 
 
 @composite
 def _plus_scaled(x: TensorCore, other: Operand, alpha: complex) -> Tensor:
-    _require_whole("add", alpha, x, other)
-    scaled = _scaled(other, alpha)
-    return f.add(last_use(x), scaled)
+    require_whole("add", alpha, x, other)
+    dtype = result_type(x, other)
+    addend = scaled(other, alpha, wide_dtype(dtype))
+    return cast(f.add(last_use(x), addend), dtype)
 
 
 @composite
 def _less_scaled(x: TensorCore, other: Operand, alpha: complex) -> Tensor:
-    _require_whole("sub", alpha, x, other)
-    scaled = _scaled(other, alpha)
-    return f.subtract(last_use(x), scaled)
+    require_whole("sub", alpha, x, other)
+    dtype = result_type(x, other)
+    subtrahend = scaled(other, alpha, wide_dtype(dtype))
+    return cast(f.subtract(last_use(x), subtrahend), dtype)
+
+
+def _scaled_product(x: TensorCore, a: Operand, b: Operand, value: complex) -> tuple[Dtype, Tensor]:
+    """Return the dtype of ``x + value * a * b``, and ``value * a * b`` in the dtype to add it in."""
+    dtype = result_type(x, a, b)
+    wide = wide_dtype(dtype)
+    return dtype, f.multiply(scaled(a, value, wide), cast(b, wide))
+
+
+def _scaled_quotient(x: TensorCore, a: Operand, b: Operand, value: complex) -> tuple[Dtype, Tensor]:
+    """Return the dtype of ``x + value * a / b``, and ``value * a / b`` in the dtype to add it in."""
+    dtype = result_type(x, a, b, 1.0)  # a quotient of integers is floating
+    wide = wide_dtype(dtype)
+    return dtype, f.divide(scaled(a, value, wide), cast(b, wide))
 
 
 @composite

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
-from tensor._dtypes import Array, is_floating
+from tensor._dtypes import Array, is_floating, result_type
 from tensor._errors import InvalidArgumentError, shown
 from tensor._examples import example
 from tensor.core.dims import dim_of
@@ -19,6 +19,7 @@ from tensor.ops.dispatch import apply, overwrite
 from tensor.ops.elementwise import where as choose
 from tensor.ops.expanding import broadcast_arrays
 from tensor.ops.indexing import Key, numpy_key
+from tensor.ops.scaling import scaled
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
@@ -285,7 +286,9 @@ class Selecting(TensorCore):
         """Add `alpha` times the slices of `source` to the slices along `dim` at `index`."""
         x, where = parts_along("index_add", self, dim, index)
         parts = at_least_1d(as_tensor(source))
-        add_at("index_add", x, where, parts if alpha == 1 else parts * alpha)
+        if alpha != 1:
+            parts = as_tensor(scaled(parts, alpha, result_type(x, parts)))
+        add_at("index_add", x, where, parts)
         return self
 
     @example(

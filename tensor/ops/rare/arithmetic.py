@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scopes.lowlevel import ModuleOnDemand
-from tensor._dtypes import Array, float64, is_floating
+from tensor._dtypes import Array, float64, is_floating, result_type
 from tensor._errors import InvalidArgumentError
 from tensor._examples import example
 from tensor.core.donation import composite
@@ -18,6 +18,7 @@ from tensor.ops import elementwise as f
 from tensor.ops.data import as_data, as_tensor
 from tensor.ops.in_place import with_in_place
 from tensor.ops.messages import Operand
+from tensor.ops.scaling import cast, require_whole, scaled, wide_dtype
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
@@ -37,7 +38,12 @@ class Arithmetic(TensorCore):
     @example("tensor.ones((1,)).rsub(5.0, alpha=2).tolist()", [3.0])
     def rsub(self, other: Operand, *, alpha: complex = 1) -> Tensor:
         """Return `other` minus `alpha` times the tensor."""
-        return f.subtract(other, self if alpha == 1 else f.multiply(self, alpha))
+        if alpha == 1:
+            return f.subtract(other, self)
+        require_whole("rsub", alpha, self, other)
+        dtype = result_type(self, other)
+        subtrahend = scaled(self, alpha, wide_dtype(dtype))
+        return cast(f.subtract(other, subtrahend), dtype)
 
     @composite
     @example("tensor.tensor([180.0]).deg2rad().tolist() == [tensor.tensor(tensor.pi).item()]", True)
@@ -115,7 +121,10 @@ class Arithmetic(TensorCore):
     def logaddexp2(self, other: Tensor) -> Tensor:
         """Return log2(2**x + 2**other) without overflow."""
         scale = math.log(2)
-        return f.divide(f.logaddexp(f.multiply(self, scale), f.multiply(other, scale)), scale)
+        dtype = result_type(self, other, 1.0)
+        wide = wide_dtype(dtype)
+        powers = [f.multiply(cast(x, wide), scale) for x in (self, other)]
+        return cast(f.divide(f.logaddexp(*powers), scale), dtype)
 
     @composite
     @example("tensor.tensor([2, 3]).float_power(2).tolist()", [4.0, 9.0])

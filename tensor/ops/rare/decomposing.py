@@ -43,7 +43,8 @@ class Decomposing(TensorCore):
     @example("tensor.ones((1,)).addbmm(tensor.ones((2, 1, 3)), tensor.ones((2, 3, 1))).tolist()", [[7.0]])
     def addbmm(self, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
         """Return `beta` times the tensor plus `alpha` times the sum of the products of matrices."""
-        product = as_tensor(batch1).bmm(batch2).sum(0)
+        product = as_tensor(batch1).bmm(batch2)
+        product = product.sum(0, dtype=product.dtype)
         return plus_product(self, product, beta, alpha)
 
     @composite
