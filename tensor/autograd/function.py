@@ -12,9 +12,9 @@ from scopes.lowlevel import clear_library_frames
 from tensor._dtypes import is_inexact
 from tensor.autograd.function_context import Call, FunctionCtx, Saved, holds
 from tensor.autograd.function_nodes import Applied, Refusal
-from tensor.core.storage import relatives
+from tensor.core.storage import mark_as_base, relatives
 from tensor.core.tensor import TensorCore, wrap_snapshot
-from tensor.ops.overlay import Histories, add_history, add_overlays
+from tensor.ops.overlay import Histories, add_history, add_written
 from tensor.tape.growth import check_growth, ticks
 from tensor.tape.modes import GradMode, grad_enabled, is_recording
 from tensor.tape.nodes import Node, Rule
@@ -222,7 +222,9 @@ def _output(call: Call, found: Sequence[Any], place: int) -> Any:
         return x
     # Return an alias with the new history. The tensor itself keeps its history.
     same: Any = x
-    return same.alias()
+    alias = same.alias()
+    mark_as_base(alias)
+    return alias
 
 
 def _source(call: Call, saved: Saved | None, found: Sequence[object]) -> int | Node | None:
@@ -247,7 +249,7 @@ def _connect(call: Call, applied: Applied, found: Sequence[object], outputs: Seq
         if _is_differentiable(call, found[place]):
             add_history(histories, y, applied.output(place))
     for x, others in zip(written, seen, strict=True):
-        add_overlays(histories, x, others)
+        add_written(histories, x, histories[id(x)][1], others)
     set_histories(histories)
     for x in call.dirty:
         if x._node is not None and not _is_differentiable(call, x):

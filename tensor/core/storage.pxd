@@ -31,9 +31,11 @@ cdef class StorageReference(Disposable):
     cdef long history_group
     # donate() was called: the next op may write over the memory.
     cdef bint is_donated
+    # It was made as a view or an alias of another tensor of its history group, its base or a view of it.
+    cdef unsigned char is_view
     # The number of running composite functions, nested in each other, to which it was donated. Inside them it
     # is an ordinary operand.
-    cdef int holds
+    cdef short holds
     # Why it is empty, unless dispose() or the end of its scope emptied it.
     cdef str ending
 

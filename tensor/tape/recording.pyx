@@ -248,18 +248,16 @@ cdef Node record_after(Rule rule, object before, cnp.ndarray input, cnp.ndarray 
     return _new_node(rule, plan, (before,), saved, holds, out, mode)
 
 
-def record_overlay(
-    Rule rule not None, Node before, Node written not None, cnp.ndarray out not None, dict places not None
-) -> Node:
-    """Return the node of a tensor of which `written` changes a part. `before` is its history, or None.
+def record_places(Rule rule not None, tuple nexts not None, cnp.ndarray out not None, dict places not None) -> Node:
+    """Return the node of a tensor whose elements have the histories `nexts`, where None has none.
 
     `out` has its shape and dtype. `places` are the parameters of the derivative. Recording must be on.
     """
     cdef list saved = []
-    cdef Plan plan = rule.plan((before is not None, True))
+    cdef Plan plan = rule.plan(tuple([before is not None for before in nexts]))
     for name in plan.saves:
         saved.append(places[name])
-    return _new_node(rule, plan, (before, written), saved, [None] * len(saved), out, recorder())
+    return _new_node(rule, plan, nexts, saved, [None] * len(saved), out, recorder())
 
 
 cpdef int set_histories(dict histories) except -1:

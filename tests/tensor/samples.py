@@ -25,6 +25,13 @@ def _doubled_row(x: Tensor) -> Tensor:
     return y
 
 
+def _doubled_view(x: Tensor) -> Tensor:
+    y = x.clone()
+    row = y[0]
+    row.mul_(2)
+    return row
+
+
 def _unary(*names: str, domain: str = "any") -> list[Sample]:
     return [Sample(name, getattr(tensor, name), (shape,), domain) for name in names for shape in SHAPES]
 
@@ -82,6 +89,7 @@ ELEMENTWISE: list[Sample] = [
     Sample("copy", lambda x, y: x.clone().copy_(y), (M, (3,))),
     Sample("fill", lambda x: x.clone().zero_() + 0 * x, (M,)),
     Sample("overlay", _doubled_row, (M,)),
+    Sample("read_places", _doubled_view, (M,)),
 ]
 
 REDUCTIONS: list[Sample] = [

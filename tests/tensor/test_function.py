@@ -143,6 +143,16 @@ def test_a_recorded_write_to_the_alias_of_an_argument_is_in_the_history_of_both(
     assert x.grad.tolist() == [60.0, 60.0]
 
 
+def test_a_recorded_write_to_a_view_of_the_alias_of_an_argument_passes_the_function() -> None:
+    x = leaf(1.0, 2.0)
+    z = x * 1
+    y = Identity.apply(z)
+    first = y[:1]
+    first.mul_(3)
+    (y + z).sum().backward()
+    assert x.grad.tolist() == [60.0, 11.0]
+
+
 def test_a_tensor_returned_twice_has_a_gradient_for_each_place() -> None:
     given = []
 

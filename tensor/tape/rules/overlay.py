@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -28,19 +29,63 @@ class Places:
             places += along.reshape([n if i == axis else 1 for i in range(len(self.shape))])
         return places
 
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    def is_same_order(self, other: Places) -> bool:
+        """Return whether both have the same elements in the same order, perhaps in other shapes."""
+        if self.first != other.first or self.size != other.size:
+            return False
+        same_layout = self.shape == other.shape and self.steps == other.steps
+        return same_layout or (self.is_dense() and other.is_dense())
+
+    def is_dense(self) -> bool:
+        """Return whether the elements stand in order, one beside the other."""
+        expected = 1
+        for n, step in zip(reversed(self.shape), reversed(self.steps), strict=True):
+            if n != 1 and step != expected:
+                return False
+            expected *= n
+        return True
+
 
 def _kept(xp: Any, g: Any, whole_places: Places, part_places: Places) -> Any:
     """Return the gradient of the old values: 0 for elements that were written."""
+    if whole_places.is_dense():
+        at = part_places.indices() - whole_places.first
+        is_written = np.zeros(whole_places.size, np.bool_)
+        is_written[at[(at >= 0) & (at < whole_places.size)]] = True
+        return xp.where(is_written.reshape(whole_places.shape), 0, g)
     return xp.where(np.isin(whole_places.indices(), part_places.indices()), 0, g)
 
 
-def _written(xp: Any, g: Any, whole_places: Places, part_places: Places) -> Any:
-    """Return the gradient of the written values: the gradient of the whole tensor at their positions."""
-    whole, part = whole_places.indices(), part_places.indices()
+def _moved(xp: Any, g: Any, source: Places, target: Places) -> Any:
+    """Return the sums of the elements of `g`, which are at `source`, for each element of `target`."""
+    if source.is_same_order(target):
+        return xp.reshape(g, target.shape)
+    if target.is_dense():
+        at = source.indices() - target.first
+        if source.size and at.min() >= 0 and at.max() < target.size:
+            sums = xp.scatter_add(xp.reshape(g, (-1,)), (at.reshape(-1),), (target.size,))
+            return xp.reshape(sums, target.shape)
+    whole, part = source.indices(), target.indices()
     flat, places = np.unique(whole, return_inverse=True)
     sums = xp.scatter_add(xp.reshape(g, (-1,)), (places.reshape(-1),), flat.shape)
     at = np.minimum(np.searchsorted(flat, part), flat.size - 1)
     return xp.where(flat[at] == part, sums[at], 0)
 
 
+def _written(xp: Any, g: Any, whole_places: Places, part_places: Places) -> Any:
+    """Return the gradient of the written values: the gradient of the whole tensor at their positions."""
+    return _moved(xp, g, whole_places, part_places)
+
+
+def _read(xp: Any, g: Any, whole_places: Places, part_places: Places) -> Any:
+    """Return the gradient of a whole tensor of which a view is read again."""
+    return _moved(xp, g, part_places, whole_places)
+
+
 define("overlay", whole=_kept, part=_written)
+define("read_places", whole=_read)

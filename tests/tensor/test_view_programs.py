@@ -1,0 +1,78 @@
+"""Gradients of tensors that share memory, after writes in place: those of PyTorch."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+import tensor
+from tensor import Tensor, autograd
+from tests.tensor.view_programs import differences
+
+
+def four() -> Tensor:
+    return tensor.ones((4,), requires_grad=True)
+
+
+def test_the_gradient_of_a_tensor_has_the_part_through_a_view_that_was_written():
+    s = four() * 1
+    v = s[0:2]
+    v.mul_(2)
+    assert autograd.grad(s.sum() + v.sum(), s)[0].tolist() == [2, 2, 1, 1]
+
+
+def test_a_retained_gradient_has_the_part_through_a_written_view():
+    s = four() * 1
+    s.retain_grad()
+    v = s[0:2]
+    v.mul_(2)
+    (s.sum() + v.sum()).backward()
+    assert s.grad.tolist() == [2, 2, 1, 1]
+
+
+def test_a_hook_after_the_write_changes_the_gradient_through_the_view_too():
+    r = four()
+    s = r * 1
+    v = s[0:2]
+    v.mul_(2)
+    s.register_hook(lambda g: g * 10)
+    (s.sum() + v.sum()).backward()
+    assert r.grad.tolist() == [40, 40, 10, 10]
+
+
+def test_views_of_one_tensor_do_not_depend_on_each_other():
+    s = four() * 1
+    first, all_again = s[0:2], s[:]
+    first.mul_(2)
+    assert autograd.grad(first.sum() + all_again.sum(), first)[0].tolist() == [1, 1]
+
+
+def test_views_whose_base_is_gone_do_not_depend_on_each_other_either():
+    r = four()
+    s = r * 1
+    first, rest, overlapping = s[0:2], s[2:], s[1:3]
+    del s
+    gc.collect()
+    first.mul_(2)
+    loss = first.sum() + rest.sum() + overlapping.sum()
+    assert autograd.grad(loss, first, retain_graph=True)[0].tolist() == [1, 1]
+    assert autograd.grad(loss, r)[0].tolist() == [2, 4, 2, 1]
+
+
+def test_a_second_derivative_flows_through_a_written_view():
+    r = tensor.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
+    s = r * r
+    row = s.reshape(2, 2).T[0]
+    row.mul_(3)
+    (g,) = autograd.grad((s * s).sum(), r, create_graph=True)  # 18 r0**4 / 2, r1**4, ...
+    assert g.tolist() == [36.0, 32.0, 9 * 4 * 27.0, 256.0]
+    assert autograd.grad(g.sum(), r)[0].tolist() == [9 * 12.0, 48.0, 9 * 12 * 9.0, 192.0]
+
+
+@pytest.mark.parametrize("seeds", [range(300), pytest.param(range(300, 5000), marks=pytest.mark.soak)])
+def test_random_programs_have_pytorchs_gradients(seeds):
+    torch = pytest.importorskip("torch")
+    for seed in seeds:
+        steps, found = differences(seed, tensor, torch)
+        assert found is None, "\n".join([f"seed {seed}:", *map(str, steps), found])
