@@ -12,7 +12,7 @@ from scopes.lowlevel import clear_library_frames
 from tensor._dtypes import is_inexact
 from tensor.autograd.function_context import Call, FunctionCtx, Saved, holds
 from tensor.autograd.function_nodes import Applied, Refusal
-from tensor.core.storage import mark_as_base, relatives
+from tensor.core.storage import relatives
 from tensor.core.tensor import TensorCore, wrap_snapshot
 from tensor.ops.overlay import Histories, add_history, add_written
 from tensor.tape.growth import check_growth, ticks
@@ -223,7 +223,7 @@ def _output(call: Call, found: Sequence[Any], place: int) -> Any:
     # Return an alias with the new history. The tensor itself keeps its history.
     same: Any = x
     alias = same.alias()
-    mark_as_base(alias)
+    alias._is_view = False  # its history is that of the function
     return alias
 
 

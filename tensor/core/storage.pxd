@@ -32,7 +32,7 @@ cdef class StorageReference(Disposable):
     # donate() was called: the next op may write over the memory.
     cdef bint is_donated
     # It was made as a view or an alias of another tensor of its history group, its base or a view of it.
-    cdef unsigned char is_view
+    cdef public unsigned char _is_view
     # The number of running composite functions, nested in each other, to which it was donated. Inside them it
     # is an ordinary operand.
     cdef short holds

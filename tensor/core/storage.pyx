@@ -226,7 +226,7 @@ cdef int move_storage(StorageReference giver, StorageReference taker, str ending
     taker.gradient = giver.gradient
     giver.gradient = None
     taker.history_group = giver.history_group
-    taker.is_view = giver.is_view
+    taker._is_view = giver._is_view
     giver.ending = ending
     if giver.is_donated:
         giver.is_donated = False
@@ -559,27 +559,6 @@ def relatives(StorageReference x not None) -> list[StorageReference]:
     return found
 
 
-def base_among(StorageReference x not None, list others not None) -> StorageReference | None:
-    """Return the base of `x`, the tensor that is no view: `x`, or one of `others`, its relatives.
-
-    Return None if it is gone, or if `others` have several (`mark_as_base`).
-    """
-    base = None
-    if not x.is_view:
-        return x
-    for each in others:
-        if not (<StorageReference>each).is_view:
-            if base is not None:
-                return None
-            base = each
-    return base
-
-
-def mark_as_base(StorageReference x not None) -> None:
-    """Let `x`, an alias with a history of its own, count as no view."""
-    x.is_view = False
-
-
 def history_group_of(StorageReference x not None) -> int:
     """Return the history group of `x`: tensors of one group on one storage share gradient history."""
     return x.history_group
@@ -595,7 +574,7 @@ def join_storage(StorageReference x not None, StorageReference other not None, l
     Py_INCREF(buffer)
     x.buffer = <PyObject*>buffer
     x.history_group = group
-    x.is_view = group == other.history_group
+    x._is_view = group == other.history_group
     join_ring(x, other)
 
 

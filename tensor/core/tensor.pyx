@@ -126,7 +126,7 @@ cdef class TensorCore(StorageReference):
         if is_empty(self):  # creating the buffer may have run the garbage collector
             self._raise_disposed()
         self.release_memory()
-        self.is_view = False
+        self._is_view = False
         attach_buffer(self, array, buffer)
         self.forget_history()
 
@@ -146,7 +146,7 @@ cdef class TensorCore(StorageReference):
         if is_empty(self):
             self._raise_disposed()
         self.release_memory()
-        self.is_view = False
+        self._is_view = False
         attach_buffer(self, share.array, share.buffer)
         self.forget_history()
 
@@ -322,7 +322,7 @@ cpdef TensorCore view_of(TensorCore x, cnp.ndarray array, cnp.ndarray out):
     y.buffer = x.buffer
     y.stored = out
     y.history_group = x.history_group
-    y.is_view = True
+    y._is_view = True
     join_ring(y, x)
     register_new(y)
     return y
@@ -347,7 +347,7 @@ def detached(TensorCore x not None) -> TensorCore:
     cdef TensorCore y = view_of(x, array, array)
     _last_group += 1
     y.history_group = _last_group
-    y.is_view = False
+    y._is_view = False
     return y
 
 

@@ -41,7 +41,7 @@ from tensor.kernels.ufuncs import compute_into, into_of
 from tensor.memory.limits import OutOfMemoryError, out_of_memory
 from tensor.ops.data import as_data
 from tensor.ops.messages import explain, foreign, require_writable_history
-from tensor.ops.overlay import add_written, start_from_base
+from tensor.ops.overlay import add_op
 from tensor.ops.promotion import as_floats
 
 cnp.import_array()
@@ -354,7 +354,7 @@ cdef int _release_donated(operands) except -1:
 cdef TensorCore _over_donated(TensorCore donor, cnp.ndarray out, Node node):
     """Return a tensor over `out`, which is in the buffer of `donor`. Dispose `donor`."""
     cdef TensorCore y = view_of(donor, donor.stored, out)
-    y.is_view = donor.is_view
+    y._is_view = donor._is_view
     if node is not None:
         if node.plan.saves_out:
             node.save_output(out, new_share(<Buffer>y.buffer, out))
@@ -585,8 +585,7 @@ def overwrite(Rule rule not None, TensorCore x not None, write, inputs, /, **par
                 node.save_output(None, None)  # the node has saved the old value
             # Prepare all histories now. If a step after the write failed, they would not fit the new values.
             histories = {}
-            start_from_base(node, x, others)
-            add_written(histories, x, node, others)
+            add_op(histories, x, node, others)
     buffer = begin_write(x)
     array = x.stored  # read it now, because another thread may dispose x before the write
     context = enter(True)

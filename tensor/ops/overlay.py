@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from tensor._dtypes import Array
-from tensor.core.storage import StorageReference, base_among
+from tensor.core.storage import StorageReference
 from tensor.core.tensor import TensorCore
 from tensor.memory.buffer import Buffer
 from tensor.tape.hooks import keep_retaining
@@ -40,7 +40,7 @@ def add_written(histories: Histories, x: TensorCore, node: Node, others: list[St
     if not others:
         add_history(histories, x, node)
         return
-    base = base_among(x, others)
+    base = _base_among(x, others)
     whole = None if base is None or base is x else _overlay(histories, base, x, node)
     if whole is None:
         # Without its base, `x` reads from what was written, so that the other views do not depend on it.
@@ -59,18 +59,29 @@ def add_written(histories: Histories, x: TensorCore, node: Node, others: list[St
                 add_history(histories, other, after)
 
 
-def start_from_base(node: Node, x: StorageReference, others: list[StorageReference]) -> None:
-    """Let `node`, an op that writes to `x`, its first input, take the old values of `x` from its base.
+def add_op(histories: Histories, x: TensorCore, node: Node, others: list[StorageReference]) -> None:
+    """Add the next histories of `x`, the first input of the op of `node`, which wrote to it, and of `others`.
 
-    So hooks of `x` and of the views that it was made from belong to the values before the write, and are not
-    called for later ones, as in PyTorch.
+    The op takes the old values of `x` from its base. So hooks of `x` and of the views that it was made from
+    belong to the values before the write, and are not called for later ones, as in PyTorch.
     """
-    base = base_among(x, others) if others else x
-    if base is None or base is x or base._node is None or node.next[0] is None:
-        return
-    before = _reading(x, base, base._node)
-    if before is not None:
-        node.next = (before, *node.next[1:])
+    base = _base_among(x, others) if others else x
+    if base is not None and base is not x and base._node is not None and node.next[0] is not None:
+        before = _reading(x, base, base._node)
+        if before is not None:
+            node.next = (before, *node.next[1:])
+    add_written(histories, x, node, others)
+
+
+def _base_among(x: TensorCore, others: list[StorageReference]) -> StorageReference | None:
+    """Return the base of `x`: `x`, or one of `others`, its relatives. None if it is gone.
+
+    Also return None if `others` have several tensors that are no views: results of an `autograd.Function`.
+    """
+    if not x._is_view:
+        return x
+    bases = [other for other in others if not other._is_view]
+    return bases[0] if len(bases) == 1 else None
 
 
 def _overlay(
