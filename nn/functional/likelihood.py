@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 import tensor as tn
-from nn.functional.checks import array_of, check_probability, check_reduction, floating_array_of
+from nn.functional.checks import array_of, check_probability, check_reduction, floating_array_of, is_wanted
 from nn.functional.derivatives import RULES
 from nn.functional.linear_maps import linear
 from nn.module.docstrings import example, sections
@@ -60,6 +60,11 @@ class _Classes:
         # Ignored elements use class 0 with weight 0.
         self.indices = target if self.kept is None else np.where(self.kept, target, 0)
         self.weight = _weight_of(name, weight, x)
+        if is_wanted(weight):
+            raise RuntimeError(
+                f"{name}: a loss of class indices has no gradient for weight: pass weight.detach(), or "
+                "probabilities as the target of cross_entropy"
+            )
         self.counts: Array | None = None if self.weight is None else self.weight[self.indices]
         if self.kept is not None:
             self.counts = self.kept.astype(x.dtype) if self.counts is None else self.counts * self.kept
@@ -272,13 +277,13 @@ def _with_probabilities(
             f"{name}: a target of probabilities must have the input's shape, {x.shape}, not {y.shape}. A "
             "target of class indices must hold integers"
         )
-    counts = _weight_of(name, weight, x)
+    _weight_of(name, weight, x)  # checks it
     axis = 1 if x.ndim > 1 else 0
     aims = target.to(x.dtype)
     if label_smoothing:
         aims = aims * (1 - label_smoothing) + label_smoothing / x.shape[axis]
-    if counts is not None:
-        aims = aims * _along(counts, axis, x.ndim)
+    if weight is not None:
+        aims = aims * weight.reshape([-1 if i == axis else 1 for i in range(x.ndim)])
     losses = -(aims * tn.log_softmax(input, axis=axis)).sum(dim=axis)
     if reduction == "none":
         return losses

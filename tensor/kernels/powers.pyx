@@ -76,6 +76,9 @@ cdef class PowerKernel:
         result = self.run(x, n, out)
         if result is not None:
             return result
+        if getattr(x, "dtype", None) == np.bool_ and isinstance(n, (bool, int)):
+            # NumPy's result is int8.
+            return (x | (not n)) if isinstance(n, bool) else x.astype(np.int64) ** n
         # np.square computes a product, as ``x**2`` does, but np.power does not.
         if out is not None and type(n) in (int, float) and n == 2 and x.dtype == out.dtype:
             return np.square(x, out=out)

@@ -4,7 +4,7 @@ cimport numpy as cnp
 
 from tensor.core.storage cimport array_of
 from tensor.core.tensor cimport TensorCore, is_tensor, wrap
-from tensor.core.bfloat16 cimport is_bfloat16, wide_for
+from tensor.core.bfloat16 cimport is_bfloat16, is_inexact, wide_for
 from tensor.tape.nodes cimport Node
 from tensor.tape.recording cimport record, remember, wrap_recorded
 
@@ -54,7 +54,8 @@ def reduce(str name, kernel, x, axis, bint keepdims=False, **more):
         # Compute in the given dtype, or in float32 for bfloat16.
         given = x = x.to(more["dtype"])
         array = array_of(given)
-        more["dtype"] = None
+        if is_inexact(array):
+            more["dtype"] = None
     kernel = wide_for(kernel, (array,))
     failure = None
     try:

@@ -108,7 +108,9 @@ def _running(
     place = _axis_to_run_along(name, x, axis)
     wanted = None if dtype is None else as_dtype(dtype)
     if wanted is not None and (is_bfloat16(wanted) or is_bfloat16(as_tensor(x).dtype)):
-        x, wanted = as_tensor(x).to(wanted), None  # bfloat16 is summed in float32, and rounded once
+        x = as_tensor(x).to(wanted)
+        if is_inexact(wanted):
+            wanted = None  # bfloat16 is summed in float32, and rounded once
     result = along(name, partial(_accumulate, kernel, wanted), x, place)
     if not include_initial:
         return result

@@ -353,3 +353,22 @@ def test_linear_maps_and_look_ups_without_elements_have_gradients():
     rows = tensor.ones((5, 0), requires_grad=True)
     F.embedding(tensor.tensor([[1, 2]]), rows).sum().backward()
     assert rows.grad.shape == (5, 0)
+
+
+def test_a_weight_has_a_gradient_beside_probabilities():
+    x = tensor.tensor([[1.0, 2.0, 3.0], [1.0, 0.0, 2.0]])
+    target = tensor.tensor([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]])
+    weight = tensor.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    F.cross_entropy(x, target, weight=weight, reduction="sum").backward()
+    expected = -(target * tensor.log_softmax(x, axis=1)).sum(dim=0)
+    np.testing.assert_allclose(weight.grad.numpy(), expected.numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("loss", [F.cross_entropy, F.nll_loss])
+def test_a_weight_that_requires_grad_is_refused_beside_class_indices(loss):
+    x, target = tensor.zeros((2, 3), requires_grad=True), tensor.tensor([0, 2])
+    weight = tensor.ones((3,), requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"no gradient for weight.*weight.detach\(\)"):
+        loss(x, target, weight=weight)
+    with tensor.no_grad():
+        assert loss(x, target, weight=weight).shape == ()

@@ -446,3 +446,13 @@ def test_nan_counts_as_the_largest_where_bfloat16_is_sorted() -> None:
     assert values[:3].tolist() == [-inf, 1.0, inf]
     assert tensor.searchsorted(values, x[1:]).tolist() == [2, 1, 0]
     assert x[:, None].unique(dim=0).dtype == bfloat16
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("name", ["sum", "prod", "cumsum", "cumprod"])
+def test_a_sum_or_product_has_the_integer_dtype_that_is_given(name: str, dtype: str) -> None:
+    x = tensor.tensor([1.5, 2.5], dtype="bfloat16")
+    found = getattr(x, name)(0, dtype=dtype)
+    expected = getattr(x.to(dtype).numpy(), name)(0, dtype=dtype)
+    assert str(found.dtype) == dtype
+    np.testing.assert_array_equal(found.numpy(), expected)

@@ -192,3 +192,15 @@ def test_derivatives_of_powers_are_powers(n):
     assert np.allclose(first.detach().numpy(), n * x.detach().numpy() ** (n - 1), rtol=1e-15)
     assert np.allclose(second.numpy(), n * (n - 1) * x.detach().numpy() ** (n - 2), rtol=1e-15)
     assert tensor.autograd.gradgradcheck(lambda x: x**n, (x,))
+
+
+def test_powers_of_bools_are_counted_as_int64() -> None:
+    x = tensor.tensor([True, False])
+    for exponent, dtype, values in (
+        (2, "int64", [1, 0]),
+        (0, "int64", [1, 1]),
+        (True, "bool", [1, 0]),
+        (False, "bool", [1, 1]),
+    ):
+        found = x**exponent
+        assert (str(found.dtype), found.tolist()) == (dtype, values)

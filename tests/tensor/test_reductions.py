@@ -256,3 +256,10 @@ def test_nan_sums_and_means_over_no_dimensions_are_over_all():
     assert x.nansum(dim=()).item() == 9
     assert x.nanmean(dim=()).item() == 3
     assert x.nanmean(dim=(), keepdim=True).shape == (1, 1)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "int32"])
+def test_sum_to_size_adds_in_int64_as_sum_does(dtype):
+    x = tensor.ones((2, 100)).to(dtype)
+    found = x.sum_to_size(2, 1)
+    assert (str(found.dtype), found.tolist()) == ("int64", [[100], [100]])

@@ -150,7 +150,5 @@ class Decomposing(TensorCore):
         ]
         if x.shape == wanted and wanted:
             return x
-        # For bools, count the true ones.
-        dtype = np.int64 if x.dtype.kind == "b" else x.dtype
-        out = x.sum(tuple(over), True, dtype=dtype) if over else x.to(dtype)
+        out = x.sum(tuple(over), True) if over or x.dtype.kind == "b" else x
         return out.reshape(wanted) if ahead else out
