@@ -200,7 +200,7 @@ def convolve(
     `x` has shape ``(batch, in_channels, *sizes)`` and `weight` ``(out_channels, in_channels / groups,
     *kernel)``. `bias` has one value for each channel.
     """
-    if _is_pointwise(geometry) and x.size and weight.size:
+    if _is_pointwise(geometry) and x.shape[2:] == outs and x.size and weight.size:
         groups, batch, channels = geometry.groups, x.shape[0], weight.shape[0]
         matrix = weight.reshape(groups, channels // groups, weight.shape[1])
         out: Array = np.matmul(matrix, x.reshape(batch, groups, weight.shape[1], prod(outs)))
@@ -238,7 +238,8 @@ def convolve_transposed(
     `y` has the shape of the result of ``convolve``, and `weight` that of its weight. `bias` has one value for
     each channel.
     """
-    if _is_pointwise(geometry) and y.size and weight.size:
+    # With output padding, `sizes` are larger than those of `y`.
+    if _is_pointwise(geometry) and y.shape[2:] == sizes and y.size and weight.size:
         groups, batch, channels = geometry.groups, y.shape[0], weight.shape[1] * geometry.groups
         matrix = weight.reshape(groups, weight.shape[0] // groups, weight.shape[1]).swapaxes(1, 2)
         out: Array = np.matmul(matrix, y.reshape(batch, groups, matrix.shape[2], prod(sizes)))

@@ -430,3 +430,15 @@ def test_a_padded_input_of_more_bytes_than_are_counted_is_an_error() -> None:
     apart = 2**32
     with pytest.raises(ValueError, match="the input with its padding has too many elements"):
         F.conv2d(tensor.ones((1, 1, 3, 3)), tensor.ones((1, 1, 3, 3)), padding=apart, dilation=apart)
+
+
+@pytest.mark.parametrize("dilation", [2, 3])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_transposed_convolution_pads_its_output_where_the_kernel_is_one_element(dilation, groups):
+    x = tensor.ones((1, 2, 5), requires_grad=True)
+    weight = tensor.ones((2, 1, 1), requires_grad=True)
+    y = F.conv_transpose1d(x, weight, dilation=dilation, output_padding=1, groups=groups)
+    assert y.tolist() == [[[float(2 // groups)] * 5 + [0.0]] * groups]
+    (y * tensor.arange(1.0, 7.0)).sum().backward()
+    assert x.grad.tolist() == [[[1.0, 2.0, 3.0, 4.0, 5.0]] * 2]
+    assert weight.grad.tolist() == [[[15.0]]] * 2
