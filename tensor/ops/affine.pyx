@@ -2,7 +2,7 @@
 
 cimport numpy as cnp
 
-from tensor.core.bfloat16 cimport is_bfloat16
+from tensor.core.bfloat16 cimport is_bfloat16, is_inexact
 from tensor.core.storage cimport array_of
 from tensor.core.tensor cimport TensorCore, is_tensor
 from tensor.kernels.affine cimport affine, affine_then
@@ -56,6 +56,11 @@ cdef TensorCore _run(Rule rule, object x, object weight, object bias, str activa
     cdef bint keeps
     if is_bfloat16(a) or is_bfloat16(w) or is_bfloat16(b):
         return None if activation is not None else _run_narrow(rule, x, weight, bias, w)
+    if is_inexact(a) != is_inexact(w):
+        # As in other ops, integers beside floats are cast to the dtype of the floats.
+        if is_inexact(a):
+            return _run(rule, x, weight.to((<object>a).dtype), bias, activation)
+        return _run(rule, x.to((<object>w).dtype), weight, bias, activation)
     if cnp.PyArray_NDIM(w) == 1:
         return _of_one_output(rule, x, weight, bias) if activation is None else None
     context = enter(True)

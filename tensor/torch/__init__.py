@@ -13,6 +13,7 @@ from scopes.lowlevel import public_names as _public_names
 from tensor import Device as device  # noqa: N813 -- PyTorch's name, as below
 from tensor import (
     Generator,
+    OutOfMemoryError,
     Tensor,
     bfloat16,
     bool,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from tensor import InvalidArgumentError
+from tensor import InvalidArgumentError, OutOfMemoryError
 from tensor.torch.accelerator import device_count, is_available, synchronize
 
 __all__ = [
+    "OutOfMemoryError",
     "current_device",
     "device_count",
     "empty_cache",
@@ -14,6 +15,17 @@ __all__ = [
     "is_initialized",
     "manual_seed",
     "manual_seed_all",
+    "max_memory_allocated",
+    "max_memory_cached",
+    "max_memory_reserved",
+    "memory_allocated",
+    "memory_cached",
+    "memory_reserved",
+    "memory_stats",
+    "reset_accumulated_memory_stats",
+    "reset_max_memory_allocated",
+    "reset_max_memory_cached",
+    "reset_peak_memory_stats",
     "set_device",
     "synchronize",
 ]
@@ -53,3 +65,39 @@ manual_seed_all = manual_seed
 
 def empty_cache() -> None:
     """Do nothing, as PyTorch does without a device. ``tensor.memory.trim()`` empties the CPU's pool."""
+
+
+def memory_allocated(device: object = None) -> int:
+    """Return 0, as PyTorch does without a device. For the CPU: ``tensor.memory.statistics().bytes_live``.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.cuda.memory_allocated(), torch.cuda.max_memory_allocated()
+    (0, 0)
+    """
+    del device
+    return 0
+
+
+max_memory_allocated = memory_allocated
+memory_reserved = memory_allocated
+max_memory_reserved = memory_allocated
+memory_cached = memory_allocated
+max_memory_cached = memory_allocated
+
+
+def memory_stats(device: object = None) -> dict[str, int]:
+    """Return no figures, as PyTorch does without a device: those of the CPU are in `tensor.memory`."""
+    del device
+    return {}
+
+
+def reset_peak_memory_stats(device: object = None) -> None:
+    """Do nothing: without a device, all figures are 0."""
+    del device
+
+
+reset_max_memory_allocated = reset_peak_memory_stats
+reset_max_memory_cached = reset_peak_memory_stats
+reset_accumulated_memory_stats = reset_peak_memory_stats

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
+from string import ascii_letters
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -33,6 +34,7 @@ __all__ = [
     "stack",
     "std_mean",
     "tensordot",
+    "vander",
     "var_mean",
     "vstack",
     "where",
@@ -166,10 +168,52 @@ def where(condition: Tensor, input: Operand | None = None, other: Operand | None
 
 
 @example('torch.einsum("ij,jk->ik", torch.ones(2, 3), torch.ones(3, 1)).tolist()', [[3.0], [3.0]])
-def einsum(equation: str, *operands: Any) -> Tensor:
-    """Return the Einstein summation of `operands`, with a letter for each dimension."""
+def einsum(*args: Any) -> Tensor:
+    """Return the Einstein summation of operands, with a letter for each dimension.
+
+    The arguments are an equation and the operands, or each operand with a list of numbers from 0 to 51, one
+    for each dimension, and ``...``. Such a list for the result may be last.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.einsum(torch.ones(2, 3), [..., 0], torch.ones(3), [0], [...]).tolist()
+    [3.0, 3.0]
+    """
+    if args and isinstance(args[0], Tensor):
+        return tn.einsum(_equation(args), *args[: len(args) // 2 * 2 : 2])
+    equation, *operands = args
     given = operands[0] if len(operands) == 1 and isinstance(operands[0], (tuple, list)) else operands
     return tn.einsum(equation, *given)
+
+
+def _equation(args: tuple[Any, ...]) -> str:
+    """Return the equation of operands with lists of numbers."""
+    terms = []
+    for numbers in [*args[1::2], *(args[-1:] if len(args) % 2 else ())]:
+        if not isinstance(numbers, (list, tuple)):
+            raise TypeError(
+                f"einsum: each operand takes a list of numbers after it, not {type(numbers).__name__}"
+            )
+        letters = []
+        for number in numbers:
+            if number is not Ellipsis and not 0 <= number < len(ascii_letters):
+                raise InvalidArgumentError(f"einsum: numbers of dimensions are from 0 to 51, not {number}")
+            letters.append("..." if number is Ellipsis else ascii_letters[number])
+        terms.append("".join(letters))
+    return "->".join([",".join(terms[: len(args) // 2]), *terms[len(args) // 2 :]])
+
+
+@example("torch.vander(torch.tensor([1, 2, 3])).tolist()", [[1, 1, 1], [4, 2, 1], [9, 3, 1]])
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
+    """Return a Vandermonde matrix: `N` powers of `x` from the highest down, or up if `increasing`."""
+    count = len(x) if N is None else N
+    if x.dim() != 1 or count < 0:
+        raise InvalidArgumentError(f"vander takes one dimension and N >= 0, not shape {x.shape} and N={N}")
+    y = x.to("int64") if x.dtype.kind == "b" else x
+    powers = y.unsqueeze(1).expand((len(x), max(count - 1, 0))).cumprod(1)
+    powers = tn.concat([tn.ones((len(x), min(count, 1)), dtype=powers.dtype), powers], axis=1)
+    return powers if increasing else powers.flip(1)
 
 
 @with_out

@@ -13,6 +13,7 @@ from tensor import InvalidArgumentError, Tensor
 from tensor import linalg as _ours
 from tensor.linalg import LinAlgError
 from tensor.torch.calling import example, with_out
+from tensor.torch.functions import matrix_exp
 from tensor.torch.functions import orgqr as householder_product
 from tensor.torch.lu_factors import lu, lu_factor, lu_factor_ex, lu_solve
 from tensor.torch.solving import cholesky_ex, inv_ex, solve, solve_ex, solve_triangular
@@ -37,6 +38,7 @@ __all__ = [
     "lu_factor",
     "lu_factor_ex",
     "lu_solve",
+    "matrix_exp",
     "matrix_norm",
     "matrix_power",
     "matrix_rank",
@@ -289,8 +291,14 @@ def _is_upper(UPLO: str) -> bool:
 
 @with_out
 @example("torch.linalg.qr(torch.ones(3, 2)).Q.shape", (3, 2))
-def qr(A: Tensor, mode: Literal["reduced", "complete"] = "reduced") -> _ours.QRResult:
-    """Return the QR decomposition: Q with orthonormal columns, and upper triangular R."""
+def qr(A: Tensor, mode: Literal["reduced", "complete", "r"] = "reduced") -> _ours.QRResult:
+    """Return the QR decomposition: Q with orthonormal columns, and upper triangular R.
+
+    With mode ``"r"``, Q is empty and R has no gradient, as PyTorch has none there.
+    """
+    if mode == "r":
+        factors = _ours.qr(A.detach())
+        return factors._replace(Q=tn.empty((0,), dtype=A.dtype))
     return _ours.qr(A, mode=mode)
 
 

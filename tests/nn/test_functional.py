@@ -372,3 +372,10 @@ def test_a_weight_that_requires_grad_is_refused_beside_class_indices(loss):
         loss(x, target, weight=weight)
     with tensor.no_grad():
         assert loss(x, target, weight=weight).shape == ()
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "float16", "float32"])
+def test_linear_casts_integers_to_the_dtype_of_the_weight(dtype):
+    x = tensor.ones((4, 3)).to(dtype)
+    y = F.linear(x, tensor.ones((2, 3)), tensor.ones((2,)))
+    assert (y.dtype, y.tolist()) == (tensor.float32, [[4.0, 4.0]] * 4)
