@@ -12,8 +12,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 BENCH_FLAGS ?=
+# Files in the order of tests/collection.py: those that start processes first, so that none of them runs alone at the end.
 # A process that ends in a test would otherwise be replaced, and run that test again, some ten times.
-TEST_FLAGS ?= -n auto --maxprocesses 4 --dist loadfile --max-worker-restart 0
+TEST_FLAGS ?= -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 PACKAGES := scopes tensor nn disposescope
 MODULES := $(subst /,.,$(basename $(shell find $(PACKAGES) -name '*.pyx')))
@@ -55,9 +56,9 @@ demo: $(VENV)/.has-examples $(VENV)/.built
 	$(BIN)/python examples/train_digits.py
 
 test: $(VENV)/.has-test $(VENV)/.built
-	@echo "== Testing: ten minutes or so on two cores, less on more; TEST_FLAGS='tests/nn' tests a part"
+	@echo "== Testing: some minutes on two cores, less on more; TEST_FLAGS='tests/nn' tests a part"
 	@began=$$(date +%s); echo "$(BIN)/python -m pytest $(TEST_FLAGS)"; \
-	$(SANITIZED) $(BIN)/python -m pytest $(TEST_FLAGS); status=$$?; \
+	DISPOSESCOPE_FORBID_SKIPS=test $(SANITIZED) $(BIN)/python -m pytest $(TEST_FLAGS); status=$$?; \
 	took=$$(($$(date +%s) - began)); echo "== Tested in $$((took / 60)) min $$((took % 60)) s"; exit $$status
 
 # A test that hangs prints the stacks of all threads after ten minutes, and fails; a run ends after LIMIT.
@@ -69,22 +70,22 @@ test-repeatedly: $(VENV)/.has-test $(VENV)/.built
 		timeout -s KILL $(LIMIT) $(BIN)/python -m pytest $(TEST_FLAGS) || exit 1; \
 	done
 
+# All tests that need the libraries of the extra `foreign`: tests/collection.py finds them. A skip is an error here.
 # Where the libraries can't be installed, one line says so, and nothing fails.
-FOREIGN_TESTS := tests/scopes/foreign tests/scopes/test_notebook.py tests/nn/test_against_torch.py \
-	tests/opinfo tests/torch_files tests/tensor/test_dlpack.py tests/test_documentation.py scopes/foreign scopes/torch.py scopes/jax.py
-
 test-foreign: $(VENV)/.has-test $(VENV)/.built
-	@echo "== PyTorch, JAX and Jupyter: some minutes to install, the first time"
+	@echo "== PyTorch, JAX, Jupyter and frameworks: some minutes to install, the first time"
 	@if $(MAKE) --no-print-directory $(VENV)/.has-foreign; then \
-		echo "$(BIN)/python -m pytest $(TEST_FLAGS) $(FOREIGN_TESTS)"; \
-		$(BIN)/python -m pytest $(TEST_FLAGS) $(FOREIGN_TESTS); \
+		files=$$($(BIN)/python -m tests.collection foreign) || exit 1; \
+		echo "$(BIN)/python -m pytest $(TEST_FLAGS) -m 'foreign and not soak and not ray and not cupy'"; \
+		DISPOSESCOPE_FORBID_SKIPS=foreign $(BIN)/python -m pytest $(TEST_FLAGS) \
+			-m 'foreign and not soak and not ray and not cupy' $$files; \
 	else \
 		echo "== Skipped: PyTorch, JAX and Jupyter can't be installed here, as pip says above"; \
 	fi
 
 # SciPy looks at its switch when it is first imported. The second line is scikit-learn's own tests, on tensors.
 test-interop: $(VENV)/.has-test $(VENV)/.has-interop $(VENV)/.built
-	SCIPY_ARRAY_API=1 $(BIN)/python -m pytest $(TEST_FLAGS) tests/interop
+	SCIPY_ARRAY_API=1 DISPOSESCOPE_FORBID_SKIPS=interop $(BIN)/python -m pytest $(TEST_FLAGS) tests/interop
 	SCIPY_ARRAY_API=1 $(BIN)/python -m tests.interop.sklearn_suite -n auto --maxprocesses 4 --dist loadfile --max-worker-restart 0
 
 # No package carries the suite: docs/array_api.md says where it is.
@@ -141,7 +142,7 @@ RAY_TESTS := nn/parallel tests/nn/test_parallel_exchange.py tests/nn/test_parall
 test-ray: $(VENV)/.has-test $(VENV)/.built
 	@if $(MAKE) --no-print-directory $(VENV)/.has-ray > $(VENV)/ray.log 2>&1; then \
 		echo "$(BIN)/python -m pytest -n 0 $(RAY_TESTS)"; \
-		$(BIN)/python -m pytest -n 0 -o faulthandler_timeout=1500 $(RAY_TESTS); \
+		DISPOSESCOPE_FORBID_SKIPS=ray $(BIN)/python -m pytest -n 0 -o faulthandler_timeout=1500 $(RAY_TESTS); \
 	else \
 		echo "== Skipped: Ray can't be installed here; $(VENV)/ray.log says why"; \
 	fi

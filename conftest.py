@@ -24,9 +24,16 @@ settings.register_profile(
 settings.register_profile("soak", max_examples=500, deadline=None, suppress_health_check=[*HealthCheck])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
+# Programs that tests start print without colours and break no line, whatever the terminal of the tests is.
+for name in ("FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS", "NO_COLOR", "COLUMNS", "LINES"):
+    os.environ.pop(name, None)
+
 # A shell that starts the tests in the background lets them ignore Ctrl-C, which some tests send.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Marks tests with the extras they need.
+pytest_plugins = ["tests.collection"]
 
 # Modules with the names of other libraries, for programs that run beside PyTorch: pytest would import them.
 collect_ignore = ["tests/programs/stand_ins"]

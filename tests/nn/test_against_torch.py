@@ -10,11 +10,11 @@ import pytest
 import nn
 from nn.functional import densities
 from nn.functional.rare import ctc, margins
-from nn.layers import piecewise_activations, smooth_activations
 from tensor import autograd
 from tests.nn.random_networks import Array, Library, Network, draw, ours
 
 torch = pytest.importorskip("torch")
+from tests.nn.test_layers_against_torch import LAYERS  # noqa: E402  # needs PyTorch
 
 NETWORKS = 300
 TWICE = 100
@@ -83,16 +83,11 @@ def test_the_networks_have_all_layers_and_all_losses_in_them():
     others += ("TransformerEncoderLayer", "TransformerDecoderLayer", "Unshuffle")
     others += ("LazyLinear", "LazyModuleMixin", "UninitializedParameter", "UninitializedBuffer")
     layers = {name for name in nn.__all__ if name[0].isupper() and not name.endswith(others)}
-    for module in (piecewise_activations, smooth_activations):
-        layers -= {
-            name
-            for name, value in vars(module).items()
-            if getattr(value, "__module__", "") == module.__name__
-        }
+    layers -= {line.partition("(")[0] for line, *_ in LAYERS}
     layers |= {"BatchNorm1d", "LayerNorm", "RMSNorm"}
     assert layers - drawn == {
         "Dropout", "Flatten", "Identity", "Module", "IncompatibleKeys", "Parameter", "RemovableHandle",
-        "Sequential", "Unflatten", "CosineSimilarity", "PairwiseDistance", "NonDynamicallyQuantizableLinear",
+        "RReLU", "Sequential", "Unflatten", "CosineSimilarity", "PairwiseDistance", "NonDynamicallyQuantizableLinear",
     }  # fmt: skip
     # See `test_losses_against_torch`.
     elsewhere = {*vars(ctc), *vars(densities), *vars(margins)}

@@ -18,7 +18,6 @@ import tensor  # noqa: F401  # pytest inside pytest forgets what it is the first
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).parents[2]
-IS_INSTALLED = bool(importlib.metadata.entry_points(group="pytest11", name="disposescope"))
 BEGINNING = """
 import asyncio, gc
 import pytest, scopes, tensor
@@ -35,6 +34,8 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
     for name in ("PYTEST_ADDOPTS", "DISPOSESCOPE_TRACK"):
         monkeypatch.delenv(name, raising=False)
+    # Other installed plugins would import modules, change the order, or print more than what is compared.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
     def run(source: str, *args: str, conftest: str = "", apart: bool = False, beginning: str = BEGINNING):
         pytester.makepyfile(test_it=beginning + source)
@@ -43,13 +44,9 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
         given = ["--strict-markers", "-p", "no:cacheprovider", "-W", "error"]
         # The module that finds an editable installation is loaded before pytest.
         given += ["-W", "ignore:Module already imported so cannot be rewritten; _editable_"]
-        # Other plugins would add words of their own to what is compared, or modules.
-        given += ["-p", "no:asyncio", "-p", "no:hypothesispytest"]
         if apart:
-            plugin = [] if IS_INSTALLED else ["-p", "disposescope.pytest_plugin"]
-            return pytester.runpytest_subprocess(*plugin, *given, *args)
+            return pytester.runpytest_subprocess("-p", "disposescope.pytest_plugin", *given, *args)
         # As it is loaded here; by name it could not be prepared for this process, which it is in already.
-        given += ["-p", "no:disposescope", "-p", "no:xdist"]
         return pytester.runpytest_inprocess(*given, *args, plugins=[pytest_plugin])
 
     return run
@@ -114,9 +111,11 @@ def test_a_test_that_leaves_tensors_fails_with_their_lines_and_the_tree_of_scope
 
 
 def test_without_a_marker_nothing_is_checked(run):
-    result = run(LEAKING.replace("@pytest.mark.no_tensor_leaks", ""), "-v")
+    result = run(LEAKING.replace("@pytest.mark.no_tensor_leaks", ""), "-v", "--no-header")
     result.assert_outcomes(passed=1)
-    assert "dispose" not in result.stdout.str().lower().replace("disposescope-", "")
+    said = result.stdout.str().lower()
+    assert "dispose" not in said
+    assert "left" not in said
 
 
 def test_the_option_looks_at_all_tests(run):
@@ -777,7 +776,7 @@ def model():
     KEPT.append(tensor.ones((10,)))
     return KEPT[-1]
 """
-    result = run(source, "--tensor-leaks", "-n", "2", conftest=conftest, apart=True)
+    result = run(source, "--tensor-leaks", "-p", "xdist.plugin", "-n", "2", conftest=conftest, apart=True)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     outcomes = result.parseoutcomes()
     # Each worker that had a test has a fixture of its own.
@@ -796,7 +795,7 @@ def model():
 
 def test_workers_of_xdist_pass_when_nothing_leaks(run):
     pytest.importorskip("xdist")
-    result = run(WIDE.format(scope="session"), "--tensor-leaks", "-n", "2", apart=True)
+    result = run(WIDE.format(scope="session"), "--tensor-leaks", "-p", "xdist.plugin", "-n", "2", apart=True)
     result.assert_outcomes(passed=3)
 
 
@@ -857,7 +856,7 @@ async def test_leak(data):
     KEPT.append(data + 1)
 """
     pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function")
-    result = run(source, "-p", "asyncio", apart=True)
+    result = run(source, "-p", "pytest_asyncio.plugin", apart=True)
     result.assert_outcomes(passed=2, errors=2)
     result.stdout.fnmatch_lines_random(
         [
@@ -1024,7 +1023,7 @@ def test_a_test_that_is_expected_to_fail_in_its_body_does(run):
 def test_known_leaks_are_counted_once_by_xdist_too(run):
     pytest.importorskip("xdist")
     source = KNOWN.format(strict=True, body="KEPT.append(tensor.ones((2,)))")
-    run(source, "-n", "1", apart=True).assert_outcomes(xfailed=1)
+    run(source, "-p", "xdist.plugin", "-n", "1", apart=True).assert_outcomes(xfailed=1)
 
 
 def test_a_line_for_each_test_on_request(run):
