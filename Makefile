@@ -16,6 +16,10 @@ BENCH_FLAGS ?=
 # A process that ends in a test would otherwise be replaced, and run that test again, some ten times.
 TEST_FLAGS ?= -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
+# A number, by which pytest-randomly shuffles the tests.
+RANDOM_ORDER ?=
+SHUFFLED := $(if $(RANDOM_ORDER),-p randomly --randomly-seed=$(RANDOM_ORDER))
+
 PACKAGES := scopes tensor nn disposescope
 MODULES := $(subst /,.,$(basename $(shell find $(PACKAGES) -name '*.pyx')))
 COMPILED := $(shell find $(PACKAGES) -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.h' -o -name '*.cpp')
@@ -55,10 +59,10 @@ help:
 demo: $(VENV)/.has-examples $(VENV)/.built
 	$(BIN)/python examples/train_digits.py
 
-test: $(VENV)/.has-test $(VENV)/.built
+test: $(VENV)/.has-test $(if $(RANDOM_ORDER),$(VENV)/.has-random-order) $(VENV)/.built
 	@echo "== Testing: some minutes on two cores, less on more; TEST_FLAGS='tests/nn' tests a part"
 	@began=$$(date +%s); echo "$(BIN)/python -m pytest $(TEST_FLAGS)"; \
-	DISPOSESCOPE_FORBID_SKIPS=test $(SANITIZED) $(BIN)/python -m pytest $(TEST_FLAGS); status=$$?; \
+	DISPOSESCOPE_FORBID_SKIPS=test $(SANITIZED) $(BIN)/python -m pytest $(TEST_FLAGS) $(SHUFFLED); status=$$?; \
 	took=$$(($$(date +%s) - began)); echo "== Tested in $$((took / 60)) min $$((took % 60)) s"; exit $$status
 
 # A test that hangs prints the stacks of all threads after ten minutes, and fails; a run ends after LIMIT.

@@ -56,9 +56,9 @@ IMPORTERS = {"importorskip", "find_spec", "import_library", "import_module"}
 MISSING = re.compile(r"(?:Skipped: )?(?:could not import '|needs )(\w+)")
 # Reasons that no package changes: the machine, the system or the interpreter lacks something.
 OF_THE_MACHINE = re.compile(
-    r"(?:Skipped: )?(?:needs (?:a |affinities|fork|limits|SIGKILL|signals)|no |sys.monitoring|Windows|"
-    r"workers|limits|looks|reads|writes|counts|forks|only the debugging build|this |the memory|the best|"
-    r"Python needs|\S+ has no)"
+    r"(?:Skipped: )?(?:needs (?:a |affinities|chromium|fork|limits|node|Node|SIGKILL|signals)|no |"
+    r"sys.monitoring|Windows|workers|limits|looks|reads|writes|counts|forks|only the debugging build|this |"
+    r"the memory|the best|Python needs|\S+ has no)"
 )
 FORBIDDEN = frozenset(re.split(r"[\s,]+", os.environ.get("DISPOSESCOPE_FORBID_SKIPS", "")))
 
