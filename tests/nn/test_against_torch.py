@@ -87,7 +87,8 @@ def test_the_networks_have_all_layers_and_all_losses_in_them():
     layers |= {"BatchNorm1d", "LayerNorm", "RMSNorm"}
     assert layers - drawn == {
         "Dropout", "Flatten", "Identity", "Module", "IncompatibleKeys", "Parameter", "RemovableHandle",
-        "RReLU", "Sequential", "Unflatten", "CosineSimilarity", "PairwiseDistance", "NonDynamicallyQuantizableLinear",
+        "RReLU", "Sequential", "Unflatten", "CosineSimilarity", "PairwiseDistance",
+        "NonDynamicallyQuantizableLinear",
     }  # fmt: skip
     # See `test_losses_against_torch`.
     elsewhere = {*vars(ctc), *vars(densities), *vars(margins)}

@@ -499,7 +499,7 @@ def test_replace_with_puts_a_resource_in_the_place_of_a_tensor_and_back() -> Non
     assert channel.closed == 0
 
 
-@pytest.mark.parametrize("original", [3, object(), None], ids=str)
+@pytest.mark.parametrize("original", [3, object(), None], ids=["number", "object", "None"])
 def test_replace_with_of_an_object_that_no_scope_owns_does_nothing(original: object) -> None:
     with new_dispose_scope() as scope:
         x = tensor.ones((1,))
