@@ -10,7 +10,7 @@ import pytest
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
     """Start one node of Ray with four processors, on any machine."""
-    ray = pytest.importorskip("ray", reason="needs Ray: pip install 'disposescope[ray]', or make test-ray")
+    ray = pytest.importorskip("ray")
     # Not at the top: `nn.parallel` needs files and locks of POSIX, which the other tests here do without.
     from tests.nn.parallel_cluster import environment, start
 

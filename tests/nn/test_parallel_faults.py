@@ -29,8 +29,8 @@ from tests.nn.parallel_cluster import (
     wait_until_gone,
 )
 
-ray = pytest.importorskip("ray", reason="needs Ray: pip install 'disposescope[ray]', or make test-ray")
-train = pytest.importorskip("ray.train", reason="needs Ray Train: pip install 'disposescope[ray]'")
+ray = pytest.importorskip("ray")
+train = pytest.importorskip("ray.train")
 
 # Ray's own warnings are not ours to answer for.
 pytestmark = pytest.mark.filterwarnings("default")
@@ -101,7 +101,7 @@ def test_a_worker_that_is_killed_while_others_connect_costs_an_attempt(
 
 
 def test_machines_that_do_not_connect_are_waited_for_and_reported(cluster: None) -> None:
-    pytest.importorskip("torch", reason="Ray takes gloo from PyTorch")
+    pytest.importorskip("torch")
     told = ray.get(ray.remote(num_cpus=0)(jobs.connect_to_nobody).remote())
     assert told.startswith("waited 0.5 s for the workers of the other machines to connect")
 
@@ -225,7 +225,7 @@ def test_ray_tune_runs_a_job_for_each_trial(cluster_is_left_clean: None, tmp_pat
 @pytest.fixture
 def three_nodes() -> Iterator[Any]:
     """A head where no worker has room, and two nodes for a worker each or both on one."""
-    pytest.importorskip("torch", reason="Ray takes gloo from PyTorch")
+    pytest.importorskip("torch")
     with nodes([0, 2, 2]) as made:
         yield made
 
@@ -290,7 +290,7 @@ def a_node_removed(cluster: Any, running: Path) -> Iterator[None]:
 @pytest.fixture
 def a_node_for_each_worker() -> Iterator[Any]:
     """A head where no worker has room, and three nodes for a worker each."""
-    pytest.importorskip("torch", reason="Ray takes gloo from PyTorch")
+    pytest.importorskip("torch")
     # Ray Train may not know yet that the node is gone: it waits for three workers before it takes two.
     with nodes([0, 1, 1, 1], RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S=60) as made:
         yield made

@@ -21,8 +21,8 @@ from tests.nn import parallel_training as training
 from tests.nn.parallel_cluster import expected, free, nodes, run, wait_until
 from tests.test_examples import load
 
-ray = pytest.importorskip("ray", reason="needs Ray: pip install 'disposescope[ray]', or make test-ray")
-train = pytest.importorskip("ray.train", reason="needs Ray Train: pip install 'disposescope[ray]'")
+ray = pytest.importorskip("ray")
+train = pytest.importorskip("ray.train")
 
 # Ray's own warnings are not ours to answer for.
 pytestmark = pytest.mark.filterwarnings("default")
@@ -211,7 +211,7 @@ def test_a_write_over_the_store_makes_a_copy(cluster_is_left_clean: None) -> Non
 def test_tensors_of_pytorch_are_counted_and_their_leaks_named(
     cluster_is_left_clean: None, tmp_path: Path
 ) -> None:
-    pytest.importorskip("torch", reason="needs PyTorch")
+    pytest.importorskip("torch")
     from ray.train.torch import TorchTrainer
 
     with parallel.Watch(track=True) as watch:
@@ -230,7 +230,7 @@ def test_tensors_of_pytorch_are_counted_and_their_leaks_named(
 def test_a_model_of_pytorch_trains_as_in_one_process_and_its_leak_is_named(
     cluster_is_left_clean: None, tmp_path: Path
 ) -> None:
-    pytest.importorskip("torch", reason="needs PyTorch")
+    pytest.importorskip("torch")
     from tests.nn import parallel_torch
 
     alone, _ = parallel_torch.train({"steps": 30})
@@ -258,7 +258,7 @@ def test_the_trace_of_a_job_has_a_process_for_each_worker(cluster: None, tmp_pat
 
 
 def test_the_example_learns_the_digits_and_nothing_is_left(cluster_is_left_clean: None, capsys: Any) -> None:
-    pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'disposescope[examples]'")
+    pytest.importorskip("sklearn")
     assert load("train_on_ray").main(["--epochs", "3"]) > 0.85
     printed = capsys.readouterr().out
     assert "2 workers: live_count: 0;" in printed
@@ -268,7 +268,7 @@ def test_the_example_learns_the_digits_and_nothing_is_left(cluster_is_left_clean
 @pytest.fixture(scope="module")
 def two_nodes() -> Iterator[Any]:
     """Two nodes on this machine; after the tests of one node, for a process is in one cluster at a time."""
-    pytest.importorskip("torch", reason="Ray takes gloo from PyTorch")
+    pytest.importorskip("torch")
     with nodes([2, 2]) as made:
         yield made
 

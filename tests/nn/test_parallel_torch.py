@@ -11,7 +11,7 @@ import pytest
 from nn import parallel
 from tests import workers
 
-torch = pytest.importorskip("torch", reason="needs PyTorch: make test-foreign")
+torch = pytest.importorskip("torch")
 
 pytestmark = pytest.mark.skipif(
     sys.platform == "win32", reason="workers share memory by files and locks of POSIX"

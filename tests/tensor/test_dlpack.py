@@ -264,7 +264,7 @@ def test_a_dtype_that_arrays_do_not_have_is_named():
 
 @pytest.fixture(scope="module")
 def torch():
-    module = pytest.importorskip("torch", reason="PyTorch is not installed")
+    module = pytest.importorskip("torch")
     gc.freeze()  # else the collections of all tests that follow walk PyTorch too
     return module
 

@@ -74,6 +74,7 @@ COMPOSED = {
     *("angle", "deg2rad", "rad2deg", "diagonal_scatter", "slice_scatter", "masked_scatter", "put", "fill"),
     *("digamma", "lgamma", "mvlgamma", "polygamma", "fmax", "fmin", "frac", "heaviside", "ldexp", "rsub"),
     *("logaddexp2", "logcumsumexp", "sinc", "renorm", "inverse", "pinverse", "kron", "matrix_exp", "i0"),
+    "einsum",
 }
 NEW = {
     *("full_like", "ones_like", "zeros_like", "tensor", "new_ones", "new_zeros", "new_tensor", "new_full"),

@@ -98,6 +98,8 @@ def test_a_function_of_two_arguments_broadcasts_as_numpy_and_promotes_by_kind(na
 @pytest.mark.parametrize("name", BINARY)
 @given(array=arrays(), scalar=scalars)
 def test_a_python_scalar_on_either_side_adapts_to_the_tensor(name, array, scalar):
+    # A power of two bools is a bool, as in PyTorch; NumPy makes int8 of them.
+    assume(not (name == "pow" and array.dtype == bool and isinstance(scalar, bool)))
     with np.errstate(all="ignore"):
         assert_like_numpy(name, array, scalar)
         assert_like_numpy(name, scalar, array)

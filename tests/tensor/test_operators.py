@@ -8,7 +8,7 @@ import operator
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 
 import tensor
 from tensor import memory
@@ -47,6 +47,8 @@ def test_an_operator_equals_that_of_numpy_and_promotes_by_kind(op, operands):
 @pytest.mark.parametrize("op", BINARY, ids=lambda op: op.__name__)
 @given(array=arrays(), scalar=scalars)
 def test_an_operator_takes_python_scalars_on_either_side(op, array, scalar):
+    # A power of two bools is a bool, as in PyTorch; NumPy makes int8 of them.
+    assume(not (op is operator.pow and array.dtype == bool and isinstance(scalar, bool)))
     with np.errstate(all="ignore"):
         assert_like_numpy(op, (array, scalar), (tensor.tensor(array), scalar))
         assert_like_numpy(op, (scalar, array), (scalar, tensor.tensor(array)))

@@ -58,7 +58,7 @@ TARGETS = tensor.tensor([[1, 2], [2, 1]])
         (lambda: F.multilabel_margin_loss(ONES, ONES.long() * 3), IndexError, "holds 3"),
         (lambda: F.multilabel_soft_margin_loss(ONES, ONES, FOUR), ValueError, "weight"),
         (lambda: F.multilabel_soft_margin_loss(ONES[0, 0], ONES[0, 0]), ValueError, "classes"),
-        (lambda: F.cosine_similarity(ONES, LABELS), TypeError, "x2 must be floating"),
+        (lambda: F.cosine_similarity(LABELS, LABELS), TypeError, "x1 and x2 must be floating, not int64"),
         (lambda: F.pairwise_distance([1.0], ONES), TypeError, "x1 must be a tensor"),
         (lambda: F.ctc_loss(ONES[0], TARGETS, [5], [2]), ValueError, r"\(time, batch, classes\).*\(3,\)"),
         (
