@@ -215,7 +215,7 @@ def print_resident(name: str, share: float) -> None:
     peak = Plain(make, 1).peak
     step = _fresh(make)
     base = peaks._status("VmRSS") - memory.statistics().bytes_live
-    peaks.CLEAR.write_text("5")  # proc(5): reset the high-water mark
+    peaks.CLEAR.write_text("5", encoding="utf-8")  # proc(5): reset the high-water mark
     with memory.budget(int(peak * share), spill=tempfile.gettempdir()) as budget:
         for _ in range(2):
             step()

@@ -238,7 +238,9 @@ def on_ray(library: str, share: float) -> All:
             from nn import parallel
 
             parallel.Trainer(_work_on_ray, **options).fit()
-        return _slowest([json.loads(Path(folder, f"{rank}.json").read_text()) for rank in range(WORKERS)])
+        return _slowest(
+            [json.loads(Path(folder, f"{rank}.json").read_text(encoding="utf-8")) for rank in range(WORKERS)]
+        )
 
 
 def _work_on_ray(config: dict[str, Any]) -> None:
@@ -246,7 +248,7 @@ def _work_on_ray(config: dict[str, Any]) -> None:
 
     rank = train.get_context().get_world_rank()
     found = _all_models(config["library"], rank, WORKERS, True, config["share"])
-    Path(config["folder"], f"{rank}.json").write_text(json.dumps(found))
+    Path(config["folder"], f"{rank}.json").write_text(json.dumps(found), encoding="utf-8")
 
 
 def _gloo(rank: int, count: int, folder: str) -> Times:

@@ -44,12 +44,14 @@ def _read(processes: tuple[int, ...]) -> _Reading | None:
     if not STAT.exists():
         return None
     # proc(5): user, nice, system, idle, iowait, irq, softirq, steal, all in clock ticks.
-    user, nice, system, _, _, irq, softirq, steal = map(int, STAT.read_text().split(maxsplit=9)[1:9])
+    user, nice, system, _, _, irq, softirq, steal = map(
+        int, STAT.read_text(encoding="utf-8").split(maxsplit=9)[1:9]
+    )
     machine = (user + nice + system + irq + softirq + steal) / TICKS
     return _Reading(time.monotonic(), machine, sum(os.times()[:4]) + sum(map(_used_by, processes)))
 
 
 def _used_by(process: int) -> float:
     # The name, the second field, is in brackets, and may contain any characters.
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / TICKS

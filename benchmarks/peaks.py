@@ -154,7 +154,9 @@ def print_high_water(contender: str, task: str) -> None:
     make_tiny(own)()
     gc.collect()
     levels["tiny"] = _status("VmRSS")
-    CLEAR.write_text("5")  # proc(5): reset the high-water mark, because imports may have exceeded it
+    CLEAR.write_text(
+        "5", encoding="utf-8"
+    )  # proc(5): reset the high-water mark, because imports may have exceeded it
     step = make(own)
     for _ in range(STEPS):
         step()
@@ -163,5 +165,7 @@ def print_high_water(contender: str, task: str) -> None:
 
 
 def _status(name: str) -> int:
-    (line,) = [line for line in STATUS.read_text().splitlines() if line.startswith(f"{name}:")]
+    (line,) = [
+        line for line in STATUS.read_text(encoding="utf-8").splitlines() if line.startswith(f"{name}:")
+    ]
     return int(line.split()[1]) * 1024

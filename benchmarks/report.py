@@ -90,7 +90,7 @@ def write_json(
 
 def _cpu() -> str:
     """Return the name of the CPU (Linux only)."""
-    lines = CPU.read_text().splitlines() if CPU.exists() else []
+    lines = CPU.read_text(encoding="utf-8").splitlines() if CPU.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else "unknown"
 

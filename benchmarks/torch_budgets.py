@@ -32,7 +32,9 @@ NETWORKS: dict[str, Callable[[], Step]] = {
 
 def _status(name: str) -> int:
     """Return a figure of this process in bytes: ``VmRSS`` or ``VmHWM``."""
-    (line,) = (line for line in STATUS.read_text().splitlines() if line.startswith(f"{name}:"))
+    (line,) = (
+        line for line in STATUS.read_text(encoding="utf-8").splitlines() if line.startswith(f"{name}:")
+    )
     return int(line.split()[1]) * 1024
 
 
@@ -49,7 +51,7 @@ def print_run(name: str, folder: str, size: int | None) -> None:
     block: AbstractContextManager[Any] = nullcontext() if held is None else held
     seconds, losses = [], []
     before = _status("VmRSS")
-    CLEAR.write_text("5")  # reset the high-water mark
+    CLEAR.write_text("5", encoding="utf-8")  # reset the high-water mark
     for _ in range(STEPS):
         start = time.process_time()
         with block:

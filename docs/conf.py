@@ -193,7 +193,7 @@ def stub_of(module: str) -> dict[str, ast.FunctionDef]:
     """Return how the classes of a compiled module are made, from the stub beside it."""
     path = (HERE.parent / module.replace(".", "/")).with_suffix(".pyi")
     found: dict[str, ast.FunctionDef] = {}
-    for node in ast.parse(path.read_text()).body if path.exists() else []:
+    for node in ast.parse(path.read_text(encoding="utf-8")).body if path.exists() else []:
         if isinstance(node, ast.ClassDef):
             for inner in node.body:
                 if isinstance(inner, ast.FunctionDef) and inner.name in ("__init__", "__new__"):
@@ -231,8 +231,8 @@ def write_reference(_app: object) -> None:
             old.unlink()
     for name, lines in pages.items():
         path, text = folder / f"{name}.rst", "\n".join(lines) + "\n"
-        if not path.exists() or path.read_text() != text:
-            path.write_text(text)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
 
 
 def setup(app: Any) -> None:

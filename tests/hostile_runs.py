@@ -138,7 +138,7 @@ def address_space(count: int) -> Figures:
 def _short_of_memory(training: Training, start: tuple[object, ...], room: int) -> bool:
     # What is kept for reuse goes back first, so that the step needs memory of the system.
     memory.trim()
-    used = 4096 * int(Path("/proc/self/statm").read_text().split()[0])
+    used = 4096 * int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0])
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     resource.setrlimit(resource.RLIMIT_AS, (used + room, hard))
     try:

@@ -38,5 +38,5 @@ def resident_bytes() -> int:
 
 
 def _sum_of(names: str) -> int:
-    text = (_EXACT if _EXACT.exists() else _SUMS).read_text()
+    text = (_EXACT if _EXACT.exists() else _SUMS).read_text(encoding="utf-8")
     return 1024 * sum([int(kibibytes) for kibibytes in re.findall(rf"^(?:{names}):\s+(\d+) kB", text, re.M)])

@@ -22,7 +22,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def run_blocks(path: Path) -> None:
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     namespace: dict[str, object] = {"__name__": "__main__"}
     for block in BLOCK.finditer(text):
         # Blank lines in front, so that a traceback names the line of the file.
@@ -42,7 +42,7 @@ def test_the_blocks_of_the_documentation_run(
 
 
 def test_the_guide_to_training_names_all_that_there_is() -> None:
-    named = set(re.findall(r"`(\w+)`", (ROOT / "docs" / "training.md").read_text()))
+    named = set(re.findall(r"`(\w+)`", (ROOT / "docs" / "training.md").read_text(encoding="utf-8")))
     losses = {name for name in nn.__all__ if name.endswith("Loss")}
     helpers = set(nn.utils.__all__) - {"rnn", "parametrizations", "parametrize"}
     schedulers = set(nn.optim.lr_scheduler.__all__)
@@ -52,27 +52,31 @@ def test_the_guide_to_training_names_all_that_there_is() -> None:
 
 
 def test_the_readme_has_no_links_that_a_package_index_could_not_follow() -> None:
-    links = re.findall(r"\]\(([^)]*)\)|(?:src|href)=\"([^\"]*)\"", (ROOT / "README.md").read_text())
+    links = re.findall(
+        r"\]\(([^)]*)\)|(?:src|href)=\"([^\"]*)\"", (ROOT / "README.md").read_text(encoding="utf-8")
+    )
     assert [link for pair in links for link in pair if link and not link.startswith("https://")] == []
 
 
 def test_the_readme_names_each_guide() -> None:
-    text = (ROOT / "README.md").read_text()
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
     of_the_site = {"changelog", "contributing", "guides", "index", "project", "security"}
     guides = {path.stem for path in (ROOT / "docs").glob("*.md")} - of_the_site
     assert [guide for guide in sorted(guides) if f"`{guide}.md`" not in text] == []
 
 
 def test_the_readme_has_blocks() -> None:
-    assert BLOCK.search((ROOT / "README.md").read_text())
+    assert BLOCK.search((ROOT / "README.md").read_text(encoding="utf-8"))
 
 
 def test_the_tests_in_the_guide_to_leaks_end_as_it_says(tmp_path: Path) -> None:
     block = re.search(
-        r"^```py\n(.*?)^```$", (ROOT / "docs" / "leaks.md").read_text(), re.MULTILINE | re.DOTALL
+        r"^```py\n(.*?)^```$",
+        (ROOT / "docs" / "leaks.md").read_text(encoding="utf-8"),
+        re.MULTILINE | re.DOTALL,
     )
     assert block is not None
-    (tmp_path / "test_guide.py").write_text(block[1])
+    (tmp_path / "test_guide.py").write_text(block[1], encoding="utf-8")
     run = subprocess.run(
         # By name, for the package need not be installed.
         [
@@ -98,7 +102,9 @@ def test_the_tests_in_the_guide_to_leaks_end_as_it_says(tmp_path: Path) -> None:
 
 
 def test_the_report_in_the_guide_to_leaks_is_what_the_command_prints() -> None:
-    (shown,) = re.findall(r"^```text\n(.*?)^```$", (ROOT / "docs" / "leaks.md").read_text(), re.M | re.S)
+    (shown,) = re.findall(
+        r"^```text\n(.*?)^```$", (ROOT / "docs" / "leaks.md").read_text(encoding="utf-8"), re.M | re.S
+    )
     command = [sys.executable, "-m", "disposescope", "run", "examples/find_a_leak.py", "--leaky"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     report, _, _ = done.stderr.strip().partition("\n\nlive_count")

@@ -57,7 +57,7 @@ def test_a_package_has_no_public_name_that_it_does_not_export(name: str) -> None
 def said_to_checkers(name: str) -> dict[str, str]:
     """Return the names that are in the stub of a package and load on demand, and the module of each."""
     package = importlib.import_module(name)
-    body = ast.parse(Path(inspect.getfile(package)).with_suffix(".pyi").read_text()).body
+    body = ast.parse(Path(inspect.getfile(package)).with_suffix(".pyi").read_text(encoding="utf-8")).body
     eager = vars(package).keys() - package._ON_DEMAND.keys()
     return {
         alias.name: node.module or ""

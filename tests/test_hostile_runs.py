@@ -54,6 +54,8 @@ def test_a_hostile_run_loses_nothing(name, count):
 
 def test_the_page_about_reliability_names_tests_that_exist():
     root = Path(__file__).parents[1]
-    named = set(re.findall(r"`(tests/[^`]+\.py)`", (root / "docs" / "reliability.md").read_text()))
+    named = set(
+        re.findall(r"`(tests/[^`]+\.py)`", (root / "docs" / "reliability.md").read_text(encoding="utf-8"))
+    )
     assert len(named) > 10
     assert [name for name in sorted(named) if not (root / name).exists()] == []

@@ -80,7 +80,7 @@ def imports(path: Path) -> list[Import]:
                 yield from walk(child, deep, types)
 
     if path.suffix in {".py", ".pyi"}:
-        return list(walk(ast.parse(path.read_text()), False, False))
+        return list(walk(ast.parse(path.read_text(encoding="utf-8")), False, False))
     return list(compiled_imports(path))
 
 
@@ -88,7 +88,7 @@ def compiled_imports(path: Path) -> Iterator[Import]:
     """Do the same for a compiled module: each import and cimport of its source and of its declarations."""
     pattern = r"^( *)(?:from (\S+) )?c?import (\([^)]*\)|.*)"
     for source in {path, path.with_suffix(".pxd")}:
-        text = source.read_text() if source.exists() else ""
+        text = source.read_text(encoding="utf-8") if source.exists() else ""
         for indent, module, listed in re.findall(pattern, text, re.MULTILINE):
             assert not module.startswith("."), f"{source} imports relatively"
             names = [part.split()[0] for part in listed.strip("()").split(",") if part.split()]

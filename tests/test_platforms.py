@@ -84,7 +84,7 @@ def test_no_compiled_module_takes_the_int64_of_numpy_for_that_of_c():
     folders = [ROOT / package for package in ("scopes", "tensor", "nn")]
     sources = [path for folder in folders for ending in ("*.pyx", "*.pxd") for path in folder.rglob(ending)]
     assert len(sources) > 50
-    assert [path.name for path in sources if "np.int64_t" in path.read_text()] == []
+    assert [path.name for path in sources if "np.int64_t" in path.read_text(encoding="utf-8")] == []
 
 
 @pytest.mark.parametrize("package", ["scopes", "tensor", "nn"])

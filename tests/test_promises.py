@@ -236,6 +236,6 @@ def libraries_of(path: Path) -> list[str]:
 
 
 def test_each_action_of_the_release_is_pinned_by_its_hash():
-    used = re.findall(r"uses: (.+)", (ROOT / ".github/workflows/release.yml").read_text())
+    used = re.findall(r"uses: (.+)", (ROOT / ".github/workflows/release.yml").read_text(encoding="utf-8"))
     assert len(used) > 5
     assert [line for line in used if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v[\d.]+", line)] == []

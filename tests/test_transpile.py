@@ -18,10 +18,10 @@ def folder(tmp_path: Path) -> Path:
     for name in ("transpile.py", "CMakeLists.txt"):
         shutil.copy(ROOT / name, tmp_path)
     (tmp_path / "package").mkdir()
-    (tmp_path / "package" / "one.pxd").write_text("cdef int one()\n")
-    (tmp_path / "package" / "one.pyx").write_text("cdef int one():\n    return 1\n")
+    (tmp_path / "package" / "one.pxd").write_text("cdef int one()\n", encoding="utf-8")
+    (tmp_path / "package" / "one.pyx").write_text("cdef int one():\n    return 1\n", encoding="utf-8")
     (tmp_path / "package" / "two.pyx").write_text(
-        "from package.one cimport one\n\ndef two():\n    return one() + one()\n"
+        "from package.one cimport one\n\ndef two():\n    return one() + one()\n", encoding="utf-8"
     )
     (tmp_path / "build").mkdir()
     return tmp_path
@@ -55,7 +55,7 @@ def test_changed_declaration_compiles_what_imports_it_and_keeps_an_equal_result(
     before = dependencies(folder)
     declaration = folder / "package" / "one.pxd"
     newer = before["two.cxx.dep"] + 2 * 10**9
-    declaration.write_text("cdef int one()\n\n")
+    declaration.write_text("cdef int one()\n\n", encoding="utf-8")
     os.utime(declaration, ns=(newer, newer))
     assert transpile(folder).returncode == 0
     assert dependencies(folder)["two.cxx.dep"] != before["two.cxx.dep"] - 10**9
@@ -63,7 +63,7 @@ def test_changed_declaration_compiles_what_imports_it_and_keeps_an_equal_result(
 
 
 def test_error_of_cython_ends_the_script_with_its_status(folder: Path) -> None:
-    (folder / "package" / "two.pyx").write_text("def two(:\n")
+    (folder / "package" / "two.pyx").write_text("def two(:\n", encoding="utf-8")
     failed = transpile(folder)
     assert failed.returncode != 0
     assert "package/two.pyx" in failed.stderr + failed.stdout

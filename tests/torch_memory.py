@@ -98,7 +98,7 @@ CASES: dict[str, Callable[[int], None]] = {
 
 def resident() -> int:
     """Return the bytes of memory of this process."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 

@@ -28,7 +28,7 @@ polygamma_ pow_ put_ random_ remainder_ renorm_ scatter_ scatter_add_ scatter_re
 sub_ subtract_ swapaxes_ swapdims_ t_ transpose_ tril_ triu_ true_divide_ uniform_ unsqueeze_
 """
 _METHODS_ONLY = frozenset(_NO_FUNCTIONS.split())
-# Functions with another name than their method, or whose method is in no ops class, with the name of the method.
+# Functions with another name than their method, or whose method is in no ops class, with that name.
 # `spmm` is `mm`, because all tensors are dense.
 _OTHER_NAMES = {"detach_": "detach_", "spmm": "mm"}
 

@@ -55,7 +55,7 @@ def folder(tmp_path: Path) -> Path:
     pythons = {"ops/add 1": {"3.11.7": 1e-6, "3.12.1": 1.5e-6}}
     peaks: dict[str, dict[str, float]] = {}
     for kind, cases in zip(KINDS, (together, peaks, grows, alone, pythons), strict=True):
-        (tmp_path / f"{kind}.json").write_text(json.dumps(run(cases)))
+        (tmp_path / f"{kind}.json").write_text(json.dumps(run(cases)), encoding="utf-8")
     return tmp_path
 
 
@@ -104,7 +104,7 @@ def test_the_page_opens_with_where_we_are_ahead_level_and_behind(folder: Path):
     assert ahead == "**Ahead of PyTorch** in the worst case of: nothing."
     assert level == "**Level**, within a tenth: op on one element in a scope (0.90)."
     assert behind == "**Behind**: nothing."
-    assert document.PAGE.read_text().startswith("# Performance\n\n<!-- begin summary -->")
+    assert document.PAGE.read_text(encoding="utf-8").startswith("# Performance\n\n<!-- begin summary -->")
 
 
 def test_the_page_keeps_the_text_outside_of_the_markers():
@@ -118,22 +118,24 @@ def test_the_page_keeps_the_text_outside_of_the_markers():
 
 def test_every_block_of_the_page_can_be_filled_and_none_is_forgotten(folder: Path):
     blocks = set(document.blocks(Runs.read(folder)))
-    assert {match[2] for match in document.BLOCK.finditer(document.PAGE.read_text())} == blocks
+    assert {
+        match[2] for match in document.BLOCK.finditer(document.PAGE.read_text(encoding="utf-8"))
+    } == blocks
 
 
 def test_the_command_writes_the_page_and_draws_the_plots(folder: Path, capsys):
     pytest.importorskip("matplotlib")
     page = folder / "page.md"
-    page.write_text(document.PAGE.read_text())
+    page.write_text(document.PAGE.read_text(encoding="utf-8"), encoding="utf-8")
     assert document.main([str(folder), "--page", str(page)]) == 0
-    assert "| add 1 | 1 us |" in page.read_text()
+    assert "| add 1 | 1 us |" in page.read_text(encoding="utf-8")
     assert (folder / "performance_standings.png").read_bytes().startswith(b"\x89PNG")
     assert (folder / "performance_tensors.png").read_bytes().startswith(b"\x89PNG")
     assert "performance_tensors.png" in capsys.readouterr().out
 
 
 def test_pictures_of_the_page_exist():
-    page = document.PAGE.read_text()
+    page = document.PAGE.read_text(encoding="utf-8")
     pictures = re.findall(r"\]\((performance_\w+\.png)\)", page)
     assert len(pictures) == 5
     assert all((document.PAGE.parent / name).exists() for name in pictures)
@@ -142,7 +144,7 @@ def test_pictures_of_the_page_exist():
 def test_a_case_is_judged_by_its_worst_instruction_set(folder: Path):
     for level, theirs in (("avx2", 3e-6), ("avx512", 5e-6)):
         (folder / f"{level}.json").write_text(
-            json.dumps(run({"fresh/add 10,000": {OURS: 4e-6, TORCH: theirs}}))
+            json.dumps(run({"fresh/add 10,000": {OURS: 4e-6, TORCH: theirs}})), encoding="utf-8"
         )
     runs = Runs.read(folder)
     assert runs.judged("fresh/add 10,000", TORCH) == 0.75
@@ -154,15 +156,26 @@ def test_a_case_is_judged_by_its_worst_instruction_set(folder: Path):
 def test_instruction_sets_are_judged_by_the_worst_of_them(tmp_path: Path):
     pytest.importorskip("matplotlib")
     fresh, op = "fresh/add 10,000", "ops/add 1"
-    (tmp_path / "avx2.rows.json").write_text(json.dumps(run({fresh: {OURS: 2e-6, TORCH: 1e-6}})))
-    (tmp_path / "avx2.networks.json").write_text(json.dumps(run({op: {OURS: 1e-6, TORCH: 4e-6}})))
-    (tmp_path / "avx512.rows.json").write_text(json.dumps(run({fresh: {OURS: 1e-6, TORCH: 3e-6}})))
+    (tmp_path / "avx2.rows.json").write_text(
+        json.dumps(run({fresh: {OURS: 2e-6, TORCH: 1e-6}})), encoding="utf-8"
+    )
+    (tmp_path / "avx2.networks.json").write_text(
+        json.dumps(run({op: {OURS: 1e-6, TORCH: 4e-6}})), encoding="utf-8"
+    )
+    (tmp_path / "avx512.rows.json").write_text(
+        json.dumps(run({fresh: {OURS: 1e-6, TORCH: 3e-6}})), encoding="utf-8"
+    )
     page = tmp_path / "page.md"
-    (tmp_path / "peaks.json").write_text(json.dumps(run({"peaks/process: some": {OURS: 100, TORCH: 120}})))
+    (tmp_path / "peaks.json").write_text(
+        json.dumps(run({"peaks/process: some": {OURS: 100, TORCH: 120}})), encoding="utf-8"
+    )
     blocks = ("summary", "levels", "levels behind", "fresh", "goals")
-    page.write_text("".join(f"<!-- begin {name} -->\nold {name}\n<!-- end {name} -->\n" for name in blocks))
+    page.write_text(
+        "".join(f"<!-- begin {name} -->\nold {name}\n<!-- end {name} -->\n" for name in blocks),
+        encoding="utf-8",
+    )
     assert document.main([str(tmp_path), "--levels", f"--page={page}"]) == 0
-    text = page.read_text()
+    text = page.read_text(encoding="utf-8")
     assert "| three fresh results a step | >= 1.0 | 0.50 | 3.00 | **no** | fresh/add 10,000 |" in text
     assert "| op on one element in a scope | >= 2.5 | 4.00 |  | yes | ops/add 1 |" in text
     assert "| fresh/add 10,000 | 0.50 | 3.00 |" in text

@@ -62,7 +62,7 @@ def test_ours_alone_needs_no_pytorch(tmp_path: Path, monkeypatch, capsys):
     path = tmp_path / "results.json"
     assert main(["--quick", "--only-ours", "--only", "^scopes/empty$", "--json", str(path)]) == 0
     assert "scopes/empty" in capsys.readouterr().out
-    results = json.loads(path.read_text())
+    results = json.loads(path.read_text(encoding="utf-8"))
     (case,) = results["cases"]
     assert list(case["contenders"]) == [OURS]
     assert case["ratios"] == {"torch/ours": None, "numpy/ours": None}
@@ -84,7 +84,7 @@ def test_a_level_holds_every_contender_to_its_instruction_set(tmp_path):
     path = tmp_path / "level.json"
     flags = ["--level=baseline", "--quick", "--only-ours", "--only=fresh/add 10,000", f"--json={path}"]
     assert main(flags) == 0
-    report = json.loads(path.read_text())
+    report = json.loads(path.read_text(encoding="utf-8"))
     assert report["level"] == "baseline"
     assert [case["name"] for case in report["cases"]] == ["fresh/add 10,000"]
 

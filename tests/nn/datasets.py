@@ -134,7 +134,7 @@ def children() -> set[int]:
     found = set()
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
-            text = status.read_text()
+            text = status.read_text(encoding="utf-8")
             command = (status.parent / "cmdline").read_bytes()
         except OSError:
             continue  # ended meanwhile

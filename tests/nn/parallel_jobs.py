@@ -260,7 +260,7 @@ def sleep_where_nobody_else_is(config: dict[str, Any]) -> None:
     """Train on two machines with one worker alone on one of them; that one sleeps."""
     if parallel.group.current().place.local_world_size == 1:
         config["worker"] = parallel.rank()
-        Path(config["folder"], "alone").write_text(str(parallel.rank()))
+        Path(config["folder"], "alone").write_text(str(parallel.rank()), encoding="utf-8")
     else:
         config["worker"] = None
     train(config)

@@ -181,7 +181,7 @@ def map_again_and_again(count: int) -> int:
 
 
 def mapped() -> int:
-    return Path("/proc/self/maps").read_text().count(regions.PREFIX)
+    return Path("/proc/self/maps").read_text(encoding="utf-8").count(regions.PREFIX)
 
 
 def alone() -> list[Any]:

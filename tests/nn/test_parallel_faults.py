@@ -246,7 +246,7 @@ def test_a_straggler_alone_on_its_machine_is_named(three_nodes: Any, tmp_path: P
     # Two workers fit on a machine: one of three is alone.
     with pytest.raises(train.TrainingFailedError) as caught:
         run(jobs.sleep_where_nobody_else_is, config, tmp_path, count=3)
-    alone = Path(tmp_path, "alone").read_text()
+    alone = Path(tmp_path, "alone").read_text(encoding="utf-8")
     assert f"for worker {alone} (" in str(caught.value)
     assert "last seen after step" in str(caught.value)
     assert "to exchange gradients" in str(caught.value)

@@ -248,7 +248,7 @@ def test_a_model_of_pytorch_trains_as_in_one_process_and_its_leak_is_named(
 def test_the_trace_of_a_job_has_a_process_for_each_worker(cluster: None, tmp_path: Path) -> None:
     trace = tmp_path / "trace.json"
     run(jobs.train, {"steps": 5}, tmp_path, trace=trace)
-    events = json.loads(trace.read_text())["traceEvents"]
+    events = json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
     names = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
     assert names.keys() == {0, 1}
     assert names[1].startswith("worker 1 (")

@@ -54,7 +54,7 @@ def main() -> int:
     for outcome in sorted(total):
         print(f"{outcome}: {total[outcome]}")
     if not given.only:
-        PAGE.write_text(written(results, LIMIT))
+        PAGE.write_text(written(results, LIMIT), encoding="utf-8")
         print(f"== Wrote {PAGE}")
     wrong = sum(n for outcome, n in total.items() if outcome.endswith((" different", " bare")))
     return 1 if wrong else 0

@@ -59,7 +59,7 @@ def run(program: Program, folder: Path, changed: float = 0.0) -> Run:
     }
     command = [sys.executable, "-c", _START, str(script), *program.options.split()]
     done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=False)
-    losses = json.loads(result.read_text()) if result.exists() else []
+    losses = json.loads(result.read_text(encoding="utf-8")) if result.exists() else []
     return Run(losses, " / ".join(done.stderr.strip().split("\n")[-2:]) if done.returncode else "")
 
 

@@ -33,7 +33,7 @@ def used_names(folders: list[Path]) -> dict[str, set[tuple[str, ...]]]:
     for folder in folders:
         for path in folder.rglob("*.py"):
             if not any(part in _FOLDERS for part in path.relative_to(folder).parts):
-                _look_through(ast.parse(path.read_text()), found)
+                _look_through(ast.parse(path.read_text(encoding="utf-8")), found)
     return {name: calls for name, calls in found.items() if not name.startswith(_MODULES)}
 
 

@@ -39,27 +39,29 @@ def copy_programs(to: Path, examples: Path, mingpt: Path, stand_ins: Path, *, is
         for path in source.rglob("*.py"):
             place = to / name / path.relative_to(source)
             place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(path.read_text(), encoding="utf-8")
+            place.write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
     for program in PROGRAMS.values():
         folder = to / program.source / program.folder
         for name, old, new in program.replaced:
-            text = (folder / name).read_text() if old else ""
+            text = (folder / name).read_text(encoding="utf-8") if old else ""
             if old not in text:
                 # Done for another run of the same program, unless the program has changed.
                 if new not in text:
                     raise SystemExit(f"{folder / name}: {old!r} is not there: this is another version of it")
                 continue
             if new not in text or not old:
-                (folder / name).write_text(text.replace(old, new) if old else new)
+                (folder / name).write_text(text.replace(old, new) if old else new, encoding="utf-8")
     if is_ours:
         for path in to.rglob("*.py"):
-            path.write_text(with_our_imports(path.read_text()))
+            path.write_text(with_our_imports(path.read_text(encoding="utf-8")), encoding="utf-8")
     _write_data(to)
 
 
 def _write_data(to: Path) -> None:
     (to / EXAMPLES / "vae" / "results").mkdir(exist_ok=True)
-    (to / MINGPT / "input.txt").write_text("O hello world, this is a text of characters, God! " * 60)
+    (to / MINGPT / "input.txt").write_text(
+        "O hello world, this is a text of characters, God! " * 60, encoding="utf-8"
+    )
     words = to / EXAMPLES / "word_language_model" / "data" / "wikitext-2"
     words.mkdir(parents=True, exist_ok=True)
     drawn = np.random.RandomState(3)
@@ -67,4 +69,4 @@ def _write_data(to: Path) -> None:
         lines = [
             " ".join([f"w{drawn.randint(40)}" for _ in range(drawn.randint(3, 12))]) for _ in range(count)
         ]
-        (words / f"{name}.txt").write_text("\n".join(lines) + "\n")
+        (words / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")

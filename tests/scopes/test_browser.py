@@ -105,7 +105,7 @@ def test_a_list_shows_the_rows_of_one_worker(browser: Any, tmp_path: Path) -> No
     rows = [(words(f"worker {n % 12}"), size(n)) for n in range(48)]
     tables = "\n".join([as_html(Table("lines", headings, rows, choice="worker"), is_styled=False)] * 2)
     names = [f"worker {rank}" for rank in range(12)]
-    (tmp_path / "page.html").write_text(page("kept", tables, choices=names))
+    (tmp_path / "page.html").write_text(page("kept", tables, choices=names), encoding="utf-8")
     opened(browser, tmp_path / "page.html")
     chosen = Select(browser.find_element("css selector", "select"))
     chosen.select_by_visible_text("worker 1")  # and not worker 10 and 11
@@ -125,7 +125,9 @@ def test_the_chart_is_drawn_inside_its_frame(browser: Any, tmp_path: Path) -> No
         kept += [tensor.ones((1000,)) for _ in range(100)]
         report = history.look()
         history.end()
-    (tmp_path / "page.html").write_text(page("kept", report._repr_html_(), (), history.chart(report)))
+    (tmp_path / "page.html").write_text(
+        page("kept", report._repr_html_(), (), history.chart(report)), encoding="utf-8"
+    )
     opened(browser, tmp_path / "page.html")
     area, frame, lines = browser.execute_script(
         "const box = (selector) => { const r = document.querySelector(selector).getBoundingClientRect();"

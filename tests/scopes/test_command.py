@@ -57,7 +57,7 @@ def scopes_run(*arguments: object, cwd: Path | None = None) -> subprocess.Comple
 
 def write(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     return path
 
 
@@ -554,7 +554,7 @@ def test_command_does_not_overwrite_files_of_the_user(tmp_path: Path) -> None:
         done = scopes_run(option, "mytrain.py", "ops.py", cwd=tmp_path)
         assert (done.returncode, done.stdout) == (2, "")
         assert "exists and is not a report of disposescope" in done.stderr
-        assert mine.read_text() == "import tensor\n"
+        assert mine.read_text(encoding="utf-8") == "import tensor\n"
 
 
 @pytest.mark.parametrize("name", ["trace.json", "trace.json.gz", "page.html"])
@@ -648,7 +648,7 @@ def test_the_page_and_the_trace_hold_what_the_report_says(tmp_path: Path) -> Non
     )
     done = scopes_run("--html", "page.html", "--trace", "trace.json.gz", program, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    html = (tmp_path / "page.html").read_text()
+    html = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert html.startswith("<!DOCTYPE html>")
     assert html.rstrip().endswith("</html>")
     assert "program.py:7" in html
@@ -683,7 +683,7 @@ def test_a_program_that_is_killed_leaves_page_and_trace_too(tmp_path: Path) -> N
     program = write(tmp_path / "program.py", f"{LEAK}import signal\nsignal.raise_signal(signal.SIGTERM)\n")
     done = scopes_run("--html", "page.html", "--trace", "trace.json", program, cwd=tmp_path)
     assert done.returncode == -signal.SIGTERM
-    assert "program.py:2" in (tmp_path / "page.html").read_text()
+    assert "program.py:2" in (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "program.py:2" in python("-m", "scopes", "report", "trace.json", cwd=tmp_path).stdout
 
 
@@ -693,7 +693,7 @@ def test_the_page_has_the_tensors_that_ended_functions_held(tmp_path: Path) -> N
         "import tensor\ndef main():\n    kept = [tensor.ones((1000,)) for _ in range(500)]\nmain()\n",
     )
     scopes_run("--html", "page.html", program, cwd=tmp_path)
-    html = (tmp_path / "page.html").read_text()
+    html = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert html.index("program.py:3") < html.index("nothing is alive")
 
 

@@ -19,7 +19,7 @@ each_program = pytest.mark.parametrize("leaky", PROGRAMS.values(), ids=PROGRAMS)
 
 
 def run(source: str, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    (folder / "program.py").write_text(source)
+    (folder / "program.py").write_text(source, encoding="utf-8")
     command = [sys.executable, "-m", "scopes", "run", *options, "program.py"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
@@ -59,9 +59,9 @@ def test_program(kind, number):
 
 def test_pytest_fails_the_twelve_leaking_programs_and_passes_the_fixed_ones(tmp_path: Path) -> None:
     for number, leaky in enumerate(PROGRAMS.values()):
-        (tmp_path / f"leaking_{number}.py").write_text(leaky.leaking)
-        (tmp_path / f"cured_{number}.py").write_text(leaky.cured)
-    (tmp_path / "test_programs.py").write_text(TESTS)
+        (tmp_path / f"leaking_{number}.py").write_text(leaky.leaking, encoding="utf-8")
+        (tmp_path / f"cured_{number}.py").write_text(leaky.cured, encoding="utf-8")
+    (tmp_path / "test_programs.py").write_text(TESTS, encoding="utf-8")
     plugin = (
         [] if entry_points(group="pytest11", name="disposescope") else ["-p", "disposescope.pytest_plugin"]
     )

@@ -68,7 +68,7 @@ def test_the_view_is_redrawn_and_the_report_is_printed_at_the_end(tmp_path: Path
     pytest.importorskip("rich")
     import pty
 
-    (tmp_path / "train.py").write_text(PROGRAM)
+    (tmp_path / "train.py").write_text(PROGRAM, encoding="utf-8")
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "disposescope", "run", "--live", "train.py"]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
@@ -93,7 +93,7 @@ def test_the_view_is_redrawn_and_the_report_is_printed_at_the_end(tmp_path: Path
 
 def test_without_a_terminal_the_program_runs_and_one_line_says_so(tmp_path: Path) -> None:
     pytest.importorskip("rich")
-    (tmp_path / "train.py").write_text("print('done')")
+    (tmp_path / "train.py").write_text("print('done')", encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-m", "disposescope", "run", "--live", "train.py"],
         cwd=tmp_path,

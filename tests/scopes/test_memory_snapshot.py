@@ -96,7 +96,10 @@ def test_frames_are_the_lines_of_the_user(tmp_path: Path) -> None:
     (frame,) = trace[0]["frames"]
     assert frame["filename"] == __file__
     assert frame["name"] == "run"
-    assert Path(__file__).read_text().splitlines()[frame["line"] - 1].strip() == "x = tensor.ones((100 * n,))"
+    assert (
+        Path(__file__).read_text(encoding="utf-8").splitlines()[frame["line"] - 1].strip()
+        == "x = tensor.ones((100 * n,))"
+    )
 
 
 def test_the_last_events_are_kept_and_older_ones_count_as_allocated_before(tmp_path: Path) -> None:

@@ -55,9 +55,10 @@ def project(tmp_path: Path) -> Path:
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "test_it.py").write_text(
-        "import pytest\ndef test_plain(): pass\n@pytest.mark.no_tensor_leaks\ndef test_marked(): pass\n"
+        "import pytest\ndef test_plain(): pass\n@pytest.mark.no_tensor_leaks\ndef test_marked(): pass\n",
+        encoding="utf-8",
     )
-    (folder / "program.py").write_text("print('ran')\n")
+    (folder / "program.py").write_text("print('ran')\n", encoding="utf-8")
     return folder
 
 
@@ -66,8 +67,10 @@ PLUGIN = ("-p", "no:disposescope", "-p", "disposescope.pytest_plugin")
 
 
 def test_pytest_starts_in_a_project_with_its_own_scopes(installed: Path, project: Path) -> None:
-    (project / "scopes.py").write_text("MINE = True\n")
-    (project / "test_own.py").write_text("import scopes\ndef test_own(): assert scopes.MINE\n")
+    (project / "scopes.py").write_text("MINE = True\n", encoding="utf-8")
+    (project / "test_own.py").write_text(
+        "import scopes\ndef test_own(): assert scopes.MINE\n", encoding="utf-8"
+    )
     done = python(installed, project, *PYTEST, *PLUGIN)
     assert re.search(r"2 passed.* 1 error", done.stdout), done.stdout + done.stderr
     assert f"{project / 'scopes.py'} has the name of the package `scopes` of disposescope" in done.stdout
@@ -81,8 +84,10 @@ def test_pytest_plugin_works_in_a_project_with_its_own_nn_or_tensor(
     installed: Path, project: Path, name: str
 ) -> None:
     (project / name).mkdir()
-    (project / name / "__init__.py").write_text("MINE = True\n")
-    (project / "test_own.py").write_text(f"import {name}\ndef test_own(): assert {name}.MINE\n")
+    (project / name / "__init__.py").write_text("MINE = True\n", encoding="utf-8")
+    (project / "test_own.py").write_text(
+        f"import {name}\ndef test_own(): assert {name}.MINE\n", encoding="utf-8"
+    )
     done = python(installed, project, *PYTEST, *PLUGIN)
     assert "3 passed" in done.stdout, done.stdout + done.stderr
     assert f"has the name of the package `{name}`" in done.stdout
@@ -105,7 +110,7 @@ def test_the_command_runs_a_module_of_the_folder_as_python_does(installed: Path,
 
 
 def test_the_command_says_that_a_program_has_its_own_scopes(installed: Path, project: Path) -> None:
-    (project / "scopes.py").write_text("")
+    (project / "scopes.py").write_text("", encoding="utf-8")
     done = disposescope(installed, project, "run", "program.py")
     assert (done.returncode, done.stdout) == (2, "")
     assert f"{project / 'scopes.py'} has the name of the package `scopes`" in done.stderr
@@ -113,8 +118,8 @@ def test_the_command_says_that_a_program_has_its_own_scopes(installed: Path, pro
 
 def test_the_command_runs_a_program_with_its_own_nn_and_says_so(installed: Path, project: Path) -> None:
     (project / "nn").mkdir()
-    (project / "nn" / "__init__.py").write_text("MINE = True\n")
-    (project / "program.py").write_text("import nn\nprint(nn.MINE)\n")
+    (project / "nn" / "__init__.py").write_text("MINE = True\n", encoding="utf-8")
+    (project / "program.py").write_text("import nn\nprint(nn.MINE)\n", encoding="utf-8")
     done = disposescope(installed, project, "run", "program.py")
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
     assert f"`import nn` in the program finds its own {project / 'nn'}" in done.stderr
@@ -123,7 +128,7 @@ def test_the_command_runs_a_program_with_its_own_nn_and_says_so(installed: Path,
 def test_the_module_started_from_a_project_with_its_own_scopes_says_so(
     installed: Path, project: Path
 ) -> None:
-    (project / "scopes.py").write_text("")
+    (project / "scopes.py").write_text("", encoding="utf-8")
     done = python(installed, project, "disposescope", "run", "program.py")
     assert (done.returncode, done.stdout) == (2, "")
     assert "start this where it is not found" in done.stderr

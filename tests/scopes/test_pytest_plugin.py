@@ -868,7 +868,7 @@ async def test_leak(data):
 
 def test_a_leak_of_a_fixture_counts_for_maxfail_and_is_in_the_file_for_other_programs(run, pytester):
     run(WIDE_LEAKING.format(scope="module", mark="no_tensor_leaks"), "--tensor-leaks", "--junitxml=out.xml")
-    text = (pytester.path / "out.xml").read_text()
+    text = (pytester.path / "out.xml").read_text(encoding="utf-8")
     assert re.search(r'errors="1"', text)
     assert "left 2 disposables" in text
 
@@ -916,7 +916,7 @@ def test_it(dispose_statistics):
 
 
 def test_the_plugin_is_installed_with_the_package_by_its_name():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     plugins = project["entry-points"]["pytest11"]
     assert plugins == {"disposescope": "disposescope.pytest_plugin"}
     assert importlib.util.find_spec(plugins["disposescope"]) is not None

@@ -213,10 +213,10 @@ def test_leaks_and_trees_are_shown_in_all_ways() -> None:
 
 def test_a_page_is_not_written_over_a_file_of_the_users(tmp_path: Path) -> None:
     path = tmp_path / "train.py"
-    path.write_text("mine")
+    path.write_text("mine", encoding="utf-8")
     with pytest.raises(FileExistsError, match="is not a report of disposescope"):
         FRUIT.to_html(path)
-    assert path.read_text() == "mine"
+    assert path.read_text(encoding="utf-8") == "mine"
 
 
 def test_a_chart_draws_all_and_its_parts() -> None:

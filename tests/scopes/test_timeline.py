@@ -445,12 +445,12 @@ def test_peaks_of_no_samples_are_empty() -> None:
 
 def test_a_file_that_is_no_trace_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "train.py"
-    path.write_text("mine")
+    path.write_text("mine", encoding="utf-8")
     with Timeline() as timeline:
         pass
     with pytest.raises(FileExistsError, match="is not a report of disposescope"):
         timeline.save(path)
-    assert path.read_text() == "mine"
+    assert path.read_text(encoding="utf-8") == "mine"
 
 
 # Lines that a plot draws as leaks. `plot` itself needs matplotlib.

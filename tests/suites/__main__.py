@@ -78,7 +78,7 @@ def run(suite: Suite, checkout: Path, mode: str, given: argparse.Namespace, *onl
             command, cwd=checkout / suite.folder, env=environment, capture_output=True, text=True, check=False
         )
         seconds = time.perf_counter() - began
-        lines = outcomes.read_text().splitlines() if outcomes.exists() else ()
+        lines = outcomes.read_text(encoding="utf-8").splitlines() if outcomes.exists() else ()
         tests = {name: tuple(found) for name, *found in map(json.loads, lines)}
         return Run(tests, seconds, done.stdout + done.stderr, done.returncode)
 

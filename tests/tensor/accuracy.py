@@ -136,7 +136,9 @@ def _at_infinity(name: str, x: Any) -> Any:
 @cache
 def promised() -> dict[str, dict[type, float]]:
     """Return the errors that the page on accuracy allows, by function and dtype."""
-    rows = re.findall(r"^\| `(\w+)` \| ([\d.]+) \| ([\d.]+) \|", PAGE.read_text(), re.MULTILINE)
+    rows = re.findall(
+        r"^\| `(\w+)` \| ([\d.]+) \| ([\d.]+) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE
+    )
     return {name: {np.float32: float(single), np.float64: float(double)} for name, single, double in rows}
 
 

@@ -444,7 +444,7 @@ def test_at_the_end_of_a_program_on_release_is_called_and_its_module_is_finalize
         "y = tensor.from_address(x.data_ptr(), (2,), 'float32', owner=Owner())\n"
     )
     assert output_of(program) == ""
-    assert path.read_text() == "begun released"
+    assert path.read_text(encoding="utf-8") == "begun released"
 
 
 def test_an_exported_array_at_the_end_of_a_program_keeps_no_module_from_being_finalized(tmp_path):
@@ -457,7 +457,7 @@ def test_an_exported_array_at_the_end_of_a_program_keeps_no_module_from_being_fi
         "array = x.numpy()\n"
     )
     assert output_of(program) == ""
-    assert path.read_text() == "begun"
+    assert path.read_text(encoding="utf-8") == "begun"
 
 
 def test_blobs_that_are_alive_at_the_end_of_the_interpreter_are_released_once():

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 def test_sixteen_threads_on_the_memory_pool_and_the_kernels_threads_have_no_data_race(tmp_path: Path) -> None:
     compiler = [*shlex.split(os.environ.get("CXX", "g++")), "-std=c++17", "-O1", "-g", "-fsanitize=thread"]
     empty = tmp_path / "empty.cpp"
-    empty.write_text("int main() {}")
+    empty.write_text("int main() {}", encoding="utf-8")
     try:
         subprocess.run([*compiler, empty, "-o", tmp_path / "empty"], capture_output=True, check=True)
         subprocess.run([tmp_path / "empty"], capture_output=True, check=True)

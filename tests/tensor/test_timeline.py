@@ -71,7 +71,9 @@ def test_short_peak_is_reported_for_its_line(tmp_path) -> None:
     highest = max(found.of("i"), key=lambda event: event["args"]["bytes"])
     assert highest["args"]["bytes"] == before + 16 * MIB
     line = int(highest["args"]["line"].split(":")[1].split()[0])
-    assert Path(__file__).read_text().splitlines()[line - 1].strip() == "y = x + x  # the peak"
+    assert (
+        Path(__file__).read_text(encoding="utf-8").splitlines()[line - 1].strip() == "y = x + x  # the peak"
+    )
     assert highest["args"]["path"] == "step"
 
 
@@ -225,7 +227,7 @@ def test_viztracer_takes_the_file_into_a_report(tmp_path) -> None:
     timeline.save(tmp_path / "trace.json")
     builder = report_builder.ReportBuilder([str(tmp_path / "trace.json")], verbose=0)
     builder.save(str(tmp_path / "report.html"))
-    page = (tmp_path / "report.html").read_text()
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "create Tensor" in page
     assert "lifetime" in page
 

@@ -28,7 +28,7 @@ def stubs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_stub_of_functions_declares_each_with_its_method(stubs: Path) -> None:
-    body = ast.parse((stubs / "tensor/torch/functions.pyi").read_text()).body
+    body = ast.parse((stubs / "tensor/torch/functions.pyi").read_text(encoding="utf-8")).body
     declared = {ast.unparse(x.target): ast.unparse(x.value) for x in body if isinstance(x, ast.AnnAssign)}
     assert list(declared) == functions.__all__
     for name, value in declared.items():
@@ -37,7 +37,7 @@ def test_the_stub_of_functions_declares_each_with_its_method(stubs: Path) -> Non
 
 
 def test_the_stub_of_the_tensor_declares_each_method_once_or_with_overloads(stubs: Path) -> None:
-    tree = ast.parse((stubs / "tensor/_tensor.pyi").read_text())
+    tree = ast.parse((stubs / "tensor/_tensor.pyi").read_text(encoding="utf-8"))
     (cls,) = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     names = [node.name for node in cls.body if isinstance(node, ast.FunctionDef)]
     repeated = [x for x in cls.body if isinstance(x, ast.FunctionDef) and names.count(x.name) > 1]

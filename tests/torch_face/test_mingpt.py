@@ -14,7 +14,7 @@ PROGRAM = Path(__file__).with_name("mingpt.py")
 
 def program(torch: str) -> Any:
     """Return the program with `torch` in its imports instead of PyTorch."""
-    source = PROGRAM.read_text()
+    source = PROGRAM.read_text(encoding="utf-8")
     source = source.replace("import torch.nn as nn", f"import {torch}.nn as nn")
     source = source.replace("from torch.nn import", f"from {torch}.nn import")
     source, count = re.subn("^import torch$", f"import {torch} as torch", source, flags=re.MULTILINE)

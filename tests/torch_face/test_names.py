@@ -156,7 +156,7 @@ def test_a_profile_writes_a_trace_and_counts_functions(tmp_path) -> None:
     assert (row.key, row.count) == ("forward", 2)
     assert "forward" in found.key_averages().table(sort_by="cpu_time_total", row_limit=5)
     (path,) = tmp_path.iterdir()
-    assert json.loads(path.read_text())["traceEvents"]
+    assert json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
 
 
 def test_a_distributed_module_outside_of_a_job_trains_alone() -> None:

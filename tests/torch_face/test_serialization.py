@@ -181,7 +181,8 @@ def test_a_module_of_another_program_is_loaded_there(tmp_path: Path) -> None:
         "class Net(torch.nn.Module):\n"
         "    def __init__(self):\n"
         "        super().__init__()\n"
-        "        self.layer = torch.nn.Linear(2, 1)\n"
+        "        self.layer = torch.nn.Linear(2, 1)\n",
+        encoding="utf-8",
     )
     save = "import model, tensor.torch as torch; torch.save(model.Net(), 'x.pt')"
     load = "import tensor.torch as torch; print(torch.load('x.pt', weights_only=False).layer.weight.shape)"

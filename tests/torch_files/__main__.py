@@ -46,14 +46,18 @@ def run(file: Path, written: Path, pattern: str) -> dict[str, dict[str, str]]:
     command = [sys.executable, "-m", "tests.torch_files.child", str(file), str(written), pattern]
     while True:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        lines = [json.loads(line) for line in written.read_text().splitlines()] if written.exists() else []
+        lines = (
+            [json.loads(line) for line in written.read_text(encoding="utf-8").splitlines()]
+            if written.exists()
+            else []
+        )
         if done.returncode == 0:
             break
         if not lines or lines[-1]["outcome"] != "started":
             raise RuntimeError(f"{file.name} ends with {done.returncode}:\n{done.stderr[-3000:]}")
         crash = {"test": lines[-1]["test"], "outcome": "failed"}
         crash["error"] = f"the process ends with {done.returncode}:\n{done.stderr[-2000:]}"
-        with written.open("a") as out:
+        with written.open("a", encoding="utf-8") as out:
             out.write(json.dumps(crash) + "\n")
     found: dict[str, dict[str, str]] = {}
     for line in lines:

@@ -70,7 +70,7 @@ class Loader:
         vars(module)["__builtins__"] = self.builtins
         sys.modules[name] = module
         vars(module)["_dtype"] = to_torch
-        tree = ast.fix_missing_locations(_Adapted().visit(ast.parse(path.read_text())))
+        tree = ast.fix_missing_locations(_Adapted().visit(ast.parse(path.read_text(encoding="utf-8"))))
         exec(compile(tree, path, "exec"), vars(module))
         return module
 
@@ -198,7 +198,9 @@ def main() -> None:
 
     signal.signal(signal.SIGALRM, late)
     known = (
-        {json.loads(line)["test"] for line in written.read_text().splitlines()} if written.exists() else set()
+        {json.loads(line)["test"] for line in written.read_text(encoding="utf-8").splitlines()}
+        if written.exists()
+        else set()
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -56,7 +56,7 @@ instantiate_device_type_tests(TestSums, globals())
 
 def test_a_file_of_tests_runs_and_what_differs_fails(tmp_path: Path) -> None:
     file = tmp_path / "test_small.py"
-    file.write_text(FILE)
+    file.write_text(FILE, encoding="utf-8")
     found = run(file, tmp_path / "outcomes.jsonl", "")
     by_outcome: dict[str, set[str]] = {}
     for test, line in found.items():

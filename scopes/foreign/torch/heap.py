@@ -47,6 +47,6 @@ def trim() -> None:
 def resident_bytes() -> int | None:
     """Return the resident size of the process, or None if the system does not report it."""
     try:
-        return int(_RESIDENT.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return int(_RESIDENT.read_text(encoding="utf-8").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, AttributeError, ValueError):
         return None

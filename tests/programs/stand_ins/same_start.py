@@ -181,4 +181,4 @@ torch.Tensor.backward, torch.Tensor.item = backward, item
 
 @atexit.register
 def write():
-    Path(RESULT).write_text(json.dumps(losses))
+    Path(RESULT).write_text(json.dumps(losses), encoding="utf-8")

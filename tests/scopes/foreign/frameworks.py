@@ -314,7 +314,7 @@ def _train_rank(mode: str, folder: str) -> None:
             losses.append(mean.item())
     seconds = time.process_time() - began
     if dist.get_rank() == 0:
-        Path(folder, "found").write_text(json.dumps({"losses": losses, "seconds": seconds}))
+        Path(folder, "found").write_text(json.dumps({"losses": losses, "seconds": seconds}), encoding="utf-8")
     # Its threads end with the group, which the model holds. On Python 3.11 a C++ thread that asks for the
     # interpreter at the end of the process aborts the process.
     del model, net, optimizer, loss, mean
@@ -346,7 +346,7 @@ def _distribute(function: str, mode: str, *before: str) -> tuple[list[float], fl
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, *before, "-c", program.format(mode, folder)]
         subprocess.run(command, cwd=ROOT, check=True)
-        found = json.loads(Path(folder, "found").read_text())
+        found = json.loads(Path(folder, "found").read_text(encoding="utf-8"))
     return found["losses"], found["seconds"]
 
 

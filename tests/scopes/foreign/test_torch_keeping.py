@@ -87,7 +87,7 @@ def table():
 def library(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Return a package that is installed, as far as its folder tells."""
     folder: Path = tmp_path_factory.mktemp("installed")
-    (folder / "keeping_library.py").write_text(LIBRARY)
+    (folder / "keeping_library.py").write_text(LIBRARY, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(keeping, "_INSTALLED", (*keeping._INSTALLED, f"{folder}{os.sep}"))
         patched.syspath_prepend(folder)
@@ -737,17 +737,21 @@ def test_a_library_is_what_an_installer_put_on_the_path_or_what_the_user_names(
     folder, apart = tmp_path / "folder", tmp_path / "apart"
     for each in (folder, apart):
         each.mkdir()
-    (folder / "keeping_library.py").write_text(LIBRARY)
+    (folder / "keeping_library.py").write_text(LIBRARY, encoding="utf-8")
     path, environment = [folder], {}
     metadata = (apart if "editable" in way else folder) / "keeping_library-1.0.dist-info"
     if "plain" not in way:
         metadata.mkdir()
-        (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: keeping-library\nVersion: 1.0\n")
+        (metadata / "METADATA").write_text(
+            "Metadata-Version: 2.1\nName: keeping-library\nVersion: 1.0\n", encoding="utf-8"
+        )
         installed = "editable.pth,," if "editable" in way else "keeping_library.py,,"
-        (metadata / "RECORD").write_text(f"{installed}\nkeeping_library-1.0.dist-info/METADATA,,\n")
+        (metadata / "RECORD").write_text(
+            f"{installed}\nkeeping_library-1.0.dist-info/METADATA,,\n", encoding="utf-8"
+        )
     program = USES_A_LIBRARY
     if ".pth" in way or "editable" in way:
-        (apart / "editable.pth").write_text(f"{folder}\n")
+        (apart / "editable.pth").write_text(f"{folder}\n", encoding="utf-8")
         path = []
         program = f"import site; site.addsitedir({str(apart)!r})\n{program}"
     if "named" in way:

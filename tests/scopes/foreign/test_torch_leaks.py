@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def run(source: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    (folder / "program.py").write_text(source)
+    (folder / "program.py").write_text(source, encoding="utf-8")
     command = [sys.executable, "-m", "scopes", "run", "--torch", "--fail-on-leak", "program.py"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)

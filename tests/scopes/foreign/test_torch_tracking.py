@@ -85,7 +85,7 @@ def test_a_timeline_shows_their_memory(tmp_path: Path) -> None:
         assert y.item() == 1.0
     path = tmp_path / "trace.json"
     timeline.save(path)
-    events = json.loads(path.read_text())["traceEvents"]
+    events = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
     live = [value for event in events if event["ph"] == "C" for value in event["args"].values()]
     assert max(live) >= 4_000_000
 
@@ -150,7 +150,7 @@ for step in range(50):
 
 def test_the_command_line_names_planted_leaks_of_an_unchanged_program(tmp_path: Path) -> None:
     program = tmp_path / "train.py"
-    program.write_text(LEAKS)
+    program.write_text(LEAKS, encoding="utf-8")
     run = python("-m", "scopes", "run", "--torch", "--fail-on-leak", "train.py", cwd=tmp_path)
     assert run.returncode == 1, run.stderr
     for line in (
@@ -165,8 +165,10 @@ def test_the_command_line_names_planted_leaks_of_an_unchanged_program(tmp_path: 
 
 
 def test_the_command_line_says_when_there_is_no_torch(tmp_path: Path) -> None:
-    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')")
-    (tmp_path / "train.py").write_text("print('ran')")
+    (tmp_path / "torch.py").write_text(
+        "raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')", encoding="utf-8"
+    )
+    (tmp_path / "train.py").write_text("print('ran')", encoding="utf-8")
     run = python("-m", "scopes", "run", "--torch", "train.py", cwd=tmp_path)
     assert run.returncode == 1
     assert "pip install 'disposescope[torch]'" in run.stderr
