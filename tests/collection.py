@@ -33,7 +33,7 @@ EXTRAS = {
     "foreign": {
         *("accelerate", "einops", "expecttest", "flax", "ignite", "ipykernel", "jax", "jaxlib", "lightning"),
         *("matplotlib", "nbclient", "nbformat", "optax", "selenium", "skorch", "stable_baselines3"),
-        *("textstat", "torch", "torchmetrics", "transformers"),
+        *("tensordict", "textstat", "torch", "torch_geometric", "torchmetrics", "transformers"),
     },
     "interop": {"array_api_compat", "einops", "opt_einsum", "scipy", "xarray"},
     "ray": {"ray"},
@@ -46,7 +46,7 @@ MARKERS = {
     "ray": "needs Ray: `make test-ray`",
     "cupy": "needs CuPy and a CUDA device",
 }
-# Modules of ours that import a package, besides those of tests.
+# Our modules that import a package, besides those of tests.
 ADAPTERS = {"scopes.torch": "torch", "scopes.jax": "jax", "scopes.cupy": "cupy"}
 OWN = ("scopes", "tensor", "nn", "disposescope", "tests", "benchmarks", "examples")
 HELPERS = ("tests", "benchmarks")
@@ -263,7 +263,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class _Missing(pytest.File):
-    """A module of ours that a missing package keeps from being imported."""
+    """One of our modules, which can't be imported without a missing package."""
 
     package = ""
 
@@ -295,7 +295,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Iterator[N
 
 
 def _missing_package(module: str) -> str | None:
-    """Return the optional package that the import of a module of ours lacks, or None."""
+    """Return the optional package that is missing for the import of one of our modules, or None."""
     try:
         importlib.import_module(module)
     except ImportError as error:

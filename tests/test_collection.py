@@ -69,7 +69,7 @@ def run(tmp_path: Path) -> Run:
         ("import no_such_package\n\ndef test_it():\n    pass\n", "No module named 'no_such_package'"),
         ("from tests import no_such_name\n\ndef test_it():\n    pass\n", "cannot import name 'no_such_name'"),
     ],
-    ids=["syntax", "missing module of ours", "missing package", "missing name"],
+    ids=["syntax", "missing module of the project", "missing package", "missing name"],
 )
 def test_a_file_of_tests_that_cannot_be_imported_is_an_error(run: Run, source: str, error: str) -> None:
     status, said = run(tests__test_it=source)

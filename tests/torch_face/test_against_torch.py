@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,18 @@ def test_line_of_code_has_the_same_result_in_pytorch(line: str) -> None:
     assert_same(recorded()[line], plain(expected))
 
 
+@pytest.fixture
+def checked_distributions() -> Iterator[None]:
+    """Let PyTorch check the arguments of distributions: torch.compile turns that off in its process."""
+    kind = theirs.distributions.Distribution
+    before = kind._validate_args
+    kind.set_default_validate_args(True)
+    yield
+    kind.set_default_validate_args(before)
+
+
 @pytest.mark.parametrize("line", ERRORS)
-def test_an_error_is_of_the_class_that_pytorch_raises(line: str) -> None:
+def test_an_error_is_of_the_class_that_pytorch_raises(line: str, checked_distributions: None) -> None:
     with pytest.raises(Exception) as expected:  # noqa: PT011 -- whatever PyTorch raises
         run(theirs, line)
     with pytest.raises(expected.type):

