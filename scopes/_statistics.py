@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from scopes._on_demand import ModuleOnDemand
 from scopes.core.counters import CountingThread, reset, total
+from scopes.core.foreign import settle
 
 if TYPE_CHECKING:
     from scopes import _figures
@@ -33,6 +34,7 @@ class StatisticsView:
         >>> print(statistics.snapshot() - statistics.snapshot())  # doctest: +ELLIPSIS
         live_count: 0; created_outside_scope_count: 0; ...; finalized_count: 0
         """
+        settle()
         return _figures.DisposeStatistics(*total(self._kind, self._thread))
 
     @property
@@ -126,6 +128,7 @@ class Statistics(StatisticsView):
 
     def reset(self) -> None:
         """Set all counts to zero. Objects created before are no longer counted."""
+        settle()
         reset()
 
 

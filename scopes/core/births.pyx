@@ -2,24 +2,32 @@
 """Record *births*: the allocations of new instances of another library's classes.
 
 A class allocates its instances with the slot ``tp_alloc`` of its type object. While births are recorded, this
-slot also stores a note: the address of the new instance, and the thread's current scope. A note takes about
-20 ns, and most instances are freed before the notes are read. Notes are read together with the garbage
-collector's list of young objects, which only contains living objects. So the note of a freed instance is
-never used: its address is free, or belongs to a later instance, whose allocation replaced or erased the note.
+slot counts each new instance, on any thread, and stores a note: the address of the instance, its counters, and
+the scope that owns it. A note takes about 20 ns, and most instances are freed before the notes are read. Notes
+are read together with the garbage collector's list of young objects, which only contains living objects. So
+the note of a freed instance stays unused until the notes are read, or until its address is allocated again.
+Then the instance counts as finalized. So the counts are exact, although nothing runs when an instance is freed.
 
-An instance that wraps an existing C++ object is not a birth. An example is the gradient that an attribute
-returns. `exclude_attribute` excludes the values of such an attribute.
+No scope owns an instance of a thread that does not record, or of a pause. An instance that wraps an existing
+C++ object has no scope either. An example is the gradient that an attribute returns: `exclude_attribute`
+pauses for the values of such an attribute.
+
+While objects are tracked, a note also has the line of the allocation.
 """
 
 cimport cython
 from cpython.contextvars cimport PyContextVar_Get
 from cpython.object cimport PyObject, PyTypeObject
-from cpython.ref cimport Py_DECREF
-from cython.operator cimport dereference
+from cpython.pythread cimport PyThread_get_thread_ident
+from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
+from cython.operator cimport dereference, preincrement
+from libc.stdint cimport uint64_t
 from libcpp.unordered_map cimport unordered_map
+from libcpp.unordered_set cimport unordered_set
 
 from weakref import ref
 
+from scopes.core.counters cimport Counters, counters_of
 from scopes.core.disposable cimport MemberList, outer_of
 
 from scopes.core.disposable import current as _current_scope
@@ -27,32 +35,18 @@ from scopes.core.disposable import current as _current_scope
 
 cdef extern from *:
     """
-    #include <unordered_set>
+    #include <cstdint>
 
     // This thread's numbers of open blocks that record births, pauses, blocks of `owning(strict=True)`, and
-    // open logs.
+    // open logs; and the number of the last birth before the outermost open log.
     typedef struct {
         int blocks, pauses, strict_blocks, logs;
+        std::uint64_t log_start;
     } scopes_recording;
 
     static scopes_recording* scopes_recording_here(void) {
-        static thread_local scopes_recording recording = {0, 0, 0, 0};
+        static thread_local scopes_recording recording = {0, 0, 0, 0, 0};
         return &recording;
-    }
-
-    // The addresses of all instances that this thread has allocated since its outermost open log began.
-    static std::unordered_set<size_t>& scopes_log_here(void) {
-        static thread_local std::unordered_set<size_t> log;
-        return log;
-    }
-    static void scopes_add_to_log(PyObject* x) { scopes_log_here().insert((size_t)x); }
-    static int scopes_is_in_log(PyObject* x) { return scopes_log_here().count((size_t)x) != 0; }
-    static void scopes_clear_log(void) {
-        std::unordered_set<size_t>& log = scopes_log_here();
-        if (log.bucket_count() > 1000)
-            std::unordered_set<size_t>().swap(log);  // `clear` would visit all buckets each time
-        else
-            log.clear();
     }
 
     static allocfunc scopes_allocator_of(PyObject* kind) {
@@ -110,10 +104,8 @@ cdef extern from *:
         pass
     ctypedef struct scopes_recording:
         int blocks, pauses, strict_blocks, logs
+        uint64_t log_start
     scopes_recording* scopes_recording_here() noexcept
-    void scopes_add_to_log(PyObject* x) noexcept
-    bint scopes_is_in_log(PyObject* x) noexcept
-    void scopes_clear_log() noexcept
     void (*scopes_on_set)(PyObject*) noexcept
     allocfunc scopes_allocator_of(PyObject* kind)
     void scopes_set_allocator(PyObject* kind, allocfunc allocator)
@@ -121,50 +113,123 @@ cdef extern from *:
     PyObject* PyType_GenericAlloc(PyTypeObject* kind, Py_ssize_t count)
 
 cdef object _current = _current_scope
-# Maps the address of an instance to that of its scope, plus 1 inside ``scopes.torch.owning(strict=True)``.
-cdef unordered_map[size_t, size_t] _notes
-# The scopes that notes refer to, by address. This keeps them alive.
-cdef dict _scopes = {}
-cdef size_t _last_scope = 0
+# The notes by the address of the instance.
+cdef unordered_map[size_t, Note] _notes
+# The scopes and counters that notes refer to, by address. This keeps them alive.
+cdef dict _used = {}
+cdef size_t _last_scope = 0, _last_counters = 0
+# The number of births so far.
+cdef uint64_t _serial = 0
+# Returns the current line of the user's code, while objects are tracked; else None.
+cdef object _locate = None
 # Weak references to the classes whose `tp_alloc` was replaced.
 cdef list _watched = []
+# The addresses of the classes among them whose instances no scope owns.
+cdef unordered_set[size_t] _unowned
 cdef bint _is_watching = False
 cdef bint _is_suspended = False
 cdef set _excluded = set()
 
 
 cdef PyObject* _allocate(PyTypeObject* kind, Py_ssize_t count) noexcept:
-    cdef PyObject* made = PyType_GenericAlloc(kind, count)
-    cdef scopes_recording* here
+    cdef PyObject* made
+    cdef Counters counters = None
+    if not _is_suspended:
+        # This may run Python code, so it comes before the allocation.
+        counters = counters_of(<type>kind)
+        site = None if _locate is None else _locate()
+    made = PyType_GenericAlloc(kind, count)
     if made is not NULL:
-        here = scopes_recording_here()
-        if here.logs > 0:
-            scopes_add_to_log(made)
-        if here.blocks > 0 and here.pauses == 0 and not _is_suspended:
-            _note(made, here.strict_blocks > 0)
+        if counters is not None:
+            _note(made, counters, site)
         elif not _notes.empty():
-            _notes.erase(<size_t>made)
+            _finish(made)
     return made
 
 
-cdef void _note(PyObject* made, bint strictly) noexcept:
-    global _last_scope
+cdef void _note(PyObject* made, Counters counters, site) noexcept:
+    global _last_scope, _last_counters, _serial
+    cdef scopes_recording* here = scopes_recording_here()
     # A new reference to the current scope, which may have ended, or to None.
     cdef PyObject* scope = NULL
-    PyContextVar_Get(_current, NULL, &scope)
-    cdef size_t address = <size_t>scope
-    if scope is <PyObject*>None:
-        _notes.erase(<size_t>made)
+    cdef size_t address = 0
+    if here.blocks > 0 and here.pauses == 0 and not (
+        not _unowned.empty() and _unowned.count(<size_t>made.ob_type)
+    ):
+        PyContextVar_Get(_current, NULL, &scope)
+        if scope is not NULL and scope is not <PyObject*>None:
+            address = <size_t>scope
+            if address != _last_scope:
+                _used[address] = <object>scope
+                _last_scope = address
+            address |= here.strict_blocks > 0
+    if <size_t><PyObject*>counters != _last_counters:
+        _last_counters = <size_t><PyObject*>counters
+        _used[_last_counters] = counters
+    _serial += 1
+    cdef Note* note = &_notes[<size_t>made]
+    cdef PyObject* _before = note.site  # released last, because that may run Python code
+    if note.counters is not NULL:
+        _count_end(note)  # the earlier instance at this address
+    note.counters = <PyObject*>counters
+    note.scope = address
+    note.serial = _serial
+    note.site = NULL
+    note.thread = 0
+    if site is not None:
+        Py_INCREF(site)
+        note.site = <PyObject*>site
+        note.thread = PyThread_get_thread_ident()
+    if address:
+        counters.created_in.fetch_add(1)
     else:
-        if address != _last_scope:
-            _scopes[address] = <object>scope
-            _last_scope = address
-        _notes[<size_t>made] = address | strictly
-    Py_DECREF(<object>scope)
+        counters.created_outside.fetch_add(1)
+    Py_XDECREF(scope)
+    Py_XDECREF(_before)
 
 
-cdef void forget(PyObject* x) noexcept:
-    _notes.erase(<size_t>x)
+cdef void _count_end(Note* note) noexcept:
+    """Count the instance of `note` as finalized."""
+    cdef Counters counters = <Counters>note.counters
+    counters.finalized.fetch_add(1)
+    if note.scope:
+        counters.disposed_in.fetch_add(1)
+    else:
+        counters.disposed_outside.fetch_add(1)
+
+
+cdef void _finish(PyObject* x) noexcept:
+    """Remove the note of an earlier instance at this address, and count it as finalized."""
+    found = _notes.find(<size_t>x)
+    if found == _notes.end():
+        return
+    cdef Note note = dereference(found).second
+    _notes.erase(found)
+    _count_end(&note)
+    Py_XDECREF(note.site)
+
+
+cdef object uncount(PyObject* x):
+    found = _notes.find(<size_t>x)
+    if found == _notes.end():
+        return None
+    cdef Note note = dereference(found).second
+    _notes.erase(found)
+    return _uncounted(&note)
+
+
+cdef object _uncounted(Note* note):
+    """Undo the count of a removed note, and return its site."""
+    cdef Counters counters = <Counters>note.counters
+    if note.scope:
+        counters.created_in.fetch_sub(1)
+    else:
+        counters.created_outside.fetch_sub(1)
+    if note.site is NULL:
+        return None
+    site = <object>note.site
+    Py_DECREF(site)
+    return site
 
 
 cdef void release_by(void (*release)(PyObject*) noexcept) noexcept:
@@ -173,28 +238,31 @@ cdef void release_by(void (*release)(PyObject*) noexcept) noexcept:
     scopes_on_set = release
 
 
-def begin(kinds):
+def begin(kinds, unowned=()):
     """Record births of instances of `kinds`, and return whether that is possible for all of them.
 
-    Each thread turns recording on for itself with `count_recording`.
+    No scope owns instances of the classes `unowned`. Births of all threads are recorded. A thread turns on for
+    itself, with `count_recording`, that scopes own them.
     """
     global _is_watching
     _is_watching = True
-    return all([watch(kind) for kind in kinds])
+    return all([watch(kind, kind in unowned) for kind in kinds])
 
 
-def watch(kind):
+def watch(kind, bint is_unowned=False):
     """Record births of instances of `kind` too, until `end`, and return whether that is possible."""
     cdef allocfunc allocator = scopes_allocator_of(<PyObject*>kind)
     if _is_watching and allocator == PyType_GenericAlloc:
         scopes_set_allocator(<PyObject*>kind, _allocate)
         _watched.append(ref(kind))
+        if is_unowned:
+            _unowned.insert(<size_t><PyObject*>kind)
         return True
     return allocator == _allocate
 
 
 def end():
-    """Restore the `tp_alloc` of all classes and forget all notes."""
+    """Restore the `tp_alloc` of all classes. Instances whose note was not read yet count as finalized."""
     global _is_watching
     _is_watching = False
     for reference in _watched:
@@ -202,11 +270,33 @@ def end():
         if kind is not None and scopes_allocator_of(<PyObject*>kind) == _allocate:
             scopes_set_allocator(<PyObject*>kind, PyType_GenericAlloc)
     _watched.clear()
+    _unowned.clear()
     fill(new_births())
 
 
+def discard():
+    """Forget all births that were not read yet, as if they had not been counted."""
+    while not _notes.empty():
+        uncount(<PyObject*>dereference(_notes.begin()).first)
+
+
+def locate_by(function):
+    """Set the function that returns the line of each birth, or None."""
+    global _locate
+    _locate = function
+
+
+def is_noted_in(x, scope):
+    """Return whether `x` has an unread note, and `scope` owns it; None means no scope."""
+    found = _notes.find(<size_t><PyObject*>x)
+    if found == _notes.end():
+        return False
+    cdef size_t wanted = 0 if scope is None else <size_t><PyObject*>scope
+    return dereference(found).second.scope & ~<size_t>1 == wanted
+
+
 def exclude_attribute(descriptor):
-    """Exclude values of a C attribute from births, and return whether that is possible.
+    """Keep values of a C attribute out of all scopes, and return whether that is possible.
 
     A value that is assigned to the attribute leaves its scope: the attribute's object owns it then.
     """
@@ -218,36 +308,38 @@ def exclude_attribute(descriptor):
 
 
 def count_recording(int change):
-    """Begin (1) or stop (-1) recording births on this thread. Calls nest."""
+    """Begin (1) or stop (-1) giving births of this thread to its scopes. Calls nest."""
     scopes_recording_here().blocks += change
 
 
 def pause(int change):
-    """Pause (1) or resume (-1) recording births on this thread. Calls nest."""
+    """Pause (1) or resume (-1) giving births of this thread to its scopes. Calls nest."""
     scopes_recording_here().pauses += change
 
 
 def log(int change):
-    """Begin (1) or end (-1) a log of births on this thread, for `may_be_new`. Calls nest.
-
-    Pauses have no effect on logs.
-    """
+    """Begin (1) or end (-1) a log of births, for `may_be_new`. Calls nest. Pauses have no effect on logs."""
     cdef scopes_recording* here = scopes_recording_here()
-    here.logs += change
     if here.logs == 0:
-        scopes_clear_log()
+        here.log_start = _serial
+    here.logs += change
 
 
-cdef bint may_be_new(PyObject* x) noexcept:
-    """Return whether `x` may be allocated since the outermost open log of this thread began.
+cdef bint is_recorded(PyObject* x) noexcept:
+    return scopes_allocator_of(<PyObject*>x.ob_type) == _allocate
 
-    The answer is exact if the births of the class are recorded.
-    """
-    return scopes_allocator_of(<PyObject*>x.ob_type) != _allocate or scopes_is_in_log(x)
+
+cdef uint64_t serial_of(PyObject* x) noexcept:
+    found = _notes.find(<size_t>x)
+    return 0 if found == _notes.end() else dereference(found).second.serial
+
+
+cdef bint is_in_log(uint64_t serial) noexcept:
+    return serial > scopes_recording_here().log_start
 
 
 def suspend(bint is_suspended):
-    """Pause or resume recording births on all threads."""
+    """Stop or resume recording births on all threads."""
     global _is_suspended
     _is_suspended = is_suspended
 
@@ -265,27 +357,41 @@ cdef bint is_strict() noexcept:
     return scopes_recording_here().strict_blocks > 0
 
 
+# It refers to scopes and counters only, so the collector never has to break a cycle here.
+@cython.no_gc
 @cython.final
 cdef class Births:
-    """The births recorded between two calls of `fill`."""
+    """The births recorded between two calls of `fill`. Those left at its end count as finalized."""
 
-    cdef MemberList scope_of(self, PyObject* x):
-        """Return the scope where `x` was created, or the nearest open scope around it, or None."""
-        cdef MemberList scope
+    def __dealloc__(self):
+        cdef unordered_map[size_t, Note].iterator each = self.notes.begin()
+        while each != self.notes.end():
+            _count_end(&dereference(each).second)
+            Py_XDECREF(dereference(each).second.site)
+            preincrement(each)
+
+    cdef bint take(self, PyObject* x, Note* note) noexcept:
+        """Move the note of `x`, which is alive, to `note`. Return whether there is one."""
         found = self.notes.find(<size_t>x)
         if found == self.notes.end():
-            return None
-        scope = self.scopes[dereference(found).second & ~<size_t>1]
-        return scope if scope.members.is_open else outer_of(scope)
+            return False
+        note[0] = dereference(found).second
+        self.notes.erase(found)
+        return True
 
-    cdef bint is_strict(self, PyObject* x):
-        return self.notes[<size_t>x] & 1
+    cdef MemberList scope_of(self, Note* note):
+        """Return the scope where the instance was created, or the nearest open scope around it, or None."""
+        cdef MemberList scope
+        if note.scope == 0:
+            return None
+        scope = self.used[note.scope & ~<size_t>1]
+        return scope if scope.members.is_open else outer_of(scope)
 
 
 cdef Births new_births():
     """Return a new, empty `Births` for `fill`."""
     cdef Births made = Births.__new__(Births)
-    made.scopes = {}
+    made.used = {}
     return made
 
 
@@ -294,25 +400,25 @@ cdef bint fill(Births made) noexcept:
 
     It runs no other code, not even the garbage collector.
     """
-    global _scopes, _last_scope
+    global _used, _last_scope, _last_counters
     if _notes.empty():
         return False
     made.notes.swap(_notes)
-    made.scopes, _scopes = _scopes, made.scopes
-    _last_scope = 0
+    made.used, _used = _used, made.used
+    _last_scope = _last_counters = 0
     return True
 
 
 cdef Births take_one(PyObject* x):
     """Remove the note of `x`, and return it; None if there is none."""
-    found = _notes.find(<size_t>x)
-    if found == _notes.end():
+    if _notes.find(<size_t>x) == _notes.end():
         return None
     cdef Births made = Births.__new__(Births)
+    # Creating it may have run the collector, which reads all notes.
     found = _notes.find(<size_t>x)
     if found == _notes.end():
         return None
     made.notes[<size_t>x] = dereference(found).second
-    made.scopes = _scopes
+    made.used = _used
     _notes.erase(found)
     return made

@@ -79,12 +79,16 @@ cdef class Disposable:
 cdef int register_new(Disposable x) except -1
 # The same for an object that no scope owns: a gradient, the state of an optimizer.
 cdef int register_unowned(Disposable x) except -1
-# The same, but count `x` under the class `kind`: that of the object that `x` represents.
-cdef int register_as(Disposable x, type kind, bint is_owned) except -1
+# The same, but count `x` under the class `kind`: that of the object that `x` represents. `site` is the line that
+# created it, if that is known.
+cdef int register_as(Disposable x, type kind, bint is_owned, site=*) except -1
 # The same as `register_as` for an object that was created earlier and is found now. No limit refuses it.
 cdef int register_late(Disposable x, type kind, bint is_owned) except -1
-# Count `x`, and add it to `scope` or the nearest open scope around it. The observer is not called.
-cdef int register_in(Disposable x, type kind, MemberList scope) except -1
+# Add `x`, which `counters` has counted as created, to `scope` or the nearest open scope around it; None: to none.
+# The observer is called if it knows the line, `site`, and the thread of the creation.
+cdef int register_noted(Disposable x, Counters counters, MemberList scope, site, unsigned long thread) except -1
+# Make `scope` own `x`, which has no owner, as if it had owned it at its creation. Return whether that is done.
+cdef bint own_late(Disposable x, MemberList scope) noexcept
 # Give the count of `giver` to `taker`, which was never registered. No counter changes. `giver` stays in its
 # list.
 cdef void hand_over_count(Disposable giver, Disposable taker) noexcept

@@ -18,6 +18,7 @@ move changes two lists and a member.
 cimport cython
 from cpython.contextvars cimport PyContextVar_Get, PyContextVar_New, PyContextVar_Set
 from cpython.object cimport PyObject
+from cpython.pythread cimport PyThread_get_thread_ident
 from cpython.ref cimport Py_XDECREF
 from libcpp.atomic cimport memory_order_relaxed
 
@@ -49,7 +50,8 @@ cdef bint _is_watched = False
 def set_observer(observer):
     """Set the object that is notified of events; None for no observer.
 
-    Its methods are ``created(x, scope)``, ``ended(x, how)``, ``written(x)``, ``opened(scope)`` and
+    Its methods are ``created(x, scope)``, also with the line and the thread of the creation if they differ
+    from the caller's, ``ended(x, how)``, ``written(x)``, ``opened(scope)`` and
     ``closed(scope)``. Each is called after the event, on its thread; ``ended`` before the memory is released.
     """
     global _observer
@@ -100,11 +102,14 @@ cdef int notify_written(x) except -1:
     return 0
 
 
-cdef int _tell_created(Disposable x) except -1:
+cdef int _tell_created(Disposable x, site, unsigned long thread) except -1:
     told = _observer
     subject = x.subject()
     if told is not None and subject is not None:
-        told.created(subject, owner_of(x))
+        if site is None:
+            told.created(subject, owner_of(x))
+        else:
+            told.created(subject, owner_of(x), site, thread)
         if x.counters is None:
             # Another thread disposed it and reported that before `x` was known.
             told.ended(subject, ending_by(x._ended_scope))
@@ -246,11 +251,11 @@ cdef int register_unowned(Disposable x) except -1:
     return register_as(x, type(x), False)
 
 
-cdef int register_as(Disposable x, type kind, bint is_owned) except -1:
+cdef int register_as(Disposable x, type kind, bint is_owned, site=None) except -1:
     if x.counters is not None or x.link.owner is not NULL:
         return 0
     if _is_watched:
-        return _register_watched(x, kind, is_owned, True)
+        return _register_watched(x, kind, is_owned, True, site)
     # First the steps that may run Python code. The rest is atomic.
     cdef Counters counters = counters_of(kind)
     cdef MemberList scope = current_scope() if is_owned else None
@@ -261,16 +266,38 @@ cdef int register_as(Disposable x, type kind, bint is_owned) except -1:
 cdef int register_late(Disposable x, type kind, bint is_owned) except -1:
     if x.counters is not None or x.link.owner is not NULL:
         return 0
-    return _register_watched(x, kind, is_owned, False)
+    return _register_watched(x, kind, is_owned, False, None)
 
 
-cdef int register_in(Disposable x, type kind, MemberList scope) except -1:
-    cdef Counters counters = counters_of(kind)
-    _enter(x, counters, scope if scope is None or scope.members.is_open else outer_of(scope))
+cdef int register_noted(
+    Disposable x, Counters counters, MemberList scope, site, unsigned long thread
+) except -1:
+    if scope is not None and not scope.members.is_open:
+        scope = outer_of(scope)
+    with cython.critical_section(_step_lock):
+        x.link.is_registered = True
+        x.counters = counters
+        if scope is not None:
+            x.scope = scope
+            link_newest(x, scope)
+    if site is not None:
+        _tell_created(x, site, thread)
     return 0
 
 
-cdef int _register_watched(Disposable x, type kind, bint is_owned, bint is_limited) except -1:
+cdef bint own_late(Disposable x, MemberList scope) noexcept:
+    cdef MemberList _before = x.scope  # see `outer_of`
+    if x.counters is None or x.link.owner is not NULL or not scope.members.is_open:
+        return False
+    with cython.critical_section(_step_lock):
+        x.counters.created_outside.fetch_sub(1)
+        x.counters.created_in.fetch_add(1)
+        x.scope = scope
+        link_newest(x, scope)
+    return True
+
+
+cdef int _register_watched(Disposable x, type kind, bint is_owned, bint is_limited, site) except -1:
     """Register `x` when there is an observer or a limit. Limits apply only if `is_limited`."""
     cdef Counters counters = counters_of(kind)
     cdef MemberList scope = current_scope() if is_owned else None
@@ -281,7 +308,7 @@ cdef int _register_watched(Disposable x, type kind, bint is_owned, bint is_limit
         scope = current_scope()  # the scope ended in the meantime, on another thread or in a finalizer
     _enter(x, counters, scope)
     if _observer is not None:
-        _tell_created(x)
+        _tell_created(x, site, PyThread_get_thread_ident())
     return 0
 
 

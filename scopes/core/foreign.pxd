@@ -1,5 +1,7 @@
 """Objects of other libraries in scopes: the interface for ``cimport``."""
 
+from libc.stdint cimport uint64_t
+
 from scopes.core.births cimport Births
 from scopes.core.disposable cimport Disposable, MemberList
 
@@ -15,6 +17,8 @@ cdef class Foreign(Disposable):
     cdef bint is_noticed
     # Whether it was created inside ``scopes.torch.owning(strict=True)``.
     cdef bint is_strict
+    # The number of its birth, if it has no owner and nothing has decided that; else 0.
+    cdef uint64_t serial
 
 
 # Whether there is an adapter for `x`.
@@ -29,7 +33,7 @@ cdef int store_keeper_count(MemberList scope) except -1
 cdef bint has_keepers() noexcept
 # Move the members of `scope` that a keeper holds to the outer scope, or detach them.
 cdef int move_out_kept(MemberList scope, list members) except -1
-# Add `x`, if it is new, to the scope that `births` has for it. Return whether it was added.
+# Register `x`, if `births` has a note of it, in the note's scope. Return whether it was registered.
 cdef bint notice(x, Births births) except -1
 # Make the adapters search for new objects.
 cdef int harvest() except -1

@@ -15,10 +15,13 @@ from cpython.pythread cimport PyThread_get_thread_ident
 from cpython.weakref cimport PyWeakref_NewRef
 from libcpp.unordered_map cimport unordered_map
 
-from scopes.core.births cimport Births, is_paused, is_strict, may_be_new, release_by, take_one
-from scopes.core.births cimport forget as forget_birth
+from scopes.core.births cimport (
+    Births, Note, is_in_log, is_paused, is_recorded, is_strict, release_by, serial_of, take_one, uncount
+)
+from scopes.core.counters cimport Counters
 from scopes.core.disposable cimport (
-    Disposable, MemberList, is_observed, register_as, register_in, register_late, notify_written
+    Disposable, MemberList, current_scope, is_observed, notify_written, own_late, register_as, register_late,
+    register_noted
 )
 
 from scopes.core.disposable import ending_by
@@ -55,6 +58,11 @@ def add_adapter(adapter):
 cdef int store_keeper_count(MemberList scope) except -1:
     scope.keepers = -1 if _keeping is None else _keeping.count_keepers()
     return 0
+
+
+def settle():
+    """Find the objects that libraries have created and nothing has read yet, so that figures are right."""
+    harvest()
 
 
 def count_keepers():
@@ -181,23 +189,45 @@ cdef Foreign _new_foreign(x, adapter, bint is_noticed, bint strictly):
 
 
 cdef bint notice(x, Births births) except -1:
-    cdef MemberList scope = None if births is None else births.scope_of(<PyObject*>x)
-    if scope is None or is_adopted(x):
+    cdef Note note
+    cdef MemberList scope
+    cdef Counters counters
+    cdef Foreign foreign
+    if births is None or not births.take(<PyObject*>x, &note):
         return False
+    site = None
+    if note.site is not NULL:
+        site = <object>note.site
+        Py_DECREF(site)
+    counters = <Counters>note.counters
     adapter = _adapter_of(x)
-    if not adapter.is_new(x):
+    if is_adopted(x) or not adapter.is_tracked(x):
+        if note.scope:
+            counters.created_in.fetch_sub(1)
+        else:
+            counters.created_outside.fetch_sub(1)
         return False
-    register_in(_new_foreign(x, adapter, True, births.is_strict(<PyObject*>x)), type(x), scope)
+    scope = births.scope_of(&note)
+    if scope is not None and not adapter.is_new(x):
+        counters.created_in.fetch_sub(1)
+        counters.created_outside.fetch_add(1)
+        scope = None
+    foreign = _new_foreign(x, adapter, scope is not None, note.scope & 1)
+    if note.scope == 0:
+        foreign.serial = note.serial
+    register_noted(foreign, counters, scope, site, note.thread)
     return True
 
 
 cdef Foreign _new(x, adapter, bint is_owned):
+    # The registration counts `x`, so its note must not.
+    site = uncount(<PyObject*>x)
     cdef Foreign foreign = _new_foreign(x, adapter, is_owned, is_strict())
     if adapter.harvest is not None:
         register_late(foreign, type(x), is_owned)
         return foreign
     try:
-        register_as(foreign, type(x), is_owned)
+        register_as(foreign, type(x), is_owned, site)
     except BaseException:  # a limit of the scope raised an error
         if foreign.counters is None and _by_address.erase(foreign.address):
             foreign.reference = None
@@ -213,8 +243,24 @@ cdef Foreign foreign_for(x):
 
 def adopt(x):
     """Make the current scope own the new object `x` of another library. A known object keeps its scope."""
-    if is_foreign(x) and not is_adopted(x):
-        _new(x, _adapter_of(x), True)
+    if is_foreign(x):
+        if is_adopted(x):
+            _claim(<Foreign>_by_address[<size_t><PyObject*>x], True)
+        else:
+            _new(x, _adapter_of(x), True)
+
+
+cdef int _claim(Foreign foreign, bint is_owned) except -1:
+    """Decide about an object that was found before the end of the call that returns it."""
+    cdef MemberList scope
+    if foreign.serial:
+        foreign.serial = 0
+        scope = current_scope() if is_owned else None
+        if scope is not None:
+            foreign.is_noticed = True
+            foreign.is_strict = is_strict()
+            own_late(foreign, scope)
+    return 0
 
 
 def is_adopted(x):
@@ -230,9 +276,12 @@ def dispose_adopted(x):
 
 def detach_adopted(x):
     """Remove `x` from its scope, because it belongs to a module, an optimizer or another tensor."""
-    forget_birth(<PyObject*>x)
+    cdef Foreign foreign
+    notice(x, take_one(<PyObject*>x))
     if _by_address.find(<size_t><PyObject*>x) != _by_address.end():
-        (<Foreign>_by_address[<size_t><PyObject*>x]).detach_from_dispose_scope()
+        foreign = <Foreign>_by_address[<size_t><PyObject*>x]
+        foreign.serial = 0
+        foreign.detach_from_dispose_scope()
 
 
 cdef void _detach_quietly(PyObject* x) noexcept:
@@ -244,10 +293,8 @@ release_by(_detach_quietly)
 
 def leave_alone(x):
     """Keep `x` out of all scopes, even if it is the result of a call that still runs."""
-    forget_birth(<PyObject*>x)
-    if is_adopted(x):
-        detach_adopted(x)
-    elif is_foreign(x) and _adapter_of(x).is_adoptable(x):
+    detach_adopted(x)
+    if not is_adopted(x) and is_foreign(x) and _adapter_of(x).is_adoptable(x):
         _new(x, _adapter_of(x), False)
 
 
@@ -312,21 +359,28 @@ cdef class Adopter:
         return 0
 
     cdef int adopt_one(self, x, tuple args, dict kwargs) except -1:
+        cdef Foreign known = None
         if _by_address.find(<size_t><PyObject*>x) != _by_address.end():
-            if args and args[0] is x and is_observed() and getattr(x, "grad_fn", None) is not None:
-                notify_written(x)
-            return 0
+            known = <Foreign>_by_address[<size_t><PyObject*>x]
+            if not known.serial or not is_in_log(known.serial):
+                if args and args[0] is x and is_observed() and getattr(x, "grad_fn", None) is not None:
+                    notify_written(x)
+                return 0
         for given in args:
             if given is x or (isinstance(given, (tuple, list)) and _has(given, x)):
                 return 0
         for given in kwargs.values():
             if given is x or (isinstance(given, (tuple, list)) and _has(given, x)):
                 return 0
-        if not may_be_new(<PyObject*>x) or (self.is_owning and is_paused()):
+        if self.is_owning and is_paused():
+            return 0
+        if known is None and is_recorded(<PyObject*>x) and not is_in_log(serial_of(<PyObject*>x)):
             return 0
         if not self.is_suspended():
-            forget_birth(<PyObject*>x)
-            _new(x, self.adapter, self.is_owning)
+            if known is not None:
+                _claim(known, self.is_owning)
+            else:
+                _new(x, self.adapter, self.is_owning)
         return 0
 
 
@@ -390,6 +444,22 @@ def how_it_ended(x):
         return None
     found = <Foreign>_by_address[<size_t><PyObject*>x]
     return None if found.counters is not None else (ending_by(found._ended_scope), found.ending)
+
+
+def run_unreferenced(function, *xs):
+    """Call `function` without our weak references to `xs`, which it does not allow."""
+    cdef Foreign foreign
+    cdef list found = []
+    for x in xs:
+        foreign = foreign_of(x)
+        if foreign is not None and foreign.reference is not None:
+            foreign.reference = None
+            found.append((foreign, x))
+    try:
+        return function(*xs)
+    finally:
+        for foreign, x in found:
+            foreign.reference = PyWeakref_NewRef(x, foreign)
 
 
 def raise_if_disposed(x):

@@ -106,6 +106,10 @@ class Adapter:
         """Return whether a scope may own `x`, whose allocation was noted."""
         return self.is_adoptable(x)
 
+    def is_tracked(self, x: Any) -> bool:  # noqa: ARG002
+        """Return whether `x`, whose allocation was noted, is counted and tracked, with or without an owner."""
+        return True
+
     def disposed_error(self, x: Any) -> TensorDisposedError:
         """Return the error for a use of the disposed `x`."""
         how, ending = how_it_ended(x) or ("it was disposed", None)

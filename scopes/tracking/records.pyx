@@ -12,7 +12,7 @@ from scopes.core.disposable cimport Disposable, MemberList
 from scopes.tracking.call_site cimport call_site
 from scopes.tracking.paths cimport Place, place_of
 
-from scopes.core.foreign import footprint_of, library_of, revived
+from scopes.core.foreign import footprint_of, library_of, revived, settle
 
 LAST_REFERENCE = "its last reference was deleted"
 
@@ -77,8 +77,12 @@ cdef class Tracker:
         """Return how long tracking has been on, in nanoseconds."""
         return _now() - self.began_at
 
-    def created(self, x not None, MemberList scope):
-        """Begin a record of `x`."""
+    def locate(self):
+        """Return the line of the user's code that runs now."""
+        return call_site(self.depth)
+
+    def created(self, x not None, MemberList scope, site=None, unsigned long thread=0):
+        """Begin a record of `x`. If `site` and `thread` are not given, it was created here and now."""
         buffer, nbytes = footprint_of(x)
         cdef Record record = Record.__new__(Record, x, self._when_gone)
         record.key = id(x)
@@ -88,7 +92,7 @@ cdef class Tracker:
         name = type(x).__name__
         record.kind = name if library is None else f"{library}.{name}"
         record.foreign = None if library is None else self.foreign
-        record.site = call_site(self.depth)
+        record.site = call_site(self.depth) if site is None else site
         record.place = self.root if scope is None else self._place_of(scope)
         record.closings = self.closings
         record.buffer = buffer
@@ -96,7 +100,7 @@ cdef class Tracker:
         record.shares = 1
         _count_memory(record, self._buffers)
         record.created_at = _now()
-        record.thread = PyThread_get_thread_ident()
+        record.thread = PyThread_get_thread_ident() if site is None else thread
         try:
             for listener in self.listeners:
                 listener.created(record)
@@ -187,6 +191,7 @@ cdef class Tracker:
 
     def alive(self):
         """Return the records of living disposables with the disposables, oldest first."""
+        settle()
         found = []
         for record in list(self.records.values()):
             x = record()

@@ -12,7 +12,9 @@ from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from scopes.core.births import locate_by
 from scopes.core.disposable import set_observer
+from scopes.core.foreign import settle
 from scopes.core.guard import Guard
 from scopes.tracking.records import LAST_REFERENCE as LAST_REFERENCE
 from scopes.tracking.records import Record, Tracker
@@ -139,8 +141,10 @@ def begin(depth: int = 1) -> Tracker:
 def _begin(depth: int) -> Tracker:
     tracker = current.tracker
     if tracker is None:
+        settle()  # what was created before is not tracked
         tracker = current.tracker = Tracker(depth)
         set_observer(tracker)
+        locate_by(tracker.locate)
     tracker.depth = max(tracker.depth, depth)
     current.open_blocks += 1
     return tracker
@@ -156,6 +160,7 @@ def _end() -> None:
     tracker = current.tracker
     if current.open_blocks == 0 and tracker is not None:
         current.tracker = None
+        locate_by(None)
         set_observer(None)
         tracker.close()
 

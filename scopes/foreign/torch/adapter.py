@@ -71,17 +71,20 @@ class TorchAdapter(Adapter):
         return not isinstance(x, _NEVER)
 
     def is_new(self, x: Any) -> bool:
-        """Return whether `x` is adoptable, and not a wrapper that a transformation of torch.func created."""
-        return (type(x) is torch.Tensor or self.is_adoptable(x)) and not _is_wrapped(x)
+        """Return whether a scope may own the new `x`."""
+        return type(x) is torch.Tensor or self.is_adoptable(x)
+
+    def is_tracked(self, x: Any) -> bool:
+        """Return whether `x` has memory: it is not fake, and no wrapper of a transformation of torch.func."""
+        return not _is_wrapped(x) and (type(x) is torch.Tensor or not isinstance(x, _WITHOUT_MEMORY))
 
 
 _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
-_NEVER = (
-    torch.nn.Parameter,
-    torch.nn.Buffer,
+_WITHOUT_MEMORY = (
     torch._subclasses.fake_tensor.FakeTensor,
     torch._subclasses.functional_tensor.FunctionalTensor,
 )
+_NEVER = (torch.nn.Parameter, torch.nn.Buffer, *_WITHOUT_MEMORY)
 
 
 ADAPTER = TorchAdapter()

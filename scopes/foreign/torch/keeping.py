@@ -165,7 +165,7 @@ def _verdict_on(kind: type) -> int:
     if torch.Tensor in bases:
         if DisposedTensor in bases or kind.__module__.startswith("torch._subclasses."):
             return 0
-        births.watch(kind)
+        births.watch(kind, torch.nn.Parameter in bases)
         return keepers.SOUGHT if kind in _WITHOUT_PARTS else _WRAPPER
     if type in bases or ModuleType in bases or weakref.ref in bases or BaseException in bases:
         return 0

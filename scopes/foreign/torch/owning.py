@@ -1,9 +1,9 @@
 """Find new tensors of PyTorch.
 
-By default each allocation of a `torch.Tensor` object is noted (``scopes.core.births``), which takes about
-20 ns. Scopes read the notes when they begin and end. Trackers and scopes with limits need a new tensor at
-once. For them a `TorchFunctionMode` intercepts each call. With ``exact``, a `TorchDispatchMode` intercepts
-each operator too. Functions that bypass modes are wrapped.
+Each allocation of a `torch.Tensor` object is noted (``scopes.core.births``), on all threads, which takes about
+20 ns. Scopes read the notes when they begin and end, and so do statistics and reports. Trackers and scopes with
+limits need a new tensor at once. For them a `TorchFunctionMode` intercepts each call of the threads that own.
+With ``exact``, a `TorchDispatchMode` intercepts each operator too. Functions that bypass modes are wrapped.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from typing import Any, Self
 from scopes.core import births
 from scopes.core.containers import find
 from scopes.core.disposable import current_dispose_scope, is_watched, watch_callbacks
-from scopes.core.foreign import Adopter, adopt, leave_alone
+from scopes.core.foreign import Adopter, adopt, leave_alone, run_unreferenced
 from scopes.core.scope import new_dispose_scope
 from scopes.foreign.patches import Patches
 from scopes.foreign.torch import streams
 from scopes.foreign.torch.adapter import ADAPTER
+from scopes.foreign.torch.disposal import DisposedTensor
 from scopes.foreign.torch.keeping import KEEPERS
 from scopes.foreign.torch.library import torch
 
@@ -130,7 +131,7 @@ class _ThreadState(threading.local):
     depth = 0
     # The number of exact blocks among the `depth` open blocks.
     exact = 0
-    # The mode that intercepts each call, if it is needed, and whether allocations are noted instead.
+    # The mode that intercepts each call, if it is needed, and whether scopes own what is noted.
     mode: _Functions | None = None
     is_noting = False
 
@@ -139,9 +140,9 @@ _state = _ThreadState()
 
 
 def _adjust() -> None:
-    """Note allocations on this thread, or intercept each call, as currently needed."""
+    """Make scopes own what this thread allocates, and intercept each call, as currently needed."""
     is_seeing = bool(_state.depth and not _state.exact and (is_watched() or not _can_note))
-    is_noting = bool(_state.depth and not _state.exact and not is_seeing)
+    is_noting = bool(_state.depth and not _state.exact and _can_note)
     if is_noting != _state.is_noting:
         births.count_recording(1 if is_noting else -1)
         _state.is_noting = is_noting
@@ -294,7 +295,7 @@ def _log() -> Iterator[None]:
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Do not note allocations of this thread inside the block."""
+    """No scope owns what this thread allocates inside the block."""
     births.pause(1)
     try:
         yield
@@ -414,6 +415,15 @@ def _pausing(function: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
+def _swapping(swap: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap `swap`, which refuses tensors with weak references."""
+
+    def called(first: Any, second: Any) -> Any:
+        return run_unreferenced(swap, first, second)
+
+    return called
+
+
 def _begin_compilation(_: object) -> None:
     births.suspend(True)
 
@@ -437,12 +447,14 @@ class _Watch:
         kinds, found = [torch.Tensor], []
         while kinds:
             kind = kinds.pop()
-            found.append(kind)
-            kinds += kind.__subclasses__()
-        births.begin(found)
+            if kind is not DisposedTensor and not kind.__module__.startswith("torch._subclasses."):
+                found.append(kind)
+                kinds += kind.__subclasses__()
+        births.begin(found, {kind for kind in found if issubclass(kind, torch.nn.Parameter)})
         _register_compile_callbacks()
 
     def remove(self) -> None:
+        KEEPERS.find_new()
         births.end()
 
 
@@ -547,6 +559,7 @@ _patches = Patches(
         (torch, "compile"): _compiling,
         (torch.export, "export"): _pausing,
         (torch.Tensor, "numpy"): _pausing,
+        (torch.utils, "swap_tensors"): _swapping,
     },
     lambda: [_Watch()],
 )
@@ -566,13 +579,16 @@ def _births_are_noted() -> bool:
     births.count_recording(1)
     try:
         with new_dispose_scope() as scope:
+            x, y, gradient = torch.ones(1), weight * 2, None
+            if all(births.exclude_attribute(attribute) for attribute in attributes):
+                gradient = weight.grad
             return (
-                all(births.exclude_attribute(attribute) for attribute in attributes)
-                and torch.ones(1) in scope
-                and weight * 2 in scope
-                and weight.grad not in scope
+                births.is_noted_in(x, scope)
+                and births.is_noted_in(y, scope)
+                and births.is_noted_in(gradient, None)
             )
     finally:
+        births.discard()  # the program's statistics begin at 0
         births.count_recording(-1)
         watch.remove()
 
