@@ -174,7 +174,7 @@ def main():
 
 main()
 """,
-        r"parts\[\.\.\.\], a local of main\(\)",
+        r"parts\[\.\.\.\](?: \(its graph\))?, a local of main\(\)",
     ),
     # pytorch/pytorch#20433 and #13246: a data set caches what it has loaded, and memory grows over the epoch.
     "a cache of a data set": _leaky(
