@@ -72,7 +72,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--torch",
         action="store_true",
         dest="disposescope_torch",
-        help="make these options and the markers include PyTorch's tensors: scopes.torch.enable()",
+        help="make scopes own PyTorch's tensors: scopes.torch.enable()",
+    )
+    group.addoption(
+        "--no-torch",
+        action="store_true",
+        dest="disposescope_no_torch",
+        help="make these options and the markers ignore PyTorch's tensors",
     )
     group.addoption(
         "--torch-scopes",

@@ -20,8 +20,8 @@ from scopes import _children
 from scopes._program import CannotRunError, run
 from scopes._statistics import statistics
 from scopes.core.tracebacks import clear_frames_of, is_ours
-from scopes.foreign.libraries import enable, misses_pytorch
-from scopes.tracking import tracking
+from scopes.foreign.libraries import enable
+from scopes.tracking import following, tracking
 from scopes.tracking.files import require_ours
 from scopes.tracking.history import History
 from scopes.tracking.live import LiveView, begin_live_view
@@ -74,7 +74,11 @@ def _parser() -> argparse.ArgumentParser:
         help="the number of lines to record for each tensor",
     )
     run.add_argument("--live", action="store_true", help="show what is alive while the program runs (rich)")
-    run.add_argument("--torch", action="store_true", help="track PyTorch's tensors: scopes.torch.enable()")
+    torch = run.add_mutually_exclusive_group()
+    torch.add_argument(
+        "--torch", action="store_true", help="make scopes own PyTorch's tensors: scopes.torch.enable()"
+    )
+    torch.add_argument("--no-torch", action="store_true", help="do not track PyTorch's tensors")
     run.add_argument(
         "--fail-on-leak", action="store_true", help="exit with status 1 if the memory of a line keeps growing"
     )
@@ -137,6 +141,8 @@ def _seconds(text: str) -> float:
 
 def _run(options: argparse.Namespace) -> NoReturn:
     clear_frames_of("runpy")  # runpy runs this file, and is not part of the program
+    if options.no_torch:
+        os.environ[following.NO_TORCH] = "1"
     if options.torch:
         try:
             enable("torch")
@@ -273,9 +279,6 @@ class _FinalReport:
         for text in _children.reports():
             _say(f"\n{text}")
         _say(f"\n{statistics}")
-        if misses_pytorch():
-            again = shlex.join([_PROGRAM, "run", "--torch", *_arguments[1:]])
-            _say(f"\nThe program imports PyTorch, and no tensor was tracked. To track its tensors: {again}")
         is_written = self._write_files(parts)
         if self._options.fail_on_leak:
             _say(f"\n--fail-on-leak: {outcome.verdict} --leak-threshold sets another size.")

@@ -6,7 +6,9 @@ arrays without a call of ``attach``.
 
 from scopes._clearing import clear_errors_of as _clear_errors_of
 from scopes.foreign.cupy import disable, enable, owning
+from scopes.tracking.following import follow as _follow
 
 __all__ = ["disable", "enable", "owning"]
 
 _clear_errors_of(globals(), __all__)
+_follow("cupy")

@@ -17,7 +17,14 @@ from scopes.tracking.meters import measure_memory_by, measure_peaks_by
 from scopes.tracking.records import Record
 from scopes.tracking.sites import callers
 from scopes.tracking.sizes import format_bytes, parse_size
-from scopes.tracking.tracking import note_created, note_ended, note_made_for, note_written, record_of
+from scopes.tracking.tracking import (
+    largest_lines,
+    note_created,
+    note_ended,
+    note_made_for,
+    note_written,
+    record_of,
+)
 
 # Loaded on demand: spilling needs `tempfile`, which takes 7 ms to load, and reports take long too.
 _ON_DEMAND = origins_of(

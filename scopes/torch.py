@@ -10,6 +10,7 @@ from scopes.foreign.torch.held import HeldReport, HeldRow, still_held
 from scopes.foreign.torch.kept import KeptReport, KeptRow, kept
 from scopes.foreign.torch.owning import disable, enable, owning
 from scopes.foreign.torch.report import DeviceReport, DeviceRow, memory_by_device
+from scopes.tracking.following import follow as _follow
 
 __all__ = [
     "BudgetStatistics",
@@ -29,3 +30,4 @@ __all__ = [
 ]
 
 _clear_errors_of(globals(), __all__)
+_follow("torch")

@@ -27,7 +27,8 @@ _ENDING = "its handle moved into a Parameter"
 class Parameter(Tensor):
     """Trainable leaf tensor of a module. It takes over the memory of `data`, in the same scope.
 
-    No memory is copied, and dispose statistics do not change. `data` is invalid afterwards. The parameter
+    Dispose statistics do not change, and no memory is copied, unless `data` is a view that covers less than half
+    of its memory: the parameter then gets its own. `data` is invalid afterwards. The parameter
     takes over the gradient of `data`, and graphs that used `data` now use the parameter.
     Assigning the parameter to a module detaches it from its scope.
 
@@ -68,6 +69,7 @@ class Parameter(Tensor):
         _require_data(data, requires_grad)
         parameter = TensorCore.__new__(cls)
         parameter._replace(data, _ENDING)
+        parameter._leave_larger_memory()
         if not requires_grad:
             parameter._forget_history()
         elif parameter._node is None:

@@ -122,6 +122,8 @@ cdef size_t _last_scope = 0, _last_counters = 0
 cdef uint64_t _serial = 0
 # Returns the current line of the user's code, while objects are tracked; else None.
 cdef object _locate = None
+# The line and thread of each instance of the classes that `locate` was given, by address.
+cdef dict _lines = {}
 # Weak references to the classes whose `tp_alloc` was replaced.
 cdef list _watched = []
 # The addresses of the classes among them whose instances no scope owns.
@@ -145,6 +147,33 @@ cdef PyObject* _allocate(PyTypeObject* kind, Py_ssize_t count) noexcept:
         elif not _notes.empty():
             _finish(made)
     return made
+
+
+cdef PyObject* _allocate_located(PyTypeObject* kind, Py_ssize_t count) noexcept:
+    cdef PyObject* made
+    site = None if _locate is None else _locate()
+    made = PyType_GenericAlloc(kind, count)
+    if made is not NULL:
+        if site is not None:
+            _lines[<size_t>made] = site, PyThread_get_thread_ident()
+        elif _lines:
+            _lines.pop(<size_t>made, None)
+    return made
+
+
+def locate(kind):
+    """Remember the line of each new instance of `kind` while objects are tracked.
+
+    This is for a library that is searched for new objects. Return whether it is possible.
+    """
+    if scopes_allocator_of(<PyObject*>kind) != PyType_GenericAlloc:
+        return False
+    scopes_set_allocator(<PyObject*>kind, _allocate_located)
+    return True
+
+
+cdef object line_of(PyObject* x):
+    return _lines.get(<size_t>x)
 
 
 cdef void _note(PyObject* made, Counters counters, site) noexcept:
@@ -284,6 +313,8 @@ def locate_by(function):
     """Set the function that returns the line of each birth, or None."""
     global _locate
     _locate = function
+    if function is None:
+        _lines.clear()
 
 
 def is_noted_in(x, scope):

@@ -1,5 +1,9 @@
 # cython: language_level=3, auto_pickle=False
-"""Find disposables in lists, dicts, modules, and attributes of other objects."""
+"""Find disposables in lists, dicts, modules, and attributes of other objects.
+
+A search asks for the class of an object with ``type(x)``. `isinstance` also asks for ``x.__class__``, which a
+lazy proxy, such as a user of Django's requests, answers with a query of its database.
+"""
 
 from cpython.buffer cimport PyObject_CheckBuffer
 from cpython.object cimport PyObject_GenericGetDict
@@ -19,11 +23,38 @@ cdef frozenset _CONTAINERS = frozenset({dict, set, frozenset, deque})
 
 # Maps classes of other libraries to functions that return the objects in an instance; see `add_holder`.
 cdef dict _holders = {}
+# Pairs of functions: whether an object holds others, and which; see `add_virtual_holder`.
+cdef list _virtual_holders = []
 
 
 def add_holder(kind, held):
     """Search instances of `kind` too: ``held(x)`` returns the objects in them."""
     _holders[kind] = held
+
+
+def add_virtual_holder(is_holder, held):
+    """Search the objects for which ``is_holder(x)`` is True: ``held(x)`` returns the objects in them."""
+    _virtual_holders.append((is_holder, held))
+
+
+cdef object _holder_of(x):
+    """Return the function that returns the objects in `x`, or None."""
+    kind = type(x)
+    for holder in _holders:
+        if issubclass(kind, holder):
+            return _holders[holder]
+    for is_holder, held in _virtual_holders:
+        if is_holder(x):
+            return held
+    return None
+
+
+cdef bint _is_proxy(kind) except -1:
+    """Return whether instances of `kind` claim to be of another class: lazy proxies, and mocks."""
+    for base in kind.__mro__:
+        if base is not object and "__class__" in vars(base):
+            return True
+    return False
 
 
 cpdef bint is_disposable(x):
@@ -68,7 +99,7 @@ cdef list items_of(x):
     if isinstance(x, dict):
         return list(dict.values(x))
     for kind in _iterables:
-        if isinstance(x, kind):
+        if issubclass(type(x), kind):
             return list(kind.__iter__(x))
     return []
 
@@ -141,8 +172,8 @@ cdef bint _is_opaque(x):
     kind = type(x)
     return not (
         kind.__module__ in ("builtins", "collections")
-        or isinstance(x, (tuple, type, Enum))
-        or any(isinstance(x, holder) for holder in _holders)
+        or issubclass(kind, (tuple, type, Enum))
+        or _holder_of(x) is not None
         or _is_array(x)
     )
 
@@ -197,7 +228,7 @@ cdef class _Search:
             tell = getattr(type(x), "__disposables__", None)
             if tell is not None:
                 return list(tell(x))
-        if isinstance(x, _CLOSED) or _is_array(x):
+        if issubclass(type(x), _CLOSED) or _is_array(x):
             return None
         if self.outside < 0:
             self.outside, self.kind = len(self.stack), type(x)
@@ -229,24 +260,24 @@ cdef list _held(x):
         return list(tell(x))
     if isinstance(x, (Disposable, type)):
         return None
-    for holder in _holders:
-        if isinstance(x, holder):
-            return list(_holders[holder](x))
-    if _is_array(x):
+    holder = _holder_of(x)
+    if holder is not None:
+        return list(holder(x))
+    if _is_array(x) or _is_proxy(kind):
         return None
-    if isinstance(x, SimpleNamespace) or hasattr(kind, "__dataclass_fields__") or _is_estimator(kind):
+    if issubclass(kind, SimpleNamespace) or hasattr(kind, "__dataclass_fields__") or _is_estimator(kind):
         held = items_of(x)
-    elif isinstance(x, Mapping):
+    elif issubclass(kind, Mapping):
         for item in x.items():
             held += item
-    elif isinstance(x, Collection):
-        if isinstance(x, (str, range)):
+    elif issubclass(kind, Collection):
+        if issubclass(kind, (str, range)):
             return None
         try:
             held = list(x)
         except NotImplementedError:  # `__iter__` or `__len__` is not implemented
             held = []
-    elif isinstance(x, Iterator) and not is_closable(x):
+    elif issubclass(kind, Iterator) and not is_closable(x):
         _refuse(x)
     else:
         return None

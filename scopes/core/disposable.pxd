@@ -83,7 +83,7 @@ cdef int register_unowned(Disposable x) except -1
 # created it, if that is known.
 cdef int register_as(Disposable x, type kind, bint is_owned, site=*) except -1
 # The same as `register_as` for an object that was created earlier and is found now. No limit refuses it.
-cdef int register_late(Disposable x, type kind, bint is_owned) except -1
+cdef int register_late(Disposable x, type kind, bint is_owned, site=*, unsigned long thread=*) except -1
 # Add `x`, which `counters` has counted as created, to `scope` or the nearest open scope around it; None: to none.
 # The observer is called if it knows the line, `site`, and the thread of the creation.
 cdef int register_noted(Disposable x, Counters counters, MemberList scope, site, unsigned long thread) except -1

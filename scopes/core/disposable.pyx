@@ -255,7 +255,7 @@ cdef int register_as(Disposable x, type kind, bint is_owned, site=None) except -
     if x.counters is not None or x.link.owner is not NULL:
         return 0
     if _is_watched:
-        return _register_watched(x, kind, is_owned, True, site)
+        return _register_watched(x, kind, is_owned, True, site, PyThread_get_thread_ident())
     # First the steps that may run Python code. The rest is atomic.
     cdef Counters counters = counters_of(kind)
     cdef MemberList scope = current_scope() if is_owned else None
@@ -263,10 +263,12 @@ cdef int register_as(Disposable x, type kind, bint is_owned, site=None) except -
     return 0
 
 
-cdef int register_late(Disposable x, type kind, bint is_owned) except -1:
+cdef int register_late(
+    Disposable x, type kind, bint is_owned, site=None, unsigned long thread=0
+) except -1:
     if x.counters is not None or x.link.owner is not NULL:
         return 0
-    return _register_watched(x, kind, is_owned, False, None)
+    return _register_watched(x, kind, is_owned, False, site, thread)
 
 
 cdef int register_noted(
@@ -297,7 +299,9 @@ cdef bint own_late(Disposable x, MemberList scope) noexcept:
     return True
 
 
-cdef int _register_watched(Disposable x, type kind, bint is_owned, bint is_limited, site) except -1:
+cdef int _register_watched(
+    Disposable x, type kind, bint is_owned, bint is_limited, site, unsigned long thread
+) except -1:
     """Register `x` when there is an observer or a limit. Limits apply only if `is_limited`."""
     cdef Counters counters = counters_of(kind)
     cdef MemberList scope = current_scope() if is_owned else None
@@ -308,7 +312,7 @@ cdef int _register_watched(Disposable x, type kind, bint is_owned, bint is_limit
         scope = current_scope()  # the scope ended in the meantime, on another thread or in a finalizer
     _enter(x, counters, scope)
     if _observer is not None:
-        _tell_created(x, site, PyThread_get_thread_ident())
+        _tell_created(x, site, thread)
     return 0
 
 

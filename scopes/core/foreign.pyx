@@ -16,7 +16,7 @@ from cpython.weakref cimport PyWeakref_NewRef
 from libcpp.unordered_map cimport unordered_map
 
 from scopes.core.births cimport (
-    Births, Note, is_in_log, is_paused, is_recorded, is_strict, release_by, serial_of, take_one, uncount
+    Births, Note, is_in_log, is_paused, is_recorded, is_strict, line_of, release_by, serial_of, take_one, uncount
 )
 from scopes.core.counters cimport Counters
 from scopes.core.disposable cimport (
@@ -30,7 +30,7 @@ from scopes.core.disposable import ending_by
 cdef unordered_map[size_t, PyObject*] _by_address
 
 cdef list _adapters = []
-# The classes of all adapters, as an argument of `isinstance`.
+# The classes of all adapters, as an argument of `issubclass`. Unlike `isinstance`, this runs no code of lazy proxies.
 cdef tuple _kinds = ()
 # Adapters that search for new objects, because their library does not report them.
 cdef list _late = []
@@ -75,7 +75,7 @@ def find_kept_by_older(objects, older):
     """Return the ids of the `objects` that one of the first `older` keepers keeps."""
     if _keeping is None:
         return set()
-    return _keeping.find_kept_by_older({id(x): x for x in objects if isinstance(x, _keeping.kinds)}, older)
+    return _keeping.find_kept_by_older({id(x): x for x in objects if issubclass(type(x), _keeping.kinds)}, older)
 
 
 cdef bint has_keepers() noexcept:
@@ -100,13 +100,13 @@ cdef int move_out_kept(MemberList scope, list members) except -1:
 
 cdef object _adapter_of(x):
     for adapter in _adapters:
-        if isinstance(x, adapter.kinds):
+        if issubclass(type(x), adapter.kinds):
             return adapter
     return None
 
 
 cdef bint is_foreign(x):
-    return bool(_kinds) and isinstance(x, _kinds)
+    return type(x) in _kinds or (bool(_kinds) and issubclass(type(x), _kinds))
 
 
 cdef int harvest() except -1:
@@ -224,7 +224,11 @@ cdef Foreign _new(x, adapter, bint is_owned):
     site = uncount(<PyObject*>x)
     cdef Foreign foreign = _new_foreign(x, adapter, is_owned, is_strict())
     if adapter.harvest is not None:
-        register_late(foreign, type(x), is_owned)
+        found = line_of(<PyObject*>x)
+        if found is None:
+            register_late(foreign, type(x), is_owned)
+        else:
+            register_late(foreign, type(x), is_owned, found[0], found[1])
         return foreign
     try:
         register_as(foreign, type(x), is_owned, site)
@@ -354,7 +358,7 @@ cdef class Adopter:
         elif isinstance(result, dict):
             for item in result.values():
                 self.adopt_all(item, args, kwargs)
-        elif isinstance(result, self.exactly) and self.adapter.is_adoptable(result):
+        elif issubclass(kind, self.exactly) and self.adapter.is_adoptable(result):
             self.adopt_one(result, args, kwargs)
         return 0
 

@@ -107,7 +107,7 @@ class Adapter:
         return self.is_adoptable(x)
 
     def is_tracked(self, x: Any) -> bool:  # noqa: ARG002
-        """Return whether `x`, whose allocation was noted, is counted and tracked, with or without an owner."""
+        """Return whether to count and track `x`, whose allocation was noted, with or without an owner."""
         return True
 
     def disposed_error(self, x: Any) -> TensorDisposedError:

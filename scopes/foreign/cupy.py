@@ -12,7 +12,7 @@ from typing import Any, NoReturn, Self
 from weakref import ref
 
 from scopes.core.errors import TensorDisposedError
-from scopes.core.foreign import add_adapter, adopt
+from scopes.core.foreign import add_adapter, adopt, leave_alone
 from scopes.foreign.adapter import Adapter, check_version, import_library, raise_unsupported
 from scopes.foreign.patches import Patches
 from scopes.tracking.sites import skip_package
@@ -124,6 +124,8 @@ class _ThreadState(threading.local):
 
 
 _state = _ThreadState()
+# The number of open `watching` blocks of the process.
+_watchers = 0
 
 
 def _constructing(new: Callable[..., Any]) -> Callable[..., Any]:
@@ -133,6 +135,9 @@ def _constructing(new: Callable[..., Any]) -> Callable[..., Any]:
         x = new(kind, *args, **kwargs)
         if _state.depth:
             adopt(x)
+        elif _watchers:
+            leave_alone(x)
+        if _state.depth or _watchers:
             _state.newest = ref(x)
         return x
 
@@ -184,6 +189,28 @@ class owning:  # noqa: N801  # it is called like a function
         hook, self._hook = self._hook, None
         if hook is not None:
             hook.__exit__(kind, error, traceback)
+        _patches.end()
+
+
+class watching:  # noqa: N801  # it is called like a function
+    """Track each new CuPy array of the process inside the block. No scope owns it. Tracking opens this block."""
+
+    def __init__(self) -> None:
+        self._hook = _Blocks()
+
+    def __enter__(self) -> Self:
+        global _watchers
+        _patches.begin()
+        self._hook.__enter__()
+        _watchers += 1
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        global _watchers
+        _watchers -= 1
+        self._hook.__exit__(kind, error, traceback)
         _patches.end()
 
 

@@ -9,8 +9,16 @@ from contextlib import contextmanager
 from typing import Any
 from weakref import ref
 
-from scopes.core.containers import add_holder
-from scopes.core.foreign import add_adapter, adopt, dispose_adopted, is_adopted, raise_if_disposed
+from scopes.core.births import locate
+from scopes.core.containers import add_holder, add_virtual_holder
+from scopes.core.foreign import (
+    add_adapter,
+    adopt,
+    dispose_adopted,
+    is_adopted,
+    leave_alone,
+    raise_if_disposed,
+)
 from scopes.foreign.adapter import Adapter, check_version, import_library, raise_unsupported
 from scopes.tracking.sites import skip_package
 
@@ -31,14 +39,17 @@ class JaxAdapter(Adapter):
         # The thread whose scopes own new arrays, and the number of its open `owning` blocks.
         self.thread = 0
         self.depth = 0
+        # The number of open `watching` blocks of the process.
+        self.watchers = 0
         # Weak references by id: to arrays older than the first block, and to arrays adopted since.
         self.earlier: dict[int, ref[Any]] = {}
         self.adopted: dict[int, ref[Any]] = {}
 
     def harvest(self) -> None:
         """Adopt new arrays. Dispose arrays that JAX has deleted, such as donated arguments."""
-        if not self.depth or self.thread != threading.get_ident():
+        if self.thread != threading.get_ident() if self.depth else not self.watchers:
             return
+        register = adopt if self.depth else leave_alone
         for key, known in list(self.adopted.items()):
             x = known()
             if x is None:
@@ -51,7 +62,7 @@ class JaxAdapter(Adapter):
             before = self.earlier.get(key)
             if (before is None or before() is not x) and not is_adopted(x):
                 self.adopted[key] = ref(x)
-                adopt(x)
+                register(x)
 
     def begin(self) -> None:
         """Make scopes of this thread own new arrays."""
@@ -61,9 +72,14 @@ class JaxAdapter(Adapter):
                 "an array: use it in one thread at a time, or attach arrays with scope.attach(x)"
             )
         if not self.depth:
+            self.harvest()  # what is watched
             self.thread = threading.get_ident()
-            self.earlier = {id(x): ref(x) for x in jax.live_arrays() if not is_adopted(x)}
+            self.remember_earlier()
         self.depth += 1
+
+    def remember_earlier(self) -> None:
+        """Remember the arrays that are older than the block which begins."""
+        self.earlier = {id(x): ref(x) for x in jax.live_arrays() if not is_adopted(x)}
 
     def finish(self) -> None:
         """Adopt new arrays for the last time, and undo ``begin()``."""
@@ -71,7 +87,7 @@ class JaxAdapter(Adapter):
             self.harvest()
         finally:
             self.depth -= 1
-            if not self.depth:
+            if not self.depth and not self.watchers:
                 self.earlier = {}
 
     def end(self, x: Any, is_safe: bool) -> object:  # noqa: ARG002  # JAX keeps arrays alive while it reads them
@@ -130,15 +146,11 @@ def _explain_errors() -> None:
     _Array._check_if_deleted = checked
 
 
-class _NodeType(type):
-    def __instancecheck__(cls, x: object) -> bool:
-        # Scopes search containers themselves, because JAX raises an error for a dict with keys that can't be
-        # sorted.
-        return not isinstance(x, (Mapping, Sequence, Set)) and not jax.tree_util.all_leaves([x])
-
-
-class _Node(metaclass=_NodeType):
-    """Virtual base class of pytree nodes, whose classes are registered with JAX, such as Flax's modules."""
+def _is_node(x: object) -> bool:
+    """Return whether `x` is a node of a pytree whose class is registered with JAX, such as Flax's modules."""
+    # Scopes search containers themselves, because JAX raises an error for a dict with keys that can't be
+    # sorted.
+    return not issubclass(type(x), (Mapping, Sequence, Set)) and not jax.tree_util.all_leaves([x])
 
 
 def _children(node: object) -> list[Any]:
@@ -148,9 +160,10 @@ def _children(node: object) -> list[Any]:
 
 _self_test()
 _explain_errors()
+locate(_Array)
 add_adapter(ADAPTER)
 add_holder(type(jax.random.key(0)), lambda key: [key._base_array])
-add_holder(_Node, _children)
+add_virtual_holder(_is_node, _children)
 skip_package("jax")
 
 
@@ -179,6 +192,19 @@ def owning() -> Iterator[None]:
         yield
     finally:
         ADAPTER.finish()
+
+
+@contextmanager
+def watching() -> Iterator[None]:
+    """Track each new JAX array of the process inside the block. No scope owns it. Tracking opens this block."""
+    if not ADAPTER.depth and not ADAPTER.watchers:
+        ADAPTER.remember_earlier()
+    ADAPTER.watchers += 1
+    try:
+        yield
+    finally:
+        ADAPTER.harvest()
+        ADAPTER.watchers -= 1
 
 
 _enabled: list[Any] = []

@@ -6,8 +6,6 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from scopes.core.counters import total
-
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
@@ -17,13 +15,6 @@ _LIBRARIES = ("torch", "jax", "cupy")
 def loaded() -> list[str]:
     """Return the names of the libraries that the program has imported."""
     return [name for name in _LIBRARIES if name in sys.modules]
-
-
-def misses_pytorch() -> bool:
-    """Return whether the program uses PyTorch without `scopes.torch`, and has created no disposable."""
-    created_outside_scope, _, created_in_scope, *_ = total(None, None)
-    is_empty = not created_outside_scope and not created_in_scope
-    return is_empty and "torch" in loaded() and "scopes.torch" not in sys.modules
 
 
 def owning(library: str, **options: Any) -> AbstractContextManager[Any]:

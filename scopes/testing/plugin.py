@@ -8,6 +8,7 @@ report. The markers and the options are in ``disposescope.pytest_plugin``.
 from __future__ import annotations
 
 import gc
+import os
 import re
 from bisect import bisect_left
 from collections.abc import Generator
@@ -21,11 +22,11 @@ import pytest
 from scopes.core.disposable import current_dispose_scope
 from scopes.core.foreign import count_keepers
 from scopes.core.scope import DisposeScope, new_dispose_scope
-from scopes.foreign.libraries import disable, enable, misses_pytorch, owning
+from scopes.foreign.libraries import disable, enable, owning
 from scopes.testing.assertions import CURE, StatisticsWindow
 from scopes.testing.leftovers import Leftovers, alive_of, alive_since, left, not_kept, others_than
 from scopes.testing.limits import Limits
-from scopes.tracking import tracking
+from scopes.tracking import following, tracking
 from scopes.tracking.history import History
 from scopes.tracking.leaks import kept_by_each, snapshot
 from scopes.tracking.meters import Meter
@@ -42,6 +43,12 @@ AWAITED = "disposescope_awaited"
 def begin_to_watch(config: pytest.Config) -> None:
     """Watch the tests of this run that request it."""
     config.pluginmanager.register(_Guard(config), "disposescope-guard")
+    if config.getoption("disposescope_no_torch"):
+        os.environ[following.NO_TORCH] = "1"
+        config.add_cleanup(partial(os.environ.pop, following.NO_TORCH, None))
+    # For the whole run, so that it need not begin and end with each test.
+    following.begin()
+    config.add_cleanup(following.end)
     if config.getoption("disposescope_torch"):
         try:
             enable("torch")
@@ -482,14 +489,6 @@ class _Guard:
         output = getattr(self.config, "workeroutput", None)
         if output is not None:
             output["disposescope_fixtures"] = self.reports
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Name the option ``--torch`` if the tests use PyTorch, and no tensor was tracked."""
-        if misses_pytorch():
-            terminalreporter.write_line(
-                "disposescope: the tests import PyTorch, and no tensor was tracked. To track its tensors: "
-                "pytest --torch"
-            )
 
 
 OPEN = "Open scopes in a with statement, which ends them: `with new_dispose_scope():`"

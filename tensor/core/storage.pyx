@@ -346,7 +346,13 @@ cdef Share take_snapshot_to_write(StorageReference x):
     cdef cnp.ndarray array = array_of(x)
     if array is None:
         x._raise_disposed()
-    return share_of(_in_c_order(array)) if is_expanded(array) else take_snapshot(x)
+    if is_expanded(array):
+        return share_of(_in_c_order(array))
+    return share_of(copy_array(array)) if is_small_view(x) else take_snapshot(x)
+
+
+cdef bint is_small_view(StorageReference x) noexcept:
+    return x.buffer != NULL and 2 * cnp.PyArray_NBYTES(x.stored) < (<Buffer>x.buffer).nbytes
 
 
 cdef cnp.ndarray _in_c_order(cnp.ndarray array):

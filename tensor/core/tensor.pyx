@@ -10,6 +10,7 @@ from tensor.core.storage cimport (
     StorageReference,
     array_of,
     described_kind,
+    is_small_view,
     take_snapshot_to_write,
     is_empty,
     join_ring,
@@ -129,6 +130,23 @@ cdef class TensorCore(StorageReference):
         self._is_view = False
         attach_buffer(self, array, buffer)
         self.forget_history()
+
+    @property
+    def _is_small_view(self):
+        """Whether this covers less than half of its memory, so that its copies copy at once."""
+        return is_small_view(self)
+
+    def _leave_larger_memory(self) -> None:
+        """If this covers less than half of its memory, copy its values to memory of their own."""
+        cdef Buffer buffer
+        cdef cnp.ndarray array
+        if is_small_view(self):
+            array = copy_array(array_of(self))
+            buffer = new_buffer(array)
+            if is_empty(self):  # creating the buffer may have run the garbage collector
+                self._raise_disposed()
+            self.release_memory()
+            attach_buffer(self, array, buffer)
 
     def _set_layout_of(self, TensorCore y not None) -> None:
         """Take the shape, strides and history of `y`, a view of this tensor. Copy no element."""

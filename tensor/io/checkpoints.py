@@ -295,9 +295,16 @@ class _Tensors:
 
     def restored(self, node: object) -> Any:
         """Return the object that a node of the tree describes."""
+        if type(node) in _PLAIN:
+            return node
         match node:
-            case str() | int() | float() | None:
-                return node
+            case {"dict": list() as items} if all(
+                isinstance(item, list) and len(item) == 2 for item in items
+            ):
+                keys = keys_of([self.restored(key) for key, _ in items])
+                return {key: self.restored(value) for key, (_, value) in zip(keys, items, strict=True)}
+            case {"list": list() as values}:
+                return [self.restored(value) for value in values]
             case {"tensor": str() as name, **more}:
                 return _with_gradient(self._tensor(name), more)
             case {"alias": str() as name, **more}:
@@ -306,13 +313,6 @@ class _Tensors:
                 return self._array(name)
             case {"number": str() as name}:
                 return self._array(name)[()]
-            case {"dict": list() as items} if all(
-                isinstance(item, list) and len(item) == 2 for item in items
-            ):
-                keys = keys_of([self.restored(key) for key, _ in items])
-                return {key: self.restored(value) for key, (_, value) in zip(keys, items, strict=True)}
-            case {"list": list() as values}:
-                return [self.restored(value) for value in values]
             case {"tuple": list() as values}:
                 return tuple([self.restored(value) for value in values])
             case {"set": list() as values}:

@@ -211,6 +211,8 @@ def _set_items(target: object, values: Sequence[Any]) -> None:
 def keys_of(values: Iterable[object]) -> list[Any]:
     """Return `values` as keys or set members. Raise an error unless they are constants or tuples of them."""
     found = list(values)
+    if {str}.issuperset(map(type, found)):  # names, in almost every file
+        return found
     for x in found:
         parts = x if type(x) is tuple else (x,)
         if len(parts) > _MAX_PARTS or not all(_is_hashed_quickly(part) for part in parts):

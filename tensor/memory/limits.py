@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from threading import local
 from typing import Any
 
-from scopes.lowlevel import format_bytes
+from scopes.lowlevel import format_bytes, largest_lines
 from tensor.memory import allocator
 from tensor.memory.holders import holdings
 
@@ -49,6 +49,9 @@ class OutOfMemoryError(MemoryError):
                     "other memory can be freed now"
                 )
         held = f" The largest holders: {'; '.join(self.holders)}." if self.holders else ""
+        lines = largest_lines(5)
+        if lines:
+            held += f" The lines that created most: {'; '.join(lines)}."
         super().__init__(
             f"{reason}.{held} Dispose tensors that are not needed (a scope does so at its end), use smaller "
             "batches, or run inference under no_grad()"

@@ -62,6 +62,8 @@ class Plan:
             for life, offset, slot in zip(self._lives, offsets, slots, strict=True)
         ]
         self._served = self._missed = 0
+        # The arenas of the open `reserved()` blocks.
+        self._open: list[Arena] = []
 
     @property
     def allocation_count(self) -> int:
@@ -70,13 +72,13 @@ class Plan:
 
     @property
     def served_count(self) -> int:
-        """The number of arrays that got their planned place, in ``reserved()`` blocks that have ended."""
-        return self._served
+        """The number of arrays that got their planned place, in all ``reserved()`` blocks so far."""
+        return self._served + sum([arena.figures()[0] for arena in self._open])
 
     @property
     def missed_count(self) -> int:
         """The number of other arrays in these blocks: not planned, or with a place that was in use."""
-        return self._missed
+        return self._missed + sum([arena.figures()[1] for arena in self._open])
 
     @contextmanager
     def reserved(self) -> Iterator[Self]:
@@ -95,10 +97,12 @@ class Plan:
             yield self
             return
         arena = _reserve_arena(self.arena_bytes, self._places)
+        self._open.append(arena)
         try:
             arena.enter()
             yield self
         finally:
+            self._open.remove(arena)
             served, missed = arena.figures()
             self._served += served
             self._missed += missed

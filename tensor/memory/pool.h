@@ -469,7 +469,9 @@ class Pool {
                 refuse(static_cast<Bytes>(n), no_limit);
                 return nullptr;
             }
-            counters.misses.fetch_add(1, std::memory_order_relaxed);
+            // Reserved memory is not new: it was taken from the system before.
+            auto& count = block->origin == Origin::reserved ? counters.reuses : counters.misses;
+            count.fetch_add(1, std::memory_order_relaxed);
         }
         counters.slack.fetch_add(block->footprint() - static_cast<Bytes>(n), std::memory_order_relaxed);
         counters.count_new(static_cast<Bytes>(n));

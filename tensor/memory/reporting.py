@@ -31,7 +31,7 @@ class MemoryStatistics(NamedTuple):
     bytes_pinned: int
     #: The number of allocations so far.
     allocation_count: int
-    #: The number of allocations that reused a block of the pool.
+    #: The number of allocations that reused a block of the pool, or reserved memory.
     reuse_count: int
     #: The number of allocations from the pool that needed new memory.
     reuse_miss_count: int

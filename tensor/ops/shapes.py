@@ -293,9 +293,14 @@ class Shapes(TensorCore):
 
     @example("tensor.zeros((2, 3)).T.contiguous().stride()", (2, 1))
     def contiguous(self) -> Tensor:
-        """Return the tensor itself if it is contiguous, else a contiguous copy."""
+        """Return the tensor itself if it is contiguous, else a contiguous copy.
+
+        A contiguous view that covers less than half of its memory is copied too.
+        """
         x = as_tensor(self)
-        return x if x.is_contiguous() else reshape(x, x.shape, copy=True)
+        if not x.is_contiguous():
+            return reshape(x, x.shape, copy=True)
+        return x.clone() if x._is_small_view else x
 
     def _shape(self) -> tuple[int, ...]:
         array = self._array

@@ -498,16 +498,6 @@ def test_fail_on_leak_exits_with_1_where_lines_keep_more_and_more(tmp_path: Path
     assert scopes_run("--fail-on-leak", write(tmp_path / "other.py", f"{LEAK}exit(7)")).returncode == 7
 
 
-def test_report_of_a_program_with_only_tensors_of_pytorch_names_the_option_for_them(tmp_path: Path) -> None:
-    write(tmp_path / "torch.py", "")
-    advice = "disposescope run --torch"
-    write(tmp_path / "missed.py", "import torch\n")
-    missed = scopes_run("-m", "missed", "--epochs", 3, cwd=tmp_path)
-    assert f"To track its tensors: {advice} -m missed --epochs 3\n" in missed.stderr
-    assert advice not in scopes_run(write(tmp_path / "both.py", f"import torch\n{LEAK}")).stderr
-    assert advice not in scopes_run(write(tmp_path / "neither.py", "")).stderr
-
-
 def test_callers_in_a_report_include_no_line_of_the_command(tmp_path: Path) -> None:
     program = write(
         tmp_path / "program.py",

@@ -372,3 +372,44 @@ def test_a_walk_through_too_many_objects_ends_with_a_warning() -> None:
     with pytest.warns(UserWarning, match=r"more than 100,000 objects in the attributes of this Cache"):
         assert found(Cache(*range(200_000))) == []
     assert found([Layer(i) for i in range(1000)] + [x]) == [x]
+
+
+class Lazy:
+    """A proxy as those of Django: any question about its value runs a query."""
+
+    def _ask(self, *_):
+        raise AssertionError("the search ran a query")
+
+    __class__ = property(_ask)
+    __iter__ = __len__ = __contains__ = __getitem__ = __getattr__ = _ask
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda x: x,
+        lambda x: [x],
+        lambda x: {"user": x},
+        lambda x: SimpleNamespace(user=x),
+        lambda x: Holder(x),
+        lambda x: [SimpleNamespace(user=Holder([x]))],
+    ],
+)
+def test_a_search_runs_no_code_of_lazy_proxies(wrap) -> None:
+    with new_dispose_scope() as scope:
+        x = Thing()
+        request = [wrap(object.__new__(Lazy)), x]
+        assert scope.detach(request) is request
+        assert x not in scope
+        scope.attach(request)
+        assert found(request) == [x]
+        scope.move_to_outer(request)
+        dispose(request)
+    assert x.is_invalid
+
+
+def test_a_search_looks_into_the_attributes_of_a_proxy_that_has_its_value() -> None:
+    x = Thing()
+    proxy = object.__new__(Lazy)
+    object.__setattr__(proxy, "_wrapped", [x])
+    assert found(proxy) == [x]

@@ -438,18 +438,6 @@ class TestIt:
     )
 
 
-def test_a_run_with_only_tensors_of_pytorch_names_the_option_for_them(run, pytester):
-    pytester.makepyfile(torch="")
-    source = "import pytest, torch\n@pytest.mark.no_tensor_leaks\ndef test_it(): {}\n"
-    advice = "*no tensor was tracked. To track its tensors: pytest --torch"
-    missed = run(source.format("pass"), apart=True, beginning="")
-    missed.assert_outcomes(passed=1)
-    missed.stdout.fnmatch_lines([advice])
-    ours = run(source.format("import tensor; tensor.ones((2,))"), apart=True, beginning="")
-    ours.assert_outcomes(passed=1)
-    ours.stdout.no_fnmatch_line(advice)
-
-
 # no_tensor_growth
 
 GROWING = """

@@ -35,8 +35,13 @@ class TorchAdapter(Adapter):
         if not objects:
             return set()
         KEEPERS.find_new()
-        kept = KEEPERS.find(objects, older, is_strict=False, is_older=True)
-        return {*kept, *map(id, memory.kept_alive_by([objects[key] for key in kept]))}
+        kept = set(KEEPERS.find(objects, older, is_strict=False, is_older=True))
+        kept.update(map(id, memory.kept_alive_by([objects[key] for key in kept])))
+        # A gradient belongs to its tensor. Tensors that are older than `objects` are not among them.
+        for x, gradient in memory.gradients():
+            if id(x) in kept or id(x) not in objects:
+                kept.add(id(gradient))
+        return kept
 
     def end(self, x: Any, is_safe: bool) -> object:
         """Dispose `x`; see `disposal`. Count its memory for the next trim of the heap."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from scopes.core import births
 from scopes.foreign.torch.library import torch
 
 _NoFunctions = torch._C.DisableTorchFunction
@@ -147,6 +149,23 @@ def kept_alive_by(tensors: Iterable[Any]) -> list[Any]:
                 leaf = getattr(node, "variable", None)
                 found += [*_saved_by(node), *([leaf] if isinstance(leaf, torch.Tensor) else ())]
                 stack += [inner for inner, _ in node.next_functions]
+    return found
+
+
+def gradients() -> list[tuple[Any, Any]]:
+    """Return all leaves of the process that have a gradient, with it."""
+    found = []
+    # Reading the attribute may create the gradient's Python object, which the program has not created.
+    births.suspend(True)
+    try:
+        with _NoFunctions():
+            for x in gc.get_objects():
+                if torch.Tensor in type(x).__mro__ and not getattr(type(x), "is_invalid", False):
+                    gradient = x.grad if x.is_leaf and x.requires_grad else None
+                    if gradient is not None:
+                        found.append((x, gradient))
+    finally:
+        births.suspend(False)
     return found
 
 

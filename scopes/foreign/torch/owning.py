@@ -1,8 +1,8 @@
 """Find new tensors of PyTorch.
 
-Each allocation of a `torch.Tensor` object is noted (``scopes.core.births``), on all threads, which takes about
-20 ns. Scopes read the notes when they begin and end, and so do statistics and reports. Trackers and scopes with
-limits need a new tensor at once. For them a `TorchFunctionMode` intercepts each call of the threads that own.
+Each allocation of a `torch.Tensor` object is noted (``scopes.core.births``), on all threads, which takes
+about 20 ns. Scopes read the notes when they begin and end, and so do statistics and reports. Trackers and
+scopes with limits need a new tensor at once. For them a `TorchFunctionMode` intercepts each call of a thread.
 With ``exact``, a `TorchDispatchMode` intercepts each operator too. Functions that bypass modes are wrapped.
 """
 
@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from scopes.core import births
 from scopes.core.containers import find
-from scopes.core.disposable import current_dispose_scope, is_watched, watch_callbacks
+from scopes.core.disposable import current_dispose_scope, is_watched, set_observer, watch_callbacks
 from scopes.core.foreign import Adopter, adopt, leave_alone, run_unreferenced
 from scopes.core.scope import new_dispose_scope
 from scopes.foreign.patches import Patches
@@ -29,6 +29,7 @@ from scopes.foreign.torch.adapter import ADAPTER
 from scopes.foreign.torch.disposal import DisposedTensor
 from scopes.foreign.torch.keeping import KEEPERS
 from scopes.foreign.torch.library import torch
+from scopes.tracking import tracking
 
 _is_traced = torch.compiler.is_dynamo_compiling
 _backward_id = torch._C._current_graph_task_id
@@ -137,17 +138,25 @@ class _ThreadState(threading.local):
 
 
 _state = _ThreadState()
+# The number of open `watching` blocks of the process.
+_watchers = 0
 
 
 def _adjust() -> None:
     """Make scopes own what this thread allocates, and intercept each call, as currently needed."""
-    is_seeing = bool(_state.depth and not _state.exact and (is_watched() or not _can_note))
+    is_tracked = _watchers > 0 and is_watched()
+    is_seeing = not _state.exact and (
+        is_tracked or bool(_state.depth and (is_watched() or not _can_note))
+    )
     is_noting = bool(_state.depth and not _state.exact and _can_note)
     if is_noting != _state.is_noting:
         births.count_recording(1 if is_noting else -1)
         _state.is_noting = is_noting
-    if is_seeing and _state.mode is None:
-        mode = _Functions()
+    take = _take if _state.depth else _take_unowned
+    if is_seeing and _state.mode is not None:
+        _state.mode._take = take
+    elif is_seeing:
+        mode = _Functions(take)
         mode.__enter__()
         _state.mode = mode
     elif not is_seeing and _state.mode is not None and _remove(_state.mode):
@@ -239,6 +248,30 @@ class owning:  # noqa: N801  # it is called like a function
         begun, self._open = self._open, None
         if begun is not None:
             begun.__exit__(kind, error, traceback)
+
+
+class watching:  # noqa: N801  # it is called like a function
+    """Track each new PyTorch tensor of the process inside the block. No scope owns it.
+
+    Tracking opens this block. The calls of this thread are intercepted, so that each tensor is tracked at
+    once. Those of other threads are tracked when the notes of their allocation are read.
+    """
+
+    def __enter__(self) -> Self:
+        global _watchers
+        KEEPERS.begin()
+        _patches.begin()
+        _watchers += 1
+        _adjust()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        global _watchers
+        _watchers -= 1
+        _adjust()
+        _patches.end()
 
 
 def _count(change: int, exact: bool) -> None:
@@ -364,7 +397,7 @@ def _fetched(fetch: Callable[..., Any], loader: Any) -> Any:
 
 
 def _is_tensor(x: object) -> bool:
-    return isinstance(x, torch.Tensor)
+    return issubclass(type(x), torch.Tensor)  # `isinstance` may run code of lazy proxies
 
 
 def _running_backward(run: Callable[..., Any]) -> Callable[..., Any]:
@@ -577,6 +610,8 @@ def _births_are_noted() -> bool:
     attributes = torch.Tensor.grad, torch.Tensor._grad, torch.Tensor._base
     watch = _Watch()
     births.count_recording(1)
+    tracker = tracking.current.tracker
+    set_observer(None)  # the scope below is no scope of the program
     try:
         with new_dispose_scope() as scope:
             x, y, gradient = torch.ones(1), weight * 2, None
@@ -588,6 +623,7 @@ def _births_are_noted() -> bool:
                 and births.is_noted_in(gradient, None)
             )
     finally:
+        set_observer(tracker)
         births.discard()  # the program's statistics begin at 0
         births.count_recording(-1)
         watch.remove()

@@ -321,7 +321,7 @@ def test_attach_again_is_same_as_move_to_other_and_stats_do_not_change() -> None
         assert_counts(1, 0, 0, 0, 1, 0, 1)
 
 
-# TestDisposeScopesStatisticsPackedSequence, scoped and unscoped. TorchSharp's sequence detaches its four tensors.
+# TestDisposeScopesStatisticsPackedSequence, scoped and unscoped. TorchSharp's sequence detaches its tensors.
 
 
 def pack() -> Any:
