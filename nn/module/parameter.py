@@ -27,9 +27,9 @@ _ENDING = "its handle moved into a Parameter"
 class Parameter(Tensor):
     """Trainable leaf tensor of a module. It takes over the memory of `data`, in the same scope.
 
-    Dispose statistics do not change, and no memory is copied, unless `data` is a view that covers less than half
-    of its memory: the parameter then gets its own. `data` is invalid afterwards. The parameter
-    takes over the gradient of `data`, and graphs that used `data` now use the parameter.
+    Dispose statistics do not change, and no memory is copied, unless `data` is a view that covers less than
+    half of its memory: the parameter then gets its own. `data` is invalid afterwards. The parameter takes
+    over the gradient of `data`, and graphs that used `data` now use the parameter.
     Assigning the parameter to a module detaches it from its scope.
 
     Parameters

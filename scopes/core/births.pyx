@@ -37,15 +37,15 @@ cdef extern from *:
     """
     #include <cstdint>
 
-    // This thread's numbers of open blocks that record births, pauses, blocks of `owning(strict=True)`, and
-    // open logs; and the number of the last birth before the outermost open log.
+    // This thread's numbers of open blocks whose births scopes own, pauses, blocks that hide births, blocks of
+    // `owning(strict=True)`, and open logs; and the number of the last birth before the outermost open log.
     typedef struct {
-        int blocks, pauses, strict_blocks, logs;
+        int blocks, pauses, hiding, strict_blocks, logs;
         std::uint64_t log_start;
     } scopes_recording;
 
     static scopes_recording* scopes_recording_here(void) {
-        static thread_local scopes_recording recording = {0, 0, 0, 0, 0};
+        static thread_local scopes_recording recording = {0, 0, 0, 0, 0, 0};
         return &recording;
     }
 
@@ -103,7 +103,7 @@ cdef extern from *:
     ctypedef struct scopes_attribute:
         pass
     ctypedef struct scopes_recording:
-        int blocks, pauses, strict_blocks, logs
+        int blocks, pauses, hiding, strict_blocks, logs
         uint64_t log_start
     scopes_recording* scopes_recording_here() noexcept
     void (*scopes_on_set)(PyObject*) noexcept
@@ -136,7 +136,7 @@ cdef set _excluded = set()
 cdef PyObject* _allocate(PyTypeObject* kind, Py_ssize_t count) noexcept:
     cdef PyObject* made
     cdef Counters counters = None
-    if not _is_suspended:
+    if not _is_suspended and scopes_recording_here().hiding == 0:
         # This may run Python code, so it comes before the allocation.
         counters = counters_of(<type>kind)
         site = None if _locate is None else _locate()
@@ -346,6 +346,11 @@ def count_recording(int change):
 def pause(int change):
     """Pause (1) or resume (-1) giving births of this thread to its scopes. Calls nest."""
     scopes_recording_here().pauses += change
+
+
+def hide(int change):
+    """Stop (1) or resume (-1) recording births on this thread. Calls nest."""
+    scopes_recording_here().hiding += change
 
 
 def log(int change):

@@ -193,7 +193,7 @@ class owning:  # noqa: N801  # it is called like a function
 
 
 class watching:  # noqa: N801  # it is called like a function
-    """Track each new CuPy array of the process inside the block. No scope owns it. Tracking opens this block."""
+    """Track each new CuPy array inside the block. No scope owns it. Tracking opens this block."""
 
     def __init__(self) -> None:
         self._hook = _Blocks()

@@ -194,15 +194,15 @@ def owning() -> Iterator[None]:
         ADAPTER.finish()
 
 
-@contextmanager
-def watching() -> Iterator[None]:
-    """Track each new JAX array of the process inside the block. No scope owns it. Tracking opens this block."""
-    if not ADAPTER.depth and not ADAPTER.watchers:
-        ADAPTER.remember_earlier()
-    ADAPTER.watchers += 1
-    try:
-        yield
-    finally:
+class watching:  # noqa: N801  # it is called like a function
+    """Track each new JAX array inside the block. No scope owns it. Tracking opens this block."""
+
+    def __enter__(self) -> None:
+        if not ADAPTER.depth and not ADAPTER.watchers:
+            ADAPTER.remember_earlier()
+        ADAPTER.watchers += 1
+
+    def __exit__(self, *error: object) -> None:
         ADAPTER.harvest()
         ADAPTER.watchers -= 1
 

@@ -45,7 +45,7 @@ def begin_to_watch(config: pytest.Config) -> None:
     config.pluginmanager.register(_Guard(config), "disposescope-guard")
     if config.getoption("disposescope_no_torch"):
         os.environ[following.NO_TORCH] = "1"
-        config.add_cleanup(partial(os.environ.pop, following.NO_TORCH, None))
+        config.add_cleanup(_follow_torch_again)
     # For the whole run, so that it need not begin and end with each test.
     following.begin()
     config.add_cleanup(following.end)
@@ -55,6 +55,10 @@ def begin_to_watch(config: pytest.Config) -> None:
         except ImportError as error:
             raise pytest.UsageError(f"--torch: {error}") from None
         config.add_cleanup(partial(disable, "torch"))
+
+
+def _follow_torch_again() -> None:
+    os.environ.pop(following.NO_TORCH, None)
 
 
 def begin_to_own(config: pytest.Config, *, exact: bool) -> None:

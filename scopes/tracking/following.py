@@ -54,7 +54,10 @@ class _Finder(MetaPathFinder):
         self._searched: set[str] = set()
 
     def find_spec(
-        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+        self,
+        name: str,
+        path: Sequence[str] | None,  # noqa: ARG002
+        target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
         if name not in _ADAPTERS or name in self._searched:
             return None
@@ -104,7 +107,7 @@ def follow(library: str) -> None:
     try:
         block: AbstractContextManager[object] = import_module(_ADAPTERS[library]).watching()
         block.__enter__()
-    except Exception as error:  # a module may only have the name of the library, and its import must not fail
+    except Exception as error:  # noqa: BLE001  # a module that only has the library's name must load
         warnings.warn(f"tensors of {library} are not tracked: {error}", stacklevel=2)
         return
     _open[library] = block

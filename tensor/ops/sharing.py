@@ -36,8 +36,8 @@ class Sharing(TensorCore):
     def clone(self) -> Tensor:
         """Return a tensor with the same values and its own storage. O(1): the first write copies.
 
-        Expanded views, and memory that an exported NumPy array uses, are copied immediately. So is a view that
-        covers less than half of its memory: the clone of a row does not keep the batch.
+        Expanded views, and memory that an exported NumPy array uses, are copied immediately. So is a view
+        that covers less than half of its memory: the clone of a row does not keep the batch.
 
         Gradients flow to the original tensor.
         """

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import nn
+import scopes
 import tensor
 from scopes import current_dispose_scope, new_dispose_scope
 from tensor import Tensor, memory
@@ -442,3 +443,19 @@ def test_a_memory_error_of_numpy_becomes_an_out_of_memory_error(call):
         call()
     assert caught.value.asked >= HUGE
     assert caught.value.__context__ is None
+
+
+def test_the_error_of_a_limit_names_the_lines_while_tracking_is_on() -> None:
+    def hold() -> list[tensor.Tensor]:
+        return [tensor.ones((100_000,)) for _ in range(3)]
+
+    with scopes.track():
+        kept = hold()
+        with memory.limit("2 MiB"), pytest.raises(tensor.OutOfMemoryError) as caught:
+            tensor.ones((1_000_000,))
+    text = str(caught.value)
+    assert "The lines that created most: " in text
+    assert "test_memory_limits.py" in text
+    assert "hold" in text
+    assert "(1.144 MiB)" in text
+    assert len(kept) == 3

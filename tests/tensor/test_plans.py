@@ -312,3 +312,21 @@ def test_most_alive_is_the_largest_sum_of_overlapping_lives():
 
 def test_placement_of_no_arrays_is_empty():
     assert place([], []) == ([], 0)
+
+
+def test_figures_count_inside_the_block() -> None:
+    x = tensor.ones((1000, 100))
+    plan = memory.plan(lambda: ((x * 2) + 1).sum())
+    with plan.reserved():
+        _y = ((x * 2) + 1).sum()
+        assert (plan.served_count, plan.missed_count) == (2, 0)
+    assert (plan.served_count, plan.missed_count) == (2, 0)
+
+
+def test_allocations_in_reserved_memory_count_as_reuse() -> None:
+    memory.trim()
+    with memory.reserve("10 MiB"):
+        before = memory.statistics()
+        _x = tensor.ones((100_000,))
+        change = memory.statistics() - before
+    assert (change.reuse_count, change.reuse_miss_count) == (1, 0)

@@ -15,7 +15,7 @@ from scopes._spill import Spilled, SpillFile
 from scopes.core.guard import Guard
 from scopes.foreign.torch import heap
 from scopes.foreign.torch.library import torch
-from scopes.foreign.torch.owning import paused
+from scopes.foreign.torch.noting import paused
 from scopes.foreign.torch.transfers import Transfers, buffer_of, paged, pinned
 from scopes.tracking.sizes import parse_size
 

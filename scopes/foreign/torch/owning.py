@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import functools
 import operator
-import os
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -20,16 +18,14 @@ from typing import Any, Self
 
 from scopes.core import births
 from scopes.core.containers import find
-from scopes.core.disposable import current_dispose_scope, is_watched, set_observer, watch_callbacks
+from scopes.core.disposable import current_dispose_scope, is_watched, watch_callbacks
 from scopes.core.foreign import Adopter, adopt, leave_alone, run_unreferenced
-from scopes.core.scope import new_dispose_scope
 from scopes.foreign.patches import Patches
 from scopes.foreign.torch import streams
 from scopes.foreign.torch.adapter import ADAPTER
-from scopes.foreign.torch.disposal import DisposedTensor
 from scopes.foreign.torch.keeping import KEEPERS
 from scopes.foreign.torch.library import torch
-from scopes.tracking import tracking
+from scopes.foreign.torch.noting import Watch, can_note, compiling, hiding, paused, pausing
 
 _is_traced = torch.compiler.is_dynamo_compiling
 _backward_id = torch._C._current_graph_task_id
@@ -144,11 +140,9 @@ _watchers = 0
 
 def _adjust() -> None:
     """Make scopes own what this thread allocates, and intercept each call, as currently needed."""
-    is_tracked = _watchers > 0 and is_watched()
-    is_seeing = not _state.exact and (
-        is_tracked or bool(_state.depth and (is_watched() or not _can_note))
-    )
-    is_noting = bool(_state.depth and not _state.exact and _can_note)
+    is_needed = is_watched() if can_note or not _state.depth else True
+    is_seeing = bool(_state.depth or _watchers) and not _state.exact and is_needed
+    is_noting = bool(_state.depth and not _state.exact and can_note)
     if is_noting != _state.is_noting:
         births.count_recording(1 if is_noting else -1)
         _state.is_noting = is_noting
@@ -159,7 +153,7 @@ def _adjust() -> None:
         mode = _Functions(take)
         mode.__enter__()
         _state.mode = mode
-    elif not is_seeing and _state.mode is not None and _remove(_state.mode):
+    elif _state.mode is not None and _remove(_state.mode):
         _state.mode = None
 
 
@@ -253,8 +247,7 @@ class owning:  # noqa: N801  # it is called like a function
 class watching:  # noqa: N801  # it is called like a function
     """Track each new PyTorch tensor of the process inside the block. No scope owns it.
 
-    Tracking opens this block. The calls of this thread are intercepted, so that each tensor is tracked at
-    once. Those of other threads are tracked when the notes of their allocation are read.
+    Tracking opens this block. A mode intercepts the calls of this thread.
     """
 
     def __enter__(self) -> Self:
@@ -324,16 +317,6 @@ def _log() -> Iterator[None]:
         yield
     finally:
         births.log(-1)
-
-
-@contextmanager
-def paused() -> Iterator[None]:
-    """No scope owns what this thread allocates inside the block."""
-    births.pause(1)
-    try:
-        yield
-    finally:
-        births.pause(-1)
 
 
 def _adopting(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -415,17 +398,6 @@ def _running_backward(run: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-def _compiling(compile: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `compile`, because its first call loads the module that reports compilations."""
-
-    def called(*args: Any, **kwargs: Any) -> Any:
-        result = compile(*args, **kwargs)
-        _register_compile_callbacks()
-        return result
-
-    return called
-
-
 def _tracing(trace: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap `trace` to turn our dispatch mode off, because the tracer of torch.jit fails inside such modes."""
 
@@ -436,59 +408,6 @@ def _tracing(trace: Callable[..., Any]) -> Callable[..., Any]:
             return trace(*args, **kwargs)
 
     return called
-
-
-def _pausing(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `function` to note no tensors that it creates: they belong to its result, such as an array."""
-
-    def called(*args: Any, **kwargs: Any) -> Any:
-        with paused():
-            return function(*args, **kwargs)
-
-    return called
-
-
-def _swapping(swap: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `swap`, which refuses tensors with weak references."""
-
-    def called(first: Any, second: Any) -> Any:
-        return run_unreferenced(swap, first, second)
-
-    return called
-
-
-def _begin_compilation(_: object) -> None:
-    births.suspend(True)
-
-
-def _end_compilation(_: object) -> None:
-    births.suspend(False)
-
-
-def _register_compile_callbacks() -> None:
-    """Do not note allocations while torch.compile compiles: its tensors belong to the compiled code."""
-    compiler = sys.modules.get("torch._dynamo.callback")
-    if compiler is not None and _begin_compilation not in compiler.callback_handler.start_callbacks:
-        compiler.on_compile_start(_begin_compilation)
-        compiler.on_compile_end(_end_compilation)
-
-
-class _Watch:
-    """Watches the allocations of tensors until it is removed."""
-
-    def __init__(self) -> None:
-        kinds, found = [torch.Tensor], []
-        while kinds:
-            kind = kinds.pop()
-            if kind is not DisposedTensor and not kind.__module__.startswith("torch._subclasses."):
-                found.append(kind)
-                kinds += kind.__subclasses__()
-        births.begin(found, {kind for kind in found if issubclass(kind, torch.nn.Parameter)})
-        _register_compile_callbacks()
-
-    def remove(self) -> None:
-        KEEPERS.find_new()
-        births.end()
 
 
 class _Pack:
@@ -573,7 +492,7 @@ _patches = Patches(
         (torch.utils.dlpack, "from_dlpack"): _adopting,
         (torch.Tensor, "__new__"): _constructing,
         # A sampler may make tensors when its iteration begins, and workers when they start.
-        (torch.utils.data.DataLoader, "__iter__"): _pausing,
+        (torch.utils.data.DataLoader, "__iter__"): pausing,
         (torch.utils.data.dataloader._SingleProcessDataLoaderIter, "_next_data"): _fetching,
         (torch.utils.data.dataloader._MultiProcessingDataLoaderIter, "_next_data"): _fetching_from_workers,
         (torch.autograd.graph.saved_tensors_hooks, "__enter__"): _packing,
@@ -589,44 +508,11 @@ _patches = Patches(
         (torch.jit._trace, "_get_trace_graph"): _tracing,
         (torch.jit, "trace_module"): _tracing,
         (torch.autograd, "_engine_run_backward"): _running_backward,
-        (torch, "compile"): _compiling,
-        (torch.export, "export"): _pausing,
-        (torch.Tensor, "numpy"): _pausing,
-        (torch.utils, "swap_tensors"): _swapping,
+        (torch, "compile"): compiling,
+        (torch.export, "export"): hiding,
+        (torch.Tensor, "numpy"): hiding,
+        # It refuses tensors with weak references.
+        (torch.utils, "swap_tensors"): lambda swap: functools.partial(run_unreferenced, swap),
     },
-    lambda: [_Watch()],
+    lambda: [Watch()],
 )
-
-
-def _births_are_noted() -> bool:
-    """Return whether the installed versions support notes of allocations, and the user allows them.
-
-    With the environment variable ``DISPOSESCOPE_TORCH_NOTES=0``, a mode intercepts each call instead.
-    """
-    if os.environ.get("DISPOSESCOPE_TORCH_NOTES") == "0":
-        return False
-    weight = torch.ones(1, requires_grad=True)
-    (weight * 2).sum().backward()
-    attributes = torch.Tensor.grad, torch.Tensor._grad, torch.Tensor._base
-    watch = _Watch()
-    births.count_recording(1)
-    tracker = tracking.current.tracker
-    set_observer(None)  # the scope below is no scope of the program
-    try:
-        with new_dispose_scope() as scope:
-            x, y, gradient = torch.ones(1), weight * 2, None
-            if all(births.exclude_attribute(attribute) for attribute in attributes):
-                gradient = weight.grad
-            return (
-                births.is_noted_in(x, scope)
-                and births.is_noted_in(y, scope)
-                and births.is_noted_in(gradient, None)
-            )
-    finally:
-        set_observer(tracker)
-        births.discard()  # the program's statistics begin at 0
-        births.count_recording(-1)
-        watch.remove()
-
-
-_can_note = _births_are_noted()

@@ -104,7 +104,9 @@ def test_no_torch_turns_it_off(tmp_path: Path) -> None:
 
 def test_the_command_follows_jax(tmp_path: Path) -> None:
     pytest.importorskip("jax")
-    source = LEAK.replace("torch.ones(1000)", "jnp.ones(1000)").replace("import torch", "import jax.numpy as jnp")
+    source = LEAK.replace("torch.ones(1000)", "jnp.ones(1000)").replace(
+        "import torch", "import jax.numpy as jnp"
+    )
     report = run(tmp_path, source, "-m", "scopes", "run")
     assert "program.py:5 in step" in report
 

@@ -27,7 +27,7 @@ from scopes.lowlevel import owner_of  # noqa: E402
 
 @pytest.fixture(autouse=True)
 def _noted() -> None:
-    if not owning._can_note:
+    if not owning.can_note:
         pytest.skip("this Python or this PyTorch lets no births be noted")
 
 
@@ -62,7 +62,7 @@ import scopes.torch
 from scopes import new_dispose_scope
 from scopes.foreign.torch import owning
 with scopes.torch.owning(), new_dispose_scope() as scope:
-    print(torch._C._len_torch_function_stack(), owning._can_note, torch.ones(1) in scope)
+    print(torch._C._len_torch_function_stack(), owning.can_note, torch.ones(1) in scope)
 """
 
 
@@ -297,7 +297,7 @@ def test_results_of_compiled_functions_are_owned_and_their_constants_are_not(bac
 
 
 def test_owning_uses_a_mode_if_allocations_cannot_be_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owning, "_can_note", False)
+    monkeypatch.setattr(owning, "can_note", False)
     with scopes.torch.owning(), new_dispose_scope() as scope:
         assert modes() == 1
         assert torch.ones(2) in scope

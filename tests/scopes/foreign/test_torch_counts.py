@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch")
-
 import scopes
-import scopes.torch
 from scopes import new_dispose_scope, statistics
 from scopes.testing import assert_dispose_counts
+
+torch = pytest.importorskip("torch")
+import scopes.torch  # noqa: E402
 
 MODES = pytest.mark.parametrize("mode", ["default", "exact", "tracked"])
 

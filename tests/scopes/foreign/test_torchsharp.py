@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch")
-
 import scopes
-import scopes.torch
 from scopes import dispose, new_dispose_scope, statistics
 from scopes.core.foreign import how_it_ended
+
+torch = pytest.importorskip("torch")
+import scopes.torch  # noqa: E402
 
 
 @pytest.fixture(params=["default", "exact", "tracked"], autouse=True)

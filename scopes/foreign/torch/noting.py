@@ -1,0 +1,129 @@
+"""Note the allocations of PyTorch's tensors; see `scopes.core.births`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from scopes.core import births
+from scopes.core.disposable import set_observer
+from scopes.core.scope import new_dispose_scope
+from scopes.foreign.torch.disposal import DisposedTensor
+from scopes.foreign.torch.keeping import KEEPERS
+from scopes.foreign.torch.library import torch
+from scopes.tracking import tracking
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """No scope owns what this thread allocates inside the block."""
+    births.pause(1)
+    try:
+        yield
+    finally:
+        births.pause(-1)
+
+
+def pausing(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap `function`: no scope owns the tensors that it creates."""
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        with paused():
+            return function(*args, **kwargs)
+
+    return called
+
+
+def hiding(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap `function` to note no tensors that it creates: they belong to its result, such as an array."""
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        births.hide(1)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            births.hide(-1)
+
+    return called
+
+
+def compiling(compile: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap `compile`, because its first call loads the module that reports compilations."""
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        result = compile(*args, **kwargs)
+        _register_compile_callbacks()
+        return result
+
+    return called
+
+
+def _begin_compilation(_: object) -> None:
+    births.suspend(True)
+
+
+def _end_compilation(_: object) -> None:
+    births.suspend(False)
+
+
+def _register_compile_callbacks() -> None:
+    """Do not note allocations while torch.compile compiles: its tensors belong to the compiled code."""
+    compiler = sys.modules.get("torch._dynamo.callback")
+    if compiler is not None and _begin_compilation not in compiler.callback_handler.start_callbacks:
+        compiler.on_compile_start(_begin_compilation)
+        compiler.on_compile_end(_end_compilation)
+
+
+class Watch:
+    """Watches the allocations of tensors until it is removed."""
+
+    def __init__(self) -> None:
+        kinds, found = [torch.Tensor], []
+        while kinds:
+            kind = kinds.pop()
+            if kind is not DisposedTensor and not kind.__module__.startswith("torch._subclasses."):
+                found.append(kind)
+                kinds += kind.__subclasses__()
+        births.begin(found, {kind for kind in found if issubclass(kind, torch.nn.Parameter)})
+        _register_compile_callbacks()
+
+    def remove(self) -> None:
+        KEEPERS.find_new()
+        births.end()
+
+
+def _births_are_noted() -> bool:
+    """Return whether the installed versions support notes of allocations, and the user allows them.
+
+    With the environment variable ``DISPOSESCOPE_TORCH_NOTES=0``, a mode intercepts each call instead.
+    """
+    if os.environ.get("DISPOSESCOPE_TORCH_NOTES") == "0":
+        return False
+    weight = torch.ones(1, requires_grad=True)
+    (weight * 2).sum().backward()
+    attributes = torch.Tensor.grad, torch.Tensor._grad, torch.Tensor._base
+    watch = Watch()
+    births.count_recording(1)
+    tracker = tracking.current.tracker
+    set_observer(None)  # the scope below is no scope of the program
+    try:
+        with new_dispose_scope() as scope:
+            x, y, gradient = torch.ones(1), weight * 2, None
+            if all(births.exclude_attribute(attribute) for attribute in attributes):
+                gradient = weight.grad
+            return (
+                births.is_noted_in(x, scope)
+                and births.is_noted_in(y, scope)
+                and births.is_noted_in(gradient, None)
+            )
+    finally:
+        set_observer(tracker)
+        births.discard()  # the program's statistics begin at 0
+        births.count_recording(-1)
+        watch.remove()
+
+
+can_note = _births_are_noted()
