@@ -5,29 +5,24 @@ new tensors without a call.
 """
 
 from scopes._clearing import clear_errors_of as _clear_errors_of
-from scopes.foreign.torch.budgets import BudgetStatistics, budget
-from scopes.foreign.torch.held import HeldReport, HeldRow, still_held
-from scopes.foreign.torch.kept import KeptReport, KeptRow, kept
+from scopes._on_demand import names_on_demand as _names_on_demand
+from scopes._on_demand import origins_of as _origins_of
+from scopes._on_demand import public_names as _public_names
 from scopes.foreign.torch.owning import disable, enable, owning
-from scopes.foreign.torch.report import DeviceReport, DeviceRow, memory_by_device
 from scopes.tracking.following import follow as _follow
 
-__all__ = [
-    "BudgetStatistics",
-    "DeviceReport",
-    "DeviceRow",
-    "HeldReport",
-    "HeldRow",
-    "KeptReport",
-    "KeptRow",
-    "budget",
-    "disable",
-    "enable",
-    "kept",
-    "memory_by_device",
-    "owning",
-    "still_held",
-]
+# Loaded on demand: with them the import takes twice as long, and most programs use none.
+_ON_DEMAND = _origins_of(
+    {
+        "scopes.foreign.torch.budgets": "BudgetStatistics budget",
+        "scopes.foreign.torch.report": "DeviceReport DeviceRow HeldReport HeldRow KeptReport KeptRow kept "
+        "memory_by_device still_held",
+    }
+)
 
-_clear_errors_of(globals(), __all__)
+__all__ = _public_names(globals(), _ON_DEMAND)
+
+__getattr__, __dir__ = _names_on_demand(globals(), _ON_DEMAND, prepare=_clear_errors_of)
+
+_clear_errors_of(globals(), ["disable", "enable", "owning"])
 _follow("torch")

@@ -14,7 +14,7 @@ import sysconfig
 import threading
 import weakref
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
@@ -35,6 +35,7 @@ from types import (
 from typing import Any, NamedTuple
 
 from scopes.core.tracebacks import is_ours, is_ours_by_name
+from scopes.tracking.graphs import graphs
 from scopes.tracking.sites import is_skipped
 
 # The number of pairs of neighbours in each group to search for, spread from the oldest to the newest. Single
@@ -81,15 +82,7 @@ class Effort:
         self.left = left
 
 
-# For each class, a function that yields the saved objects of an instance's graph. It adds each visited
-# operation to the given set, and skips operations in the set.
-_graphs: dict[type, Callable[[Any, set[int]], Iterable[Any]]] = {}
 _SAVED = _Step(" (its graph)")
-
-
-def follow_graphs(kind: type, saved: Callable[[Any, set[int]], Iterable[Any]]) -> None:
-    """Make searches follow the objects that ``saved(x, seen)`` yields for an instance `x` of `kind`."""
-    _graphs[kind] = saved
 
 
 def holders_of(
@@ -178,7 +171,7 @@ def _found(
         holder, _, step_to, form = entries[place]
         try:
             references = list(islice(_references_of(holder, is_root=step_to is None), effort.left))
-            for kind, saved in _graphs.items():
+            for kind, saved in list(graphs.items()):
                 if isinstance(holder, kind):
                     references += [(_SAVED, x) for x in islice(saved(holder, operations), effort.left)]
         # Another thread changed the object, or user code raises.

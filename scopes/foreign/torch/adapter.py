@@ -11,7 +11,7 @@ from scopes.foreign.adapter import Adapter
 from scopes.foreign.torch import disposal, heap, kept, memory
 from scopes.foreign.torch.keeping import KEEPERS
 from scopes.foreign.torch.library import torch
-from scopes.tracking.holders import follow_graphs
+from scopes.tracking.graphs import follow_graphs
 from scopes.tracking.sites import skip_package
 
 

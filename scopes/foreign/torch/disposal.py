@@ -211,9 +211,7 @@ def _problems() -> Iterable[str]:
         pass
     else:
         yield "a disposed tensor can be used"
-    try:
-        torch.Tensor._make_subclass(torch.Tensor, free)
-    except TensorDisposedError:
-        pass
-    else:
+    # With this key C++ code calls `DisposedTensor.__torch_dispatch__`. The test makes no such call: the first
+    # one in a process imports `torch.distributed.tensor` and sympy, 570 modules.
+    if not torch._C._dispatch_keys(free).has(torch._C.DispatchKey.Python):
         yield "a disposed tensor can be used from C++"

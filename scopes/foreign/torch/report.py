@@ -1,4 +1,7 @@
-"""Report the memory of a scope's PyTorch tensors on each device."""
+"""Reports of PyTorch's tensors in scopes: memory by device, what scopes kept, and what is still held.
+
+Loaded when a program first uses one of them, because most programs use none.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scopes.core.disposable import current_dispose_scope
-from scopes.foreign.torch import memory
+from scopes.foreign.torch import heap, held, memory
+from scopes.foreign.torch import kept as kept_so_far
 from scopes.foreign.torch.library import torch
-from scopes.tracking.reports import Cell, Report, Table, figure, size, words
+from scopes.tracking.leaks import holder_lines
+from scopes.tracking.paths import UNNAMED
+from scopes.tracking.reports import Cell, Report, Table, figure, line, size, words
+from scopes.tracking.sites import Site
 
 if TYPE_CHECKING:
     from scopes.core.scope import DisposeScope
@@ -28,7 +35,7 @@ class DeviceRow:
     allocated_bytes: int | None
 
 
-_HEADINGS = (("device", False), ("tensors", True), ("bytes", True), ("PyTorch's total", True))
+_DEVICE_HEADINGS = (("device", False), ("tensors", True), ("bytes", True), ("PyTorch's total", True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +51,12 @@ class DeviceReport(Report):
 
     def _table(self) -> Table:
         if not self.rows:
-            return Table("the scope owns no torch tensors", _HEADINGS, ())
+            return Table("the scope owns no torch tensors", _DEVICE_HEADINGS, ())
         rows = []
         for row in self.rows:
             allocated = Cell("", -1) if row.allocated_bytes is None else size(row.allocated_bytes)
             rows.append((words(row.device), figure(row.count), size(row.nbytes), allocated))
-        return Table("torch tensors of the scope, by device", _HEADINGS, rows)
+        return Table("torch tensors of the scope, by device", _DEVICE_HEADINGS, rows)
 
 
 def memory_by_device(scope: DisposeScope | None = None) -> DeviceReport:
@@ -88,3 +95,178 @@ def memory_by_device(scope: DisposeScope | None = None) -> DeviceReport:
 
 def _allocated(device: str) -> int | None:
     return int(torch.cuda.memory_allocated(device)) if device.startswith("cuda") else None
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRow:
+    """Tensors that outlived scopes of one name, because one attribute, cache or global keeps them."""
+
+    #: The attribute of a class, the cache or the global that keeps them: "CatMetric.value".
+    holder: str
+    #: The name of the scope.
+    scope: str
+    #: How many tensors outlived such scopes so far.
+    count: int
+    #: How many of them are alive, and their bytes.
+    alive: int
+    nbytes: int
+
+
+_KEPT_HEADINGS = (("kept", True), ("alive", True), ("bytes", True), ("held by", False), ("in scope", False))
+
+
+@dataclass(frozen=True, slots=True)
+class KeptReport(Report):
+    """The tensors that scopes did not dispose: see ``scopes.torch.kept``."""
+
+    rows: tuple[KeptRow, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the tensors that are alive, in bytes."""
+        return sum(row.nbytes for row in self.rows)
+
+    def _table(self) -> Table:
+        if not self.rows:
+            return Table("no torch tensor outlived its scope", _KEPT_HEADINGS, ())
+        rows = [
+            (figure(row.count), figure(row.alive), size(row.nbytes), words(row.holder), words(row.scope))
+            for row in self.rows
+        ]
+        return Table("torch tensors that outlived their scope", _KEPT_HEADINGS, rows)
+
+
+def kept(scope: str | DisposeScope | None = None) -> KeptReport:
+    """Return the tensors that scopes did not dispose at their end, and what keeps them.
+
+    Parameters of modules and the state of optimizers are not listed.
+
+    Parameters
+    ----------
+    scope
+        A scope, or its name: only tensors that outlived scopes of this name. None: all tensors.
+
+    Examples
+    --------
+    >>> import scopes.torch, torch
+    >>> from scopes import new_dispose_scope
+    >>> class Positions(torch.nn.Module):
+    ...     def forward(self, x):
+    ...         self.table = torch.arange(len(x))
+    ...         return x + self.table
+    >>> model = Positions()
+    >>> with scopes.torch.owning(), new_dispose_scope("first step"):
+    ...     y = model(torch.ones(3))
+    >>> model.table
+    tensor([0, 1, 2])
+    >>> [row.holder for row in scopes.torch.kept("first step").rows]
+    ['Positions.table']
+    """
+    name = scope if scope is None or isinstance(scope, str) else scope.name or UNNAMED
+    rows = []
+    for (holder, of), entry in list(kept_so_far.entries.items()):
+        if name is None or name == of:
+            alive = [x for x in (reference() for reference in list(entry.alive.values())) if x is not None]
+            nbytes = sum(dict(map(memory.footprint, alive)).values())
+            rows.append(KeptRow(holder, of, entry.count, len(alive), nbytes))
+    return KeptReport(tuple(sorted(rows, key=lambda row: -row.nbytes)))
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRow:
+    """Memory of one or more disposed tensors that is still held."""
+
+    #: The line that created the first of them.
+    site: Site
+    #: The names of the scopes that were open around it, the outermost first.
+    scope: tuple[str, ...]
+    #: The bytes that are still held, and the device that they are on.
+    nbytes: int
+    device: str
+    #: The kind of holder, as far as PyTorch shows it.
+    by: str
+    #: The line that created the holding view or graph; None if no tracked tensor is known to hold it.
+    holder: Site | None = None
+
+
+_HELD_HEADINGS = (
+    ("bytes", True),
+    ("device", False),
+    ("held by", False),
+    ("in scope", False),
+    ("created by", False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldReport(Report):
+    """The memory that disposed tensors could not release: see ``scopes.torch.still_held``."""
+
+    rows: tuple[HeldRow, ...]
+    #: The resident size of the process, in bytes; None if the system does not report it.
+    resident_bytes: int | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """The memory in bytes."""
+        return sum(row.nbytes for row in self.rows)
+
+    def _table(self) -> Table:
+        if not self.rows:
+            return Table("all memory of disposed torch tensors is free", _HELD_HEADINGS, ())
+        rows = [
+            (
+                size(row.nbytes),
+                words(row.device),
+                words(row.by if row.holder is None else f"{row.by}: {row.holder}"),
+                words(" > ".join(row.scope)),
+                line(row.site),
+            )
+            for row in self.rows
+        ]
+        return Table("memory of disposed torch tensors that is still held", _HELD_HEADINGS, rows)
+
+
+def _row(key: int, storage: held.Held, views: dict[int, Site], graphs: dict[int, Site]) -> HeldRow:
+    """Return the row of a storage, with its current holder if that is a tracked tensor."""
+    by, holder = storage.by, None
+    if key in graphs:
+        by, holder = held.GRAPH, graphs[key]
+    elif key in views:
+        by, holder = held.VIEW, views[key]
+    return HeldRow(storage.site, storage.scope, storage.nbytes, storage.device, by, holder)
+
+
+def still_held(scope: str | DisposeScope | None = None) -> HeldReport:
+    """Return the memory that disposed tensors could not release yet: bytes, creators and holders.
+
+    Only tensors that were disposed during tracking are included.
+
+    Parameters
+    ----------
+    scope
+        A scope, or its name: only tensors created in scopes of this name, or in scopes inside them. None: all
+        tensors.
+
+    Examples
+    --------
+    >>> import scopes, scopes.torch, torch
+    >>> with scopes.track(), scopes.torch.owning(), scopes.new_dispose_scope("step"):
+    ...     x = torch.ones(1000)
+    ...     array = x.numpy()
+    >>> [(row.nbytes, row.by) for row in scopes.torch.still_held("step").rows]
+    [(4000, 'a view, a detached tensor, NumPy or another export')]
+    >>> del array
+    >>> scopes.torch.still_held().nbytes
+    0
+    """
+    held.forget_freed()
+    name = scope if scope is None or isinstance(scope, str) else scope.name or UNNAMED
+    views, graphs = holder_lines()
+    rows = [
+        _row(key, storage, views, graphs)
+        for key, storage in list(held.storages.items())
+        if name is None or name in storage.scope
+    ]
+    heap.trim()
+    return HeldReport(tuple(sorted(rows, key=lambda row: -row.nbytes)), heap.resident_bytes())

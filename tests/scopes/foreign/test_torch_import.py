@@ -1,0 +1,50 @@
+"""What ``import scopes.torch`` adds to ``import torch``: few modules and little memory."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+pytest.importorskip("torch")
+import scopes.torch
+from tests.process import needs_process_memory
+
+
+def printed_by(*lines: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True
+    )
+    return done.stdout.split()
+
+
+def test_import_loads_no_module_of_distributed_tensors_or_sympy() -> None:
+    before = "import sys, torch; before = set(sys.modules)"
+    added = printed_by(before, "import scopes.torch", "print(*set(sys.modules) - before)")
+    assert "scopes.foreign.torch.owning" in added
+    own = [name for name in added if name.startswith("scopes")]
+    assert [name for name in added if name.startswith(("torch", "sympy", "mpmath", "numpy"))] == []
+    assert len(added) - len(own) < 10
+
+
+def test_import_loads_no_report_and_no_budget() -> None:
+    added = printed_by("import sys, torch, scopes.torch; print(*sys.modules)")
+    assert set(added) & set(scopes.torch._ON_DEMAND.values()) == set()
+    assert set(added) & {"scopes.tracking.leaks", "scopes.tracking.reports"} == set()
+
+
+def test_names_loaded_on_demand_are_those_of_their_modules() -> None:
+    for name, module in scopes.torch._ON_DEMAND.items():
+        found = getattr(import_module(module), name)
+        assert inspect.unwrap(getattr(scopes.torch, name)) is inspect.unwrap(found)
+        assert getattr(scopes.torch, name) is getattr(scopes.torch, name)
+
+
+@needs_process_memory
+def test_import_takes_at_most_three_mebibytes_of_private_memory() -> None:
+    lines = "import torch", "from tests.process import own_bytes", "own_bytes()", "before = own_bytes()"
+    took = int(*printed_by(*lines, "import scopes.torch", "print(own_bytes() - before)"))
+    assert took < 3 * 2**20
