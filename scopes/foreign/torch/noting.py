@@ -27,29 +27,6 @@ def paused() -> Iterator[None]:
         births.pause(-1)
 
 
-def pausing(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `function`: no scope owns the tensors that it creates."""
-
-    def called(*args: Any, **kwargs: Any) -> Any:
-        with paused():
-            return function(*args, **kwargs)
-
-    return called
-
-
-def hiding(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `function` to note no tensors that it creates: they belong to its result, such as an array."""
-
-    def called(*args: Any, **kwargs: Any) -> Any:
-        births.hide(1)
-        try:
-            return function(*args, **kwargs)
-        finally:
-            births.hide(-1)
-
-    return called
-
-
 def compiling(compile: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap `compile`, because its first call loads the module that reports compilations."""
 
@@ -61,12 +38,20 @@ def compiling(compile: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
+# Called with True when torch.compile begins to compile, and with False when it ends.
+compilation_callbacks: list[Callable[[bool], None]] = []
+
+
 def _begin_compilation(_: object) -> None:
     births.suspend(True)
+    for callback in compilation_callbacks:
+        callback(True)
 
 
 def _end_compilation(_: object) -> None:
     births.suspend(False)
+    for callback in compilation_callbacks:
+        callback(False)
 
 
 def _register_compile_callbacks() -> None:

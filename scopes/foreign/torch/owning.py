@@ -20,15 +20,17 @@ from scopes.core import births
 from scopes.core.containers import find
 from scopes.core.disposable import current_dispose_scope, is_watched, watch_callbacks
 from scopes.core.foreign import Adopter, adopt, leave_alone, run_unreferenced
+from scopes.foreign import calling
 from scopes.foreign.patches import Patches
 from scopes.foreign.torch import streams
 from scopes.foreign.torch.adapter import ADAPTER
 from scopes.foreign.torch.keeping import KEEPERS
 from scopes.foreign.torch.library import torch
-from scopes.foreign.torch.noting import Watch, can_note, compiling, hiding, paused, pausing
+from scopes.foreign.torch.noting import Watch, can_note, compilation_callbacks, compiling, paused
 
 _is_traced = torch.compiler.is_dynamo_compiling
 _backward_id = torch._C._current_graph_task_id
+_NoSubclasses = torch._C.DisableTorchFunctionSubclass
 _NOTHING = (torch.Size, torch.dtype, torch.device, torch.layout, torch.memory_format)
 # The attributes whose values belong to another tensor.
 _BORROWING = (torch.Tensor.grad, torch.Tensor._grad, torch.Tensor._base)
@@ -45,29 +47,34 @@ class _Functions(torch.overrides.TorchFunctionMode):  # type: ignore[misc, name-
 
     def __init__(self, take: Callable[..., None] = _take) -> None:
         super().__init__()
-        self._take = take
+        self.take = take
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        if _is_traced():  # torch.compile records the call, and computes nothing yet
-            return func(*args, **(kwargs or {}))
-        if kwargs is None:
-            kwargs = _NO_KEYWORDS
-        births.log(1)
-        try:
-            result = func(*args, **kwargs)
-            self._take(func, result, args, kwargs)
-        except BaseException:
-            del args, kwargs  # a stored error keeps this frame alive, but not the operands
-            raise
-        finally:
-            births.log(-1)
-        return result
+    # Compiled: with a Python frame here, PyTorch's warnings would name this file instead of the user's.
+    __torch_function__: Callable[..., Any] = calling.intercept
+
+
+def _call(
+    mode: _Functions, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+) -> Any:
+    """Like ``calling.intercept``, for torch.compile, which traces only Python code."""
+    if _is_traced():  # it records the call, and computes nothing yet
+        return func(*args, **(kwargs or {}))
+    return calling.intercept(mode, func, types, args, kwargs)
+
+
+def _prepare_for_compilation(is_compiling: bool) -> None:
+    _Functions.__torch_function__ = _call if is_compiling else calling.intercept
+
+
+compilation_callbacks.append(_prepare_for_compilation)
 
 
 class _Operators(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[misc, name-defined]
-    """Mode that intercepts each operator that runs in C++, called from Python or from C++."""
+    """Mode that intercepts each operator that runs in C++, called from Python or from C++.
+
+    PyTorch has called the ``__torch_function__`` of subclasses before, or C++ code calls the operator without
+    it. So it is off here.
+    """
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
@@ -79,7 +86,8 @@ class _Operators(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignor
     ) -> Any:
         births.log(1)
         try:
-            result = _call(func, args, kwargs)
+            with _NoSubclasses():
+                result = _run(func, args, kwargs)
             # Tensors that backward computes are gradients, or intermediate values: no scope owns them.
             if func is not _DETACH and func is not _ALIAS and _backward_id() == -1:
                 _take(None, result, args, kwargs or _NO_KEYWORDS)
@@ -88,7 +96,7 @@ class _Operators(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignor
         return result
 
 
-def _call(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
+def _run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
     try:
         return func(*args, **kwargs) if kwargs else func(*args)
     except RuntimeError:
@@ -321,19 +329,11 @@ def _log() -> Iterator[None]:
 
 def _adopting(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap `function`, whose calls bypass the mode, to adopt its new results."""
-
-    def called(*args: Any, **kwargs: Any) -> Any:
-        if not _state.depth:
-            return function(*args, **kwargs)
-        with _log():
-            result = function(*args, **kwargs)
-            _take(None, result, args, kwargs)
-        return result
-
-    return called
+    return calling.adopting(function, _state, _take)
 
 
 def _constructing(new: Callable[..., Any]) -> Callable[..., Any]:
+    # Not compiled, unlike the other wrappers: torch.compile requires a function of Python.
     def called(kind: type, *args: Any, **kwargs: Any) -> Any:
         if not _state.depth or kind is not torch.Tensor:
             return new(kind, *args, **kwargs)
@@ -492,7 +492,7 @@ _patches = Patches(
         (torch.utils.dlpack, "from_dlpack"): _adopting,
         (torch.Tensor, "__new__"): _constructing,
         # A sampler may make tensors when its iteration begins, and workers when they start.
-        (torch.utils.data.DataLoader, "__iter__"): pausing,
+        (torch.utils.data.DataLoader, "__iter__"): calling.pausing,
         (torch.utils.data.dataloader._SingleProcessDataLoaderIter, "_next_data"): _fetching,
         (torch.utils.data.dataloader._MultiProcessingDataLoaderIter, "_next_data"): _fetching_from_workers,
         (torch.autograd.graph.saved_tensors_hooks, "__enter__"): _packing,
@@ -509,8 +509,8 @@ _patches = Patches(
         (torch.jit, "trace_module"): _tracing,
         (torch.autograd, "_engine_run_backward"): _running_backward,
         (torch, "compile"): compiling,
-        (torch.export, "export"): hiding,
-        (torch.Tensor, "numpy"): hiding,
+        (torch.export, "export"): calling.hiding,
+        (torch.Tensor, "numpy"): calling.hiding,
         # It refuses tensors with weak references.
         (torch.utils, "swap_tensors"): lambda swap: functools.partial(run_unreferenced, swap),
     },
