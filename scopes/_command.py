@@ -14,16 +14,16 @@ from functools import partial
 from html import escape
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from scopes import _children
 from scopes._program import CannotRunError, run
 from scopes._statistics import statistics
 from scopes.core.tracebacks import clear_frames_of, is_ours
-from scopes.foreign.libraries import enable
+from scopes.foreign.libraries import enable, still_held
 from scopes.tracking import following, tracking
 from scopes.tracking.files import require_ours
-from scopes.tracking.history import History
+from scopes.tracking.history import History, format_lines
 from scopes.tracking.live import LiveView, begin_live_view
 from scopes.tracking.pages import page, write_page
 from scopes.tracking.reports import Report
@@ -32,6 +32,10 @@ from scopes.tracking.sizes import format_bytes, parse_size
 from scopes.tracking.timeline import Timeline
 from scopes.tracking.trace_report import NoTraceError, summarize
 from scopes.tracking.tree import scope_tree
+
+if TYPE_CHECKING:
+    from scopes.foreign.torch.report import HeldReport
+    from scopes.tracking.sites import Site
 
 _PROGRAM = "disposescope"
 _arguments: list[str] = []
@@ -273,16 +277,20 @@ class _FinalReport:
             sys.stdout.flush()
         gc.collect()  # garbage is not a leak
         outcome = Outcome(self._history, self._options.program, self._options.leak_threshold)
-        parts = _parts(outcome)
+        held = still_held()
+        parts = _parts(outcome, held)
         for title, part in parts:
             _say(f"\n{title}\n{part}")
         for text in _children.reports():
             _say(f"\n{text}")
         _say(f"\n{statistics}")
         is_written = self._write_files(parts)
+        growing = _growing(held, self._options.leak_threshold)
         if self._options.fail_on_leak:
-            _say(f"\n--fail-on-leak: {outcome.verdict} --leak-threshold sets another size.")
-        is_leaking = self._options.fail_on_leak and outcome.is_leaking
+            held_more = f"Memory that disposed tensors could not free grows: {format_lines(growing)}. "
+            verdict = f"{held_more if growing else ''}{outcome.verdict}"
+            _say(f"\n--fail-on-leak: {verdict} --leak-threshold sets another size.")
+        is_leaking = self._options.fail_on_leak and (outcome.is_leaking or bool(growing))
         return 1 if is_leaking or not is_written else 0
 
     def _write_files(self, parts: list[tuple[str, Report]]) -> bool:
@@ -303,9 +311,17 @@ class _FinalReport:
         return True
 
 
-def _parts(outcome: Outcome) -> list[tuple[str, Report]]:
-    """Return the titled parts of the report: those of the outcome, then the tree of scopes."""
+def _growing(held: HeldReport | None, threshold: int) -> list[tuple[Site, int]]:
+    """Return the lines whose disposed tensors hold more and more memory, with the bytes."""
+    rows = () if held is None else held.rows
+    return [(row.site, row.nbytes) for row in rows if row.is_growing and row.nbytes >= threshold]
+
+
+def _parts(outcome: Outcome, held: HeldReport | None) -> list[tuple[str, Report]]:
+    """Return the titled parts of the report: the outcome's, memory still held, and the tree of scopes."""
     parts: list[tuple[str, Report]] = [*outcome.parts]
+    if held is not None:
+        parts.append(("Disposed, but not free:", held))
     tree = scope_tree()
     if tree.root.inner:
         parts.append(("All scopes of the run:", tree))

@@ -9,12 +9,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from scopes.foreign.torch.report import HeldReport
+
 _LIBRARIES = ("torch", "jax", "cupy")
 
 
 def loaded() -> list[str]:
     """Return the names of the libraries that the program has imported."""
     return [name for name in _LIBRARIES if name in sys.modules]
+
+
+def still_held() -> HeldReport | None:
+    """Return the report of ``scopes.torch.still_held``, or None if it has no rows."""
+    adapter = sys.modules.get("scopes.torch")
+    report: HeldReport | None = None if adapter is None else adapter.still_held()
+    return report if report is not None and report.rows else None
 
 
 def owning(library: str, **options: Any) -> AbstractContextManager[Any]:

@@ -113,6 +113,8 @@ def end(x: Any, is_safe: bool) -> tuple[tuple[int, ...] | None, Any]:
         ending = shape, x.dtype
         if streams.used and x.is_cuda:
             streams.record(x)
+        if is_safe and x.requires_grad:
+            _drop_graph_of_gradient(x)
         kind = type(x)
         disposed = _disposed_class_for(kind)
         shell = _new_shell() if disposed is DisposedTensor else _make_empty(disposed, (0,), device=_META)
@@ -128,6 +130,16 @@ def end(x: Any, is_safe: bool) -> tuple[tuple[int, ...] | None, Any]:
             x.__dict__.clear()
         held.note(x, shell)
     return ending
+
+
+def _drop_graph_of_gradient(x: Any) -> None:
+    """Drop the gradient of `x` if it has a graph, after ``backward(create_graph=True)``.
+
+    The graph of a gradient refers to `x`. Both would refer to each other in C++, and never be freed.
+    """
+    gradient = x.grad if x.is_leaf or x.retains_grad else None
+    if gradient is not None and gradient.grad_fn is not None:
+        x.grad = None
 
 
 # Shells for later disposals. Many are allocated at a time, so that they are adjacent in the C heap. Shells

@@ -5,13 +5,16 @@ Only disposals while tracking is on are recorded.
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from scopes.foreign.torch import memory
 from scopes.foreign.torch.library import torch
 from scopes.tracking.tracking import current, record_of
 
 if TYPE_CHECKING:
-    from scopes.tracking.records import Record
+    from scopes.tracking.records import Record, Tracker
 
 _StorageWeakRef = torch.multiprocessing.reductions.StorageWeakRef
 
@@ -27,26 +30,43 @@ KEPT = "PyTorch (retain_grad, a profiler or another thread): the tensor's last r
 class Held:
     """The storage of a disposed tensor, as a weak reference, and what is known about it."""
 
-    __slots__ = ("by", "device", "nbytes", "scope", "site", "weak")
+    __slots__ = ("by", "device", "nbytes", "owners", "record", "storage", "tracker")
 
-    def __init__(self, weak: Any, storage: Any, record: Record, by: str) -> None:
-        self.weak = weak
-        self.site, self.scope = record.site, record.scope
+    def __init__(self, storage: Any, record: Record, tracker: Tracker, by: str) -> None:
+        self.storage: Any = _StorageWeakRef(storage)
+        # The tensors that have the storage now. C++ keeps their Python objects alive while a graph refers to
+        # them.
+        self.owners: list[weakref.ref[Any]] = []
         self.nbytes: int = storage.nbytes()
         self.device = str(storage.device)
+        self.record, self.tracker = record, tracker
         self.by = by
 
+    def kept_by_graph(self, seen: set[int]) -> Iterator[tuple[int, int | None]]:
+        """Yield the footprints of the memory that graphs of the tensors keep; see ``Adapter.keeps``."""
+        for reference in self.owners:
+            owner = reference()
+            if owner is None:
+                continue
+            with torch._C.DisableTorchFunction():
+                owner._fix_weakref()
+                base = owner._base
+            yield from memory.keeps(owner, seen)
+            if base is not None:
+                yield from memory.keeps(base, seen)
 
-# The storages by address.
+
+# The storages by address, and the number of them from which the freed ones are forgotten.
 storages: dict[int, Held] = {}
+_LEAST = 1000
+_most = _LEAST
 
 
 def note(x: Any, owner: Any) -> None:
     """Record what holds the memory of the disposed `x`, if tracking is on. `owner` has this memory now."""
-    if current.tracker is None:
-        return
+    tracker = current.tracker
     record = record_of(x)
-    if record is None:
+    if tracker is None or record is None:
         return
     try:
         storage = owner.untyped_storage()
@@ -58,14 +78,17 @@ def note(x: Any, owner: Any) -> None:
         by = GRAPH if owner.requires_grad else GRAPH_OR_DLPACK
     else:
         by = SHARED
-    if len(storages) > 1000:
+    if len(storages) > _most:
         forget_freed()
-    weak = _StorageWeakRef(storage)
-    if weak.cdata not in storages or storages[weak.cdata].weak.expired():
-        storages[weak.cdata] = Held(weak, storage, record, by)
+    known = storages.get(storage._cdata)
+    if known is None or known.storage.expired():
+        known = storages[storage._cdata] = Held(storage, record, tracker, by)
+    known.owners.append(weakref.ref(owner))
 
 
 def forget_freed() -> None:
     """Forget the storages that are free."""
-    for key in [key for key, each in list(storages.items()) if each.weak.expired()]:
+    global _most
+    for key in [key for key, each in list(storages.items()) if each.storage.expired()]:
         storages.pop(key, None)
+    _most = max(_LEAST, 2 * len(storages))

@@ -421,10 +421,27 @@ class _Pack:
             return self._pack(x)
         with paused():
             packed = self._pack(x)
+            if x.grad_fn is not None:
+                packed = _without_graph(packed, x)
         # The result may be `x` itself, which a scope owns, or will own as the result of this operation.
         for kept in find((packed,), _is_tensor, inside=False):
             leave_alone(kept)
         return packed
+
+
+def _without_graph(packed: Any, x: Any) -> Any:
+    """Return the result of a pack hook with a detached tensor instead of `x`, the tensor to pack.
+
+    The graph of `x` keeps `packed`. If that kept the graph, both would refer to each other in C++, and never
+    be freed. PyTorch takes only the data from what the unpack hook returns, so results do not change.
+    """
+    if packed is x:
+        return x.detach()
+    if type(packed) in (tuple, list):
+        return type(packed)(_without_graph(item, x) for item in packed)
+    if type(packed) is dict:
+        return {key: _without_graph(item, x) for key, item in packed.items()}
+    return packed
 
 
 def _packing(enter: Callable[..., Any]) -> Callable[..., Any]:

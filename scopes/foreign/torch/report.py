@@ -6,17 +6,19 @@ Loaded when a program first uses one of them, because most programs use none.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scopes.core.disposable import current_dispose_scope
 from scopes.foreign.torch import heap, held, memory
 from scopes.foreign.torch import kept as kept_so_far
 from scopes.foreign.torch.library import torch
-from scopes.tracking.leaks import holder_lines
+from scopes.tracking.leaks import Seen, Snapshot, holder_lines, is_created_throughout
 from scopes.tracking.paths import UNNAMED
 from scopes.tracking.reports import Cell, Report, Table, figure, line, size, words
 from scopes.tracking.sites import Site
+from scopes.tracking.tracking import current
 
 if TYPE_CHECKING:
     from scopes.core.scope import DisposeScope
@@ -174,9 +176,9 @@ def kept(scope: str | DisposeScope | None = None) -> KeptReport:
 
 @dataclass(frozen=True, slots=True)
 class HeldRow:
-    """Memory of one or more disposed tensors that is still held."""
+    """Memory of the disposed tensors of one line that is still held by holders of one kind."""
 
-    #: The line that created the first of them.
+    #: The line that created them.
     site: Site
     #: The names of the scopes that were open around it, the outermost first.
     scope: tuple[str, ...]
@@ -185,12 +187,19 @@ class HeldRow:
     device: str
     #: The kind of holder, as far as PyTorch shows it.
     by: str
-    #: The line that created the holding view or graph; None if no tracked tensor is known to hold it.
+    #: The line that created the holding view or graph; None if no tracked tensor is known to hold it. Then
+    #: the bytes include all memory that the graphs of the tensors keep.
     holder: Site | None = None
+    #: The number of tensors.
+    count: int = 1
+    #: Whether the line left such tensors throughout the run, and no tracked tensor holds them.
+    is_growing: bool = False
 
 
 _HELD_HEADINGS = (
+    ("tensors", True),
     ("bytes", True),
+    ("", False),
     ("device", False),
     ("held by", False),
     ("in scope", False),
@@ -216,7 +225,9 @@ class HeldReport(Report):
             return Table("all memory of disposed torch tensors is free", _HELD_HEADINGS, ())
         rows = [
             (
+                figure(row.count),
                 size(row.nbytes),
+                words("grows" if row.is_growing else ""),
                 words(row.device),
                 words(row.by if row.holder is None else f"{row.by}: {row.holder}"),
                 words(" > ".join(row.scope)),
@@ -227,20 +238,11 @@ class HeldReport(Report):
         return Table("memory of disposed torch tensors that is still held", _HELD_HEADINGS, rows)
 
 
-def _row(key: int, storage: held.Held, views: dict[int, Site], graphs: dict[int, Site]) -> HeldRow:
-    """Return the row of a storage, with its current holder if that is a tracked tensor."""
-    by, holder = storage.by, None
-    if key in graphs:
-        by, holder = held.GRAPH, graphs[key]
-    elif key in views:
-        by, holder = held.VIEW, views[key]
-    return HeldRow(storage.site, storage.scope, storage.nbytes, storage.device, by, holder)
-
-
 def still_held(scope: str | DisposeScope | None = None) -> HeldReport:
     """Return the memory that disposed tensors could not release yet: bytes, creators and holders.
 
-    Only tensors that were disposed during tracking are included.
+    Only tensors that were disposed during tracking are included. If objects in C++ refer to each other, such
+    as a graph and a tensor that it saved, nothing frees them; a row names the line and the bytes.
 
     Parameters
     ----------
@@ -263,10 +265,52 @@ def still_held(scope: str | DisposeScope | None = None) -> HeldReport:
     held.forget_freed()
     name = scope if scope is None or isinstance(scope, str) else scope.name or UNNAMED
     views, graphs = holder_lines()
+    groups: dict[tuple[Any, ...], list[held.Held]] = defaultdict(list)
+    for key, storage in list(held.storages.items()):
+        if name is None or name in storage.record.scope:
+            by, holder = storage.by, None
+            if key in graphs:
+                by, holder = held.GRAPH, graphs[key]
+            elif key in views:
+                by, holder = held.VIEW, views[key]
+            kind = storage.record.site, storage.record.scope, storage.device, by, holder
+            groups[kind].append(storage)
+    # Memory that other reports count, or other rows.
+    seen = Seen()
+    seen.update(views, graphs, held.storages)
     rows = [
-        _row(key, storage, views, graphs)
-        for key, storage in list(held.storages.items())
-        if name is None or name in storage.scope
+        HeldRow(
+            site,
+            place,
+            sum(storage.nbytes for storage in group)
+            + (_kept_by_graphs(group, seen) if holder is None else 0),
+            device,
+            by,
+            holder,
+            len(group),
+            holder is None and _is_growing(group),
+        )
+        for (site, place, device, by, holder), group in groups.items()
     ]
     heap.trim()
     return HeldReport(tuple(sorted(rows, key=lambda row: -row.nbytes)), heap.resident_bytes())
+
+
+def _kept_by_graphs(group: Iterable[held.Held], seen: Seen) -> int:
+    """Return the bytes of the memory that the graphs of disposed tensors keep, and add it to `seen`."""
+    total = 0
+    for storage in group:
+        for key, nbytes in storage.kept_by_graph(seen):
+            if nbytes is not None and key not in seen:
+                seen.add(key)
+                total += nbytes
+    return total
+
+
+def _is_growing(group: Iterable[held.Held]) -> bool:
+    """Return whether the tensors were created throughout the tracked time."""
+    tracker = current.tracker
+    if tracker is None:
+        return False
+    records = [storage.record for storage in group if storage.tracker is tracker]
+    return is_created_throughout(records, Snapshot(0, {}), tracker.closings, tracker.serial)
