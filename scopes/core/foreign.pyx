@@ -26,6 +26,9 @@ from scopes.core.disposable cimport (
 
 from scopes.core.disposable import ending_by
 
+import warnings
+from traceback import format_tb
+
 # Maps the address of an object to its `Foreign`. Each entry owns a reference and is removed with its object.
 cdef unordered_map[size_t, PyObject*] _by_address
 
@@ -38,6 +41,8 @@ cdef list _late = []
 cdef list _looks = []
 # The adapter that knows which objects outlive a scope. There is at most one.
 cdef object _keeping = None
+# Whether `_warn_of_fault` has warned.
+cdef bint _has_warned = False
 
 cdef object _method_wrapper = type(object().__str__)
 
@@ -85,6 +90,7 @@ cdef bint has_keepers() noexcept:
 cdef int move_out_kept(MemberList scope, list members) except -1:
     cdef Disposable member
     cdef dict loosely = {}, strictly = {}, by_id = {}
+    cdef dict kept
     for member in members:
         if isinstance(member, Foreign) and (<Foreign>member).is_noticed and member.counters is not None:
             x = member.subject()
@@ -93,8 +99,34 @@ cdef int move_out_kept(MemberList scope, list members) except -1:
                 by_id[id(x)] = member
     for objects, is_strict in ((loosely, False), (strictly, True)):
         if objects:
-            for key, is_unowned in _keeping.find_kept(scope, objects, scope.keepers, is_strict).items():
+            try:
+                kept = _keeping.find_kept(scope, objects, scope.keepers, is_strict)
+            except BaseException as error:
+                # Nobody knows what else uses these objects. A false end would be worse than a leak.
+                for key in objects:
+                    scope.move((by_id[key],), None, False, True)
+                if not isinstance(error, Exception):
+                    raise
+                _warn_of_fault(error)
+                continue
+            for key, is_unowned in kept.items():
                 scope.move((by_id[key],), None, not is_unowned, True)
+    return 0
+
+
+cdef int _warn_of_fault(error) except -1:
+    """Warn about an error in the search for objects that outlive their scope, once in a process."""
+    global _has_warned
+    if not _has_warned:
+        _has_warned = True
+        where = "".join(format_tb(error.__traceback__)).rstrip()
+        warnings.warn(
+            f"scopes could not find out which {_keeping.library} {_keeping.noun}s outlive their scope, so all of "
+            f"them stay alive. This is a fault of disposescope: {type(error).__name__}: {error}. Please report "
+            f"it with these lines:\n{where}",
+            RuntimeWarning,
+            stacklevel=1,
+        )
     return 0
 
 
@@ -114,7 +146,10 @@ cdef int harvest() except -1:
         for adapter in list(_late):
             adapter.harvest()
     for look in _looks:
-        look()
+        try:
+            look()
+        except Exception as error:  # `find_kept` then keeps all objects
+            _warn_of_fault(error)
     return 0
 
 

@@ -142,6 +142,9 @@ cdef class DisposeScope(OwningList):
         cdef MemberList outer
         try:
             harvest()
+        except BaseException as error:
+            errors = noted(errors, error)
+        try:
             if has_keepers() and self.members.count and self.members.is_open:
                 move_out_kept(self, self.collect())
         except BaseException as error:

@@ -173,6 +173,8 @@ cdef class Keepers:
     cdef Py_ssize_t count, module_count
     # The number of keepers that the first search found; -1 before it.
     cdef Py_ssize_t first
+    # Whether a search failed, so that keepers are missing. The next one reads all generations again.
+    cdef bint is_incomplete
     # The function ``gc.freeze`` of Python.
     cdef object freeze_all
     # The walk that ``find`` reuses, unless another thread uses it.
@@ -206,6 +208,11 @@ cdef class Keepers:
         self.classes[known.address] = known
         self.verdicts.put(<PyTypeObject*>kind, verdict)
         return verdict
+
+    cdef _Class class_of(self, x):
+        """Return the data about the class of `x`, which may have changed since the last walk."""
+        self.verdict(type(x))
+        return <_Class>self.classes[id(type(x))]
 
     def look_into(self, kind):
         """Follow the attributes of `kind`, a class of a program, where a keeper refers to an instance."""
@@ -268,6 +275,8 @@ cdef class Keepers:
         cdef _Keeper keeper
         cdef Births births = new_births()
         cdef list found = []
+        if self.is_incomplete:
+            generation = None
         # The list contains tuples that CPython still builds. CPython fails to resize a tuple with another
         # reference. So no Python code and no other thread runs until the list is empty.
         cdef list objects = gc.get_objects(generation)
@@ -276,8 +285,13 @@ cdef class Keepers:
         objects.clear()
         try:
             self.register_found(found, births, has_births)
+        except BaseException:
+            self.is_incomplete = True
+            raise
         finally:
             found.clear()  # at the first search it contains itself
+        if generation is None:
+            self.is_incomplete = False
         if self.gone_count > 64 and self.gone_count * 2 > self.roots.size():
             self.roots.clear()
             self.gone_count = 0
@@ -355,7 +369,7 @@ cdef class Keepers:
                 x = keeper.reference()
                 held = None if x is None else dict_of(x)
                 if held is not None:
-                    for name in (<_Class>self.classes[id(type(x))]).parts:
+                    for name in self.class_of(x).parts:
                         if name in <dict>held:
                             found.append((<dict>held)[name])
         return found
@@ -381,6 +395,8 @@ cdef class Keepers:
         """
         cdef _Walk walk = self.walk if not self.is_walking else _Walk.__new__(_Walk, self)
         cdef bint is_first = not self.is_walking
+        if self.is_incomplete:
+            raise RuntimeError("the search for keepers failed")
         self.find_globals()
         self.is_walking = True
         try:
@@ -489,7 +505,7 @@ cdef class _Walk:
             for name, value in list((<dict>held).items()):
                 if <PyObject*>value is wanted:
                     return name
-        for descriptor in (<_Class>self.known.classes[id(type(owner))]).slots:
+        for descriptor in self.known.class_of(owner).slots:
             value = slot_of(descriptor, owner)
             if <PyObject*>value is hit.first:
                 return descriptor.__name__
