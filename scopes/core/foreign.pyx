@@ -97,6 +97,7 @@ cdef int move_out_kept(MemberList scope, list members) except -1:
             if x is not None and (<Foreign>member).adapter is _keeping:
                 (strictly if (<Foreign>member).is_strict else loosely)[id(x)] = x
                 by_id[id(x)] = member
+    x = None  # `find_kept` counts references
     for objects, is_strict in ((loosely, False), (strictly, True)):
         if objects:
             try:
@@ -121,9 +122,9 @@ cdef int _warn_of_fault(error) except -1:
         _has_warned = True
         where = "".join(format_tb(error.__traceback__)).rstrip()
         warnings.warn(
-            f"scopes could not find out which {_keeping.library} {_keeping.noun}s outlive their scope, so all of "
-            f"them stay alive. This is a fault of disposescope: {type(error).__name__}: {error}. Please report "
-            f"it with these lines:\n{where}",
+            f"scopes could not find out which {_keeping.library} {_keeping.noun}s outlive their scope, so "
+            f"all of them stay alive. This is a fault of disposescope: {type(error).__name__}: {error}. "
+            f"Please report it with these lines:\n{where}",
             RuntimeWarning,
             stacklevel=1,
         )

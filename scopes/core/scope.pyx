@@ -454,7 +454,7 @@ cdef class DisposeScope(OwningList):
         cdef set kept = set(map(id, find(keep, may_be_owned, True)))
         self.complete("used to dispose its members")
         if has_keepers():
-            move_out_kept(self, self.collect())
+            move_out_kept(self, [x for x in self.collect() if id((<Disposable>x).subject()) not in kept])
         members = self.collect()
         while members:
             try:

@@ -11,6 +11,11 @@ KEEPER: Final = 32
 ALWAYS: Final = 64
 FOREIGN_CODE: Final = 128
 ASK: Final = 512
+OWN: Final = 1024
+LIBRARY: Final = 2048
+MIXED: Final = 0
+USER: Final = 1
+LIBRARIES: Final = 2
 
 @final
 class Keepers:
@@ -21,6 +26,11 @@ class Keepers:
         is_transient: Callable[[Any], bool],
         globals_of: Callable[[str, ModuleType], tuple[str, ...]],
         parts: Callable[[type], tuple[str, ...]],
+        set_by_libraries: Callable[[type], frozenset[str]],
+        author_of_file: Callable[[str], int],
+        is_users_module: Callable[[str], bool],
+        is_shared: Callable[[Any], bool],
+        name_holders: Callable[[dict[int, Any]], dict[int, str]],
     ) -> None: ...
     def begin(self) -> None: ...
     def freeze(self) -> None: ...
@@ -30,5 +40,10 @@ class Keepers:
     def find_new(self) -> int: ...
     def counted(self) -> int: ...
     def find(
-        self, sought: dict[int, Any], older: int, is_strict: bool, is_older: bool = False
+        self,
+        sought: dict[int, Any],
+        older: int,
+        is_strict: bool,
+        is_older: bool = False,
+        hidden: dict[str, Any] | None = None,
     ) -> dict[int, tuple[str, bool]]: ...

@@ -3,7 +3,14 @@
 
 A *keeper* is an object that may hold others for longer than a scope: a module, an optimizer, a data set, a
 cache, an object of an installed library. A walk follows references from the keepers to the objects of the
-scope, the *sought* objects. The garbage collector's lists of objects contain all keepers. The first search
+scope, the *sought* objects. This finds the usual keepers, and their names.
+
+Nobody knows all keepers. So an object that the walk does not find may end only if each of its references is
+*explained*: what the user's own code holds (locals of running functions, globals, closures, instances of the
+user's classes) or what the block made has as many references to it as its reference count. The same must
+hold for lists, dicts and other plain objects on the way. An object with another reference stays.
+
+The garbage collector's lists of objects contain all keepers. The first search
 reads all generations. Later searches read only the youngest: when a scope begins or ends, and before each
 collection, which moves objects out of that generation.
 """
@@ -18,6 +25,7 @@ from scopes.core.births cimport Births, fill, new_births
 from scopes.core.containers cimport dict_of, slot_of, slots_of
 from scopes.core.foreign cimport notice
 
+import builtins
 import gc
 import sys
 from types import GeneratorType, ModuleType
@@ -34,6 +42,8 @@ KEEPER = 32  # is a keeper, in scopes that began after its creation
 ALWAYS = 64  # is a keeper in every scope
 FOREIGN_CODE = 128  # its class is from an installed library, not from the user
 ASK = 512  # is a keeper if `is_keeper` returns True for the instance
+OWN = 1024  # its class is the user's
+LIBRARY = 2048  # its class is from an installed library that uses the sought objects
 
 cdef enum:
     _SOUGHT = 1
@@ -43,12 +53,20 @@ cdef enum:
     _FOREIGN_CODE = 128
     _LEAF = 256  # holds nothing and never changes
     _ASK = 512
+    _OWN = 1024
 
+
+cdef dict _builtins = vars(builtins)
 
 # Instances of exactly these classes never change, and hold no object.
 cdef frozenset _LEAVES = frozenset(
     {str, bytes, int, float, complex, bool, type(None), type(...), type(NotImplemented)}
 )
+
+# Whose code a file contains, as `author_of_file` returns.
+MIXED = 0  # Python's, or from libraries that do not use the sought objects
+USER = 1
+LIBRARIES = 2  # from installed libraries that use the sought objects
 
 cdef extern from "scopes/foreign/walk.h" namespace "scopes" nogil:
     cdef cppclass Verdicts:
@@ -95,6 +113,40 @@ cdef extern from "scopes/foreign/walk.h" namespace "scopes" nogil:
         void visit_waiting()
         void release_later()
 
+cdef extern from "scopes/foreign/explain.h" namespace "scopes" nogil:
+    cdef cppclass Files:
+        void put(PyObject* name, int author)
+        void forget_others()
+
+    cdef cppclass Numbers:
+        void erase(const void* address)
+        Py_ssize_t& operator[](const void* address)
+
+    cdef cppclass Explanation:
+        vector[PyObject*] unknown_kinds, unknown_files
+        Explanation(Verdicts* verdicts, Leaves* leaves, Files* files, Numbers* numbers)
+        void begin(Py_ssize_t older)
+        void restart(bint is_wide, size_t most)
+        void add_sought(PyObject* object)
+        void remove_sought(PyObject* object)
+        void add_own(PyObject* object)
+        void count_frames(PyObject* hidden)
+        void count_globals(PyObject* dict)
+        void count_local(PyObject* value)
+        void skip(PyObject* object)
+        void visit_all(list objects)
+        void add_candidates(list objects)
+        bint is_direct()
+        void nearly_direct(vector[PyObject*]& found)
+        void follow()
+        vector[PyObject*] unexplained()
+
+
+# The most objects that the first, narrow search visits.
+cdef size_t _MOST_VISITS = 2000
+# The most keepers that later walks begin with, because they kept objects before.
+cdef Py_ssize_t _MOST_RECENT = 64
+
 
 @cython.final
 cdef class _Keeper:
@@ -114,7 +166,9 @@ cdef class _Keeper:
         self.known.gone_count += 1
         self.reference = None  # break the cycle: the reference refers to this
         if self.known.keepers.get(self.address) is self:
+            self.known.numbers.erase(<void*>self.address)
             del self.known.keepers[self.address]
+            self.known.recent.pop(self.address, None)
             self.known.always.pop(self.address, None)
 
 
@@ -128,6 +182,8 @@ cdef class _Class:
     # The descriptors of its slots, and the names of attributes that hold parts of its instances.
     cdef list slots
     cdef tuple parts
+    # The names of attributes that libraries set on instances of the user's class; None if not known yet.
+    cdef object set_by_libraries
 
     def __call__(self, reference):
         """Remove the freed class."""
@@ -152,11 +208,32 @@ cdef class Keepers:
         Returns the names of a module's globals that may keep objects.
     parts
         Returns the names of a class's attributes that hold *parts* of its instances, such as parameters.
+    set_by_libraries
+        Returns the names of the attributes that libraries set on instances of a user's class. They keep
+        transient objects too.
+    author_of_file
+        Returns whose code a file contains, as one of the constants above.
+    is_users_module
+        Returns whether the user wrote a module.
+    is_shared
+        Returns whether C++ refers to the Python object of a sought object.
+    name_holders
+        Returns by id the names of what holds the objects in a dict, as far as it finds out.
     """
 
     cdef object judge, is_keeper, is_transient, globals_of, parts
+    cdef object set_by_libraries, author_of_file, is_users_module, is_shared, name_holders
     cdef Verdicts verdicts
     cdef Leaves leaves_met
+    cdef Files files
+    # The numbers of keepers by address.
+    cdef Numbers numbers
+    # The keepers that kept objects in recent scopes, by address, the newest last.
+    cdef dict recent
+    # Weak references to the user's modules.
+    cdef list users_modules
+    # The globals of the function that calls `find`: its locals are no references of the program.
+    cdef object hidden
     # Classes and keepers by address. Keepers are in order of discovery; `roots` has the same ones for walks.
     cdef dict classes, keepers
     # The keepers with the flag ``ALWAYS``, such as modules.
@@ -181,13 +258,22 @@ cdef class Keepers:
     cdef _Walk walk
     cdef bint is_walking
 
-    def __init__(self, judge, is_keeper, is_transient, globals_of, parts):
+    def __init__(
+        self, judge, is_keeper, is_transient, globals_of, parts, set_by_libraries, author_of_file,
+        is_users_module, is_shared, name_holders,
+    ):
         self.judge = judge
         self.is_keeper = is_keeper
         self.is_transient = is_transient
         self.globals_of = globals_of
         self.parts = parts
+        self.set_by_libraries = set_by_libraries
+        self.author_of_file = author_of_file
+        self.is_users_module = is_users_module
+        self.is_shared = is_shared
+        self.name_holders = name_holders
         self.classes, self.keepers, self.always, self.modules, self.owned = {}, {}, {}, {}, []
+        self.recent, self.users_modules = {}, []
         self.first = -1
         self.walk = _Walk.__new__(_Walk, self)
 
@@ -215,11 +301,11 @@ cdef class Keepers:
         return <_Class>self.classes[id(type(x))]
 
     def look_into(self, kind):
-        """Follow the attributes of `kind`, a class of a program, where a keeper refers to an instance."""
+        """Treat instances of `kind`, a class of a program, as keepers, and follow their attributes."""
         cdef int verdict = self.verdict(kind)
-        if verdict == 0:
+        if verdict & ~_OWN == 0:
             (<_Class>self.classes[id(kind)]).slots = slots_of(kind)
-            self.verdicts.put(<PyTypeObject*>kind, _ATTRIBUTES)
+            self.verdicts.put(<PyTypeObject*>kind, verdict | _ATTRIBUTES | _KEEPER)
 
     def begin(self):
         """Find all keepers, and start to find new ones."""
@@ -328,6 +414,7 @@ cdef class Keepers:
             self.count += 1
             keeper.number = self.count
             self.keepers[keeper.address] = keeper
+            self.numbers[<void*>keeper.address] = keeper.number
             if verdict & _ALWAYS and not verdict & _SOUGHT:
                 self.always[keeper.address] = keeper
             self.add_root(keeper)
@@ -349,11 +436,14 @@ cdef class Keepers:
         if len(modules) == self.module_count and last is self.last_module:
             return 0
         self.module_count, self.last_module = len(modules), last
+        self.files.forget_others()
         for name, module in list(modules.items()):
             known = self.modules.get(name)
             if not isinstance(module, ModuleType) or (known is not None and known() is module):
                 continue
             self.modules[name] = reference = ref(module)
+            if self.is_users_module(name):
+                self.users_modules.append(reference)
             for each in self.globals_of(name, module):
                 self.owned += reference, each
                 variable.module, variable.name = <PyObject*>reference, <PyObject*>each
@@ -374,19 +464,30 @@ cdef class Keepers:
                             found.append((<dict>held)[name])
         return found
 
-    def find(self, dict sought, Py_ssize_t older, bint is_strict, bint is_older=False):
+    cdef int judge_unknown(self, _Walk walk) except -1:
+        """Judge the classes and files that a search for explanations did not know."""
+        for kind in _objects_of(walk.explanation.unknown_kinds):
+            self.verdict(kind)
+        for name in _objects_of(walk.explanation.unknown_files):
+            self.files.put(<PyObject*>name, self.author_of_file(name))
+        return 0
+
+    def find(self, dict sought, Py_ssize_t older, bint is_strict, bint is_older=False, hidden=None):
         """Return the kept objects of `sought`, with their keepers.
 
         Parameters
         ----------
         sought
-            The objects by their ids.
+            The objects by their ids. The dict has the only reference to each that is not the program's.
         older
             The result of `find_new` when the scope began.
         is_strict
             Only modules and optimizers keep objects, and only their parts.
         is_older
-            Modules and optimizers, too, keep objects only if they are older than the scope.
+            Modules and optimizers, too, keep objects only if they are older than the scope. What is not
+            explained is not kept.
+        hidden
+            The globals of functions whose locals are no references of the program.
 
         Returns
         -------
@@ -402,7 +503,9 @@ cdef class Keepers:
         try:
             if older < 0:
                 older = self.first
-            return walk.find(sought, older, is_strict, older if is_older else self.count)
+            if is_strict or is_older:
+                return walk.find(sought, older, is_strict, older if is_older else self.count)
+            return walk.find_unexplained(sought, older, self.count, hidden)
         finally:
             if is_first:
                 self.is_walking = False
@@ -413,19 +516,30 @@ cdef class _Walk:
     """One walk from keepers to the sought objects."""
 
     cdef Walk* walk
+    cdef Explanation* explanation
     cdef Keepers known
 
     def __cinit__(self, Keepers known):
         self.known = known
         self.walk = new Walk(&known.verdicts, &known.leaves_met)
+        self.explanation = new Explanation(
+            &known.verdicts, &known.leaves_met, &known.files, &known.numbers
+        )
 
     def __dealloc__(self):
         del self.walk
+        del self.explanation
 
     cdef int release(self) except -1:
         """Release all references of the walk."""
         cdef PyObject* last
         self.walk.release_later()
+        for i in range(self.explanation.unknown_kinds.size()):
+            self.walk.released.push_back(self.explanation.unknown_kinds[i])
+        self.explanation.unknown_kinds.clear()
+        for i in range(self.explanation.unknown_files.size()):
+            self.walk.released.push_back(self.explanation.unknown_files[i])
+        self.explanation.unknown_files.clear()
         while not self.walk.released.empty():
             last = self.walk.released.back()
             self.walk.released.pop_back()
@@ -439,6 +553,105 @@ cdef class _Walk:
                 for kind in _objects_of(self.walk.unknown):
                     self.known.verdict(kind)
                 self.release()
+            return self.found()
+        finally:
+            self.release()
+
+    cdef dict find_unexplained(self, dict sought, Py_ssize_t older, Py_ssize_t newest, hidden):
+        """Return what keepers hold, and what has a reference that is not explained."""
+        cdef dict kept, others
+        cdef list left
+        self.explanation.begin(older)
+        for key in sought:
+            self.explanation.add_sought(<PyObject*><size_t>key)
+        left = self.left(sought, 0, hidden)
+        if not left:
+            return {}
+        kept = self.find_recent({key: sought[key] for key in left}, older, newest)
+        left = self.without(left, kept)
+        if left:
+            others = self.find({key: sought[key] for key in left}, older, False, newest)
+            kept.update(others)
+            left = self.without(left, others)
+        if left:
+            left = self.left(sought, 1, hidden)
+        if left:
+            left = self.left(sought, 2, hidden)
+        if left:
+            names = self.known.name_holders({key: sought[key] for key in left})
+            for key in left:
+                kept[key] = names[key], False
+        return kept
+
+    cdef list without(self, list keys, dict kept):
+        """Return the keys that are not in `kept`, and seek no explanation for the others."""
+        for key in kept:
+            self.explanation.remove_sought(<PyObject*><size_t>key)
+        return [key for key in keys if key not in kept]
+
+    cdef list left(self, dict sought, int width, hidden):
+        """Return the ids of sought objects with a reference that is not explained.
+
+        Begin with the locals of running functions. With `width` 1 or 2, also with the globals of the user's
+        modules, and with 2 with all objects of the garbage collector that are the user's.
+        """
+        cdef Explanation* explanation = self.explanation
+        cdef list young, everything
+        cdef vector[PyObject*] found
+        while True:
+            explanation.restart(width > 0, _MOST_VISITS if width == 0 else <size_t>-1)
+            explanation.skip(<PyObject*>_builtins)
+            explanation.skip(<PyObject*>sought)
+            self.count_frames(hidden)
+            if explanation.unknown_kinds.empty() and explanation.unknown_files.empty() and width == 0:
+                if explanation.is_direct():
+                    return []
+                explanation.nearly_direct(found)
+                for pointer in found:
+                    if self.known.is_shared(<object>pointer):
+                        explanation.add_own(pointer)
+                found.clear()
+                if explanation.is_direct():
+                    return []
+            if width > 0:
+                for reference in self.known.users_modules:
+                    module = reference()
+                    if module is not None:
+                        held = dict_of(module)
+                        explanation.count_globals(<PyObject*>held)
+            if width > 1:
+                young, everything = gc.get_objects(0), gc.get_objects()
+                explanation.skip(<PyObject*>young)
+                explanation.visit_all(everything)
+                explanation.add_candidates(young)
+                young.clear()
+                everything.clear()
+            explanation.follow()
+            if explanation.unknown_kinds.empty() and explanation.unknown_files.empty():
+                found = explanation.unexplained()
+                return [<size_t>pointer for pointer in found]
+            self.known.judge_unknown(self)
+            self.release()
+
+    cdef int count_frames(self, hidden) except -1:
+        self.explanation.count_frames(<PyObject*>hidden)
+        return 0
+
+    cdef dict find_recent(self, dict sought, Py_ssize_t older, Py_ssize_t newest):
+        """Return what those keepers hold that kept objects in recent scopes."""
+        cdef _Keeper keeper
+        cdef vector[Root] roots
+        if not self.known.recent:
+            return {}
+        for address in self.known.recent:
+            keeper = self.known.keepers[address]
+            roots.push_back(self.known.roots[keeper.index])
+        try:
+            self.walk.begin()
+            for x in sought.values():
+                self.walk.add_sought(<PyObject*>x)
+            self.walk.visit_keepers(roots, True, older, newest)
+            self.walk.visit_keepers(roots, False, older, newest)
             return self.found()
         finally:
             self.release()
@@ -476,11 +689,36 @@ cdef class _Walk:
                 <size_t>hit.variable.name,
             )
             if hit.keeper is not NULL and not hit.verdict & _FOREIGN_CODE and self.known.is_transient(x):
-                continue
+                if not self.is_set_by_library(hit):
+                    continue
             if key not in labels:
                 labels[key] = self.label(hit)
+                self.note_recent(hit)
             found[id(x)] = labels[key], hit.verdict & _ALWAYS != 0
         return found
+
+    cdef int note_recent(self, Item& hit) except -1:
+        """Begin the next walk with the keeper of `hit`."""
+        cdef dict recent = self.known.recent
+        cdef object address = <size_t>hit.keeper
+        if address in self.known.keepers:
+            recent.pop(address, None)
+            recent[address] = None
+            if len(recent) > _MOST_RECENT:
+                del recent[next(iter(recent))]
+        return 0
+
+    cdef bint is_set_by_library(self, Item& hit) except -1:
+        """Return whether the code of a library set the attribute of the user's object that keeps `hit`."""
+        cdef _Class known
+        if hit.first is NULL:
+            return False
+        known = self.known.class_of(<object>hit.keeper)
+        if known.set_by_libraries is None:
+            known.set_by_libraries = self.known.set_by_libraries(type(<object>hit.keeper))
+        if not known.set_by_libraries:
+            return False
+        return self.name_of(<object>hit.keeper, hit) in known.set_by_libraries
 
     cdef object label(self, Item& hit):
         """Return which attribute, cache or global keeps an object."""

@@ -11,6 +11,7 @@ tensor with a graph belongs to one step, and ends with the scope.
 
 from __future__ import annotations
 
+import dis
 import functools
 import itertools
 import os
@@ -65,6 +66,8 @@ _INSTALLED = tuple(
         site.getusersitepackages(),
     }
 )
+# The folders of Python's own modules.
+_STANDARD = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
 # The names of other packages that count as libraries, such as an editable install or a plain folder.
 _NAMED = frozenset(filter(None, re.split(r"[\s,]+", os.environ.get("DISPOSESCOPE_TORCH_LIBRARIES", ""))))
 _CONTAINERS = {"collections", "types", "weakref"}
@@ -156,40 +159,79 @@ def _is_keeping(name: str) -> bool:
     return _is_library(name) and not (name.startswith("torch.") and "._" in name)
 
 
+def _is_users(name: str) -> bool:
+    """Return whether the user wrote a module, rather than Python, an installer, or this package."""
+    package = name.partition(".")[0]
+    is_brought = package in sys.stdlib_module_names or package in _OURS
+    return not is_brought and not _is_installed(name) and not _is_installed(package)
+
+
+def _author_of_file(file: str) -> int:
+    """Return whose code a file contains; see ``keepers.Keepers``."""
+    for folder in sorted(sys.path, key=len, reverse=True):
+        if folder and file.startswith(folder.rstrip(os.sep) + os.sep):
+            parts = Path(file).relative_to(folder).with_suffix("").parts
+            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            package = parts[0]
+            break
+    else:
+        name = package = ""
+    if package and (_is_installed_at(name, file) or file.startswith(_INSTALLED)):
+        return keepers.LIBRARIES if _uses_torch(package) else keepers.MIXED
+    is_brought = package in _OURS or file.startswith((*_STANDARD, "<frozen "))
+    return keepers.MIXED if is_brought else keepers.USER
+
+
+def _set_by_libraries(kind: type) -> frozenset[str]:
+    """Return the names of the attributes that a user's class gets from code of its libraries' classes."""
+    return frozenset(
+        each.argval
+        for base in kind.__mro__
+        if _is_library(base.__module__)
+        for method in vars(base).values()
+        if isinstance(method, FunctionType)
+        for each in dis.get_instructions(method)
+        if each.opname == "STORE_ATTR"
+    )
+
+
 def _holds_constants(of: Any) -> bool:
     return f"{getattr(of, '__module__', None)}.{getattr(of, '__qualname__', None)}" in _CONSTANTS
 
 
 def _verdict_on(kind: type) -> int:
     bases = kind.__mro__
+    name = str(kind.__module__)  # code may create a class without a module
     if torch.Tensor in bases:
         if DisposedTensor in bases or kind.__module__.startswith("torch._subclasses."):
             return 0
         births.watch(kind, torch.nn.Parameter in bases)
         return keepers.SOUGHT if kind in _WITHOUT_PARTS else _WRAPPER
+    verdict = keepers.OWN if _is_users(name) else 0
     if type in bases or ModuleType in bases or weakref.ref in bases or BaseException in bases:
-        return 0
+        return verdict
     if Enum in bases or kind in _PLAIN or _holds_constants(kind):
-        return 0
-    verdict = 0
+        return verdict
     if dict in bases:
         verdict |= keepers.VALUES
     elif any(base in bases for base in (list, tuple, set, frozenset, deque)):
         verdict |= keepers.ITEMS
     if kind is _Cache or kind is GeneratorType:
         return keepers.REFERENTS | keepers.KEEPER | keepers.ASK
-    if kind.__module__ in _CONTAINERS:
+    if name in _CONTAINERS:
         return verdict | keepers.ATTRIBUTES
     if _Recorded in bases:
         return keepers.ATTRIBUTES | keepers.ALWAYS | keepers.FOREIGN_CODE
     if any(base in bases for base in _ALWAYS):
         verdict |= keepers.ATTRIBUTES | keepers.ALWAYS
     elif any(base in bases for base in _OLDER) or (
-        not verdict & keepers.ITEMS and any(_is_keeping(base.__module__) for base in bases)
+        tuple not in bases and frozenset not in bases and any(_is_keeping(base.__module__) for base in bases)
     ):
         verdict |= keepers.ATTRIBUTES | keepers.KEEPER
-    if _is_library(kind.__module__):
+    if _is_library(name):
         verdict |= keepers.FOREIGN_CODE
+    if _is_library(name.partition(".")[0]):
+        verdict |= keepers.LIBRARY
     return verdict
 
 
@@ -239,4 +281,36 @@ def _parts(kind: type) -> tuple[str, ...]:
     return tuple(name for base, names in _PARTS.items() if base in kind.__mro__ for name in names)
 
 
-KEEPERS = keepers.Keepers(_verdict_on, _is_keeper, _is_transient, _globals_with_tensors, _parts)
+def _is_shared(x: Any) -> bool:
+    with _NoFunctions():
+        return _OWNED_BY_CPP and x._use_count() > 1
+
+
+def _is_owned_by_cpp() -> bool:
+    """Return whether C++ code that uses a tensor refers to its Python object too."""
+    x = torch.ones(1, requires_grad=True) * 2
+    before = sys.getrefcount(x)
+    graph = x.exp() * x
+    return graph is not None and sys.getrefcount(x) > before
+
+
+_OWNED_BY_CPP = _is_owned_by_cpp()
+
+
+def _name_holders(objects: dict[int, Any]) -> dict[int, str]:
+    """Return by id what holds the `objects`, as far as the lists of the garbage collector tell."""
+    return dict.fromkeys(objects, "an object that was not found")
+
+
+KEEPERS = keepers.Keepers(
+    _verdict_on,
+    _is_keeper,
+    _is_transient,
+    _globals_with_tensors,
+    _parts,
+    _set_by_libraries,
+    _author_of_file,
+    _is_users,
+    _is_shared,
+    _name_holders,
+)

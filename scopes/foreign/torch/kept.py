@@ -35,7 +35,7 @@ def find(scope: DisposeScope, sought: dict[int, Any], older: int, is_strict: boo
 
     The result has their ids, with True for tensors that then have no owner; see ``Adapter.find_kept``.
     """
-    found = KEEPERS.find(sought, older, is_strict)
+    found = KEEPERS.find(sought, older, is_strict, hidden=globals())
     for key, (holder, _) in found.items():
         row = holder, scope.name or UNNAMED
         if holder and (row in entries or len(entries) < _MAX_ENTRIES):

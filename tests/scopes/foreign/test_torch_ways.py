@@ -1,0 +1,99 @@
+"""A table of ways to keep a tensor over a scope: a library's all keep it, the user's own do not."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scopes import new_dispose_scope
+
+torch = pytest.importorskip("torch")
+import scopes.torch  # noqa: E402
+from scopes.foreign.torch import keeping  # noqa: E402
+
+both = pytest.mark.parametrize("exact", [False, True], ids=["functions", "operators"])
+
+SOURCE = (Path(__file__).parent / "torch_ways.py").read_text()
+WAYS = sorted(set(re.findall(r"^(?:def )?keep_(\w+)", SOURCE, re.MULTILINE)))
+KEEPERS = sorted(re.findall(r"^def keeper_keep_(\w+)", SOURCE, re.MULTILINE))
+RUNNING = ["call_back", "call_back_from_a_list", "call_back_from_a_cell", "call_back_from_a_generator"]
+# Python's own structures hold these, or objects that the collector does not see. So they stay.
+UNSEEN = {
+    "in_a_finalizer",
+    "in_a_module_made_in_code",
+    "in_an_array_of_objects",
+    "in_a_local_of_the_thread",
+    "in_a_context_variable",
+    "behind_a_pointer",
+}
+
+
+def is_disposed(x: Any) -> bool:
+    return bool(getattr(x, "is_invalid", False))
+
+
+def copied(folder: Path, name: str) -> Any:
+    (folder / f"{name}.py").write_text(SOURCE)
+    return importlib.import_module(name)
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    folder: Path = tmp_path_factory.mktemp("installed")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(keeping, "_INSTALLED", (*keeping._INSTALLED, f"{folder}{os.sep}"))
+        patched.syspath_prepend(folder)
+        yield copied(folder, "ways_of_a_library")
+        sys.modules.pop("ways_of_a_library", None)
+
+
+@pytest.fixture(scope="module")
+def users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    folder: Path = tmp_path_factory.mktemp("users")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(folder)
+        yield copied(folder, "ways_of_the_user")
+        sys.modules.pop("ways_of_the_user", None)
+
+
+def test_the_table_is_long() -> None:
+    assert len(WAYS) + len(KEEPERS) + len(RUNNING) >= 80
+    assert len(set(WAYS) - UNSEEN) >= 60
+
+
+@both
+@pytest.mark.parametrize("way", [*WAYS, *KEEPERS])
+def test_what_a_library_keeps_outlives_the_scope(way: str, exact: bool, library: Any) -> None:
+    keep = getattr(library, f"keep_{way}", None) or getattr(library, f"keeper_keep_{way}")
+    with scopes.torch.owning(exact=exact), new_dispose_scope():
+        keep(torch.ones(2))
+        x = torch.ones(2)
+    assert getattr(library, f"get_{way}")().tolist() == [1.0, 1.0]
+    assert is_disposed(x)
+
+
+@both
+@pytest.mark.parametrize("way", sorted(set(WAYS) - UNSEEN))
+def test_what_the_users_own_code_keeps_ends_with_the_scope(way: str, exact: bool, users: Any) -> None:
+    with scopes.torch.owning(exact=exact), new_dispose_scope():
+        getattr(users, f"keep_{way}")(torch.ones(2))
+    assert is_disposed(getattr(users, f"get_{way}")())
+
+
+@both
+@pytest.mark.parametrize("way", RUNNING)
+def test_a_running_function_of_a_library_keeps_its_locals(
+    way: str, exact: bool, library: Any, users: Any
+) -> None:
+    for module in (library, users):
+        with scopes.torch.owning(exact=exact):
+            scope = new_dispose_scope()
+            x = getattr(module, way)(lambda: torch.ones(2), scope.dispose)
+        assert is_disposed(x) == (module is users)
