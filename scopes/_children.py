@@ -110,12 +110,14 @@ class _ChildHistory(History):
         self._next_weight = 1
         self._write(0, "")  # the parent counts the child even if it creates nothing
 
-    def look(self, newest: Record | None = None, *, with_all_holders: bool = False) -> LeakReport:
-        report = super().look(newest, with_all_holders=with_all_holders)
+    def _measure(
+        self, newest: Record | None = None, *, with_all_holders: bool = False
+    ) -> tuple[LeakReport, int]:
+        report, at = super()._measure(newest, with_all_holders=with_all_holders)
         if report.weight >= self._next_weight:
             self._next_weight = int(report.weight * GROWTH) + 1
-            self._write(report.weight, report)
-        return report
+            self._write(report.weight, self._judged(report, at))
+        return report, at
 
     def write_last(self) -> None:
         """Write the report of the high-water mark, with the holders that are known at the end."""

@@ -21,7 +21,7 @@ from weakref import ref
 from scopes.core.foreign import last_op_of
 from scopes.tracking import tracking
 from scopes.tracking.holders import MAX_REFERENCES, Effort
-from scopes.tracking.leaks import LeakReport, Snapshot, in_order, line_of, report_of, with_holders
+from scopes.tracking.leaks import LeakReport, LeakRow, Snapshot, in_order, line_of, report_of, with_holders
 from scopes.tracking.pages import Curve, chart_of
 from scopes.tracking.records import Record, serial_of
 from scopes.tracking.reports import Report
@@ -42,8 +42,12 @@ _ALWAYS_AFTER = 1.25
 _LOOK = 100
 # Each look stores this many of the heaviest lines. When there are too many looks, every second one of the
 # older half is dropped.
-_MAX_LINES = 16
+MAX_LINES = 128
 _MAX_LOOKS = 512
+# For each line, this many moments are kept after which it never held as much.
+_MAX_HEIGHTS = 6
+# The number of searches whose holders are kept for each line.
+_MAX_FOUND = 8
 # A look searches for holders when the kept memory or the number of creations has doubled since the last
 # search. The first search needs this many bytes or creations. A search follows at most this many references.
 _LEAST_SEARCHED, _FEWEST_SEARCHED = 16 * 1024, 64
@@ -64,6 +68,24 @@ class Look(NamedTuple):
     #: The weight that all lines kept (see `LeakRow.weight`), and the weights of the heaviest lines.
     weight: int
     weights: dict[Site, int]
+
+
+class _Height(NamedTuple):
+    """A moment after which a line never held as much again: a drop of its memory follows, or nothing yet."""
+
+    at: int
+    row: LeakRow
+    report: LeakReport
+
+
+class Growth(NamedTuple):
+    """The growth of a line, until the end of the run or until the line's memory was freed."""
+
+    rise: Rise
+    #: The moment at which the line held most, in nanoseconds, with its row and the report of that moment.
+    height: _Height
+    #: Whether the line held as much until the end.
+    is_at_the_end: bool
 
 
 class History:
@@ -90,7 +112,12 @@ class History:
         self.highest: LeakReport | None = None
         self._highest_at = 0
         self._weight = 0
-        self._holders: dict[Site, str] = {}
+        # For each line, its heights, each lower than the one before.
+        self._heights: dict[Site, list[_Height]] = {}
+        #: Whether all looks stored all lines, and not only the heaviest ones.
+        self.has_all_lines = True
+        # For each line, the moments of searches, and the holders found.
+        self._holders: dict[Site, list[tuple[int, str]]] = {}
         self._searched_weight = self._searched_births = 0
         # For each line, its newest tensor at the last look, with the operation that created it. A line is
         # "lasting" if its graph outlives its tensors.
@@ -157,7 +184,7 @@ class History:
             return
         self._is_looking = True
         try:
-            self.look(newest)
+            self._measure(newest)
         except (AttributeError, RuntimeError):
             pass  # another thread is changing the objects: the next look finds them
         else:
@@ -165,8 +192,14 @@ class History:
         finally:
             self._is_looking = False
 
-    def look(self, newest: Record | None = None, *, with_all_holders: bool = False) -> LeakReport:
-        """Measure all living disposables, store the look, and return the report with growth so far.
+    def look(self, *, with_all_holders: bool = False) -> LeakReport:
+        """Measure all living disposables, store the look, and return the report with growth so far."""
+        return self._judged(*self._measure(with_all_holders=with_all_holders))
+
+    def _measure(
+        self, newest: Record | None = None, *, with_all_holders: bool = False
+    ) -> tuple[LeakReport, int]:
+        """Store a look, and return the report, where growth is not judged, and the moment.
 
         `newest` belongs to a disposable that is being created. The tracker stores it after this call.
         """
@@ -183,26 +216,55 @@ class History:
         self._look_births = self._births
         self._cost += _LOOK + before + sum([row.count + row.op_count for row in report.rows])
         at = time.perf_counter_ns() - self._began
-        heaviest = sorted(report.rows, key=lambda row: -row.weight)[:_MAX_LINES]
+        heaviest = sorted(report.rows, key=lambda row: -row.weight)[:MAX_LINES]
+        self.has_all_lines = self.has_all_lines and len(heaviest) == len(report.rows)
         weights = {row.site: row.weight for row in heaviest}
         self.looks.append(Look(at, self._births, self._deaths, weight, weights))
+        self._note_heights(heaviest, report, at)
         if weight >= self._weight:
-            self._weight, self.highest, self._highest_at = weight, report, self.looks[-1].at
+            self._weight, self.highest, self._highest_at = weight, report, at
         if len(self.looks) > _MAX_LOOKS:
             half = len(self.looks) // 2
             self.looks[:half] = self.looks[:half:2]
         is_other = weight > 2 * self._searched_weight or self._births > 2 * self._searched_births
         is_enough = weight > _LEAST_SEARCHED or (weight and self._births >= _FEWEST_SEARCHED)
         if with_all_holders or (is_other and is_enough):
-            self._searched_weight = max(weight, self._searched_weight)
+            self._searched_weight = weight
             self._searched_births = self._births
             most = MAX_REFERENCES if with_all_holders else _MAX_REFERENCES
-            judged = self._judged(report, len(self.looks))
+            judged = self._judged(report, at)
             # Searches are few, and their cost depends on the heap, so it is not counted.
             # Nothing holds the newest one yet.
             report = with_holders(judged, alive[before:found], Effort(most), in_libraries=with_all_holders)
-            self._holders.update({row.site: row.holder for row in report.rows if row.holder})
-        return self._judged(report, len(self.looks))
+            for row in report.rows:
+                if row.holder:
+                    self._note_holder(row.site, at, row.holder)
+        return report, at
+
+    def _note_heights(self, rows: list[LeakRow], report: LeakReport, at: int) -> None:
+        """Record for each line the moments after which it never held as much."""
+        for row in rows:
+            if not row.weight:
+                continue
+            heights = self._heights.setdefault(row.site, [])
+            while heights and heights[-1].row.weight <= row.weight:
+                heights.pop()
+            heights.append(_Height(at, row, report))
+            if len(heights) > _MAX_HEIGHTS:
+                # Drop the one with the least drop after it. The highest and the last one stay.
+                drops = [a.row.weight / b.row.weight for a, b in pairwise(heights[1:])]
+                del heights[1 + drops.index(min(drops))]
+
+    def _note_holder(self, site: Site, at: int, holder: str) -> None:
+        found = self._holders.setdefault(site, [])
+        found.append((at, holder))
+        if len(found) > _MAX_FOUND:
+            del found[1]
+
+    def _holder_at(self, site: Site, at: int) -> str:
+        """Return the holder of the line that the last search up to the moment `at` found."""
+        found = self._holders.get(site, [])
+        return next((holder for found_at, holder in reversed(found) if found_at <= at), "")
 
     def _find_lasting(self, items: list[tuple[Record, Any]]) -> None:
         """Find the lines whose results are inputs of their next results: hidden states, running sums.
@@ -229,8 +291,20 @@ class History:
         """Return the report of the high-water mark, with growth up to then, and its time in seconds."""
         if self.highest is None:
             return None
-        until = next(n for n, look in enumerate(self.looks, 1) if look.at >= self._highest_at)
-        return self._judged(self.highest, until), self._highest_at / 1e9
+        return self._judged(self.highest, self._highest_at), self._highest_at / 1e9
+
+    def at_most_of(self, growth: Growth) -> tuple[LeakReport, float]:
+        """Return the report of the moment at which the growing line held most, and its time in seconds."""
+        return self._judged(growth.height.report, growth.height.at), growth.height.at / 1e9
+
+    def growing(self) -> dict[Site, Growth]:
+        """Return the growth of each line whose memory grew throughout, largest first.
+
+        A line is judged up to the end of the run, or up to the moment at which its memory was freed, if the
+        line kept memory for at least half of the run.
+        """
+        found = [(site, growth) for site in self._heights if (growth := self._growth_of(site)) is not None]
+        return dict(sorted(found, key=lambda item: -item[1].rise.amount))
 
     def chart(self, report: Report) -> str:
         """Return a chart of kept memory over time as HTML, with the first lines of `report`."""
@@ -242,30 +316,43 @@ class History:
         ]
         return chart_of(Curve("all", [(look.at / 1e9, look.weight) for look in self.looks]), parts)
 
-    def _judged(self, report: LeakReport, until: int) -> LeakReport:
-        """Return `report` with the growth of each line over the first `until` looks."""
-        looks = self.looks[:until]
-        now, then = self.looks[-1], looks[-1]
-        # Memory that was kept early in the run and freed has not grown throughout.
-        is_early = then.births * 2 < now.births
+    def _growth_of(self, site: Site) -> Growth | None:
+        looks = self.looks
+        for height in reversed(self._heights.get(site, [])):
+            is_at_the_end = looks[-1].weights.get(site, 0) * _DROP >= height.row.weight
+            until = len(looks) if is_at_the_end else bisect_right(looks, height.at, key=_at)
+            weights = [look.weights.get(site, 0) for look in looks[:until]]
+            first = next((n for n, weight in enumerate(weights) if weight), None)
+            if first is None:  # its looks were dropped
+                continue
+            # The line may have kept other memory at the beginning, such as that of an evaluation.
+            last_zero = max([n for n, weight in enumerate(weights) if not weight], default=0)
+            for begin in dict.fromkeys((first, max(first, last_zero + 1))):
+                if not is_at_the_end and _part_of(looks, begin, until - 1) < _LEAST_PART_FREED:
+                    continue
+                rise = _rise_of(height.row, looks[:until], begin)
+                if rise is not None:
+                    return Growth(rise, height, is_at_the_end)
+        return None
+
+    def _judged(self, report: LeakReport, at: int) -> LeakReport:
+        """Return `report`, which is of the moment `at`, with the growth of its lines over the run."""
         rows = []
         for row in report.rows:
-            rise = risen(looks, row.site) if row.weight else None
-            if is_early:
-                rise = NO_RISE
-            is_growing = row.is_growing
-            if rise is not None:
-                is_growing = rise.is_steady or (
-                    rise.is_possible and row.is_growing and row.count >= _FEWEST_LEFT
-                )
+            growth = self._growth_of(row.site) if row.weight else None
+            # What is left of a line whose memory was freed before does not grow.
+            is_growing = growth is not None and (growth.is_at_the_end or at <= growth.height.at)
+            rise = 0 if growth is None else growth.rise.amount
+            if not row.weight:
+                is_growing = row.is_growing
             rows.append(
                 replace(
                     row,
                     is_growing=is_growing,
-                    risen=(row.weight if rise is None else rise.amount) if is_growing else 0,
+                    risen=rise if is_growing else 0,
                     count_per_round=row.count_per_round if is_growing else 0.0,
                     bytes_per_round=row.bytes_per_round if is_growing else 0.0,
-                    holder=row.holder or self._holders.get(row.site, ""),
+                    holder=row.holder or self._holder_at(row.site, at),
                 )
             )
         return replace(report, rows=in_order(rows))
@@ -277,7 +364,7 @@ class History:
         self._next_report = now + self._every
         self._is_looking = True
         try:
-            report = self.look(newest, with_all_holders=True)
+            report = self._judged(*self._measure(newest, with_all_holders=True))
         except (AttributeError, RuntimeError):
             return
         finally:
@@ -290,9 +377,14 @@ def _to_stderr(text: str) -> None:
         sys.stderr.write(f"{text}\n")
 
 
+# A line's memory was freed if the line holds less than this part of it afterwards.
+_DROP = 2
 # Growth needs at least this many looks, over at least this fraction of the run.
-_FEWEST_LOOKS = 8
-_LEAST_PART = 1 / 2
+FEWEST_LOOKS = 8
+_LEAST_PART = 2 / 5
+# If the memory was freed before the end, growth needs this fraction of the run: results that a phase of a
+# program gathers, such as an evaluation, are no leak.
+_LEAST_PART_FREED = 1 / 2
 # Possible growth is a leak if at least this many disposables are left, from all parts of the run.
 _FEWEST_LEFT = 3
 _OUTLIERS = 6
@@ -312,15 +404,15 @@ class Rise(NamedTuple):
 NO_RISE = Rise(0, False, False)
 
 
-def risen(looks: list[Look], site: Site) -> Rise | None:
-    """Return the growth of the least weight that `site` kept over the looks; None for too few looks.
+def risen(looks: list[Look], site: Site, since: int = 0) -> Rise | None:
+    """Return the growth of the least weight that `site` kept since a look; None for too few looks.
 
     The run is split into four parts, from the first look in which the line kept something. The function
     compares the least weight of each part and of the end, to ignore memory that each step creates and
     frees. Growth is steady if three of the four differences are a twelfth of the total or more.
     """
-    first = next((n for n, look in enumerate(looks) if site in look.weights), None)
-    if first is None or len(looks) - first < _FEWEST_LOOKS:
+    first = next((n for n in range(since, len(looks)) if site in looks[n].weights), None)
+    if first is None or len(looks) - first < FEWEST_LOOKS:
         return None
     # Measure time by the number of ends, which grows in a loop but not while data and models are built. If
     # few disposables end, measure it by the number of creations.
@@ -329,7 +421,7 @@ def risen(looks: list[Look], site: Site) -> Rise | None:
     begin, end = clock[first], clock[-1]
     if end == begin:
         return None
-    if end - begin < (end - clock[0]) * _LEAST_PART:
+    if _part_of(looks, first, len(looks) - 1) < _LEAST_PART:
         return NO_RISE
     last = end - (end - begin) // _LAST_PART
     parts: list[list[int]] = [[], [], [], [], []]
@@ -351,11 +443,33 @@ def risen(looks: list[Look], site: Site) -> Rise | None:
     return Rise(total, sum(rises) >= 3, sum(rises) == 2 and any(rises[2:]))
 
 
-def leaking(report: LeakReport, threshold: int) -> list[tuple[Site, int]]:
-    """Return the growing lines of `report` that grew by `threshold` bytes or more, with their growth."""
-    return [(row.site, row.risen) for row in report.rows if row.is_growing and row.risen >= threshold]
+def _part_of(looks: list[Look], first: int, last: int) -> float:
+    """Return which part of the run passed from the look `first` to the look `last`.
+
+    Time is the number of creations or of ends, whichever gives more: another phase of the run may have
+    created and freed many.
+    """
+    begin, end = looks[first], looks[last]
+    births = (end.births - begin.births) / max(looks[-1].births - looks[0].births, 1)
+    return max(births, (end.deaths - begin.deaths) / max(looks[-1].deaths - looks[0].deaths, 1))
+
+
+def _rise_of(row: LeakRow, looks: list[Look], since: int) -> Rise | None:
+    """Return the growth of the line of `row`, which is of its highest moment, or None if it did not grow.
+
+    With too few looks, the moments at which its living disposables were created decide.
+    """
+    rise = risen(looks, row.site, since)
+    if rise is None:
+        return Rise(row.weight, True, True) if row.is_growing else None
+    is_left = rise.is_possible and row.is_growing and row.count >= _FEWEST_LEFT
+    return rise if rise.is_steady or is_left else None
 
 
 def format_lines(lines: list[tuple[Site, int]]) -> str:
     """Return growing lines as text."""
     return ", ".join([f"{site} ({format_bytes(weight)})" for site, weight in lines])
+
+
+def _at(look: Look) -> int:
+    return look.at

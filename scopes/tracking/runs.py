@@ -1,11 +1,15 @@
-"""Report of a run (a program, a notebook's cell, or a test) from its history."""
+"""Report of a run (a program, a notebook's cell, or a test) from its history.
+
+Growth is judged line by line over the whole run. So the report has up to three parts: the moment at which the
+line with the largest growth held most, the run's high-water mark, and the end.
+"""
 
 from __future__ import annotations
 
 from html import escape
 from typing import Any
 
-from scopes.tracking.history import History, format_lines, leaking
+from scopes.tracking.history import FEWEST_LOOKS, MAX_LINES, Growth, History, format_lines
 from scopes.tracking.leaks import LeakReport, lines_of
 from scopes.tracking.sites import Site
 from scopes.tracking.sizes import format_bytes
@@ -17,7 +21,10 @@ _NEARLY = 0.9
 
 
 class Outcome:
-    """Report of a run by creation line: at the end, and at the high-water mark if that was higher.
+    """Report of a run by creation line: at the end, and at earlier moments that held more.
+
+    The first earlier moment is that at which the line with the largest growth held most, if its memory was
+    freed later. The other one is the high-water mark.
 
     Parameters
     ----------
@@ -32,22 +39,26 @@ class Outcome:
     def __init__(self, history: History, name: str, threshold: int = LEAST_GROWTH) -> None:
         highest = history.high_water_mark()
         at_the_end = history.look(with_all_holders=True)
+        growing = {
+            site: growth for site, growth in history.growing().items() if growth.rise.amount >= threshold
+        }
         self._at_the_end = at_the_end
         self._highest: tuple[LeakReport, float] | None = None
         self._moments = [(look.at / 1e9, look.weight) for look in history.looks]
-        #: The reports with their titles, largest first.
-        self.parts: list[tuple[str, LeakReport]] = [(f"{name} has ended.", at_the_end)]
-        if highest is not None and not _is_nearly_all_of(at_the_end, highest[0]):
-            # Usually the locals of functions held this memory.
-            self._highest = report, seconds = highest
-            title = f"{name} has ended. It held most after {seconds:.3g} s:"
-            self.parts = [(title, report), ("At the end:", at_the_end)]
-        lines = {site: weight for _, report in self.parts for site, weight in leaking(report, threshold)}
-        self._leaking = lines
+        largest = next(iter(growing.values()), None)
+        freed = next((growth for growth in growing.values() if not growth.is_at_the_end), None)
+        grown = None if freed is None else history.at_most_of(freed)
+        if highest is not None and not _is_nearly_all_of(at_the_end, highest[0], growing):
+            self._highest = highest  # usually the locals of functions held this memory
+        #: The reports with their titles. That with the largest growth is first.
+        self.parts: list[tuple[str, LeakReport]] = _parts(
+            name, grown, self._highest, at_the_end, is_end_first=largest is not None and largest.is_at_the_end
+        )
+        self._leaking = {site: growth.rise.amount for site, growth in growing.items()}
         #: Whether lines keep more and more memory.
-        self.is_leaking: bool = bool(lines)
+        self.is_leaking: bool = bool(growing)
         #: Text with these lines and the number of measurements.
-        self.verdict: str = _verdict(list(lines.items()), len(history.looks), threshold)
+        self.verdict: str = _verdict(list(self._leaking.items()), history, threshold)
 
     def __str__(self) -> str:
         return "\n\n".join([*[f"{title}\n{report}" for title, report in self.parts], self.verdict])
@@ -77,21 +88,49 @@ class Outcome:
         return "\n".join([*tables, f"<p>{escape(self.verdict)}</p>"])
 
 
-def _verdict(lines: list[tuple[Site, int]], look_count: int, threshold: int) -> str:
+def _parts(
+    name: str,
+    grown: tuple[LeakReport, float] | None,
+    highest: tuple[LeakReport, float] | None,
+    at_the_end: LeakReport,
+    is_end_first: bool,
+) -> list[tuple[str, LeakReport]]:
+    """Return the reports with their titles."""
+    if grown is not None and (highest is None or highest[0].weight * _NEARLY <= grown[0].weight):
+        grown, highest = None, grown  # about the same moment, or about as much
+    parts: list[tuple[str, LeakReport]] = []
+    if grown is not None:
+        parts.append((f"The line that grew held most after {grown[1]:.3g} s:", grown[0]))
+    if highest is not None:
+        parts.append((f"It held most after {highest[1]:.3g} s:", highest[0]))
+    if not parts:
+        return [(f"{name} has ended.", at_the_end)]
+    parts.insert(0 if is_end_first else len(parts), ("At the end:", at_the_end))
+    title, report = parts[0]
+    return [(f"{name} has ended. {title}", report), *parts[1:]]
+
+
+def _verdict(lines: list[tuple[Site, int]], history: History, threshold: int) -> str:
+    look_count = len(history.looks)
     found = "No line keeps more and more."
     if lines:
         count = "1 line keeps" if len(lines) == 1 else f"{len(lines)} lines keep"
         found = f"{count} more and more: {format_lines(lines)}."
+    elif look_count < FEWEST_LOOKS:
+        found = (
+            f"No line is known to keep more and more: the run was too short to judge growth, which takes "
+            f"{FEWEST_LOOKS} moments."
+        )
+    which = "each line" if history.has_all_lines else f"the {MAX_LINES} heaviest lines"
+    moments = "1 moment" if look_count == 1 else f"{look_count:,} moments"
     return (
-        f"{found} The check covers the memory of each line, with graphs, at {look_count:,} moments of the "
-        "run, at the high-water mark and at the end. A line leaks if its memory has grown throughout, by "
-        f"{format_bytes(threshold)} or more."
+        f"{found} The check covers the memory of {which}, with graphs, at {moments} of the run and at the "
+        "end. A line leaks if its memory has grown throughout the run, or for half of the run before it was "
+        f"freed, by {format_bytes(threshold)} or more."
     )
 
 
-def _is_nearly_all_of(end: LeakReport, highest: LeakReport) -> bool:
+def _is_nearly_all_of(end: LeakReport, highest: LeakReport, growing: dict[Site, Growth]) -> bool:
     """Return whether the end holds nearly as much as the high-water mark, and the same lines grow."""
-    growing = {row.site for row in highest.rows if row.is_growing}
-    return end.weight >= _NEARLY * highest.weight and growing <= {
-        row.site for row in end.rows if row.is_growing
-    }
+    is_freed = any(not growth.is_at_the_end for growth in growing.values())
+    return end.weight >= _NEARLY * highest.weight and not is_freed

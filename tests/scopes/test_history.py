@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -167,3 +168,102 @@ def test_garbage_of_an_earlier_run_that_is_collected_later_hides_no_leak() -> No
         history.end()
     assert outcome.is_leaking, outcome
     assert len(kept) == 100
+
+
+def outcome_of(*phases: Callable[[list[Thing]], object]) -> Outcome:
+    """Return the outcome of a run whose function keeps a list, and runs `phases` with it."""
+
+    def main() -> None:
+        kept: list[Thing] = []
+        for phase in phases:
+            phase(kept)
+
+    with scopes.track(depth=2):  # the constructor of Thing, and its caller
+        history = History(since=scopes.snapshot())
+        history.begin()
+        main()
+        outcome = Outcome(history, "the run")
+        history.end()
+    return outcome
+
+
+def train_with_leak(kept: list[Thing]) -> None:
+    for _ in range(100):
+        Thing(8)
+        kept.append(make(10_000))
+
+
+def peak(_: list[Thing]) -> None:
+    alive = [make_large(1_000_000) for _ in range(50)]
+    del alive
+
+
+def make(size: int) -> Thing:
+    return Thing(size)
+
+
+def make_large(size: int) -> Thing:
+    return Thing(size)
+
+
+PHASES = {
+    "early": (peak, train_with_leak),
+    "middle": (train_with_leak, peak, train_with_leak),
+    "late": (train_with_leak, peak),
+    "often": (peak, train_with_leak, peak, train_with_leak, peak),
+}
+
+
+@pytest.mark.parametrize("phases", PHASES.values(), ids=PHASES)
+def test_no_peak_hides_the_leak_of_a_function_that_has_returned(phases) -> None:
+    outcome = outcome_of(*phases)
+    assert outcome.is_leaking
+    title, report = outcome.parts[0]
+    assert "held most after" in title
+    row = next(row for row in report.rows if row.is_growing)
+    assert row.risen > 500_000
+    assert row.holder == "kept[...], a local of main()"
+
+
+def test_a_peak_of_the_growing_line_itself_hides_no_leak() -> None:
+    def peak_of_the_line(_: list[Thing]) -> None:
+        alive = [make(1_000_000) for _ in range(30)]
+        del alive
+
+    outcome = outcome_of(peak_of_the_line, train_with_leak)
+    assert outcome.is_leaking
+    assert outcome.parts[0][1].rows[0].count > 80
+
+
+@pytest.mark.parametrize("before", [0, 100, 300])
+def test_what_a_phase_gathers_and_frees_is_no_leak(before: int) -> None:
+    def work(count: int) -> None:
+        for _ in range(count):
+            Thing(8)
+
+    def gather(_: list[Thing]) -> None:
+        found = [make(10_000) for _ in range(100)]
+        del found
+
+    outcome = outcome_of(lambda _: work(before), gather, lambda _: work(400 - before))
+    assert not outcome.is_leaking, outcome
+
+
+def test_a_leak_at_the_end_is_first_though_another_line_held_more_before() -> None:
+    with scopes.track(depth=2):
+        history = History(since=scopes.snapshot())
+        history.begin()
+        kept: list[Thing] = []
+        peak(kept)
+        train_with_leak(kept)
+        outcome = Outcome(history, "the run")
+        history.end()
+    (first, report), (second, _) = outcome.parts
+    assert first == "the run has ended. At the end:"
+    assert report.rows[0].is_growing
+    assert second.startswith("It held most after ")
+
+
+def test_a_run_that_is_too_short_to_judge_says_so() -> None:
+    outcome = outcome_of(lambda kept: kept.append(Thing(100)))
+    assert "the run was too short to judge growth" in outcome.verdict
