@@ -13,6 +13,7 @@ from scopes.core.resources import owner_of
 from scopes.core.tracebacks import clear_frames_of, clear_library_frames
 from scopes.tracking.call_site import call_site
 from scopes.tracking.listeners import Listener
+from scopes.tracking.members import show_members
 from scopes.tracking.meters import measure_memory_by, measure_peaks_by
 from scopes.tracking.records import Record
 from scopes.tracking.sites import callers

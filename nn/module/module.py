@@ -8,7 +8,7 @@ from nn.module.conversion import Conversion
 from nn.module.hooks import Hooks
 from nn.module.inference import Inference
 from nn.module.states import States
-from scopes.lowlevel import advise_calls_of, clear_frames_of
+from scopes.lowlevel import advise_calls_of, clear_frames_of, show_members
 from tensor import TensorDisposedError
 from tensor.lowlevel import TensorCore, call_advice
 
@@ -88,3 +88,12 @@ class Module(Inference, States, Conversion, Hooks):
     def _labelled_modules(self) -> list[tuple[str, Any]]:
         """Return the modules that ``repr`` lists, each with its label."""
         return [(f"({name}): ", value) for name, kind, value in self._registered() if kind == "module"]
+
+
+def _members_of(module: Module) -> list[tuple[str, object]]:
+    # Not `_registered`: a module whose constructor has failed may have no attributes.
+    attributes = vars(module)
+    return [(name, attributes.get(name)) for name in attributes.get("_kinds", ())]
+
+
+show_members(Module, _members_of)

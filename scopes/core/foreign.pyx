@@ -459,6 +459,13 @@ def last_op_of(x):
     return None if not is_foreign(x) else _adapter_of(x).last_op(x)
 
 
+def is_kept_by_library(x, references):
+    """Return whether only its library keeps `x`, which has `references`: see ``Adapter.is_kept_by_library``."""
+    if not _kinds or isinstance(x, Disposable) or not is_foreign(x):
+        return False
+    return _adapter_of(x).is_kept_by_library(x, references)
+
+
 def library_of(x):
     """Return the name of the library of `x`, or None."""
     return None if isinstance(x, Disposable) or not is_foreign(x) else _adapter_of(x).library

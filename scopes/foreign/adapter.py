@@ -98,6 +98,13 @@ class Adapter:
         """Return an object that lives as long as the operation that created `x`, or None."""
         return None
 
+    def is_kept_by_library(self, x: Any, references: int) -> bool:  # noqa: ARG002
+        """Return whether only objects of the library keep `x`, such as a view of it or a graph.
+
+        `references` is the result of ``scopes.tracking.leaks.reference_counts`` for `x`.
+        """
+        return False
+
     def is_adoptable(self, x: Any) -> bool:  # noqa: ARG002
         """Return whether scopes may adopt `x`, an instance of a subclass of the usual class."""
         return True

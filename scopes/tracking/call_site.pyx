@@ -61,4 +61,4 @@ cpdef object call_site(long depth=1):
             if len(found) == depth:
                 break
         frame = frame_around(frame)
-    return sites.site_of_several(found or [])
+    return sites.site_of_several(found) if found else sites.site_without_user()

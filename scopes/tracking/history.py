@@ -21,7 +21,16 @@ from weakref import ref
 from scopes.core.foreign import last_op_of
 from scopes.tracking import tracking
 from scopes.tracking.holders import MAX_REFERENCES, Effort
-from scopes.tracking.leaks import LeakReport, LeakRow, Snapshot, in_order, line_of, report_of, with_holders
+from scopes.tracking.leaks import (
+    LeakReport,
+    LeakRow,
+    Snapshot,
+    in_order,
+    line_of,
+    report_of,
+    with_holders,
+    without_collection,
+)
 from scopes.tracking.pages import Curve, chart_of
 from scopes.tracking.records import Record, serial_of
 from scopes.tracking.reports import Report
@@ -117,7 +126,7 @@ class History:
         #: Whether all looks stored all lines, and not only the heaviest ones.
         self.has_all_lines = True
         # For each line, the moments of searches, and the holders found.
-        self._holders: dict[Site, list[tuple[int, str]]] = {}
+        self._holders: dict[Site, list[tuple[int, LeakRow]]] = {}
         self._searched_weight = self._searched_births = 0
         # For each line, its newest tensor at the last look, with the operation that created it. A line is
         # "lasting" if its graph outlives its tensors.
@@ -203,6 +212,10 @@ class History:
 
         `newest` belongs to a disposable that is being created. The tracker stores it after this call.
         """
+        with without_collection():
+            return self._measured(newest, with_all_holders)
+
+    def _measured(self, newest: Record | None, with_all_holders: bool) -> tuple[LeakReport, int]:
         tracker = tracking.current.tracker
         alive = [] if tracker is None else tracker.alive()
         found = len(alive)
@@ -238,7 +251,7 @@ class History:
             report = with_holders(judged, alive[before:found], Effort(most), in_libraries=with_all_holders)
             for row in report.rows:
                 if row.holder:
-                    self._note_holder(row.site, at, row.holder)
+                    self._note_holder(row, at)
         return report, at
 
     def _note_heights(self, rows: list[LeakRow], report: LeakReport, at: int) -> None:
@@ -255,16 +268,24 @@ class History:
                 drops = [a.row.weight / b.row.weight for a, b in pairwise(heights[1:])]
                 del heights[1 + drops.index(min(drops))]
 
-    def _note_holder(self, site: Site, at: int, holder: str) -> None:
-        found = self._holders.setdefault(site, [])
-        found.append((at, holder))
+    def _note_holder(self, row: LeakRow, at: int) -> None:
+        found = self._holders.setdefault(row.site, [])
+        found.append((at, row))
         if len(found) > _MAX_FOUND:
             del found[1]
 
-    def _holder_at(self, site: Site, at: int) -> str:
-        """Return the holder of the line that the last search up to the moment `at` found."""
-        found = self._holders.get(site, [])
-        return next((holder for found_at, holder in reversed(found) if found_at <= at), "")
+    def _with_holder_of(self, row: LeakRow, at: int) -> LeakRow:
+        """Return `row` with the holder that the last search up to the moment `at` found."""
+        found = self._holders.get(row.site, [])
+        before = next((before for found_at, before in reversed(found) if found_at <= at), None)
+        if row.holder or before is None:
+            return row
+        return replace(
+            row,
+            holder=before.holder,
+            held_count=before.held_count,
+            searched_count=before.searched_count,
+        )
 
     def _find_lasting(self, items: list[tuple[Record, Any]]) -> None:
         """Find the lines whose results are inputs of their next results: hidden states, running sums.
@@ -347,12 +368,11 @@ class History:
                 is_growing = row.is_growing
             rows.append(
                 replace(
-                    row,
+                    self._with_holder_of(row, at),
                     is_growing=is_growing,
                     risen=rise if is_growing else 0,
                     count_per_round=row.count_per_round if is_growing else 0.0,
                     bytes_per_round=row.bytes_per_round if is_growing else 0.0,
-                    holder=row.holder or self._holder_at(row.site, at),
                 )
             )
         return replace(report, rows=in_order(rows))

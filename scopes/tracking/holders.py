@@ -1,9 +1,12 @@
-"""Find the holder of an object: the shortest path of references from one of the user's names.
+"""Find the holder of objects: the shortest path of references from one of the user's names.
 
 The search begins at the user's modules, the user's frames on all threads and the last error; a second search
-may begin at libraries. A search follows the references that the garbage collector sees, and the saved tensors
-of an autograd graph, up to a limited number. It runs user code only for properties such as ``__dict__``. It
-does not find references in C code that the collector does not see.
+may begin at libraries. A search follows the references that the garbage collector sees first, then those in
+C++ that a library's adapter knows: graphs, bases of views, gradients. It follows a limited number. It runs
+user code only for properties such as ``__dict__``.
+
+Objects that no name leads to are looked at from the other side: by the objects that refer to them, see
+`scopes.tracking.unnamed`.
 """
 
 from __future__ import annotations
@@ -13,8 +16,8 @@ import sys
 import sysconfig
 import threading
 import weakref
-from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
@@ -35,12 +38,13 @@ from types import (
 from typing import Any, NamedTuple
 
 from scopes.core.tracebacks import is_ours, is_ours_by_name
-from scopes.tracking.graphs import graphs
+from scopes.tracking.hidden import GRAPH, has_hidden, hidden_references
+from scopes.tracking.members import members_of
 from scopes.tracking.sites import is_skipped
 
-# The number of pairs of neighbours in each group to search for, spread from the oldest to the newest. Single
-# objects would be misleading: a line that creates two tensors in a step would often show only the first ones.
-_PAIRS = 3
+# The number of objects of each group that a search looks for, in runs of neighbours that are spread from the
+# oldest to the newest.
+_MAX_SEARCHED, _RUN = 1024, 8
 # The maximum number of references that a report follows. Following them takes a few tenths of a second.
 MAX_REFERENCES = 100_000
 _ATOMS = frozenset(
@@ -51,10 +55,23 @@ _OPTIMIZED = 0x1  # CO_OPTIMIZED: the code of a function, whose locals are not a
 
 
 class _Step(NamedTuple):
-    """One reference of a path: its text, and whether it is an item of a container."""
+    """One reference of a path: its text, and what kind it is."""
 
     text: str
+    #: Whether it is an item of a container.
     is_item: bool = False
+    #: Whether it is a member of a module: a parameter, a buffer or another module.
+    is_member: bool = False
+
+
+class Holder(NamedTuple):
+    """The holder of most objects of a group."""
+
+    #: A path of references from a name, a reference cycle, or words for what has no name.
+    text: str
+    #: How many of the objects it holds, and how many were looked for.
+    held_count: int
+    searched_count: int
 
 
 class _Root(NamedTuple):
@@ -82,13 +99,15 @@ class Effort:
         self.left = left
 
 
-_SAVED = _Step(" (its graph)")
-
-
 def holders_of(
-    groups: Mapping[Any, Sequence[Any]], effort: Effort, *, in_libraries: bool = True
-) -> dict[Any, str]:
-    """Return the most common holder of the objects of each group, as text. Omit groups without a holder.
+    groups: Mapping[Any, Sequence[Any]],
+    effort: Effort,
+    *,
+    in_libraries: bool = True,
+    explain: Callable[[list[Any], set[int]], dict[int, str]] | None = None,
+    explained: Container[Any] = (),
+) -> dict[Any, Holder]:
+    """Return the holder of most objects of each group. Omit groups without a holder.
 
     Parameters
     ----------
@@ -98,51 +117,92 @@ def holders_of(
         The number of references to follow.
     in_libraries
         Whether to search from names of libraries too, for objects not found from the user's names.
+    explain
+        Called with the objects not found from the user's names, if the search was complete, and with the ids
+        of lists to ignore. It returns texts for those that no name holds, by id.
+    explained
+        The keys of the groups to explain.
     """
+    searched = {key: _spread(objects) for key, objects in groups.items()}
     keys: dict[int, list[Hashable]] = {}
-    for key, objects in groups.items():
-        for x in _spread(objects):
+    for key, objects in searched.items():
+        for x in objects:
             keys.setdefault(id(x), []).append(key)
     found: dict[Any, list[_Path]] = {key: [] for key in groups}
     wanted = set(keys)
-    for roots in (_own_roots, _library_roots) if in_libraries else (_own_roots,):
-        if not wanted:
-            break
-        for address, path in _search(list(roots()), set(wanted), effort):
+    if wanted:
+        _look_for(_own_roots, wanted, effort, keys, found)
+    if wanted and explain is not None and effort.left > 0:
+        unknown = _of(searched, explained, wanted)
+        own = {id(unknown), *map(id, searched.values()), *map(id, groups.values())}
+        for address, text in explain(unknown, own).items():
             wanted.discard(address)
             for key in keys[address]:
-                found[key].append(path)
-    return {key: _common_text(paths) for key, paths in found.items() if paths}
+                found[key].append((_escaped(text), ()))
+    if wanted and in_libraries:
+        _look_for(_library_roots, wanted, effort, keys, found)
+    return {key: _most_common(paths, len(searched[key])) for key, paths in found.items() if paths}
+
+
+def _of(groups: Mapping[Any, Sequence[Any]], keys: Container[Any], wanted: set[int]) -> list[Any]:
+    return [x for key, objects in groups.items() if key in keys for x in objects if id(x) in wanted]
+
+
+def _look_for(
+    roots: Callable[[], Iterator[_Root]],
+    wanted: set[int],
+    effort: Effort,
+    keys: dict[int, list[Hashable]],
+    found: dict[Any, list[_Path]],
+) -> None:
+    for address, path in _search(list(roots()), set(wanted), effort):
+        wanted.discard(address)
+        for key in keys[address]:
+            found[key].append(path)
 
 
 def _spread(objects: Sequence[Any]) -> list[Any]:
-    if len(objects) <= 2 * _PAIRS:
+    if len(objects) <= _MAX_SEARCHED:
         return list(objects)
-    last = len(objects) - 2
-    return [objects[last * n // (_PAIRS - 1) + k] for n in range(_PAIRS) for k in (0, 1)]
+    # Single objects would be misleading: a line that creates two tensors in a step would often show only the
+    # first ones.
+    run_count = _MAX_SEARCHED // _RUN
+    last = len(objects) - _RUN
+    return [objects[last * n // (run_count - 1) + k] for n in range(run_count) for k in range(_RUN)]
 
 
-def _common_text(paths: list[_Path]) -> str:
-    """Return the most common of `paths` as text, where those without a graph count twice.
+def _most_common(paths: list[_Path], searched_count: int) -> Holder:
+    """Return the most common of `paths`. Paths that differ only in items count as equal.
 
-    Paths that differ only in items count as equal.
+    A path counts with those that go on through the graph of its end: a line that keeps its results also
+    creates operands, which only the graphs of these results hold.
     """
-    forms: Counter[tuple[str, tuple[str, ...]]] = Counter()
+    groups: dict[tuple[str, tuple[str, ...]], list[tuple[_Step, ...]]] = {}
     for form, steps in paths:
-        # Prefer direct references: a line that keeps its results also creates operands, which only the graphs
-        # of these results hold.
-        forms[form, _general(steps)] += 1 if _SAVED in steps else 2
-    (form, general), _ = forms.most_common(1)[0]
-    alike = [steps for of, steps in paths if (of, _general(steps)) == (form, general)]
+        groups.setdefault((form, _general(_before_graph(steps))), []).append(steps)
+    (form, _), alike = max(groups.items(), key=lambda item: len(item[1]))
+    direct = [steps for steps in alike if _before_graph(steps) == steps]
+    is_by_graph = 3 * len(direct) < len(alike)
+    shown = alike if is_by_graph else direct
     texts = []
-    for place, step in enumerate(alike[0]):
-        is_same = all(steps[place] == step for steps in alike)
-        texts.append(step.text if is_same else "[...]")
-    return form.format("".join(texts).removeprefix("."))
+    for place, step in enumerate(_before_graph(shown[0])):
+        is_same = all(steps[place] == step for steps in shown)
+        if is_same:
+            texts.append(step.text)
+        elif step.is_member:
+            texts.append(".*")  # several parameters
+        else:
+            texts.append("[...]")
+    text = "".join(texts).removeprefix(".").removesuffix(".*")
+    return Holder(form.format(text + GRAPH * is_by_graph), len(alike), searched_count)
+
+
+def _before_graph(steps: tuple[_Step, ...]) -> tuple[_Step, ...]:
+    return next((steps[:n] for n, step in enumerate(steps) if step.text == GRAPH), steps)
 
 
 def _general(steps: tuple[_Step, ...]) -> tuple[str, ...]:
-    return tuple(["[...]" if step.is_item else step.text for step in steps])
+    return tuple(["[...]" if step.is_item else ".*" if step.is_member else step.text for step in steps])
 
 
 # --- The search -------------------------------------------------------------------------------------------
@@ -165,15 +225,30 @@ def _search(roots: list[_Root], wanted: set[int], effort: Effort) -> Iterator[tu
 def _found(
     entries: list[_Entry], seen: set[int], wanted: set[int], effort: Effort
 ) -> Iterator[tuple[int, _Path]]:
-    place = 0
+    # Follow references in C++ after the others, so that a name that holds an object directly comes first. But
+    # keep half of the effort for them.
+    later: deque[int] = deque()
+    enough = effort.left // 2
     operations: set[int] = set()
-    while place < len(entries) and wanted and effort.left > 0:
-        holder, _, step_to, form = entries[place]
+    place = 0
+    while wanted and effort.left > 0:
+        if place < len(entries) and (effort.left > enough or not later):
+            at, is_later = place, False
+            place += 1
+        elif later:
+            at, is_later = later.popleft(), True
+        else:
+            break
+        holder, _, step_to, form = entries[at]
         try:
-            references = list(islice(_references_of(holder, is_root=step_to is None), effort.left))
-            for kind, saved in list(graphs.items()):
-                if isinstance(holder, kind):
-                    references += [(_SAVED, x) for x in islice(saved(holder, operations), effort.left)]
+            if is_later:
+                references = [
+                    (_Step(text), x) for text, x in islice(hidden_references(holder, operations), effort.left)
+                ]
+            else:
+                references = list(islice(references_of(holder, is_root=step_to is None), effort.left))
+                if has_hidden(holder):
+                    later.append(at)
         # Another thread changed the object, or user code raises.
         except Exception:  # noqa: BLE001
             references = []
@@ -183,11 +258,10 @@ def _found(
             if address in seen or type(x) in _ATOMS:
                 continue
             seen.add(address)
-            entries.append((x, place, step, form))
+            entries.append((x, at, step, form))
             if address in wanted:
                 wanted.discard(address)
                 yield address, (form, _steps_to(entries, len(entries) - 1))
-        place += 1
 
 
 def _steps_to(entries: list[_Entry], place: int) -> tuple[_Step, ...]:
@@ -196,12 +270,14 @@ def _steps_to(entries: list[_Entry], place: int) -> tuple[_Step, ...]:
         _, before, step, _ = entries[place]
         if step is None:
             return tuple(reversed(steps))
-        if step.text:
+        if step.is_member and steps and steps[-1].is_member:
+            steps[-1] = _Step(step.text + steps[-1].text, is_member=True)
+        elif step.text:
             steps.append(step)
         place = before
 
 
-def _references_of(x: Any, is_root: bool = False) -> Iterator[tuple[_Step, Any]]:
+def references_of(x: Any, is_root: bool = False) -> Iterator[tuple[_Step, Any]]:
     kind = type(x)
     if kind is dict or isinstance(x, (dict, MappingProxyType)):
         yield from _named(x) if is_root else _items(x)
@@ -233,7 +309,7 @@ def _references_of(x: Any, is_root: bool = False) -> Iterator[tuple[_Step, Any]]
                 yield _Step(f" (local {name!r} of {x.__name__}())"), value
         return
     elif isinstance(x, type):
-        if _is_of_user(x.__module__):
+        if is_of_user(x.__module__):
             for name, value in list(vars(x).items()):
                 yield _Step(f".{name}"), value
         return
@@ -309,9 +385,13 @@ _EXCEPTION = ("__traceback__", "__context__", "__cause__", "args", "exceptions")
 def _of_object(x: Any) -> Iterator[tuple[_Step, Any]]:
     """Yield the references of any object, with attribute names if it has them."""
     named: set[int] = set()
-    for name, value in _attributes_of(x):
+    for name, value in members_of(x):
         named.add(id(value))
-        yield _Step(f".{name}"), value
+        yield _Step(f".{name}", is_member=True), value
+    for name, value in _attributes_of(x):
+        if id(value) not in named:
+            named.add(id(value))
+            yield _Step(f".{name}"), value
     for value in gc.get_referents(x):
         if id(value) not in named and not isinstance(value, type):
             if type(value) is dict and value is getattr(x, "__dict__", None):
@@ -376,7 +456,7 @@ def _locals_of(frame: FrameType) -> list[tuple[str, Any]]:
 
 def _own_roots() -> Iterator[_Root]:
     modules = sorted(
-        [(name, module) for name, module in list(sys.modules.items()) if _is_of_user(name)],
+        [(name, module) for name, module in list(sys.modules.items()) if is_of_user(name)],
         key=lambda item: item[0] != "__main__",
     )
     for name, module in modules:
@@ -391,7 +471,7 @@ def _library_roots() -> Iterator[_Root]:
     yield from _frames(lambda frame: not _is_users(frame) and not is_ours(frame))
     for name, module in list(sys.modules.items()):
         namespace = getattr(module, "__dict__", None)
-        if isinstance(namespace, dict) and not _is_of_user(name) and not is_ours_by_name(name):
+        if isinstance(namespace, dict) and not is_of_user(name) and not is_ours_by_name(name):
             yield _Root(namespace, f"{name}.{{}}")
 
 
@@ -433,10 +513,10 @@ def _escaped(text: str) -> str:
 
 def _is_users(frame: FrameType) -> bool:
     name = frame.f_globals.get("__name__")
-    return isinstance(name, str) and not is_skipped(frame) and _is_of_user(name)
+    return isinstance(name, str) and not is_skipped(frame) and is_of_user(name)
 
 
-def _is_of_user(name: object) -> bool:
+def is_of_user(name: object) -> bool:
     """Return whether a module of this name belongs to the user, not to Python, a library or this library."""
     module = sys.modules.get(name) if isinstance(name, str) else None
     if not isinstance(module, ModuleType) or is_ours_by_name(name):

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 from bisect import bisect_right
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from sys import getrefcount
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scopes.core.foreign import footprint_of, keeps_of
+from scopes.core.foreign import footprint_of, is_kept_by_library, keeps_of
 from scopes.tracking import tracking
-from scopes.tracking.holders import MAX_REFERENCES, Effort, holders_of
+from scopes.tracking.holders import MAX_REFERENCES, Effort, Holder, holders_of
 from scopes.tracking.records import Record, Tracker, serial_of
 from scopes.tracking.reports import Cell, Report, Table, figure, line, size, words
 from scopes.tracking.sites import Site
 from scopes.tracking.sizes import format_bytes
+from scopes.tracking.unnamed import explain_unnamed
 
 if TYPE_CHECKING:
     from scopes.tracking.downsampling import DisposableEvents
@@ -62,11 +66,15 @@ class LeakRow:
     #: Whether the line leaks: it created living disposables, or their memory grew, throughout the run.
     is_growing: bool = False
     #: The holder, as far as the garbage collector can find it: a path of references from one of your names.
-    #: Empty if there was no search or it found nothing.
+    #: Or "a reference cycle: Node.me", "C++ (a backward graph)", or words for what has no name. Empty if
+    #: there was no search or it found nothing.
     holder: str = ""
     #: The growth of the least weight over the run, in bytes, if a history measured it. A graph's operation
     #: counts as 256.
     risen: int = 0
+    #: How many living disposables the holder holds, and how many were looked for.
+    held_count: int = 0
+    searched_count: int = 0
 
     @property
     def weight(self) -> int:
@@ -86,6 +94,8 @@ class LeakRow:
             "scope": list(self.scope),
             "ops": self.op_count,
             "holder": self.holder,
+            "held_count": self.held_count,
+            "searched_count": self.searched_count,
             "risen": self.risen,
         }
 
@@ -93,7 +103,7 @@ class LeakRow:
         growth = "grows" if self.is_growing else ""
         if self.count_per_round:
             growth = f"+{self.count_per_round:.3g}, {format_bytes(round(self.bytes_per_round))}"
-        held = f"held by {self.holder}" if self.holder else ""
+        held = f"held by {self.holder}{self._share()}" if self.holder else ""
         return (
             figure(self.count),
             size(self.nbytes),
@@ -103,6 +113,14 @@ class LeakRow:
             words(" > ".join(self.scope)),
             line(self.site, held),
         )
+
+    def _share(self) -> str:
+        """Return the share of disposables that the holder holds as text; empty for all of them."""
+        if self.held_count == self.searched_count:
+            return ""
+        if self.searched_count == self.count:
+            return f" ({self.held_count:,} of {self.count:,})"
+        return f" ({self.held_count:,} of the {self.searched_count:,} looked for)"
 
 
 def lines_of(site: Site) -> list[dict[str, Any]]:
@@ -225,10 +243,24 @@ def leaks(since: Snapshot | None = None) -> LeakReport:
     (10, 4000, 1.0)
     """
     start = Snapshot(0, {}) if since is None else since
-    alive = _tracker().alive()
-    number = bisect_right(alive, start.serial, key=serial_of)
-    report = report_of(alive[number:], start, alive[:number])
-    return with_holders(report, alive[number:], Effort(MAX_REFERENCES))
+    with without_collection():
+        alive = _tracker().alive()
+        number = bisect_right(alive, start.serial, key=serial_of)
+        report = report_of(alive[number:], start, alive[:number])
+        return with_holders(report, alive[number:], Effort(MAX_REFERENCES))
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Run no garbage collection in the block, so that reference cycles stay as they are for a search."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def survivors(members: Iterable[object]) -> LeakReport:
@@ -358,19 +390,29 @@ def kept_by_each(
 ) -> list[Kept]:
     """Return the memory that each of `items` keeps, oldest first. Memory of `others` is not counted.
 
-    Memory counts for a tensor on it first, then for a graph that keeps it: for lines of `lasting` first.
+    Memory counts for a tensor on it first, then for a graph that keeps it: for lines of `lasting` first. What
+    only a view or a graph keeps counts for the view, or for the tensor of the graph.
     """
     seen = Seen()
     for _, x in others:
         _sum_of([footprint_of(x)], seen)
-    own = [_sum_of([footprint_of(x)], seen).nbytes for _, x in items]
-    kept = [Kept(nbytes, 0) for nbytes in own]
-    order = list(range(len(own)))
-    order.sort(key=lambda n: line_of(items[n][0]) not in lasting)
-    for n in order:
-        more = _sum_of(keeps_of(items[n][1], seen), seen)
-        kept[n] = Kept(own[n] + more.nbytes, more.op_count)
+    kept = [Kept(0, 0)] * len(items)
+    counts = reference_counts(items)
+    is_kept = [is_kept_by_library(x, count) for (_, x), count in zip(items, counts, strict=True)]
+    for is_in_library in (False, True):
+        order = [n for n in range(len(items)) if is_kept[n] is is_in_library]
+        for n in order:
+            kept[n] = _sum_of([footprint_of(items[n][1])], seen)
+        order.sort(key=lambda n: line_of(items[n][0]) not in lasting)
+        for n in order:
+            more = _sum_of(keeps_of(items[n][1], seen), seen)
+            kept[n] = Kept(kept[n].nbytes + more.nbytes, more.op_count)
     return kept
+
+
+def reference_counts(items: Sequence[tuple[object, Any]]) -> list[int]:
+    """Return the references to each second item, which include that of its tuple and of this call."""
+    return [getrefcount(item[1]) for item in items]
 
 
 def holder_lines() -> tuple[dict[int, Site], dict[int, Site]]:
@@ -406,6 +448,8 @@ def _sum_of(buffers: Iterable[tuple[int, int | None]], seen: Seen) -> Kept:
 
 # The number of first rows whose holders are searched.
 _MAX_HELD = 5
+# A search during a run explains what has no name for growing lines with at least this many.
+_FEW = 3
 
 
 def with_holders(
@@ -417,5 +461,16 @@ def with_holders(
         objects = wanted.get(line_of(record))
         if objects is not None:
             objects.append(x)
-    found = holders_of(wanted, effort, in_libraries=in_libraries)
-    return replace(report, rows=tuple([replace(row, holder=found.get(row.site, "")) for row in report.rows]))
+    # While the program runs, what has no name may be an argument of the running call.
+    explained = {row.site for row in report.rows if in_libraries or (row.is_growing and row.count >= _FEW)}
+    found = holders_of(
+        wanted, effort, in_libraries=in_libraries, explain=explain_unnamed, explained=explained
+    )
+    return replace(report, rows=tuple([_with_holder(row, found.get(row.site)) for row in report.rows]))
+
+
+def _with_holder(row: LeakRow, holder: Holder | None) -> LeakRow:
+    if holder is None:
+        return row
+    text, count, searched_count = holder
+    return replace(row, holder=text, held_count=count, searched_count=searched_count)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import os
 import sys
 from types import CodeType, FrameType
 from weakref import ref
@@ -92,6 +93,26 @@ def is_skipped(frame: FrameType) -> bool:
     return isinstance(name, str) and name.partition(".")[0] in _skipped
 
 
+# The folder of the standard library, and that of other packages inside it.
+_STANDARD = os.__file__.removesuffix("os.py")
+_PACKAGES = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
+
+
+def is_of_python(file: str) -> bool:
+    """Return whether `file` belongs to the standard library: its lines call the user's code for the user."""
+    if file.startswith("<frozen "):
+        return True
+    return file.startswith(_STANDARD) and not any(name in file for name in _PACKAGES)
+
+
+def site_without_user() -> Site:
+    """Return the innermost line of the standard library, for a call stack without a line of the user's."""
+    frame = sys._getframe(0).f_back  # not _getframe(1), which raises if there is no other frame
+    while frame is not None and (is_ours(frame) or is_skipped(frame)):
+        frame = frame.f_back
+    return _sites[()] if frame is None else site_at(frame)
+
+
 def callers(most: int) -> list[FrameType]:
     """Return the frames of the user's code on the call stack, innermost first, at most `most`."""
     frame: FrameType | None = sys._getframe(1)
@@ -119,7 +140,8 @@ def places_in(frame: FrameType) -> dict[int, Site] | None:
     key = id(code)
     if key in known:
         return known[key]
-    places: dict[int, Site] | None = None if is_ours(frame) or is_skipped(frame) else {}
+    is_hidden = is_ours(frame) or is_skipped(frame) or is_of_python(code.co_filename)
+    places: dict[int, Site] | None = None if is_hidden else {}
 
     def forget(_: ref[CodeType]) -> None:
         known.pop(key, None)

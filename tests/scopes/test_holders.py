@@ -62,11 +62,13 @@ ENOUGH = 10 * MAX_REFERENCES
 def told(module: types.ModuleType, source: str, most: int = ENOUGH) -> str:
     exec(BEGINNING + textwrap.dedent(source), vars(module))
     wanted: dict[str, Any] = {"key": module.wanted}
-    return holders_of(wanted, Effort(most), in_libraries=False).get("key", "")
+    found = holders_of(wanted, Effort(most), in_libraries=False).get("key")
+    return "" if found is None else found.text
 
 
 def looked_for(groups: dict[int, Any]) -> dict[int, str]:
-    return holders_of(groups, Effort(MAX_REFERENCES), in_libraries=False)
+    found = holders_of(groups, Effort(MAX_REFERENCES), in_libraries=False)
+    return {key: holder.text for key, holder in found.items()}
 
 
 @pytest.mark.parametrize(
@@ -222,7 +224,8 @@ def test_a_search_reports_its_cost(module: types.ModuleType) -> None:
     assert holders_of({1: module.wanted}, short, in_libraries=False) == {}
     assert short.left == 0
     exec("kept = Held(); wanted = Weakly(kept)", vars(module))
-    assert holders_of({1: module.wanted}, whole, in_libraries=False) == {1: "users_own_module.kept"}
+    found = holders_of({1: module.wanted}, whole, in_libraries=False)
+    assert found == {1: ("users_own_module.kept", 1, 1)}
     assert 0 < whole.left < MAX_REFERENCES
 
 

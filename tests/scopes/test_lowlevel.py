@@ -47,6 +47,7 @@ def test_lowlevel_exports_the_names_that_a_library_of_disposables_needs() -> Non
         "parse_size",
         "record_of",
         "register",
+        "show_members",
         "when_imported",
         "write_page",
     }

@@ -1,5 +1,6 @@
 import _thread
 import asyncio
+import copy
 import gc
 import linecache
 import os
@@ -462,3 +463,25 @@ def test_a_forked_child_continues_tracking_by_itself() -> None:
     )
     done = run(source)
     assert (done.stdout.strip(), done.stderr) == ("2 2", "")
+
+
+def test_a_line_of_the_standard_library_is_not_told_instead_of_the_users() -> None:
+    class Original:  # of a library that scopes know, as PyTorch is
+        __deepcopy__ = eval("lambda self, memo: Made()", {"__name__": "scopes.of_this_test", "Made": Made})
+
+    with track():
+        kept = copy.deepcopy({"a": [Original()]})  # this line
+        (row,) = leaks().rows
+    assert row.site.text == 'kept = copy.deepcopy({"a": [Original()]})  # this line'
+    assert kept
+
+
+def test_without_a_line_of_the_users_that_of_the_standard_library_is_reported() -> None:
+    with track():
+        kept: list[Made] = []
+        make = eval("lambda: kept.append(Made())", {"__name__": "scopes", "kept": kept, "Made": Made})
+        thread = threading.Thread(target=make)
+        thread.start()
+        thread.join()
+        (row,) = leaks().rows
+    assert Path(row.site.file).name == "threading.py"

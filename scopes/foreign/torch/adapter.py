@@ -11,7 +11,8 @@ from scopes.foreign.adapter import Adapter
 from scopes.foreign.torch import disposal, heap, kept, memory
 from scopes.foreign.torch.keeping import KEEPERS
 from scopes.foreign.torch.library import torch
-from scopes.tracking.graphs import follow_graphs
+from scopes.tracking.hidden import follow_hidden, note_graph_nodes
+from scopes.tracking.members import show_members
 from scopes.tracking.sites import skip_package
 
 
@@ -71,6 +72,10 @@ class TorchAdapter(Adapter):
         """Return an object in the metadata of the operation, so it is freed with the operation."""
         return memory.last_op(x)
 
+    def is_kept_by_library(self, x: Any, references: int) -> bool:
+        """Return whether only C++ keeps `x`: a view of it, a graph, or a parameter whose gradient it is."""
+        return references <= memory.REFERENCES_IN_CPP and memory.is_shared(x)
+
     def is_adoptable(self, x: Any) -> bool:
         """Return whether scopes may own `x`; False for parameters, buffers, fake and functional tensors."""
         return not isinstance(x, _NEVER)
@@ -100,4 +105,6 @@ add_adapter(ADAPTER)
 add_holder(torch.nn.Module, lambda module: list(vars(module).values()))
 add_holder(torch.optim.Optimizer, lambda optimizer: (optimizer.state, optimizer.param_groups))
 skip_package("torch")
-follow_graphs(torch.Tensor, memory.saved_by_graph)
+follow_hidden(torch.Tensor, memory.hidden_references)
+show_members(torch.nn.Module, memory.members_of)
+note_graph_nodes(torch._C._FunctionBase)

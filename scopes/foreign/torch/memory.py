@@ -5,9 +5,12 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Iterator
 from typing import Any
+from weakref import ref
 
 from scopes.core import births
 from scopes.foreign.torch.library import torch
+from scopes.tracking.hidden import GRAPH
+from scopes.tracking.leaks import reference_counts
 
 _NoFunctions = torch._C.DisableTorchFunction
 
@@ -110,10 +113,17 @@ def _kept_by(root: Any, seen: set[int]) -> list[tuple[int, int | None]]:
     return found + [part for part in map(footprint, saved) if part[0] not in seen]
 
 
-def saved_by_graph(x: Any, seen: set[int]) -> list[Any]:
-    """Return the tensors that the graph of `x` has saved. Do not follow operations in `seen`."""
-    found: list[Any] = []
+def hidden_references(x: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    """Yield what C++ keeps for `x`, with its text: its base, its gradient, and what its graph refers to.
+
+    Do not follow operations in `seen`.
+    """
+    found: list[tuple[str, Any]] = []
     with _NoFunctions():
+        if x._base is not None:
+            found.append((" (a view of it)", x._base))
+        if x.requires_grad and (x.is_leaf or x.retains_grad) and x.grad is not None:
+            found.append((".grad", x.grad))
         stack = [x.grad_fn]
         while stack:
             node = stack.pop()
@@ -125,9 +135,45 @@ def saved_by_graph(x: Any, seen: set[int]) -> list[Any]:
             if id(mark) in seen:
                 continue
             seen.add(id(mark))
-            found += _saved_by(node)
+            leaf = getattr(node, "variable", None)
+            kept = [*_saved_by(node), *([leaf] if isinstance(leaf, torch.Tensor) else ())]
+            if isinstance(node, _PythonNode):
+                kept.append(node)  # its attributes: those of `ctx`
+            found += [(GRAPH, x) for x in kept]
             stack += [inner for inner, _ in node.next_functions]
-    return found
+    yield from found
+
+
+def is_shared(x: Any) -> bool:
+    """Return whether C++ has a reference to `x` besides that of its Python object."""
+    with _NoFunctions():
+        return bool(x._use_count() > 1)
+
+
+def _references_in_cpp() -> int:
+    base = torch.empty(0)
+    view, weak = base[:], ref(base)
+    del base
+    items: list[tuple[None, Any]] = [(None, weak())]
+    items[0][1]._fix_weakref()
+    (count,) = reference_counts(items)
+    del view
+    return count
+
+
+# The references to the Python object of a tensor that only C++ keeps, in this version of PyTorch.
+REFERENCES_IN_CPP = _references_in_cpp()
+
+
+def members_of(module: Any) -> list[tuple[str, Any]]:
+    """Return the parameters, buffers and submodules of `module` with their names."""
+    attributes = vars(module)
+    return [
+        item
+        for name in ("_modules", "_parameters", "_buffers")
+        for item in attributes.get(name, {}).items()
+        if item[1] is not None
+    ]
 
 
 def kept_alive_by(tensors: Iterable[Any]) -> list[Any]:
@@ -173,6 +219,8 @@ def gradients() -> list[tuple[Any, Any]]:
 # version, reports count tensors without their graphs.
 SHOWS_SAVED = hasattr(torch._C._autograd.SavedTensor, "data")
 _names: dict[type, list[str]] = {}
+# The operations of subclasses of torch.autograd.Function.
+_PythonNode = torch._C._FunctionBase
 
 
 def _saved_by(node: Any) -> list[Any]:

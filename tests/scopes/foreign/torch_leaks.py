@@ -23,7 +23,7 @@ PROGRAMS: dict[str, Leaky] = {
 def evaluate(model):
     running_loss = 0.0
     for x, y in batches():
-        loss = F.cross_entropy(model(x), y)  # leaks
+        loss = F.cross_entropy(model(x), y)
         running_loss += loss  # leaks
         # cured: running_loss += loss.item()
     return float(running_loss)
@@ -31,7 +31,7 @@ def evaluate(model):
 
 print(evaluate(new_model()))
 """,
-        r"running_loss \(its graph\), a local of evaluate\(\)",
+        r"running_loss, a local of evaluate\(\)",
     ),
     # Lightning-AI/pytorch-lightning#5735 and #8453: the loop keeps the outputs of each validation step.
     "outputs of validation steps": _leaky(
