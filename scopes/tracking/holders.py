@@ -411,7 +411,8 @@ def _attributes_of(x: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(x, CellType):
         return
     try:
-        namespace = object.__getattribute__(x, "__dict__")
+        # The attributes of this thread. A subclass is not asked, because that may run its constructor.
+        namespace = x.__dict__ if type(x) is threading.local else object.__getattribute__(x, "__dict__")
     except AttributeError:
         namespace = {}
     if isinstance(namespace, dict):
@@ -462,6 +463,7 @@ def _own_roots() -> Iterator[_Root]:
     for name, module in modules:
         yield _Root(vars(module), _form_of_module(name, module))
     yield from _frames(_is_users)
+    yield from _coroutines()
     error = getattr(sys, "last_value", None)
     if error is not None:
         yield _Root(error, "sys.last_value.{}")
@@ -490,6 +492,22 @@ def _frames(is_wanted: Callable[[FrameType], bool]) -> Iterator[_Root]:
         yield _Root(frame, f"{{}}, a local of {_escaped(frame.f_code.co_name)}(){_escaped(where)}")
 
 
+def _coroutines() -> Iterator[_Root]:
+    """Yield the frames of the user's coroutines that wait, in tasks of this thread's event loop."""
+    asyncio = sys.modules.get("asyncio")
+    loop = None if asyncio is None else asyncio._get_running_loop()
+    if asyncio is None or loop is None:
+        return
+    for task in sorted(asyncio.all_tasks(loop), key=lambda task: str(task.get_name())):
+        waiting = task.get_coro()
+        while isinstance(waiting, CoroutineType):
+            frame = waiting.cr_frame
+            if frame is not None and not waiting.cr_running and _is_users(frame):
+                name = _escaped(frame.f_code.co_name)
+                yield _Root(frame, f"{{}}, a local of {name}() in task {_escaped(repr(task.get_name()))}")
+            waiting = waiting.cr_await
+
+
 def _running(is_wanted: Callable[[FrameType], bool]) -> list[tuple[int, FrameType]]:
     """Return the frames of running functions with their thread's ident, outermost first."""
     found: list[tuple[int, FrameType]] = []
@@ -504,6 +522,17 @@ def _running(is_wanted: Callable[[FrameType], bool]) -> list[tuple[int, FrameTyp
             frame = frame.f_back
         found += reversed(chain)
         chain.clear()
+    return found
+
+
+def running_frames() -> set[int]:
+    """Return the ids of the frames that run on any thread."""
+    found: set[int] = set()
+    for innermost in sys._current_frames().values():
+        frame: FrameType | None = innermost
+        while frame is not None:
+            found.add(id(frame))
+            frame = frame.f_back
     return found
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from scopes.core.tracebacks import is_ours
 from scopes.tracking.hidden import graph_nodes, hidden_references
-from scopes.tracking.holders import is_of_user, references_of
+from scopes.tracking.holders import is_of_user, references_of, running_frames
 from scopes.tracking.records import Record
 
 # The most steps from an object, and the most objects that refer to it. Each step visits all objects of the
@@ -34,8 +34,9 @@ class _Referrers:
         self.objects: dict[int, Any] = {id(x): x for x in objects}
         # For each object, those that refer to it.
         self.of: dict[int, list[int]] = {id(x): [] for x in objects}
-        # The objects that frames, modules or classes refer to.
+        # The objects that running frames, modules or classes refer to.
         self.with_root: set[int] = set()
+        self._running = running_frames()
         self.is_complete = False
         frontier = list(objects)
         skipped = {id(self.objects), id(self.of), id(objects), *ignored}
@@ -54,7 +55,7 @@ class _Referrers:
             if id(referrer) in skipped or _is_of_tracking(referrer):
                 continue
             to = [id(x) for x in gc.get_referents(referrer) if id(x) in targets]
-            if isinstance(referrer, FrameType | ModuleType | type) or _is_namespace(referrer):
+            if self._is_root(referrer):
                 self.with_root.update(to)
                 continue
             for key in to:
@@ -65,6 +66,11 @@ class _Referrers:
                 found.append(referrer)
         referrers.clear()
         return found
+
+    def _is_root(self, x: object) -> bool:
+        if isinstance(x, FrameType):
+            return id(x) in self._running  # an ended one belongs to a traceback or a generator
+        return isinstance(x, ModuleType | type) or _is_namespace(x)
 
     def with_names(self) -> set[int]:
         """Return the ids of objects to which a frame, a module or an object without a referrer leads."""

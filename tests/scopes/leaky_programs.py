@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from tests.scopes.leaky_kinds import KINDS
+
 
 class Leaky(NamedTuple):
     """A program with one leak."""
@@ -28,6 +30,11 @@ class Leaky(NamedTuple):
         """The same without the leak."""
         return re.sub(r"\n( *)[^\n]*# leaks\n *# cured: ?(.*)", r"\n\1\2", self.source)
 
+    def at(self, peaks: str) -> Leaky:
+        """Return the program with a peak of memory "early", "middle" or "late", or all of them."""
+        source = self.source.replace('PEAKS = ""', f'PEAKS = "{peaks}"')
+        return Leaky(f"{source}peak('late')\n", self.holder)
+
     @property
     def line(self) -> int:
         """The number of the line that leaks."""
@@ -35,6 +42,7 @@ class Leaky(NamedTuple):
 
 
 _BEGINNING = """\
+PEAKS = ""
 LIBRARY.manual_seed(0)
 data = LIBRARY.randn(4000, 256)
 labels = LIBRARY.randint(0, 10, (4000,))
@@ -44,10 +52,21 @@ def new_model():
     return nn.Sequential(nn.Linear(256, 128), nn.Tanh(), nn.Linear(128, 10))
 
 
+def peak(when):
+    if when in PEAKS:
+        alive = [LIBRARY.randn(500, 500) * 2 for _ in range(12)]
+        assert len(alive) == 12
+
+
 def batches(count=COUNT, size=64):
     for step in range(count):
+        if step == count // 2:
+            peak("middle")
         begin = step * 40 % 3900
         yield data[begin : begin + size], labels[begin : begin + size]
+
+
+peak("early")
 
 
 """
@@ -289,3 +308,4 @@ main()
         r"validate \(default of 'seen'\)\[\.\.\.\], a global of program\.py",
     ),
 }
+PROGRAMS |= {name: _leaky(body, holder) for name, (body, holder) in KINDS.items()}

@@ -7,6 +7,7 @@ below it, which begins with ``# cured:``, is the cured one's.
 
 from __future__ import annotations
 
+from tests.scopes.leaky_kinds import KINDS
 from tests.scopes.leaky_programs import Leaky, leaky_with
 
 _leaky = leaky_with(
@@ -238,3 +239,4 @@ main()
         r"trainer\.val_accuracy_results\[\.\.\.\], a local of main\(\)",
     ),
 }
+PROGRAMS |= {name: _leaky(body, holder) for name, (body, holder) in KINDS.items()}
