@@ -2,7 +2,7 @@
 
     pip install 'disposescope[torch,plot]'
     python examples/torch_training.py --picture memory.png
-    disposescope run --torch examples/torch_training.py --leaky
+    disposescope run examples/torch_training.py --leaky
 
 The loop keeps three things that look harmless: losses for a plot, with their graphs; activations that a
 forward hook collects; and a running total of the loss, without detach(). The program trains, and prints the

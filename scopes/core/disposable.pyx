@@ -109,7 +109,7 @@ cdef int _tell_created(Disposable x, site, unsigned long thread) except -1:
         if site is None:
             told.created(subject, owner_of(x))
         else:
-            told.created(subject, owner_of(x), site, thread)
+            told.created(subject, owner_of(x), site, thread if thread else PyThread_get_thread_ident())
         if x.counters is None:
             # Another thread disposed it and reported that before `x` was known.
             told.ended(subject, ending_by(x._ended_scope))
@@ -255,7 +255,7 @@ cdef int register_as(Disposable x, type kind, bint is_owned, site=None) except -
     if x.counters is not None or x.link.owner is not NULL:
         return 0
     if _is_watched:
-        return _register_watched(x, kind, is_owned, True, site, PyThread_get_thread_ident())
+        return _register_watched(x, kind, is_owned, True, site, 0)
     # First the steps that may run Python code. The rest is atomic.
     cdef Counters counters = counters_of(kind)
     cdef MemberList scope = current_scope() if is_owned else None
