@@ -277,43 +277,45 @@ def _steps_to(entries: list[_Entry], place: int) -> tuple[_Step, ...]:
         place = before
 
 
+# These functions ask for `type(x)`. `isinstance` also asks for ``x.__class__``, which runs code of lazy
+# proxies, and warns for some objects of PyTorch.
 def references_of(x: Any, is_root: bool = False) -> Iterator[tuple[_Step, Any]]:
     kind = type(x)
-    if kind is dict or isinstance(x, (dict, MappingProxyType)):
+    if kind is dict or issubclass(kind, (dict, MappingProxyType)):
         yield from _named(x) if is_root else _items(x)
         if kind is dict:
             return
-    elif isinstance(x, (list, tuple, deque)):
+    elif issubclass(kind, (list, tuple, deque)):
         for place, item in enumerate(_members_of(x)):
             yield _Step(f"[{place}]", True), item
         if kind in (list, tuple, deque):
             return
-    elif isinstance(x, (set, frozenset)):
+    elif issubclass(kind, (set, frozenset)):
         for item in _members_of(x):
             yield _Step("{...}", True), item
         return
-    elif isinstance(x, FrameType):
+    elif issubclass(kind, FrameType):
         for name, value in _locals_of(x):
             yield _Step(f".{name}"), value
         return
-    elif isinstance(x, FunctionType):
+    elif issubclass(kind, FunctionType):
         yield from _of_function(x)
         return
-    elif isinstance(x, TracebackType):
+    elif issubclass(kind, TracebackType):
         yield from _of_traceback(x)
         return
-    elif isinstance(x, GeneratorType | CoroutineType | AsyncGeneratorType):
+    elif issubclass(kind, (GeneratorType, CoroutineType, AsyncGeneratorType)):
         for attribute in ("gi_frame", "cr_frame", "ag_frame"):
             frame = getattr(x, attribute, None)
             for name, value in () if frame is None else _locals_of(frame):
                 yield _Step(f" (local {name!r} of {x.__name__}())"), value
         return
-    elif isinstance(x, type):
+    elif issubclass(kind, type):
         if is_of_user(x.__module__):
             for name, value in list(vars(x).items()):
                 yield _Step(f".{name}"), value
         return
-    elif isinstance(x, _SKIPPED) or kind.__module__.startswith("scopes.tracking"):
+    elif issubclass(kind, _SKIPPED) or kind.__module__.startswith("scopes.tracking"):
         return
     yield from _of_object(x)
 
@@ -334,12 +336,13 @@ def _named(namespace: Mapping[Any, Any]) -> Iterator[tuple[_Step, Any]]:
 
 def _members_of(x: Any) -> list[Any]:
     """Return the members of a container. Methods that its class overrides are not called."""
-    base: Any = next(each for each in (list, tuple, deque, set, frozenset) if isinstance(x, each))
+    base: Any = next(each for each in (list, tuple, deque, set, frozenset) if issubclass(type(x), each))
     return list(base.__iter__(x))
 
 
 def _items(mapping: Mapping[Any, Any]) -> Iterator[tuple[_Step, Any]]:
-    items = dict.items(mapping) if isinstance(mapping, dict) else mapping.items()
+    read: Any = dict.items if issubclass(type(mapping), dict) else type(mapping).items
+    items = read(mapping)
     for key, value in list(items):
         yield _Step(f"[{_short(key)}]", True), value
         if type(key) not in _ATOMS:
@@ -393,29 +396,35 @@ def _of_object(x: Any) -> Iterator[tuple[_Step, Any]]:
             named.add(id(value))
             yield _Step(f".{name}"), value
     for value in gc.get_referents(x):
-        if id(value) not in named and not isinstance(value, type):
-            if type(value) is dict and value is getattr(x, "__dict__", None):
+        if id(value) not in named and not issubclass(type(value), type):
+            if type(value) is dict and value is _namespace_of(x):
                 continue
             yield _Step(""), value
 
 
+def _namespace_of(x: Any) -> Any:
+    """Return the dict of attributes of `x`, or None, without running code of its class."""
+    try:
+        # The attributes of this thread. A subclass is not asked, because that may run its constructor.
+        return x.__dict__ if type(x) is threading.local else object.__getattribute__(x, "__dict__")
+    except AttributeError:
+        return None
+
+
 def _attributes_of(x: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(x, BaseException):
+    kind = type(x)
+    if issubclass(kind, BaseException):
         yield from [(name, getattr(x, name)) for name in _EXCEPTION if hasattr(x, name)]
-    elif isinstance(x, MethodType):
+    elif issubclass(kind, MethodType):
         yield "__self__", x.__self__
         yield "__func__", x.__func__
         return
-    elif isinstance(x, partial):
+    elif issubclass(kind, partial):
         yield from (("func", x.func), ("args", x.args), ("keywords", x.keywords))
-    elif isinstance(x, CellType):
+    elif issubclass(kind, CellType):
         return
-    try:
-        # The attributes of this thread. A subclass is not asked, because that may run its constructor.
-        namespace = x.__dict__ if type(x) is threading.local else object.__getattribute__(x, "__dict__")
-    except AttributeError:
-        namespace = {}
-    if isinstance(namespace, dict):
+    namespace = _namespace_of(x)
+    if type(namespace) is dict:
         yield from [(name, value) for name, value in namespace.items() if isinstance(name, str)]
     for cls in type(x).__mro__:
         slots = cls.__dict__.get("__slots__", ())

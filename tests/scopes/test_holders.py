@@ -9,10 +9,12 @@ import threading
 import types
 import weakref
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
+import scopes
+import tensor
 from scopes.tracking.holders import MAX_REFERENCES, Effort, holders_of
 
 
@@ -262,3 +264,21 @@ def test_a_search_keeps_no_frame_alive(module: types.ModuleType) -> None:
         assert list(module.wanted) == [None]
     finally:
         gc.enable()
+
+
+def test_a_search_for_holders_runs_no_code_of_lazy_proxies() -> None:
+    class Lazy:
+        def _ask(self, *_: object) -> NoReturn:
+            asked.append(1)
+            raise AssertionError("the search ran a query")
+
+        __class__ = property(_ask)  # type: ignore[assignment]
+        __getattr__ = __iter__ = __len__ = _ask
+
+    asked: list[int] = []
+    proxy = object.__new__(Lazy)
+    with scopes.track():
+        object.__setattr__(proxy, "_wrapped", [tensor.ones((100,))])
+        assert len(scopes.leaks().rows) == 1
+        assert "held by" in str(scopes.leaks())
+    assert not asked

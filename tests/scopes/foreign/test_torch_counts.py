@@ -7,6 +7,7 @@ import gc
 import subprocess
 import sys
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import Any
@@ -225,3 +226,20 @@ def test_what_was_created_before_tracking_is_not_tracked() -> None:
         _old = torch.ones(9)
         with scopes.track():
             assert not scopes.leaks().rows
+
+
+class _Holder:
+    def __init__(self, *held: Any) -> None:
+        self.held = held
+
+
+def test_a_report_shows_no_warning_of_deprecated_objects() -> None:
+    distributed = pytest.importorskip("torch.distributed")
+    with scopes.track(), scopes.torch.owning():
+        kept = _Holder(distributed.reduce_op, [distributed.reduce_op], {"x": torch.ones(9)})
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            report = str(scopes.leaks())
+    assert len(kept.held) == 3
+    assert "held by kept.held" in report
+    assert not found
