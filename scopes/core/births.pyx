@@ -1,12 +1,13 @@
 # cython: language_level=3, auto_pickle=False
 """Record *births*: the allocations of new instances of another library's classes.
 
-A class allocates its instances with the slot ``tp_alloc`` of its type object. While births are recorded, this
-slot counts each new instance, on any thread, and stores a note: the address of the instance, its counters, and
-the scope that owns it. A note takes about 20 ns, and most instances are freed before the notes are read. Notes
-are read together with the garbage collector's list of young objects, which only contains living objects. So
-the note of a freed instance stays unused until the notes are read, or until its address is allocated again.
-Then the instance counts as finalized. So the counts are exact, although nothing runs when an instance is freed.
+A class allocates its instances with the slot ``tp_alloc`` of its type object. While births are recorded,
+this slot counts each new instance, on any thread, and stores a note: the address of the instance, its
+counters, and the scope that owns it. A note takes about 20 ns, and most instances are freed before the notes
+are read. Notes are read together with the garbage collector's list of young objects, which only contains
+living objects. So the note of a freed instance stays until the notes are read, or until its address is
+allocated again. Then the instance counts as finalized. So the counts are exact, although nothing runs when an
+instance is freed.
 
 No scope owns an instance of a thread that does not record, or of a pause. An instance that wraps an existing
 C++ object has no scope either. An example is the gradient that an attribute returns: `exclude_attribute`
@@ -37,8 +38,8 @@ cdef extern from *:
     """
     #include <cstdint>
 
-    // This thread's numbers of open blocks whose births scopes own, pauses, blocks that hide births, blocks of
-    // `owning(strict=True)`, and open logs; and the number of the last birth before the outermost open log.
+    // This thread's numbers of open blocks whose births scopes own, pauses, blocks that hide births, blocks
+    // of `owning(strict=True)`, and open logs; and the number of the last birth before the outermost open log.
     typedef struct {
         int blocks, pauses, hiding, strict_blocks, logs;
         std::uint64_t log_start;
@@ -56,7 +57,7 @@ cdef extern from *:
         ((PyTypeObject*)kind)->tp_alloc = allocator;
     }
 
-    // A C attribute whose values are not births: its new and its previous definition.
+    // A C attribute whose values no scope owns: its new and its previous definition.
     typedef struct {
         PyGetSetDef definition;
         PyGetSetDef* before;
@@ -270,8 +271,8 @@ cdef void release_by(void (*release)(PyObject*) noexcept) noexcept:
 def begin(kinds, unowned=()):
     """Record births of instances of `kinds`, and return whether that is possible for all of them.
 
-    No scope owns instances of the classes `unowned`. Births of all threads are recorded. A thread turns on for
-    itself, with `count_recording`, that scopes own them.
+    No scope owns instances of the classes `unowned`. Births of all threads are recorded. A thread makes
+    scopes own its own births with `count_recording`.
     """
     global _is_watching
     _is_watching = True

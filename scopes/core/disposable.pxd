@@ -79,16 +79,11 @@ cdef class Disposable:
 cdef int register_new(Disposable x) except -1
 # The same for an object that no scope owns: a gradient, the state of an optimizer.
 cdef int register_unowned(Disposable x) except -1
-# The same, but count `x` under the class `kind`: that of the object that `x` represents. `site` is the line that
-# created it, if that is known.
+# The same, but count `x` under the class `kind`: that of the object that `x` represents. `site` is the line
+# that created it, if that is known.
 cdef int register_as(Disposable x, type kind, bint is_owned, site=*) except -1
 # The same as `register_as` for an object that was created earlier and is found now. No limit refuses it.
 cdef int register_late(Disposable x, type kind, bint is_owned, site=*, unsigned long thread=*) except -1
-# Add `x`, which `counters` has counted as created, to `scope` or the nearest open scope around it; None: to none.
-# The observer is called if it knows the line, `site`, and the thread of the creation.
-cdef int register_noted(Disposable x, Counters counters, MemberList scope, site, unsigned long thread) except -1
-# Make `scope` own `x`, which has no owner, as if it had owned it at its creation. Return whether that is done.
-cdef bint own_late(Disposable x, MemberList scope) noexcept
 # Give the count of `giver` to `taker`, which was never registered. No counter changes. `giver` stays in its
 # list.
 cdef void hand_over_count(Disposable giver, Disposable taker) noexcept
@@ -120,6 +115,8 @@ cdef void count_limited(Py_ssize_t change) noexcept
 # Call the functions in `watch_callbacks`.
 cdef int notify_watching() except -1
 cdef int notify_opened(MemberList scope) except -1
+# Notify the observer of the new `x`: created now, or by the line `site` of `thread` (0: this thread).
+cdef int notify_created(Disposable x, site, unsigned long thread) except -1
 # Notify the observer that an operation of its library changed `x` in place.
 cdef int notify_written(x) except -1
 cdef int notify_closed(MemberList scope) except -1

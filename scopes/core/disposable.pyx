@@ -102,7 +102,7 @@ cdef int notify_written(x) except -1:
     return 0
 
 
-cdef int _tell_created(Disposable x, site, unsigned long thread) except -1:
+cdef int notify_created(Disposable x, site, unsigned long thread) except -1:
     told = _observer
     subject = x.subject()
     if told is not None and subject is not None:
@@ -271,34 +271,6 @@ cdef int register_late(
     return _register_watched(x, kind, is_owned, False, site, thread)
 
 
-cdef int register_noted(
-    Disposable x, Counters counters, MemberList scope, site, unsigned long thread
-) except -1:
-    if scope is not None and not scope.members.is_open:
-        scope = outer_of(scope)
-    with cython.critical_section(_step_lock):
-        x.link.is_registered = True
-        x.counters = counters
-        if scope is not None:
-            x.scope = scope
-            link_newest(x, scope)
-    if site is not None:
-        _tell_created(x, site, thread)
-    return 0
-
-
-cdef bint own_late(Disposable x, MemberList scope) noexcept:
-    cdef MemberList _before = x.scope  # see `outer_of`
-    if x.counters is None or x.link.owner is not NULL or not scope.members.is_open:
-        return False
-    with cython.critical_section(_step_lock):
-        x.counters.created_outside.fetch_sub(1)
-        x.counters.created_in.fetch_add(1)
-        x.scope = scope
-        link_newest(x, scope)
-    return True
-
-
 cdef int _register_watched(
     Disposable x, type kind, bint is_owned, bint is_limited, site, unsigned long thread
 ) except -1:
@@ -312,7 +284,7 @@ cdef int _register_watched(
         scope = current_scope()  # the scope ended in the meantime, on another thread or in a finalizer
     _enter(x, counters, scope)
     if _observer is not None:
-        _tell_created(x, site, thread)
+        notify_created(x, site, thread)
     return 0
 
 

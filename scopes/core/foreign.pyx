@@ -16,15 +16,16 @@ from cpython.weakref cimport PyWeakref_NewRef
 from libcpp.unordered_map cimport unordered_map
 
 from scopes.core.births cimport (
-    Births, Note, is_in_log, is_paused, is_recorded, is_strict, line_of, release_by, serial_of, take_one, uncount
+    Births, Note, is_in_log, is_paused, is_recorded, is_strict, line_of, release_by, serial_of, take_one,
+    uncount
 )
 from scopes.core.counters cimport Counters
 from scopes.core.disposable cimport (
-    Disposable, MemberList, current_scope, is_observed, notify_written, own_late, register_as, register_late,
-    register_noted
+    Disposable, MemberList, current_scope, is_observed, link_newest, notify_created, notify_written, outer_of,
+    register_as, register_late
 )
 
-from scopes.core.disposable import ending_by
+from scopes.core.disposable import ending_by, step_lock
 
 import warnings
 from traceback import format_tb
@@ -32,8 +33,9 @@ from traceback import format_tb
 # Maps the address of an object to its `Foreign`. Each entry owns a reference and is removed with its object.
 cdef unordered_map[size_t, PyObject*] _by_address
 
+cdef object _step_lock = step_lock
 cdef list _adapters = []
-# The classes of all adapters, as an argument of `issubclass`. Unlike `isinstance`, this runs no code of lazy proxies.
+# The classes of all adapters, as an argument of `issubclass`. `isinstance` may run code of lazy proxies.
 cdef tuple _kinds = ()
 # Adapters that search for new objects, because their library does not report them.
 cdef list _late = []
@@ -80,7 +82,8 @@ def find_kept_by_older(objects, older):
     """Return the ids of the `objects` that one of the first `older` keepers keeps."""
     if _keeping is None:
         return set()
-    return _keeping.find_kept_by_older({id(x): x for x in objects if issubclass(type(x), _keeping.kinds)}, older)
+    found = {id(x): x for x in objects if issubclass(type(x), _keeping.kinds)}
+    return _keeping.find_kept_by_older(found, older)
 
 
 cdef bint has_keepers() noexcept:
@@ -224,6 +227,36 @@ cdef Foreign _new_foreign(x, adapter, bint is_noticed, bint strictly):
     return foreign
 
 
+cdef int _register_noted(
+    Foreign x, Counters counters, MemberList scope, site, unsigned long thread
+) except -1:
+    """Add `x`, which `counters` has counted as created, to `scope`; None: to none."""
+    if scope is not None and not scope.members.is_open:
+        scope = outer_of(scope)
+    with cython.critical_section(_step_lock):
+        x.link.is_registered = True
+        x.counters = counters
+        if scope is not None:
+            x.scope = scope
+            link_newest(x, scope)
+    if site is not None:
+        notify_created(x, site, thread)
+    return 0
+
+
+cdef bint _own_late(Foreign x, MemberList scope) noexcept:
+    """Make `scope` own `x` as at its creation. Return False if `x` has an owner, or has ended."""
+    cdef MemberList _before = x.scope  # see `outer_of`
+    if x.counters is None or x.link.owner is not NULL or not scope.members.is_open:
+        return False
+    with cython.critical_section(_step_lock):
+        x.counters.created_outside.fetch_sub(1)
+        x.counters.created_in.fetch_add(1)
+        x.scope = scope
+        link_newest(x, scope)
+    return True
+
+
 cdef bint notice(x, Births births) except -1:
     cdef Note note
     cdef MemberList scope
@@ -251,7 +284,7 @@ cdef bint notice(x, Births births) except -1:
     foreign = _new_foreign(x, adapter, scope is not None, note.scope & 1)
     if note.scope == 0:
         foreign.serial = note.serial
-    register_noted(foreign, counters, scope, site, note.thread)
+    _register_noted(foreign, counters, scope, site, note.thread)
     return True
 
 
@@ -299,7 +332,7 @@ cdef int _claim(Foreign foreign, bint is_owned) except -1:
         if scope is not None:
             foreign.is_noticed = True
             foreign.is_strict = is_strict()
-            own_late(foreign, scope)
+            _own_late(foreign, scope)
     return 0
 
 

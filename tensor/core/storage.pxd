@@ -80,8 +80,8 @@ cdef void join_ring(StorageReference x, StorageReference other) noexcept
 # Return a Share of the current values of `x`; later writes do not change it. O(1), except that it copies if
 # exported arrays exist, a write runs or the memory is borrowed.
 cdef Share take_snapshot(StorageReference x)
-# Like `take_snapshot`, but copy an expanded array, so that a new tensor has memory for each element, and a small
-# view, so that a new tensor does not keep the memory around it.
+# Like `take_snapshot`, but copy an expanded array, so that a new tensor has memory for each element, and a
+# small view, so that a new tensor does not keep the memory around it.
 cdef Share take_snapshot_to_write(StorageReference x)
 # Whether `x` covers less than half of its buffer.
 cdef bint is_small_view(StorageReference x) noexcept

@@ -33,6 +33,7 @@ def test_lowlevel_exports_the_names_that_a_library_of_disposables_needs() -> Non
         "ending_by",
         "figures_to_html",
         "format_bytes",
+        "largest_lines",
         "measure_memory_by",
         "measure_peaks_by",
         "public_names",

@@ -139,6 +139,7 @@ def test_enable_notices_until_disable() -> None:
 def test_a_block_that_cannot_begin_leaves_nothing_behind(
     exact: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("DISPOSESCOPE_NO_TORCH", "1")  # tracking alone does not intercept calls
     from_numpy, block = torch.from_numpy, scopes.torch.owning(exact=exact)
     with monkeypatch.context() as patched:
         patched.setattr(owning._Functions, "__enter__", lambda mode: 1 / 0)
