@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -138,3 +139,19 @@ assert torch.x == 3
 assert "tensors of torch are not tracked" in str(found[0].message)
 """
     run(tmp_path, source)
+
+
+def test_a_cell_with_leaks_follows() -> None:
+    pytest.importorskip("IPython")
+    shell = ROOT / "tests" / "scopes" / "notebook_shell.py"
+    cells = ["%load_ext disposescope", f"%%leaks\n{LEAK}"]
+    done = subprocess.run(
+        [sys.executable, str(shell)],
+        input=json.dumps(cells),
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert "torch.Tensor" in done.stdout, done.stderr
+    assert "in step" in done.stdout
