@@ -64,6 +64,12 @@ html_sidebars = {page: [] for page in ("index", "start", "from_pytorch", "from_t
 REFERENCE = {
     "scopes": "Scopes, ownership, statistics, leaks",
     "scopes.testing": "Context managers for tests of any framework",
+    "scopes.integrations.lightning": "A scope for each step of Lightning",
+    "scopes.integrations.transformers": "A scope for each step of Hugging Face's trainer",
+    "scopes.integrations.ignite": "A scope for each step of Ignite",
+    "scopes.integrations.skorch": "A scope for each step of skorch",
+    "scopes.integrations.stable_baselines3": "A scope for each step of Stable-Baselines3",
+    "scopes.integrations.accelerate": "A scope for each step of Accelerate",
     "scopes.lowlevel": "For libraries that make disposables of their own",
     "tensor": "Making tensors, and functions over them",
     "tensor.Tensor": "The tensor: its methods, and what it tells about itself",

@@ -17,7 +17,11 @@ from scopes import current_dispose_scope
 ROOT = Path(__file__).parents[1]
 FILES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 # Guides to libraries that may not be installed.
-NEEDS = {"jax.md": "jax", "pytorch.md": "torch"}
+NEEDS = {
+    "frameworks.md": ("accelerate", "ignite", "lightning", "skorch", "stable_baselines3", "transformers"),
+    "jax.md": ("jax",),
+    "pytorch.md": ("torch",),
+}
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -36,8 +40,8 @@ def test_the_blocks_of_the_documentation_run(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    if path.name in NEEDS:
-        pytest.importorskip(NEEDS[path.name])
+    for library in NEEDS.get(path.name, ()):
+        pytest.importorskip(library)
     contextvars.Context().run(run_blocks, path)
 
 

@@ -25,7 +25,16 @@ ALLOWED = {
     "tensor.torch": {"numpy", "scopes", "tensor", "nn"},
 }
 # What one module may import besides: only who has it loads that module.
-HOSTS = {"scopes.testing.plugin": {"pytest"}, "nn.parallel.jobs": {"ray"}}
+HOSTS = {
+    "scopes.testing.plugin": {"pytest"},
+    "scopes.integrations.accelerate": {"accelerate"},
+    "scopes.integrations.ignite": {"ignite"},
+    "scopes.integrations.lightning": {"lightning"},
+    "scopes.integrations.skorch": {"skorch"},
+    "scopes.integrations.stable_baselines3": {"stable_baselines3"},
+    "scopes.integrations.transformers": {"transformers"},
+    "nn.parallel.jobs": {"ray"},
+}
 FOR_TYPES_ALONE = {"typing_extensions"}
 # Declarations that come with Cython.
 WITH_CYTHON = {"cpython", "cython", "libc", "libcpp"}
@@ -34,7 +43,7 @@ OWN = set(ALLOWED)
 # for types too. A package's face imports from all of them.
 ORDER = {
     "scopes": "_version _on_demand core _clearing _disposing _figures _statistics tracking _limits _spill "
-    "foreign testing _program _children _command __main__ lowlevel torch jax cupy notebook",
+    "foreign integrations testing _program _children _command __main__ lowlevel torch jax cupy notebook",
     "tensor": "_errors _examples _devices _dtypes _bfloat16 _limits memory core tape kernels ops creation "
     "autograd io _advice _tensor linalg fft lowlevel",
     "tensor.torch": "calling promotion functions lu_factors solving linalg masked fft randomness accelerator "
