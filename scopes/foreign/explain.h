@@ -75,6 +75,8 @@ class Explanation {
     size_t visits = 0, most_visits = 0;
 
 public:
+    // The sought objects that are locals of running functions of libraries, and the code of each function.
+    std::vector<PyObject*> kept_by_functions, functions;
     // Classes and names of files to judge before the next search; owned references.
     std::vector<PyObject*> unknown_kinds, unknown_files;
     // Whether functions, classes and keepers of the user's classes count as the user's.
@@ -95,6 +97,8 @@ public:
         waiting.clear();
         users_globals.clear();
         noted.clear();
+        kept_by_functions.clear();
+        functions.clear();
         visits = 0;
         is_wide = wide;
         most_visits = most;
@@ -106,7 +110,7 @@ public:
     void add_own(PyObject* object) { ++sought[object]; }
 
     // Counts the references of the locals of all running functions but those of libraries, and of the globals of the
-    // user's functions among them. Functions in `hidden`, the globals of this search, have none.
+    // user's functions among them. Functions with the globals `hidden`, those of this search, have none.
     void count_frames(PyObject* hidden) {
         PyThreadState* here = PyThreadState_Get();
         for (PyThreadState* thread = PyInterpreterState_ThreadHead(here->interp); thread != nullptr;
@@ -292,8 +296,8 @@ private:
         // An immutable object is not older than what it holds.
         if (PyTuple_Check(object) || PyFrozenSet_Check(object))
             return PLAIN;
-        // A frame object refers to locals only after its function has ended.
-        if (PyExceptionInstance_Check(object) || PyFrame_Check(object) || PyTraceBack_Check(object))
+        // Nobody uses the locals of functions that have ended. A frame object refers to no others.
+        if (PyFrame_Check(object) || PyTraceBack_Check(object))
             return USERS;
         if (PyModule_Check(object))
             return OTHER;
@@ -331,14 +335,24 @@ private:
     }
 
 #if PY_VERSION_HEX < 0x030D0000
+    // Notes the sought objects among the locals of a running function of a library.
+    void keep_locals(const _PyInterpreterFrame* frame) {
+        for (int i = 0; i < frame->f_code->co_nlocalsplus; ++i)
+            if (frame->localsplus[i] != nullptr && sought.count(frame->localsplus[i])) {
+                kept_by_functions.push_back(frame->localsplus[i]);
+                functions.push_back(reinterpret_cast<PyObject*>(frame->f_code));
+            }
+    }
     void count_frames_of(PyThreadState* thread, PyObject* hidden) {
         for (_PyInterpreterFrame* frame = thread->cframe->current_frame; frame != nullptr; frame = frame->previous) {
             if (frame->f_globals == hidden || frame->f_code == nullptr || !PyCode_Check(frame->f_code))
                 continue;
             Author author = author_of(frame->f_code);
+            PyCodeObject* code = frame->f_code;
+            if (author == LIBRARIES)
+                keep_locals(frame);
             if (author == LIBRARIES || author == UNKNOWN)
                 continue;
-            PyCodeObject* code = frame->f_code;
             if (code->co_flags & CO_OPTIMIZED) {
                 for (int i = 0; i < code->co_nlocalsplus; ++i)
                     if (frame->localsplus[i] != nullptr)

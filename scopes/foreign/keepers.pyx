@@ -123,6 +123,7 @@ cdef extern from "scopes/foreign/explain.h" namespace "scopes" nogil:
         Py_ssize_t& operator[](const void* address)
 
     cdef cppclass Explanation:
+        vector[PyObject*] kept_by_functions, functions
         vector[PyObject*] unknown_kinds, unknown_files
         Explanation(Verdicts* verdicts, Leaves* leaves, Files* files, Numbers* numbers)
         void begin(Py_ssize_t older)
@@ -145,7 +146,7 @@ cdef extern from "scopes/foreign/explain.h" namespace "scopes" nogil:
 # The most objects that the first, narrow search visits.
 cdef size_t _MOST_VISITS = 2000
 # The most keepers that later walks begin with, because they kept objects before.
-cdef Py_ssize_t _MOST_RECENT = 64
+cdef Py_ssize_t _MOST_RECENT = 1000
 
 
 @cython.final
@@ -156,6 +157,8 @@ cdef class _Keeper:
     cdef size_t address
     cdef Py_ssize_t number
     cdef int verdict
+    # Its name for reports, if it is none of the usual keepers.
+    cdef object label
     # Its index in the roots.
     cdef size_t index
     cdef Keepers known
@@ -217,12 +220,13 @@ cdef class Keepers:
         Returns whether the user wrote a module.
     is_shared
         Returns whether C++ refers to the Python object of a sought object.
-    name_holders
-        Returns by id the names of what holds the objects in a dict, as far as it finds out.
+    find_holders
+        Returns by id what holds each object of a dict: a name with the attribute, the holder or None if it is
+        unknown, and its own name.
     """
 
     cdef object judge, is_keeper, is_transient, globals_of, parts
-    cdef object set_by_libraries, author_of_file, is_users_module, is_shared, name_holders
+    cdef object set_by_libraries, author_of_file, is_users_module, is_shared, find_holders
     cdef Verdicts verdicts
     cdef Leaves leaves_met
     cdef Files files
@@ -260,7 +264,7 @@ cdef class Keepers:
 
     def __init__(
         self, judge, is_keeper, is_transient, globals_of, parts, set_by_libraries, author_of_file,
-        is_users_module, is_shared, name_holders,
+        is_users_module, is_shared, find_holders,
     ):
         self.judge = judge
         self.is_keeper = is_keeper
@@ -271,7 +275,7 @@ cdef class Keepers:
         self.author_of_file = author_of_file
         self.is_users_module = is_users_module
         self.is_shared = is_shared
-        self.name_holders = name_holders
+        self.find_holders = find_holders
         self.classes, self.keepers, self.always, self.modules, self.owned = {}, {}, {}, {}, []
         self.recent, self.users_modules = {}, []
         self.first = -1
@@ -418,6 +422,22 @@ cdef class Keepers:
             if verdict & _ALWAYS and not verdict & _SOUGHT:
                 self.always[keeper.address] = keeper
             self.add_root(keeper)
+        return 0
+
+    cdef int add_found(self, holder, label) except -1:
+        """Add a keeper that a search found, so that later walks begin with it."""
+        cdef _Keeper keeper = _Keeper.__new__(_Keeper)
+        cdef object address = <size_t><PyObject*>holder
+        if address not in self.keepers:
+            keeper.known, keeper.address, keeper.label = self, address, label
+            keeper.verdict = _ATTRIBUTES | _KEEPER | _FOREIGN_CODE
+            try:
+                keeper.reference = PyWeakref_NewRef(holder, keeper)
+            except TypeError:
+                return 0
+            self.keepers[address] = keeper
+            self.add_root(keeper)
+        self.recent[address] = None
         return 0
 
     cdef int add_root(self, _Keeper keeper) except -1:
@@ -567,8 +587,12 @@ cdef class _Walk:
         left = self.left(sought, 0, hidden)
         if not left:
             return {}
-        kept = self.find_recent({key: sought[key] for key in left}, older, newest)
+        kept = self.kept_by_functions()
         left = self.without(left, kept)
+        if left:
+            others = self.find_recent({key: sought[key] for key in left}, older, newest)
+            kept.update(others)
+            left = self.without(left, others)
         if left:
             others = self.find({key: sought[key] for key in left}, older, False, newest)
             kept.update(others)
@@ -578,9 +602,20 @@ cdef class _Walk:
         if left:
             left = self.left(sought, 2, hidden)
         if left:
-            names = self.known.name_holders({key: sought[key] for key in left})
+            holders = self.known.find_holders({key: sought[key] for key in left})
             for key in left:
-                kept[key] = names[key], False
+                label, holder, name = holders[key]
+                kept[key] = label, False
+                if holder is not None:
+                    self.known.add_found(holder, name)
+        return kept
+
+    cdef dict kept_by_functions(self):
+        """Return the sought objects that are locals of running functions of libraries."""
+        cdef dict kept = {}
+        for i in range(self.explanation.kept_by_functions.size()):
+            name = (<object>self.explanation.functions[i]).co_qualname
+            kept[<size_t>self.explanation.kept_by_functions[i]] = f"{name}(), which runs", False
         return kept
 
     cdef list without(self, list keys, dict kept):
@@ -728,7 +763,11 @@ cdef class _Walk:
         if hit.keeper is NULL:
             return ""
         owner = <object>hit.keeper
+        keeper = self.known.keepers.get(<size_t>hit.keeper)
         name = None if hit.first is NULL else self.name_of(owner, hit)
+        if keeper is not None and (<_Keeper>keeper).label is not None:
+            known = (<_Keeper>keeper).label
+            return known if name is None else f"{known}.{name}"
         if name is not None:
             return f"{type(owner).__name__}.{name}"
         called = getattr(owner, "__qualname__", None)

@@ -378,9 +378,16 @@ private:
     }
     // `tp_traverse` also visits the object's class, which keeps no tensors.
     bool is_kind(const PyObject* object) const { return object == reinterpret_cast<const PyObject*>(kind); }
+    // Whether an object is the globals or the built-in functions of the function that is visited. It does not keep them.
+    bool is_namespace_of_function(const PyObject* object) const {
+        if (now.keeper == nullptr || !PyFunction_Check(now.keeper))
+            return false;
+        const PyFunctionObject* function = reinterpret_cast<PyFunctionObject*>(now.keeper);
+        return object == function->func_globals || object == function->func_builtins;
+    }
     static int gather(PyObject* object, void* self) {
         Walk* walk = static_cast<Walk*>(self);
-        if (walk->is_kind(object))
+        if (walk->is_kind(object) || walk->is_namespace_of_function(object))
             return 0;
         prefetch(object);
         walk->now.object = walk->now.first = object;

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
+from types import FrameType
 from typing import Any
 
 from scopes.core.containers import add_holder
+from scopes.core.errors import TensorDisposedError
 from scopes.core.foreign import add_adapter
+from scopes.foreign import keepers
 from scopes.foreign.adapter import Adapter
-from scopes.foreign.torch import disposal, heap, kept, memory
+from scopes.foreign.torch import disposal, heap, keeping, kept, memory
 from scopes.foreign.torch.keeping import KEEPERS
 from scopes.foreign.torch.library import torch
 from scopes.tracking.hidden import follow_hidden, note_graph_nodes
@@ -76,6 +80,17 @@ class TorchAdapter(Adapter):
         """Return whether only C++ keeps `x`: a view of it, a graph, or a parameter whose gradient it is."""
         return references <= memory.REFERENCES_IN_CPP and memory.is_shared(x)
 
+    def disposed_error(self, x: Any) -> TensorDisposedError:
+        """Return the error for a use of `x`. It tells how to name a library, if one may be using `x`."""
+        error = super().disposed_error(x)
+        package = _package_that_uses_it()
+        if package is None:
+            return error
+        return TensorDisposedError(
+            f"{error}. If {package} is a library that keeps tensors, start the program with "
+            f"DISPOSESCOPE_TORCH_LIBRARIES={package}: then scopes leave its tensors alone"
+        )
+
     def is_adoptable(self, x: Any) -> bool:
         """Return whether scopes may own `x`; False for parameters, buffers, fake and functional tensors."""
         return not isinstance(x, _NEVER)
@@ -87,6 +102,18 @@ class TorchAdapter(Adapter):
     def is_tracked(self, x: Any) -> bool:
         """Return whether `x` has memory: it is not fake, and no wrapper of a transformation of torch.func."""
         return not _is_wrapped(x) and (type(x) is torch.Tensor or not isinstance(x, _WITHOUT_MEMORY))
+
+
+def _package_that_uses_it() -> str | None:
+    """Return the package of the innermost function of the user's code, if it never imports `scopes`."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__"))
+        if keeping.author_of_file(frame.f_code.co_filename) == keepers.USER:
+            package = name.partition(".")[0]
+            return None if package == "__main__" or keeping.opens_scopes(package) else package
+        frame = frame.f_back
+    return None
 
 
 _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import dis
 import functools
+import gc
 import itertools
+import json
 import os
 import re
 import site
@@ -24,7 +26,7 @@ from collections import deque
 from enum import Enum
 from importlib.metadata import distributions
 from pathlib import Path
-from types import FunctionType, GeneratorType, MethodType, ModuleType
+from types import CellType, FrameType, FunctionType, GeneratorType, MethodType, ModuleType
 from typing import Any
 
 from scopes.core import births
@@ -70,6 +72,8 @@ _INSTALLED = tuple(
 _STANDARD = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
 # The names of other packages that count as libraries, such as an editable install or a plain folder.
 _NAMED = frozenset(filter(None, re.split(r"[\s,]+", os.environ.get("DISPOSESCOPE_TORCH_LIBRARIES", ""))))
+# Other classes of Python whose objects refer to others.
+_REFERRING = {CellType, functools.partial, *map(type, (iter([]), iter(()), map(abs, ()), zip()))}
 _CONTAINERS = {"collections", "types", "weakref"}
 _PLAIN = {
     *(FunctionType, MethodType, torch.library.Library, torch.autograd.grad_mode.no_grad),
@@ -121,7 +125,7 @@ def _is_installed(name: str) -> bool:
     """Return whether a module belongs to a library: an installer wrote it, or the user named its package."""
     file = getattr(sys.modules.get(name), "__file__", None)
     # A class that code creates without a module has no file.
-    return file is not None and _is_installed_at(name, file)
+    return file is not None and (_is_installed_at(name, file) or _is_editable(name.partition(".")[0]))
 
 
 # Scopes check each new generator and cache. Without `functools.cache`, the path operations take 10 us.
@@ -142,12 +146,56 @@ def _folder_of(name: str, file: str) -> str:
 def _packages_in(folder: str) -> frozenset[str]:
     """Return the packages that an installer has put into a folder, from the installer's lists of files.
 
-    This finds `pip install --target` if a `.pth` file or `PYTHONPATH` names the folder. It does not find an
-    editable install, whose list is in another folder.
+    This finds `pip install --target` if a `.pth` file or `PYTHONPATH` names the folder.
     """
     records = [each.read_text("RECORD") for each in distributions(path=[folder])]
     lines = itertools.chain.from_iterable(record.splitlines() for record in records if record)
     return frozenset(re.split("[/.,]", line, maxsplit=1)[0] for line in lines)
+
+
+def _is_editable(package: str) -> bool:
+    """Return whether a package is an editable install of a library.
+
+    A package that imports `scopes` is the user's own: many install the project that they work on like this.
+    """
+    return package in _editable_packages() and not opens_scopes(package)
+
+
+@functools.cache
+def _editable_packages() -> frozenset[str]:
+    """Return the packages of editable installs, and of checkouts with metadata, from their distributions."""
+    found: set[str] = set()
+    for each in distributions():
+        about = json.loads(each.read_text("direct_url.json") or "{}")
+        record = each.read_text("RECORD")
+        # A checkout that setuptools has built has metadata without a list of files.
+        is_editable = about.get("dir_info", {}).get("editable", False) or record is None
+        if is_editable or re.search(r"^[^/,]*\.pth,", record or "", re.MULTILINE):
+            found.update((each.read_text("top_level.txt") or "").split())
+            found.add(re.sub(r"[-.]+", "_", each.name))
+    return frozenset(found - _OURS)
+
+
+_opening: dict[str, tuple[bool, int]] = {}
+
+
+def opens_scopes(package: str) -> bool:
+    """Return whether a module of a package imports `scopes`."""
+    opens, module_count = _opening.get(package, (False, -1))
+    if not opens and module_count != len(sys.modules):
+        modules: dict[str, Any] = dict(sys.modules)
+        opens = any(
+            isinstance(value, (ModuleType, type, FunctionType)) and _package_of(value) == "scopes"
+            for name, module in modules.items()
+            if isinstance(module, ModuleType) and name.partition(".")[0] == package
+            for value in list(vars(module).values())
+        )
+        _opening[package] = opens, len(sys.modules)
+    return opens
+
+
+def _package_of(x: Any) -> str:
+    return str(x.__name__ if isinstance(x, ModuleType) else x.__module__).partition(".")[0]
 
 
 def _is_library(name: str) -> bool:
@@ -166,7 +214,7 @@ def _is_users(name: str) -> bool:
     return not is_brought and not _is_installed(name) and not _is_installed(package)
 
 
-def _author_of_file(file: str) -> int:
+def author_of_file(file: str) -> int:
     """Return whose code a file contains; see ``keepers.Keepers``."""
     for folder in sorted(sys.path, key=len, reverse=True):
         if folder and file.startswith(folder.rstrip(os.sep) + os.sep):
@@ -176,7 +224,7 @@ def _author_of_file(file: str) -> int:
             break
     else:
         name = package = ""
-    if package and (_is_installed_at(name, file) or file.startswith(_INSTALLED)):
+    if package and (_is_installed_at(name, file) or _is_editable(package)):
         return keepers.LIBRARIES if _uses_torch(package) else keepers.MIXED
     is_brought = package in _OURS or file.startswith((*_STANDARD, "<frozen "))
     return keepers.MIXED if is_brought else keepers.USER
@@ -214,7 +262,7 @@ def _verdict_on(kind: type) -> int:
         return verdict
     if dict in bases:
         verdict |= keepers.VALUES
-    elif any(base in bases for base in (list, tuple, set, frozenset, deque)):
+    elif any(base in bases for base in (list, tuple, set, frozenset, deque)) or kind in _REFERRING:
         verdict |= keepers.ITEMS
     if kind is _Cache or kind is GeneratorType:
         return keepers.REFERENTS | keepers.KEEPER | keepers.ASK
@@ -297,9 +345,60 @@ def _is_owned_by_cpp() -> bool:
 _OWNED_BY_CPP = _is_owned_by_cpp()
 
 
-def _name_holders(objects: dict[int, Any]) -> dict[int, str]:
-    """Return by id what holds the `objects`, as far as the lists of the garbage collector tell."""
-    return dict.fromkeys(objects, "an object that was not found")
+# How many searches for holders a process makes, because each reads all objects several times, and how often.
+_MOST_SEARCHES, _MOST_STEPS = 50, 5
+_searches = itertools.count()
+_UNKNOWN = "an unknown holder", None, ""
+
+
+def _find_holders(objects: dict[int, Any]) -> dict[int, tuple[str, Any, str]]:
+    """Return by id what holds each of the `objects`; see ``keepers.Keepers``."""
+    found: dict[int, tuple[str, Any, str]] = {}
+    if next(_searches) < _MOST_SEARCHES:
+        modules = {
+            id(vars(module)): module for module in list(sys.modules.values()) if type(module) is ModuleType
+        }
+        # By the id of an object: the objects that it leads to.
+        leads_to = {key: {key} for key in objects}
+        layer = list(objects.values())
+        skipped = {id(each) for each in (objects, found, modules, leads_to)}
+        for _ in range(_MOST_STEPS):
+            skipped |= {id(layer)}
+            referrers = gc.get_referrers(*layer)
+            skipped |= {id(referrers)}
+            layer = []
+            for each in referrers:
+                if id(each) in skipped or isinstance(each, FrameType):
+                    continue
+                skipped.add(id(each))
+                held = [leads_to[id(x)] for x in gc.get_referents(each) if id(x) in leads_to]
+                keys = set().union(*held) - found.keys()
+                holder = modules.get(id(each), each)
+                name = _name_of_holder(holder)
+                if name is not None:
+                    held_by_name = getattr(holder, "__dict__", {})
+                    attribute = next((key for key, x in held_by_name.items() if id(x) in leads_to), None)
+                    label = name if attribute is None else f"{name}.{attribute}"
+                    found.update(dict.fromkeys(keys, (label, holder, name)))
+                elif keys:
+                    leads_to[id(each)] = keys
+                    layer.append(each)
+            if not layer or len(found) == len(objects):
+                break
+    return {key: found.get(key, _UNKNOWN) for key in objects}
+
+
+def _name_of_holder(x: Any) -> str | None:
+    """Return the name of an object of a library that holds others, or None for other objects."""
+    if isinstance(x, ModuleType):
+        return x.__name__ if _is_library(x.__name__) else None
+    if isinstance(x, (FunctionType, GeneratorType)):
+        code = x.__code__ if isinstance(x, FunctionType) else x.gi_code
+        is_library = author_of_file(code.co_filename) == keepers.LIBRARIES
+        return f"{x.__qualname__}()" if is_library else None
+    if isinstance(x, type):
+        return x.__qualname__ if _is_library(x.__module__) else None
+    return type(x).__qualname__ if _is_library(str(type(x).__module__)) else None
 
 
 KEEPERS = keepers.Keepers(
@@ -309,8 +408,8 @@ KEEPERS = keepers.Keepers(
     _globals_with_tensors,
     _parts,
     _set_by_libraries,
-    _author_of_file,
+    author_of_file,
     _is_users,
     _is_shared,
-    _name_holders,
+    _find_holders,
 )

@@ -730,7 +730,8 @@ print("kept" if type(cache.layers[0].keys) is torch.Tensor else "disposed")
     [
         ("a folder on PYTHONPATH that an installer has filled", "kept"),
         ("such a folder that a .pth file leads to", "kept"),
-        ("an editable install", "disposed"),
+        ("an editable install", "kept"),
+        ("an editable install that imports scopes", "disposed"),
         ("a plain folder", "disposed"),
         ("a plain folder, named as a library", "kept"),
     ],
@@ -741,7 +742,8 @@ def test_a_library_is_what_an_installer_put_on_the_path_or_what_the_user_names(
     folder, apart = tmp_path / "folder", tmp_path / "apart"
     for each in (folder, apart):
         each.mkdir()
-    (folder / "keeping_library.py").write_text(LIBRARY, encoding="utf-8")
+    library = LIBRARY + "import scopes\n" * ("imports scopes" in way)
+    (folder / "keeping_library.py").write_text(library, encoding="utf-8")
     path, environment = [folder], {}
     metadata = (apart if "editable" in way else folder) / "keeping_library-1.0.dist-info"
     if "plain" not in way:
