@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
+import itertools
 import os
 import re
 import sys
@@ -97,3 +99,46 @@ def test_a_running_function_of_a_library_keeps_its_locals(
             scope = new_dispose_scope()
             x = getattr(module, way)(lambda: torch.ones(2), scope.dispose)
         assert is_disposed(x) == (module is users)
+
+
+@pytest.mark.parametrize(
+    ("way", "holder"),
+    [
+        ("in_a_global_made_later", "MADE_LATER"),
+        ("in_a_class_attribute", "Registry.last"),
+        ("in_an_attribute_of_a_function", "keep_in_an_attribute_of_a_function().x"),
+        ("in_an_ordered_dict", "ORDERED"),
+        ("in_an_array_of_objects", "an unknown holder"),
+    ],
+)
+def test_the_report_names_what_keeps_a_tensor_also_the_second_time(
+    way: str, holder: str, library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "_searches", itertools.count())
+    gc.unfreeze()  # tests run with older objects frozen, and the search for names does not see those
+    for turn in ("first", "second"):
+        name = f"{turn}, {way}"
+        with scopes.torch.owning(), new_dispose_scope(name):
+            getattr(library, f"keep_{way}")(torch.ones(2))
+        (row,) = scopes.torch.kept(name).rows
+        assert row.holder.endswith(holder)
+
+
+def test_the_report_names_the_running_function_that_keeps_a_tensor(library: Any) -> None:
+    with scopes.torch.owning():
+        scope = new_dispose_scope("called back")
+        library.call_back(lambda: torch.ones(2), scope.dispose)
+    (row,) = scopes.torch.kept("called back").rows
+    assert row.holder == "call_back(), which runs"
+
+
+def test_what_a_block_returns_stays() -> None:
+    def make() -> Any:
+        with new_dispose_scope():
+            local = torch.ones(2)
+            return local, local * 2
+
+    with scopes.torch.owning():
+        first, second = make()
+    assert first.tolist() == [1.0, 1.0]
+    assert second.tolist() == [2.0, 2.0]
