@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import sys
 import time
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
-from scopes.core.foreign import last_op_of
+from scopes.core.foreign import is_kept_by_library, last_op_of
 from scopes.tracking import tracking
 from scopes.tracking.holders import MAX_REFERENCES, Effort
 from scopes.tracking.leaks import (
@@ -27,6 +27,7 @@ from scopes.tracking.leaks import (
     Snapshot,
     in_order,
     line_of,
+    reference_counts,
     report_of,
     with_holders,
     without_collection,
@@ -295,7 +296,7 @@ class History:
         the hidden state.
         """
         for site, (record, op) in list(self._last.items()):
-            if record() is None:
+            if _has_gone(record, items):
                 if op() is None:
                     self._lasting.discard(site)
                 else:
@@ -390,6 +391,15 @@ class History:
         finally:
             self._is_looking = False
         self._tell(f"\nAfter {(now - self._began) / 1e9:.3g} s: {report}")
+
+
+def _has_gone(record: Record, items: list[tuple[Record, Any]]) -> bool:
+    """Return whether the disposable of `record` was freed, or only its library keeps it, such as a graph."""
+    place = bisect_left(items, record.serial, key=serial_of)
+    if place == len(items) or items[place][0] is not record:
+        return True
+    (count,) = reference_counts(items[place : place + 1])
+    return is_kept_by_library(items[place][1], count)
 
 
 def _to_stderr(text: str) -> None:

@@ -537,8 +537,10 @@ def _running(is_wanted: Callable[[FrameType], bool]) -> list[tuple[int, FrameTyp
 def running_frames() -> set[int]:
     """Return the ids of the frames that run on any thread."""
     found: set[int] = set()
+    # Leave no variable that refers to this function's own frame: that would be a cycle.
     for innermost in sys._current_frames().values():
         frame: FrameType | None = innermost
+        del innermost
         while frame is not None:
             found.add(id(frame))
             frame = frame.f_back

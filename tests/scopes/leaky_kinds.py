@@ -517,7 +517,7 @@ async def main():
 
 asyncio.run(main())
 """,
-        r"tasks\[\.\.\.\], a local of main\(\) in task 'Task-1'",
+        r"tasks\[\.\.\.\], a local of main\(\)(?: in task 'Task-1')?",
     ),
     "the best state of each epoch": (
         """
