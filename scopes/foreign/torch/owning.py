@@ -156,7 +156,7 @@ def _adjust() -> None:
         _state.is_noting = is_noting
     take = _take if _state.depth else _take_unowned
     if is_seeing and _state.mode is not None:
-        _state.mode._take = take
+        _state.mode.take = take
     elif is_seeing:
         mode = _Functions(take)
         mode.__enter__()
