@@ -58,7 +58,7 @@ MISSING = re.compile(r"(?:Skipped: )?(?:could not import '|needs )(\w+)")
 OF_THE_MACHINE = re.compile(
     r"(?:Skipped: )?(?:needs (?:a |affinities|chromium|fork|limits|node|Node|SIGKILL|signals)|no |"
     r"sys.monitoring|Windows|workers|limits|looks|reads|writes|counts|forks|only the debugging build|this |"
-    r"the memory|the best|Python needs|\S+ has no)"
+    r"the memory|the best|Python needs|\S+ has no|\S+ is no GCC)"
 )
 FORBIDDEN = frozenset(re.split(r"[\s,]+", os.environ.get("DISPOSESCOPE_FORBID_SKIPS", "")))
 
@@ -374,6 +374,11 @@ def complaint_about_skip(
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
     report: pytest.CollectReport = yield  # type: ignore[misc]
+    if report.outcome != "passed" and isinstance(collector, pytest.Module):
+        # Pytest leaves the module whose import ended early, and the next file would import what it holds.
+        path = str(collector.path)
+        for name in [name for name, each in sys.modules.items() if getattr(each, "__file__", None) == path]:
+            del sys.modules[name]
     if (
         report.outcome == "skipped"
         and isinstance(report.longrepr, tuple)

@@ -109,6 +109,16 @@ def test_a_file_without_its_package_is_a_skip_and_an_error_where_skips_are_forbi
     assert "this run forbids that: install 'no_such_package' (extra 'cupy')" in said
 
 
+def test_a_file_that_imports_from_a_skipped_file_is_skipped_for_the_same_package(run: Run) -> None:
+    status, said = run(
+        tests__test_a=SKIPPED + "\n\ndef helper():\n    pass\n",
+        tests__test_b="from tests.test_a import helper\n\n\ndef test_it():\n    helper()\n",
+    )
+    assert status == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert "2 skipped" in said
+    assert "cannot import name" not in said
+
+
 IN_A_TEST = """
 import pytest
 

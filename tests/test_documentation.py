@@ -22,6 +22,8 @@ NEEDS = {
     "jax.md": ("jax",),
     "pytorch.md": ("torch",),
 }
+GUIDES_TO_OTHERS = [path for path in FILES if path.name in NEEDS]
+OWN_GUIDES = [path for path in FILES if path.name not in NEEDS]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -35,13 +37,22 @@ def run_blocks(path: Path) -> None:
     assert current_dispose_scope() is None, f"the blocks of {path.name} leave a scope open"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("path", OWN_GUIDES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_the_blocks_of_the_documentation_run(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for library in NEEDS.get(path.name, ()):
+    contextvars.Context().run(run_blocks, path)
+
+
+@pytest.mark.foreign
+@pytest.mark.parametrize("path", GUIDES_TO_OTHERS, ids=lambda path: path.name)
+def test_the_blocks_of_guides_to_other_libraries_run(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for library in NEEDS[path.name]:
         pytest.importorskip(library)
+    monkeypatch.chdir(tmp_path)
     contextvars.Context().run(run_blocks, path)
 
 

@@ -19,7 +19,7 @@ from tensor.autograd import gradcheck
 
 pytest.importorskip("scipy")
 if os.environ.get("SCIPY_ARRAY_API") != "1":
-    pytest.skip("SciPy's switch is off: SCIPY_ARRAY_API=1 turns it on", allow_module_level=True)
+    pytest.skip("needs scipy with its switch on: SCIPY_ARRAY_API=1", allow_module_level=True)
 
 from scipy import cluster, fft, linalg, ndimage, signal, special, stats
 
