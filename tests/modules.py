@@ -94,6 +94,7 @@ HOSTED = {
     "nn.parallel.jobs": "ray",
     "scopes.cupy": "cupy",
     "scopes.foreign.cupy": "cupy",
+    "scopes.integrations._steps": "torch",
     "scopes.integrations.accelerate": "accelerate",
     "scopes.integrations.ignite": "ignite",
     "scopes.integrations.lightning": "lightning",

@@ -101,7 +101,7 @@ class Adapter:
     def is_kept_by_library(self, x: Any, references: int) -> bool:  # noqa: ARG002
         """Return whether only objects of the library keep `x`, such as a view of it or a graph.
 
-        `references` is the result of ``scopes.tracking.leaks.reference_counts`` for `x`.
+        `references` is the result of ``scopes.tracking.counts.reference_counts`` for `x`.
         """
         return False
 

@@ -333,7 +333,10 @@ cdef class Keepers:
 
     def _collecting(self, phase, _info):
         if phase == "start":
-            self.register(0)
+            try:
+                self.register(0)
+            except Exception:
+                pass  # the next search at the end of a scope looks everywhere: it meets the fault, and warns
 
     def leaves(self):
         """Return the remembered leaves of earlier walks, such as strings and numbers.

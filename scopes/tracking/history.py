@@ -20,6 +20,7 @@ from weakref import ref
 
 from scopes.core.foreign import is_kept_by_library, last_op_of
 from scopes.tracking import tracking
+from scopes.tracking.counts import reference_counts
 from scopes.tracking.holders import MAX_REFERENCES, Effort
 from scopes.tracking.leaks import (
     LeakReport,
@@ -27,7 +28,6 @@ from scopes.tracking.leaks import (
     Snapshot,
     in_order,
     line_of,
-    reference_counts,
     report_of,
     with_holders,
     without_collection,

@@ -7,11 +7,11 @@ from bisect import bisect_right
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from sys import getrefcount
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scopes.core.foreign import footprint_of, is_kept_by_library, keeps_of
 from scopes.tracking import tracking
+from scopes.tracking.counts import reference_counts
 from scopes.tracking.holders import MAX_REFERENCES, Effort, Holder, holders_of
 from scopes.tracking.records import Record, Tracker, serial_of
 from scopes.tracking.reports import Cell, Report, Table, figure, line, size, words
@@ -408,11 +408,6 @@ def kept_by_each(
             more = _sum_of(keeps_of(items[n][1], seen), seen)
             kept[n] = Kept(kept[n].nbytes + more.nbytes, more.op_count)
     return kept
-
-
-def reference_counts(items: Sequence[tuple[object, Any]]) -> list[int]:
-    """Return the references to each second item, which include that of its tuple and of this call."""
-    return [getrefcount(item[1]) for item in items]
 
 
 def holder_lines() -> tuple[dict[int, Site], dict[int, Site]]:

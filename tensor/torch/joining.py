@@ -167,7 +167,6 @@ def where(condition: Tensor, input: Operand | None = None, other: Operand | None
     return tn.where(condition, input, other)
 
 
-@example('torch.einsum("ij,jk->ik", torch.ones(2, 3), torch.ones(3, 1)).tolist()', [[3.0], [3.0]])
 def einsum(*args: Any) -> Tensor:
     """Return the Einstein summation of operands, with a letter for each dimension.
 
@@ -177,6 +176,8 @@ def einsum(*args: Any) -> Tensor:
     Examples
     --------
     >>> import tensor.torch as torch
+    >>> torch.einsum("ij,jk->ik", torch.ones(2, 3), torch.ones(3, 1)).tolist()
+    [[3.0], [3.0]]
     >>> torch.einsum(torch.ones(2, 3), [..., 0], torch.ones(3), [0], [...]).tolist()
     [3.0, 3.0]
     """

@@ -16,7 +16,7 @@ for x, y in batches():
     # cured: loss = F.cross_entropy(model(x), y).item()
     losses.append(loss)
 """,
-        r"losses\[\.\.\.\], a global of program\.py",
+        r"losses\[\.\.\.\](?: \(its graph\))?, a global of program\.py",
     ),
     "a meter that adds up losses": (
         """
@@ -39,7 +39,7 @@ def main():
 
 main()
 """,
-        r"meter\.sum, a local of main\(\)",
+        r"meter\.sum(?: \(its graph\))?, a local of main\(\)",
     ),
     "logits of a metric": (
         """
@@ -275,7 +275,7 @@ def main():
 
 main()
 """,
-        r"results\[\.\.\.\]\[0\], a local of main\(\)",
+        r"results\[\.\.\.\]\[0\](?: \(its graph\))?, a local of main\(\)",
     ),
     "objects with slots in a set": (
         """

@@ -1,4 +1,4 @@
-"""Twelve programs with a leak: one command names the line first, and who holds it, and judges; pytest too."""
+"""Programs with a leak: one command names the line first, and who holds it, and judges; pytest too."""
 
 from __future__ import annotations
 
@@ -50,18 +50,18 @@ import importlib
 import pytest
 
 @pytest.mark.no_tensor_growth
-@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("number", range(COUNT))
 @pytest.mark.parametrize("kind", ["leaking", "cured"])
 def test_program(kind, number):
     importlib.import_module(f"{kind}_{number}")
 """
 
 
-def test_pytest_fails_the_twelve_leaking_programs_and_passes_the_fixed_ones(tmp_path: Path) -> None:
+def test_pytest_fails_each_leaking_program_and_passes_the_fixed_ones(tmp_path: Path) -> None:
     for number, leaky in enumerate(PROGRAMS.values()):
         (tmp_path / f"leaking_{number}.py").write_text(leaky.leaking, encoding="utf-8")
         (tmp_path / f"cured_{number}.py").write_text(leaky.cured, encoding="utf-8")
-    (tmp_path / "test_programs.py").write_text(TESTS, encoding="utf-8")
+    (tmp_path / "test_programs.py").write_text(TESTS.replace("COUNT", str(len(PROGRAMS))), encoding="utf-8")
     plugin = (
         [] if entry_points(group="pytest11", name="disposescope") else ["-p", "disposescope.pytest_plugin"]
     )
@@ -75,7 +75,7 @@ def test_pytest_fails_the_twelve_leaking_programs_and_passes_the_fixed_ones(tmp_
         timeout=240,
     )
     told = done.stdout
-    assert re.search(r"^=+ 12 failed, 12 passed", told, re.MULTILINE), told
+    assert re.search(rf"^=+ {len(PROGRAMS)} failed, {len(PROGRAMS)} passed", told, re.MULTILINE), told
     for number, leaky in enumerate(PROGRAMS.values()):
         assert f"PASSED test_programs.py::test_program[cured-{number}]" in told, told
         _, _, report = told.partition(f"test_program[leaking-{number}] has ended")

@@ -93,6 +93,8 @@ _CONSTANTS = {
     "transformers.utils.import_utils.create_import_structure_from_path",
     "transformers.utils.import_utils.define_import_structure",
 }
+# Packages that hold results for the user, such as `Out` and `_` of a notebook: they count as the user's code.
+_SHELLS = {"IPython", "ipykernel"}
 _OURS = {"scopes", "tensor", "nn", "disposescope"}
 _NoFunctions = torch._C.DisableTorchFunction
 
@@ -210,6 +212,8 @@ def _is_keeping(name: str) -> bool:
 def _is_users(name: str) -> bool:
     """Return whether the user wrote a module, rather than Python, an installer, or this package."""
     package = name.partition(".")[0]
+    if package in _SHELLS:
+        return True
     is_brought = package in sys.stdlib_module_names or package in _OURS
     return not is_brought and not _is_installed(name) and not _is_installed(package)
 
@@ -224,6 +228,8 @@ def author_of_file(file: str) -> int:
             break
     else:
         name = package = ""
+    if package in _SHELLS:
+        return keepers.USER
     if package and (_is_installed_at(name, file) or _is_editable(package)):
         return keepers.LIBRARIES if _uses_torch(package) else keepers.MIXED
     is_brought = package in _OURS or file.startswith((*_STANDARD, "<frozen "))

@@ -9,8 +9,8 @@ from weakref import ref
 
 from scopes.core import births
 from scopes.foreign.torch.library import torch
+from scopes.tracking.counts import reference_counts
 from scopes.tracking.hidden import GRAPH
-from scopes.tracking.leaks import reference_counts
 
 _NoFunctions = torch._C.DisableTorchFunction
 

@@ -129,7 +129,7 @@ def test_it():
         del os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"]
 
 
-def test_a_module_with_the_name_of_a_library_is_imported_all_the_same(tmp_path: Path) -> None:
+def test_a_module_with_the_name_of_a_library_is_imported(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("x = 3\n")
     source = """
 import scopes, warnings

@@ -1,4 +1,4 @@
-"""Statistics and tracking of PyTorch's tensors see each tensor that is created, whoever owns it."""
+"""Statistics and tracking of PyTorch's tensors see each tensor that is created, owned by a scope or not."""
 
 from __future__ import annotations
 

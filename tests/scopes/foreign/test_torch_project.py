@@ -158,8 +158,8 @@ def test_options_may_stand_in_the_projects_settings(project: pytest.Pytester) ->
     assert_leaks_failed_by_line(run(project, TESTS))
 
 
-def test_without_torch_nothing_of_pytorch_is_watched(project: pytest.Pytester) -> None:
-    result = run(project, TESTS, "--tensor-leaks")
+def test_with_no_torch_nothing_of_pytorch_is_watched(project: pytest.Pytester) -> None:
+    result = run(project, TESTS, "--tensor-leaks", "--no-torch")
     result.assert_outcomes(passed=CLEAN + len(LEAKS))
 
 
