@@ -39,7 +39,7 @@ cdef extern from *:
     #include <cstdint>
 
     // This thread's numbers of open blocks whose births scopes own, pauses, blocks that hide births, blocks
-    // of `owning(strict=True)`, and open logs; and the number of the last birth before the outermost open log.
+    // of `owning(strict=True)`, and open logs; and the number of the last birth before the outermost one.
     typedef struct {
         int blocks, pauses, hiding, strict_blocks, logs;
         std::uint64_t log_start;

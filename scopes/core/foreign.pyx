@@ -493,7 +493,7 @@ def last_op_of(x):
 
 
 def is_kept_by_library(x, references):
-    """Return whether only its library keeps `x`, which has `references`: see ``Adapter.is_kept_by_library``."""
+    """Return whether only its library keeps `x` with `references`: see ``Adapter.is_kept_by_library``."""
     if not _kinds or isinstance(x, Disposable) or not is_foreign(x):
         return False
     return _adapter_of(x).is_kept_by_library(x, references)

@@ -248,7 +248,9 @@ cdef Node record_after(Rule rule, object before, cnp.ndarray input, cnp.ndarray 
     return _new_node(rule, plan, (before,), saved, holds, out, mode)
 
 
-def record_places(Rule rule not None, tuple nexts not None, cnp.ndarray out not None, dict places not None) -> Node:
+def record_places(
+    Rule rule not None, tuple nexts not None, cnp.ndarray out not None, dict places not None
+) -> Node:
     """Return the node of a tensor whose elements have the histories `nexts`, where None has none.
 
     `out` has its shape and dtype. `places` are the parameters of the derivative. Recording must be on.
