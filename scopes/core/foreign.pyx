@@ -25,7 +25,8 @@ from scopes.core.disposable cimport (
     register_as, register_late
 )
 
-from scopes.core.disposable import ending_by, step_lock
+from scopes.core.disposable import ending_by
+from scopes.core.disposable import step_lock as _step_lock
 
 import warnings
 from traceback import format_tb
@@ -33,7 +34,6 @@ from traceback import format_tb
 # Maps the address of an object to its `Foreign`. Each entry owns a reference and is removed with its object.
 cdef unordered_map[size_t, PyObject*] _by_address
 
-cdef object _step_lock = step_lock
 cdef list _adapters = []
 # The classes of all adapters, as an argument of `issubclass`. `isinstance` may run code of lazy proxies.
 cdef tuple _kinds = ()

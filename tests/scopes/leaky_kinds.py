@@ -484,19 +484,15 @@ def check(x):
     raise ValueError("not finite")
 
 
-def main():
-    last = None
-    for x, _ in batches():
-        try:
-            check(x)
-        except ValueError as error:
-            error.__context__ = last
-            last = error
-
-
-main()
+last = None
+for x, _ in batches():
+    try:
+        check(x)
+    except ValueError as error:
+        error.__context__ = last
+        last = error
 """,
-        r"last\..*\(local 'scaled' of check\(\) in the traceback\), a local of main\(\)",
+        r"last\..*\(local 'scaled' of check\(\) in the traceback\), a global of program\.py",
     ),
     "results of asyncio tasks": (
         """

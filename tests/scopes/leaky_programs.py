@@ -10,7 +10,13 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from tests.scopes.forked import Ended
 from tests.scopes.leaky_kinds import KINDS
+
+# The moments of a peak of memory, which is higher than all that leaks.
+PEAKS = ("early", "middle", "late")
+# The share of the tensors that the holder holds.
+SHARE = r"(?: \([\d,]+ of (?:the )?[\d,]+(?: looked for)?\))?"
 
 
 class Leaky(NamedTuple):
@@ -29,6 +35,16 @@ class Leaky(NamedTuple):
     def cured(self) -> str:
         """The same without the leak."""
         return re.sub(r"\n( *)[^\n]*# leaks\n *# cured: ?(.*)", r"\n\1\2", self.source)
+
+    def check(self, done: Ended) -> None:
+        """Check the report: the leaking line is first, with its holder, and the command has failed."""
+        _, _, report = done.stderr.partition("has ended")
+        first, *_ = re.findall(r"program\.py:(\d+) in ", report)
+        assert int(first) == self.line, done.stderr
+        _, _, after = report.partition(f"program.py:{self.line} ")
+        assert re.match(rf"[^\n]*\n[^\n]*\n *held by {self.holder}{SHARE}\n", after), done.stderr
+        assert done.status == 1
+        assert re.search(rf"--fail-on-leak: .*program\.py:{self.line} ", done.stderr), done.stderr
 
     def at(self, peaks: str) -> Leaky:
         """Return the program with a peak of memory "early", "middle" or "late", or all of them."""
@@ -308,4 +324,5 @@ main()
         r"validate \(default of 'seen'\)\[\.\.\.\], a global of program\.py",
     ),
 }
-PROGRAMS |= {name: _leaky(body, holder) for name, (body, holder) in KINDS.items()}
+# With those that are the same for PyTorch.
+ALL = PROGRAMS | {name: _leaky(body, holder) for name, (body, holder) in KINDS.items()}

@@ -239,4 +239,5 @@ main()
         r"trainer\.val_accuracy_results\[\.\.\.\], a local of main\(\)",
     ),
 }
-PROGRAMS |= {name: _leaky(body, holder) for name, (body, holder) in KINDS.items()}
+# With those that are the same for other libraries.
+ALL = PROGRAMS | {name: _leaky(body, holder) for name, (body, holder) in KINDS.items()}
