@@ -11,6 +11,7 @@ import sys
 import threading
 import tracemalloc
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 
 import nn
@@ -165,7 +166,9 @@ def test_a_training_loop_ends_each_step_with_the_same_live_count_and_memory(wind
     finally:
         tracemalloc.stop()
     assert len(set(live[1:])) == 1
-    assert abs(held[-1] - held[5]) < 4_096
+    # Python may take memory for itself in a step, but not in most steps.
+    growth = sorted(after - before for before, after in pairwise(held[5:]))
+    assert sum(growth[:-2]) < 1_024
     del loss, x, y
     model.dispose()
     optimizer.dispose()

@@ -48,6 +48,11 @@ class Pair:
     def is_expanded(self) -> bool:
         return any(s == 0 and n > 1 for s, n in zip(self.model.strides, self.model.shape, strict=True))
 
+    @property
+    def is_small_view(self) -> bool:
+        """Whether a copy of it copies at once."""
+        return 2 * self.model.nbytes < self.storage.buffer.nbytes
+
 
 @dataclass(eq=False)
 class Export:
@@ -185,9 +190,8 @@ class Model:
         return live, pinned, sum(buffer.nbytes for buffer in self.lent())
 
     def lent(self) -> set[Buffer]:
-        """Return what is borrowed: a blob while anybody looks, an array while a tensor does."""
-        found = {buffer for buffer in self.claimed() if buffer.lender is not None}
-        return found | {buffer for buffer in self.seen() if buffer.lender == "blob"}
+        """Return what is borrowed: the memory of others while a tensor or an exported array lies over it."""
+        return {buffer for buffer in (*self.claimed(), *self.seen()) if buffer.lender is not None}
 
 
 def address(array: np.ndarray) -> int:

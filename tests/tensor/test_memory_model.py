@@ -188,7 +188,7 @@ class Figures(Model, RuleBasedStateMachine):
         pair = self.pick(data)
         storage = pair.storage
         x = pair.x.clone()
-        if self.is_shown(storage.buffer) or pair.is_expanded:
+        if self.is_shown(storage.buffer) or pair.is_expanded or pair.is_small_view:
             self.add_own(x, pair.model)
         else:
             flat = storage.flat.copy()
@@ -411,6 +411,11 @@ class Figures(Model, RuleBasedStateMachine):
     def make_a_parameter(self, data: st.DataObject) -> None:
         pair = self.pick(data)
         pair.x = nn.Parameter(pair.x, requires_grad=False)
+        if pair.is_small_view:
+            pair.storage.members.remove(pair)
+            pair.model, flat = compact(pair.model)
+            pair.storage = Storage(Buffer(pair.model.nbytes), flat)
+            pair.storage.members.append(pair)
 
     @precondition(lambda self: len(self.scopes) < 3)
     @rule()
