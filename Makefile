@@ -59,7 +59,11 @@ help:
 demo: $(VENV)/.has-examples $(VENV)/.built
 	$(BIN)/python examples/train_digits.py
 
+# RANDOM_ORDER=7 runs the tests in the order of that seed; NUMPY=2.2.5 tests with that version.
+NUMPY ?=
+
 test: $(VENV)/.has-test $(if $(RANDOM_ORDER),$(VENV)/.has-random-order) $(VENV)/.built
+	$(if $(NUMPY),$(PIP) install "numpy==$(NUMPY)")
 	@echo "== Testing: some minutes on two cores, less on more; TEST_FLAGS='tests/nn' tests a part"
 	@began=$$(date +%s); echo "$(BIN)/python -m pytest $(TEST_FLAGS)"; \
 	DISPOSESCOPE_FORBID_SKIPS=test $(SANITIZED) $(BIN)/python -m pytest $(TEST_FLAGS) $(SHUFFLED); status=$$?; \
