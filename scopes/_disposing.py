@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from functools import partial, wraps
+from types import CodeType
 from typing import Any, ParamSpec, TypeVar, overload
+from warnings import warn
+from weakref import finalize
 
 from scopes.core.calls import SuspendableScope, call_in_scope
 from scopes.core.containers import find
@@ -27,6 +31,11 @@ def disposing(function: Any = None, /, *args: Any, **kwargs: Any) -> Any:
     functions. A generator's scope is suspended at each ``yield``: tensors that the consumer creates belong to
     the consumer's scope, and each yielded value moves to that scope. With arguments, ``disposing(function,
     *args, **kwargs)`` calls the function; without arguments, write ``disposing(function)()``.
+
+    Warns
+    -----
+    RuntimeWarning
+        If the result of ``disposing(function)`` is dropped in its own line: then nothing calls `function`.
 
     Raises
     ------
@@ -84,12 +93,28 @@ def _wrap(function: Callable[..., Any]) -> Callable[..., Any]:
 def _wrap_function(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     @wraps(function)
     def in_scope(*args: Any, **kwargs: Any) -> Any:
+        if uncalled:
+            uncalled.pop().detach()
         try:
             return call_in_scope(name, function, args, kwargs)
         finally:
             args, kwargs = (), {}
 
+    caller = sys._getframe(3)  # of disposing()
+    uncalled = [finalize(in_scope, _warn_if_dropped_at_once, name, caller.f_code, caller.f_lineno)]
+    uncalled[0].atexit = False
     return in_scope
+
+
+def _warn_if_dropped_at_once(name: str, code: CodeType, line: int) -> None:
+    """Warn if the running line is that of ``disposing(function)``, whose result was just freed."""
+    frame = sys._getframe(2)  # below that of `finalize`
+    if frame.f_code is code and frame.f_lineno == line:
+        message = (
+            f"nothing called the result of disposing({name}), which is a function. Write "
+            "disposing(function)(), or disposing(function, *args)"
+        )
+        warn(message, RuntimeWarning, stacklevel=3)
 
 
 def _wrap_coroutine(function: Callable[..., Any], name: str) -> Callable[..., Any]:

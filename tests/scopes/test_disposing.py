@@ -4,6 +4,7 @@ import functools
 import gc
 import inspect
 import weakref
+from pathlib import Path
 
 import pytest
 
@@ -139,7 +140,8 @@ def test_each_wrapper_is_of_its_functions_kind() -> None:
         async def __call__(self):
             return None
 
-    assert not inspect.isgeneratorfunction(disposing(function))
+    in_scope = disposing(function)
+    assert not inspect.isgeneratorfunction(in_scope)
     assert inspect.iscoroutinefunction(disposing(coroutine))
     assert inspect.isgeneratorfunction(disposing(generator))
     assert inspect.isasyncgenfunction(disposing(async_generator))
@@ -592,3 +594,26 @@ def test_an_async_generator_may_be_driven_by_several_tasks() -> None:
         await iterator.aclose()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("call", ["disposing(work)", "disposing(lambda: work())", "disposing(\n    work\n)"])
+def test_a_dropped_result_of_disposing_that_nothing_called_warns(call: str) -> None:
+    with pytest.warns(RuntimeWarning, match=r"nothing called the result of disposing\(") as found:
+        exec(compile(call, "program.py", "exec"), {"disposing": disposing, "work": lambda: None})
+    assert [(Path(each.filename).name, each.lineno) for each in found] == [("program.py", 1)]
+
+
+def test_a_function_that_was_called_or_kept_gives_no_warning() -> None:
+    calls: list[int] = []
+
+    def unused() -> None:
+        @disposing
+        def work() -> None:
+            calls.append(1)
+
+    unused()
+    disposing(lambda: calls.append(2))()
+    kept = disposing(lambda: calls.append(3))
+    assert calls == [2]
+    del kept
+    gc.collect()
