@@ -60,7 +60,8 @@ def test_squares_and_cubes_are_products_to_the_bit(dtype):
 def test_powers_of_nan_and_infinity_equal_those_of_numpy(dtype, n):
     x = np.array([NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0], dtype)
     with np.errstate(all="ignore"):
-        expected = np.power(x, dtype(n))
+        # The power 0.5 is a square root; np.power is one too from NumPy 2.3 on.
+        expected = np.sqrt(x) if n == 0.5 else np.power(x, dtype(n))
         found = power(x, n)
     assert np.array_equal(found, expected, equal_nan=True)
     assert np.array_equal(np.signbit(found[1:]), np.signbit(expected[1:]))
