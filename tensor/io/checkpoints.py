@@ -31,6 +31,7 @@ from tensor.io.files import (
 from tensor.io.safetensors import METADATA, Entry, compose, read_header
 from tensor.io.torch_archives import SIGNATURE
 from tensor.io.torch_files import Reading, read_torch_file
+from tensor.io.torch_legacy import is_legacy
 from tensor.io.unpickling import CheckpointError, keys_of
 from tensor.tape.nodes import become_leaf
 
@@ -160,14 +161,14 @@ def load_with(f: PathLike | BinaryIO, reading: Reading = Reading(), *, is_mapped
 def _loaded(file: BinaryIO, memory: mmap.mmap | bytes, size: int, label: str, reading: Reading) -> Any:
     try:
         start = memory[:9]
-        if start.startswith(SIGNATURE):
+        if start.startswith(SIGNATURE) or is_legacy(memory[:32]):
             return read_torch_file(np.frombuffer(memory, np.uint8), file, reading)
         # A safetensors file may begin with this byte too, in the length of its header. Then the upper half of
         # the length is zero, and a brace follows.
         if start.startswith(b"\x80") and start[4:] != b"\0\0\0\0{":
             _fail(
-                "is a plain pickle, which may run code when it is loaded. If torch.save before PyTorch 1.6 "
-                "wrote it, load it there and save it again"
+                "is a plain pickle, which may run code when it is loaded. Load it with the program that "
+                "wrote it, and save its tensors with tensor.save"
             )
         if start.startswith(b"\x93NUMPY"):
             _fail("is a NumPy array: write tensor.tensor(numpy.load(path))")

@@ -11,6 +11,7 @@ from tensor._dtypes import Array
 from tensor._errors import shown
 from tensor.core.tensor import TensorCore, wrap
 from tensor.io.files import PathLike, as_path, replace_file, values_of
+from tensor.memory.buffer import empty
 from tensor.ops.data import new_array
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ def load_npz(path: PathLike) -> dict[str, Tensor]:
         If tensors do not support one of its dtypes.
     OSError
         If the file does not exist or can't be read.
+    OutOfMemoryError
+        If an array needs more memory than a limit leaves. The array is not read.
 
     Examples
     --------
@@ -83,7 +86,20 @@ def load_npz(path: PathLike) -> dict[str, Tensor]:
         if isinstance(found, np.ndarray):
             raise ValueError(f"{path} is a .npy file with one array: write tensor.load_npy(path)")
         with found:
-            return {name: wrap(new_array(found[name], None)) for name in found.files}
+            return {name: _member(found, name) for name in found.files}
+
+
+def _member(archive: Any, name: str) -> Tensor:
+    """Return one tensor of a ``.npz`` file, whose header must not declare more memory than a limit leaves."""
+    stored = name if name in archive.zip.namelist() else f"{name}.npy"
+    with archive.zip.open(stored) as stream:
+        if np.lib.format.read_magic(stream) == (1, 0):
+            shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+        else:
+            shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
+    if not dtype.hasobject:
+        empty(shape, dtype)  # raises an error if there is no room; nothing is written to it
+    return wrap(new_array(archive[name], None))
 
 
 def save_npz(tensors: Mapping[str, Tensor | Array], path: PathLike, *, compressed: bool = False) -> None:

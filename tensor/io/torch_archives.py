@@ -62,6 +62,15 @@ class Archive:
             _fail(f"expected a byte order of 'little' or 'big', found {shown(order)}")
         self.is_swapped = order.decode() != sys.byteorder
 
+    @property
+    def code(self) -> bytes:
+        """The pickle."""
+        return self.member("data.pkl").tobytes()
+
+    def storage(self, key: str) -> Array:
+        """Return the bytes of a storage, without reading or copying them."""
+        return self.member(f"data/{key}")
+
     def member(self, name: str) -> Array:
         """Return the bytes of a member, without reading or copying them."""
         found = self._members.get(self._folder + name)

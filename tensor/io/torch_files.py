@@ -24,6 +24,7 @@ from tensor.io.torch_builders import (
     rebuild_tensor_of_dtype,
     set_array_state,
 )
+from tensor.io.torch_legacy import LegacyFile, is_legacy
 from tensor.io.torch_storages import STORAGES, Storage, StorageKind
 from tensor.io.unpickling import Builder, CheckpointError, unpickle
 from tensor.tape.hooks import HookTable
@@ -52,7 +53,7 @@ _HARMLESS: dict[str, object] = {"tensor.tape.hooks.HookTable": HookTable}
 class _TorchNames:
     """Resolves the names in a file of ``torch.save``, and stores the objects created."""
 
-    def __init__(self, archive: Archive, reading: Reading) -> None:
+    def __init__(self, archive: Archive | LegacyFile, reading: Reading) -> None:
         self._archive, self._reading = archive, reading
         self._allowed = {**_HARMLESS, **reading.allowed}
         self._callable = {id(x) for x in self._allowed.values()}
@@ -98,6 +99,11 @@ class _TorchNames:
                 "that. If you trust a file of tensor.torch.save, write torch.load(f, weights_only=False), "
                 f"or allow the class: with torch.serialization.safe_globals([{last}]): ..."
             )
+        if last == "_rebuild_from_type_v2":
+            _fail(
+                "it has a tensor with attributes of its own, or of a subclass of torch.Tensor. In PyTorch, "
+                "save x.detach().clone() instead of the tensor x, and the attributes beside it"
+            )
         if last.startswith("_rebuild") or last.endswith("Storage"):
             _fail(
                 f"it has an object built by {name}, a kind of tensor that this library does not support "
@@ -113,15 +119,20 @@ class _TorchNames:
 
     def persistent(self, given: object) -> object:
         match given:
-            case ("storage", type() as kind, str() as key, str(), int() as count) if issubclass(
-                kind, StorageKind
-            ):
+            case ("storage", type() as kind, str() as key, str(), int() as count) | (
+                "storage",
+                type() as kind,
+                str() as key,
+                str(),
+                int() as count,
+                None,
+            ) if issubclass(kind, StorageKind):
                 pass
             case _:
                 _fail(f"it refers to a storage that is not in the archive: {shown(given)}")
         found = self._storages.get(key)
         if found is None:
-            memory = self._archive.member(f"data/{key}")
+            memory = self._archive.storage(key)
             if count * kind.itemsize != memory.nbytes:
                 _fail(
                     f"the storage {shown(key)} should have {count:,} elements of {kind.itemsize} bytes, but "
@@ -211,9 +222,9 @@ def read_torch_file(memory: Array, file: BinaryIO, reading: Reading = Reading())
         If the file is broken or malicious, or is not trusted and has more than tensors and plain data.
     """
     try:
-        archive = Archive(memory, file)
+        archive = LegacyFile(memory, file) if is_legacy(memory[:32].tobytes()) else Archive(memory, file)
         names = _TorchNames(archive, reading)
-        code = archive.member("data.pkl").tobytes()
+        code = archive.code
         with names.dispose_on_error():
             if reading.is_trusted:
                 return _trusting(code, names)

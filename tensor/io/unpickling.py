@@ -39,16 +39,16 @@ class Builder(NamedTuple):
 class Vocabulary(Protocol):
     """The interface for the names, persistent ids and states in a pickle."""
 
-    def named(self, name: str) -> object:
+    def named(self, name: str, /) -> object:
         """Return the object for ``"module.name"``: a constant or a `Builder`. Raise an error for others."""
 
-    def persistent(self, given: object) -> object:
+    def persistent(self, given: object, /) -> object:
         """Return the object for a persistent id."""
 
-    def call(self, function: object, arguments: tuple[object, ...], is_new: bool) -> object:
+    def call(self, function: object, arguments: tuple[object, ...], is_new: bool, /) -> object:
         """Call `function`, which is not a `Builder`. With `is_new`, call ``__new__`` of the class."""
 
-    def set_state(self, x: object, state: object) -> None:
+    def set_state(self, x: object, state: object, /) -> None:
         """Set the state of `x`, which the pickle has just built."""
 
 

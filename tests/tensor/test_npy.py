@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import zipfile
+
 import numpy as np
 import pytest
 
 import tensor
+from tensor import memory
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float16", "float32", "complex64"])
@@ -48,3 +51,14 @@ def test_objects_are_refused_and_the_other_function_is_named(tmp_path) -> None:
     with pytest.raises(TypeError, match=r"tensor\.tensor\(data\)"):
         tensor.save_npy([1.0], tmp_path / "z.npy")
     assert not (tmp_path / "y.npz").exists()
+
+
+@pytest.mark.parametrize("size", [200 << 20, 1 << 40])
+def test_an_array_that_declares_more_than_the_limit_leaves_is_refused(tmp_path, size) -> None:
+    path = tmp_path / "large.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("x.npy", "w") as stream:
+        header = {"shape": (size,), "fortran_order": False, "descr": "|u1"}
+        np.lib.format.write_array_header_1_0(stream, header)
+        stream.write(bytes(1000))
+    with memory.limit("100 MiB"), pytest.raises(memory.OutOfMemoryError):
+        tensor.load_npz(path)

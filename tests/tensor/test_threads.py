@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -119,25 +120,33 @@ def test_thread_that_may_use_one_core_stays_on_it(cores: set[int]) -> None:
     assert os.sched_getaffinity(0) == {core}
 
 
-def test_work_leaves_all_threads_the_cores_that_they_may_use(cores: set[int]) -> None:
-    def usable() -> dict[int, set[int]]:
-        threads = [int(task.name) for task in Path("/proc/self/task").iterdir()]
-        return {thread: os.sched_getaffinity(thread) for thread in threads}
+def usable() -> dict[int, set[int]]:
+    """Return the cores that each thread of this process may use."""
+    found = {}
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(ProcessLookupError):  # a thread of an earlier test has ended meanwhile
+            found[int(task.name)] = os.sched_getaffinity(int(task.name))
+    return found
 
+
+def set_usable(cores_of: dict[int, set[int]]) -> None:
+    for thread, cores in cores_of.items():
+        with suppress(ProcessLookupError):
+            os.sched_setaffinity(thread, cores)
+
+
+def test_work_leaves_all_threads_the_cores_that_they_may_use(cores: set[int]) -> None:
     record_pieces(60, 1, microseconds=100)
     before = usable()
     # On one core with the workers, which have to be moved from there; and where they may not be.
     for core in sorted(cores)[:2]:
-        os.sched_setaffinity(0, {core})
-        for thread in usable().keys() - {threading.get_native_id()}:
-            os.sched_setaffinity(thread, {core})
+        set_usable({thread: {core} for thread in usable()})
         pinned = usable()
         record_pieces(60, 1, microseconds=100)
-        assert usable() == pinned
-        for thread, its in before.items():
-            os.sched_setaffinity(thread, its)
+        assert usable().items() <= pinned.items()
+        set_usable(before)
         record_pieces(60, 1, microseconds=100)
-        assert usable() == before
+        assert usable().items() <= before.items()
 
 
 @pytest.mark.soak

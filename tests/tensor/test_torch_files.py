@@ -19,7 +19,7 @@ import tensor
 from scopes import new_dispose_scope, statistics
 from tensor import CheckpointError, Tensor, memory
 from tensor._dtypes import find_bfloat16
-from tests.tensor.torch_archives import Raw, Stored, archive, one_tensor, pickled
+from tests.tensor.torch_archives import Raw, Stored, archive, legacy, one_tensor, pickled
 
 
 def load(data: bytes) -> Any:
@@ -269,11 +269,57 @@ def test_a_pickle_of_few_bytes_takes_little_memory_and_time() -> None:
         load(archive(pickled(Raw(b"K\x01r\xff\xff\xff\x7fj\x00\x00\x00\x00"))))
 
 
+# --- The format before PyTorch 1.6 --------------------------------------------------------------------------
+
+LEGACY = {"1": (3, b"\x01\x02\x03"), "0": (6, np.arange(6, dtype=np.float32).tobytes())}
+OF_BYTES = Stored("1", 3, (3,), (1,), storage="ByteStorage")
+
+
+@pytest.mark.parametrize("is_path", [False, True])
+def test_an_old_file_is_read_and_its_views_share_memory(tmp_path: Path, is_path: bool) -> None:
+    whole, turned = Stored("0", 6, (2, 3), (3, 1)), Stored("0", 6, (3, 2), (1, 3))
+    data = legacy(pickled({"whole": whole, "turned": turned, "bytes": OF_BYTES, "epoch": 7}), LEGACY)
+    (tmp_path / "old.pth").write_bytes(data)
+    found = tensor.load(tmp_path / "old.pth" if is_path else io.BytesIO(data))
+    # The storage of the floats begins at an odd position.
+    assert found["whole"].tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+    assert (found["bytes"].tolist(), found["bytes"].dtype, found["epoch"]) == ([1, 2, 3], tensor.uint8, 7)
+    found["whole"].fill_(9.0)
+    assert found["turned"].tolist() == [[9.0, 9.0]] * 3
+    assert np.array_equal((found["whole"] * 2).numpy(), np.full((2, 3), 18.0))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (legacy(pickled(1), protocol=1000), "expected the protocol 1001, found 1000"),
+        (legacy(pickled(1), machine=[1]), "expected the byte order of a machine"),
+        (legacy(pickled(1), machine={"little_endian": 1}), "expected the byte order of a machine"),
+        (legacy(pickled([OF_BYTES]))[:-9], "the pickle in it is broken"),
+        (legacy(pickled([OF_BYTES]), LEGACY), "a storage '0' that no tensor in it uses"),
+        (legacy(pickled([OF_BYTES]), {"1": (3, b"\x01")}), "ends within the storage '1': it is truncated"),
+        (legacy(pickled([OF_BYTES]), {"1": (-5, b"\x01")}), "ends within the storage '1': it is truncated"),
+        (legacy(pickled([OF_BYTES])), "it has no storage '1'"),
+        (legacy(pickled([OF_BYTES]), {"1": (2, b"\x01\x02")}), "should have 3 elements of 1 bytes"),
+        (legacy(pickled(Raw(b"cos\nsystem\n(X\x02\x00\x00\x00lstR"))), r"it would call 'os\.system'"),
+        (legacy(pickled(1), machine=Raw(b"cos\nsystem\n(X\x02\x00\x00\x00lstR")), "before its data"),
+    ],
+)
+def test_broken_old_files_and_old_files_with_code_are_refused(data: bytes, message: str) -> None:
+    with pytest.raises(CheckpointError, match=message):
+        load(data)
+
+
+# Python's module for pickles warns of strings in protocol 0.
+@pytest.mark.filterwarnings("ignore:invalid escape sequence:DeprecationWarning")
+@pytest.mark.parametrize("is_old", [False, True])
 @pytest.mark.parametrize("count", [1_000, pytest.param(10_000, marks=pytest.mark.soak)])
-def test_mutated_files_are_read_or_refused(count: int) -> None:
+def test_mutated_files_are_read_or_refused(count: int, is_old: bool) -> None:
     """No crash, no code, and no other error; what is read can be used."""
     state = {"weight": X, "more": [X._replace(shape=(3, 2), stride=(1, 3)), {"epoch": 3, "rate": 0.5}]}
     original = archive(pickled(state), DATA, byteorder=b"little")
+    if is_old:
+        original = legacy(pickled(state), {"0": (len(DATA["0"]) // 4, DATA["0"])})
     drawn = random.Random(0)
     read = 0
     for _ in range(count):
@@ -303,8 +349,9 @@ def test_mutated_files_are_read_or_refused(count: int) -> None:
 # --- PyTorch's own files ------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("is_old", [False, True])
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
-def test_a_file_of_pytorch_is_read_whatever_the_protocol(protocol: int) -> None:
+def test_a_file_of_pytorch_is_read_whatever_the_protocol_and_the_format(protocol: int, is_old: bool) -> None:
     torch = pytest.importorskip("torch")
     base = torch.arange(6.0).reshape(2, 3)
     given = {
@@ -324,7 +371,7 @@ def test_a_file_of_pytorch_is_read_whatever_the_protocol(protocol: int) -> None:
         "state": torch.nn.LSTM(2, 3, 2, bidirectional=True).state_dict(),
     }
     file = io.BytesIO()
-    torch.save(given, file, pickle_protocol=protocol)
+    torch.save(given, file, pickle_protocol=protocol, _use_new_zipfile_serialization=not is_old)
     found = tensor.load(file)
     for name in ("base", "turned", "parameter", "half", "unsigned", "empty", "scalar", "complex"):
         assert found[name].tolist() == given[name].tolist(), name
@@ -376,9 +423,11 @@ def test_a_whole_model_is_refused() -> None:
         tensor.load(file)
 
 
-def test_the_old_format_is_refused() -> None:
+def test_a_tensor_with_attributes_is_refused_for_that_reason() -> None:
     torch = pytest.importorskip("torch")
     file = io.BytesIO()
-    torch.save({"x": torch.ones(2)}, file, _use_new_zipfile_serialization=False)
-    with pytest.raises(CheckpointError, match=r"before PyTorch 1\.6"):
+    x = torch.ones(2)
+    x.note = "a text"
+    torch.save({"x": x}, file)
+    with pytest.raises(CheckpointError, match="a tensor with attributes of its own"):
         tensor.load(file)

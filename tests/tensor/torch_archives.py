@@ -81,6 +81,21 @@ def archive(
     return file.getvalue()
 
 
+def legacy(
+    pickle: bytes,
+    storages: dict[str, tuple[int, bytes]] | None = None,
+    *,
+    magic: int = 0x1950A86A20F9469CFC6C,
+    protocol: int = 1001,
+    machine: object = None,
+) -> bytes:
+    """Return a file of ``torch.save`` before PyTorch 1.6. `storages` have their counts of elements."""
+    described = {"protocol_version": 1001, "little_endian": True} if machine is None else machine
+    head = b"".join(map(pickled, (magic, protocol, described)))
+    stored = [struct.pack("<q", count) + data for count, data in (storages or {}).values()]
+    return head + pickle + pickled(list(storages or {})) + b"".join(stored)
+
+
 def one_tensor(values: Any = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0), **options: Any) -> bytes:
     """Return a file of a dict with one tensor under "x", of shape (2, 3) unless `options` say else."""
     array = np.asarray(values, np.float32)
