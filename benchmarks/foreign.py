@@ -54,15 +54,28 @@ def _in_turns(step: Step, repeats: int, rounds: int) -> list[float]:
     return best
 
 
-def _training(model: Any, x: Any, *, with_optimizer: bool = True) -> Step:
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+def _training(model: Any, x: Any, optimizer: Any = None) -> Step:
+    optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=0.01)
 
     def step() -> None:
         with new_dispose_scope():
             optimizer.zero_grad()
             (model(x) ** 2).mean().backward()
-            if with_optimizer:
-                optimizer.step()
+            optimizer.step()
+
+    return step
+
+
+def _training_with_names(model: Any, x: Any, optimizer: Any) -> Step:
+    """Return a step whose output and loss have names, so that they are alive when the scope ends."""
+
+    def step() -> None:
+        with new_dispose_scope():
+            optimizer.zero_grad()
+            out = model(x)
+            loss = (out**2).mean()
+            loss.backward()
+            optimizer.step()
 
     return step
 
@@ -118,6 +131,25 @@ def _language_steps() -> dict[str, Step]:
             torch.nn.functional.cross_entropy(logits, tokens[:, 1:].flatten()).backward()
             optimizer.step()
 
+    def train_with_names() -> None:
+        with new_dispose_scope():
+            optimizer.zero_grad()
+            logits = model(tokens[:, :-1]).flatten(0, 1)
+            loss = torch.nn.functional.cross_entropy(logits, tokens[:, 1:].flatten())
+            loss.backward()
+            optimizer.step()
+
+    def generate_with_scopes() -> None:
+        with torch.no_grad(), new_dispose_scope():
+            caches: list[list[Any]] = [[] for _ in model.blocks]
+            last, begin = tokens[:1, :8], 0
+            for _ in range(20):
+                with new_dispose_scope() as scope:
+                    logits = model(last, caches, begin)
+                    begin += last.shape[1]
+                    last = logits[:, -1].argmax(-1, keepdim=True)
+                    scope.move_to_outer(last, caches)
+
     def generate() -> None:
         with torch.no_grad(), new_dispose_scope():
             caches: list[list[Any]] = [[] for _ in model.blocks]
@@ -129,7 +161,9 @@ def _language_steps() -> dict[str, Step]:
 
     return {
         "step of a transformer of 4 layers, AdamW": train,
+        "the same, logits and loss named": train_with_names,
         "its generation of 20 tokens, a cache": generate,
+        "the same, a scope for each token": generate_with_scopes,
     }
 
 
@@ -149,8 +183,11 @@ def _steps() -> dict[str, Step]:
         nn.Linear(25088, 10),
     )
     transformer = nn.TransformerEncoderLayer(128, 4, 256, batch_first=True)
+    x, adam = torch.randn(32, 64), torch.optim.Adam(mlp.parameters(), lr=0.01)
     return {
-        "step of an MLP 64-128-10, batch 32": _training(mlp, torch.randn(32, 64)),
+        "step of an MLP 64-128-10, batch 32": _training(mlp, x),
+        "the same with Adam": _training(mlp, x, adam),
+        "the same with Adam, out and loss named": _training_with_names(mlp, x, adam),
         "step of an MLP 784-2048-2048-10, batch 64": _training(wide, torch.randn(64, 784)),
         "step of a convolutional network, batch 16": _training(convolution, torch.randn(16, 3, 32, 32)),
         "step of a transformer layer, 16 x 64 x 128": _training(transformer, torch.randn(16, 64, 128)),

@@ -6,6 +6,7 @@ import gc
 import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,7 +36,8 @@ class Notebook:
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebook]:
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Notebook]:
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))  # the user's home may be read-only
     # Doctests leave it behind, and IPython has no `_` of its own where it is.
     monkeypatch.delattr("builtins._", raising=False)
     notebook = Notebook()
