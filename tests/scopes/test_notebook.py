@@ -35,9 +35,13 @@ class Notebook:
         self.shell.run_cell(cell, store_history=True).raise_error()
 
 
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Notebook]:
+@pytest.fixture(autouse=True)
+def _folder_of_ipython(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))  # the user's home may be read-only
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebook]:
     # Doctests leave it behind, and IPython has no `_` of its own where it is.
     monkeypatch.delattr("builtins._", raising=False)
     notebook = Notebook()
