@@ -22,9 +22,15 @@ from scopes.core.resources cimport (
     Held, add_sizes, dispose_members, member_for, members_of, member_to_own, noted, raise_all, subjects_of
 )
 
+from warnings import warn
+
 from scopes.core.limits import limits_of
 from scopes.core.resources import may_be_attached, may_be_owned
 from scopes.core.tracebacks import clear_library_frames
+
+cdef extern from "Python.h":
+    # That of Cython takes an object, to which it may hold one more reference.
+    Py_ssize_t Py_REFCNT(PyObject* x) nogil
 
 _NO_COPY = (
     "{} can't be copied or pickled: a copy would dispose the same disposables a second time. Open another "
@@ -59,6 +65,12 @@ cdef class DisposeScope(OwningList):
     max_members
         The most members that the scope and the scopes inside it may own at once.
 
+    Warns
+    -----
+    ResourceWarning
+        If the current scope is open, and no variable and no ``with`` block refers to it. With ``-X
+        tracemalloc`` the warning has the lines that opened that scope.
+
     Examples
     --------
     >>> import tensor
@@ -88,6 +100,8 @@ cdef class DisposeScope(OwningList):
         self.name = name
         self.thread = PyThread_get_thread_ident()
         self.outer = current_scope()
+        if self.outer is not None and is_dropped(<PyObject*>self.outer):
+            warn_of_dropped(self.outer)
         if limit is not None or max_members is not None:
             self.limits = (limits_of(name, limit, max_members),)
         if self.outer is not None and self.outer.limits is not None:
@@ -538,6 +552,30 @@ cdef int _replace_resource(original, replacement) except -1:
         scope.held.discard(before)
     else:
         before.scope = None
+    return 0
+
+
+cdef bint is_dropped(PyObject* pointer) except -1:
+    """Return whether only the context, the members and a new inner scope refer to the open scope `pointer`.
+
+    A ``with`` block, a variable and a suspended generator each hold one more reference.
+    """
+    cdef Py_ssize_t count = Py_REFCNT(pointer)
+    cdef MemberList scope = <MemberList>pointer
+    if count > 2 + scope.members.count:
+        return False
+    for member in members_of(scope):
+        count -= (<Disposable>member).scope is scope
+    return count <= 2
+
+
+cdef int warn_of_dropped(MemberList scope) except -1:
+    warn(
+        f"{scope} was never ended, and no variable refers to it: new tensors belong to it from now on. Write "
+        "`with new_dispose_scope():`, or keep the scope and call its dispose()",
+        ResourceWarning,
+        source=scope,  # with tracemalloc, Python adds the lines that opened it
+    )
     return 0
 
 
