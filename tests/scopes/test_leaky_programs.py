@@ -18,12 +18,6 @@ from tests.scopes.leaky_programs import ALL, PEAKS, PROGRAMS, Leaky
 ROOT = Path(__file__).parents[2]
 
 each_program = pytest.mark.parametrize("leaky", ALL.values(), ids=ALL)
-# All moments of a peak for the programs of this library, and one for those that are tried with PyTorch too.
-CASES = [
-    pytest.param(leaky, peak, id=f"{name}, {peak}")
-    for number, (name, leaky) in enumerate(ALL.items())
-    for peak in (PEAKS if name in PROGRAMS else [PEAKS[number % len(PEAKS)]])
-]
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +26,8 @@ def forks() -> Iterator[Forks]:
         yield forks
 
 
-@pytest.mark.parametrize(("leaky", "peak"), CASES)
+@each_program
+@pytest.mark.parametrize("peak", PEAKS)
 def test_the_leaking_line_is_first_with_its_holder_and_fails(
     forks: Forks, leaky: Leaky, peak: str, tmp_path: Path
 ) -> None:
