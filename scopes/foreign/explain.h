@@ -7,14 +7,17 @@
 
 #include "scopes/foreign/walk.h"
 
-// Locals of running functions: CPython 3.11 and 3.12 have no other way to read them without side effects.
-#if PY_VERSION_HEX < 0x030D0000
+// Locals of running functions: CPython has no other way to read them with their cells and without side effects.
+#if PY_VERSION_HEX < 0x030E0000
 #define Py_BUILD_CORE
 #include "internal/pycore_frame.h"
 #undef Py_BUILD_CORE
 #endif
 
 namespace scopes {
+
+// Whether the locals of running functions can be read. If not, no search for explanations is possible.
+constexpr bool READS_LOCALS = PY_VERSION_HEX < 0x030E0000;
 
 // The same flags as in keepers.pyx.
 enum : int { OWN = 1024, LIBRARY = 2048 };
@@ -75,8 +78,9 @@ class Explanation {
     size_t visits = 0, most_visits = 0;
 
 public:
-    // The sought objects that are locals of running functions of libraries, and the code of each function.
-    std::vector<PyObject*> kept_by_functions, functions;
+    // The sought objects that are locals of running functions of libraries, and the code of each function: owned
+    // references. `finished` has those of earlier counts, to be released.
+    std::vector<PyObject*> kept_by_functions, functions, finished;
     // Classes and names of files to judge before the next search; owned references.
     std::vector<PyObject*> unknown_kinds, unknown_files;
     // Whether functions, classes and keepers of the user's classes count as the user's.
@@ -98,6 +102,7 @@ public:
         users_globals.clear();
         noted.clear();
         kept_by_functions.clear();
+        finished.insert(finished.end(), functions.begin(), functions.end());
         functions.clear();
         visits = 0;
         is_wide = wide;
@@ -152,6 +157,18 @@ public:
             if (object != objects && !PyTuple_CheckExact(object) && role_of(object) == PLAIN
                 && nodes.emplace(object, Node{}).second)
                 waiting.push_back(object);
+        }
+    }
+
+    // Counts the references of a list of this search to objects that were counted. Call it after `follow`.
+    void count_list(PyObject* objects) {
+        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(objects); ++i) {
+            PyObject* object = PyList_GET_ITEM(objects, i);
+            auto node = nodes.find(object);
+            if (node != nodes.end())
+                ++node->second.count;
+            else if (sought.count(object))
+                nodes[object].count = 1;
         }
     }
 
@@ -334,23 +351,40 @@ private:
 #endif
     }
 
+#if PY_VERSION_HEX < 0x030E0000
 #if PY_VERSION_HEX < 0x030D0000
+    static const _PyInterpreterFrame* innermost_frame(const PyThreadState* thread) {
+        return thread->cframe->current_frame;
+    }
+    static PyCodeObject* code_of(const _PyInterpreterFrame* frame) {
+        PyObject* code = reinterpret_cast<PyObject*>(frame->f_code);
+        return code != nullptr && PyCode_Check(code) ? frame->f_code : nullptr;
+    }
+#else
+    static const _PyInterpreterFrame* innermost_frame(const PyThreadState* thread) {
+        return thread->current_frame;
+    }
+    static PyCodeObject* code_of(const _PyInterpreterFrame* frame) {
+        PyObject* code = frame->f_executable;  // None in a frame of the interpreter itself
+        return code != nullptr && PyCode_Check(code) ? reinterpret_cast<PyCodeObject*>(code) : nullptr;
+    }
+#endif
     // Notes the sought objects among the locals of a running function of a library.
-    void keep_locals(const _PyInterpreterFrame* frame) {
-        for (int i = 0; i < frame->f_code->co_nlocalsplus; ++i)
+    void keep_locals(const _PyInterpreterFrame* frame, PyCodeObject* code) {
+        for (int i = 0; i < code->co_nlocalsplus; ++i)
             if (frame->localsplus[i] != nullptr && sought.count(frame->localsplus[i])) {
                 kept_by_functions.push_back(frame->localsplus[i]);
-                functions.push_back(reinterpret_cast<PyObject*>(frame->f_code));
+                functions.push_back(Py_NewRef(reinterpret_cast<PyObject*>(code)));
             }
     }
     void count_frames_of(PyThreadState* thread, PyObject* hidden) {
-        for (_PyInterpreterFrame* frame = thread->cframe->current_frame; frame != nullptr; frame = frame->previous) {
-            if (frame->f_globals == hidden || frame->f_code == nullptr || !PyCode_Check(frame->f_code))
+        for (const _PyInterpreterFrame* frame = innermost_frame(thread); frame != nullptr; frame = frame->previous) {
+            PyCodeObject* code = code_of(frame);
+            if (code == nullptr || frame->f_globals == hidden)
                 continue;
-            Author author = author_of(frame->f_code);
-            PyCodeObject* code = frame->f_code;
+            Author author = author_of(code);
             if (author == LIBRARIES)
-                keep_locals(frame);
+                keep_locals(frame, code);
             if (author == LIBRARIES || author == UNKNOWN)
                 continue;
             if (code->co_flags & CO_OPTIMIZED) {
@@ -365,7 +399,7 @@ private:
         }
     }
 #else
-    void count_frames_of(PyThreadState*, PyObject*) {}  // keepers.pyx reads them
+    void count_frames_of(PyThreadState*, PyObject*) {}
 #endif
 };
 

@@ -114,6 +114,7 @@ cdef extern from "scopes/foreign/walk.h" namespace "scopes" nogil:
         void release_later()
 
 cdef extern from "scopes/foreign/explain.h" namespace "scopes" nogil:
+    bint READS_LOCALS
     cdef cppclass Files:
         void put(PyObject* name, int author)
         void forget_others()
@@ -123,7 +124,7 @@ cdef extern from "scopes/foreign/explain.h" namespace "scopes" nogil:
         Py_ssize_t& operator[](const void* address)
 
     cdef cppclass Explanation:
-        vector[PyObject*] kept_by_functions, functions
+        vector[PyObject*] kept_by_functions, functions, finished
         vector[PyObject*] unknown_kinds, unknown_files
         Explanation(Verdicts* verdicts, Leaves* leaves, Files* files, Numbers* numbers)
         void begin(Py_ssize_t older)
@@ -137,6 +138,7 @@ cdef extern from "scopes/foreign/explain.h" namespace "scopes" nogil:
         void skip(PyObject* object)
         void visit_all(list objects)
         void add_candidates(list objects)
+        void count_list(list objects)
         bint is_direct()
         void nearly_direct(vector[PyObject*]& found)
         void follow()
@@ -365,7 +367,6 @@ cdef class Keepers:
 
     cdef int register(self, generation) except -1:
         """Find keepers, and sought objects with a noted allocation, in one generation or in all (None)."""
-        cdef _Keeper keeper
         cdef Births births = new_births()
         cdef list found = []
         if self.is_incomplete:
@@ -386,9 +387,19 @@ cdef class Keepers:
         if generation is None:
             self.is_incomplete = False
         if self.gone_count > 64 and self.gone_count * 2 > self.roots.size():
-            self.roots.clear()
-            self.gone_count = 0
-            for keeper in self.keepers.values():
+            self.drop_gone()
+        return 0
+
+    cdef int drop_gone(self) except -1:
+        """Drop the roots of freed keepers."""
+        cdef _Keeper keeper
+        # To make the list may run the garbage collector, and with it other code that adds or frees keepers.
+        # From then on nothing runs until each keeper has its new index.
+        cdef list living = list(self.keepers.values())
+        self.roots.clear()
+        self.gone_count = 0
+        for keeper in living:
+            if keeper.reference is not None:
                 self.add_root(keeper)
         return 0
 
@@ -526,7 +537,8 @@ cdef class Keepers:
         try:
             if older < 0:
                 older = self.first
-            if is_strict or is_older:
+            # On Python 3.14 and later, only what the known keepers hold is kept.
+            if is_strict or is_older or not READS_LOCALS:
                 return walk.find(sought, older, is_strict, older if is_older else self.count)
             return walk.find_unexplained(sought, older, self.count, hidden)
         finally:
@@ -563,6 +575,9 @@ cdef class _Walk:
         for i in range(self.explanation.unknown_files.size()):
             self.walk.released.push_back(self.explanation.unknown_files[i])
         self.explanation.unknown_files.clear()
+        for i in range(self.explanation.finished.size()):
+            self.walk.released.push_back(self.explanation.finished[i])
+        self.explanation.finished.clear()
         while not self.walk.released.empty():
             last = self.walk.released.back()
             self.walk.released.pop_back()
@@ -634,59 +649,80 @@ cdef class _Walk:
         modules, and with 2 with all objects of the garbage collector that are the user's.
         """
         cdef Explanation* explanation = self.explanation
-        cdef list young, everything
+        cdef list modules = [], young = [], everything = []
         cdef vector[PyObject*] found
         while True:
-            explanation.restart(width > 0, _MOST_VISITS if width == 0 else <size_t>-1)
-            explanation.skip(<PyObject*>_builtins)
-            explanation.skip(<PyObject*>sought)
-            self.count_frames(hidden)
-            if explanation.unknown_kinds.empty() and explanation.unknown_files.empty() and width == 0:
+            # What makes objects comes first: it may run the garbage collector, other Python code and other
+            # threads. From `restart` to `unexplained`, all that was counted must stay alive.
+            if width > 0:
+                modules = self.globals_of_users()
+            if width > 1:
+                young, everything = gc.get_objects(0), gc.get_objects()
+            self.restart(sought, width, hidden)
+            if width == 0 and self.knows_all():
                 if explanation.is_direct():
                     return []
                 explanation.nearly_direct(found)
-                for pointer in found:
-                    if self.known.is_shared(<object>pointer):
-                        explanation.add_own(pointer)
-                found.clear()
-                if explanation.is_direct():
-                    return []
-            if width > 0:
-                for reference in self.known.users_modules:
-                    module = reference()
-                    if module is not None:
-                        held = dict_of(module)
-                        explanation.count_globals(<PyObject*>held)
-            if width > 1:
-                young, everything = gc.get_objects(0), gc.get_objects()
-                explanation.skip(<PyObject*>young)
-                explanation.visit_all(everything)
-                explanation.add_candidates(young)
-                young.clear()
-                everything.clear()
+                if not found.empty():
+                    for pointer in found:
+                        if self.known.is_shared(<object>pointer):
+                            explanation.add_own(pointer)
+                    found.clear()
+                    self.restart(sought, width, hidden)
+                    if self.knows_all() and explanation.is_direct():
+                        return []
+            for held in modules:
+                explanation.count_globals(<PyObject*>held)
+            explanation.skip(<PyObject*>young)
+            explanation.skip(<PyObject*>everything)
+            explanation.visit_all(everything)
+            explanation.add_candidates(young)
             explanation.follow()
-            if explanation.unknown_kinds.empty() and explanation.unknown_files.empty():
+            if self.knows_all():
+                explanation.count_list(everything)
+                explanation.count_list(young)
                 found = explanation.unexplained()
                 return [<size_t>pointer for pointer in found]
             self.known.judge_unknown(self)
             self.release()
 
-    cdef int count_frames(self, hidden) except -1:
+    cdef list globals_of_users(self):
+        """Return the dicts of the user's modules."""
+        cdef list found = []
+        for reference in self.known.users_modules:
+            module = reference()
+            if module is not None:
+                found.append(dict_of(module))
+        return found
+
+    cdef int restart(self, dict sought, int width, hidden) except -1:
+        """Count from the beginning: the references of running functions. Run no Python code."""
+        self.explanation.restart(width > 0, _MOST_VISITS if width == 0 else <size_t>-1)
+        self.explanation.skip(<PyObject*>_builtins)
+        self.explanation.skip(<PyObject*>sought)
         self.explanation.count_frames(<PyObject*>hidden)
         return 0
+
+    cdef bint knows_all(self):
+        """Return whether all classes and files were known that the search has met."""
+        return self.explanation.unknown_kinds.empty() and self.explanation.unknown_files.empty()
 
     cdef dict find_recent(self, dict sought, Py_ssize_t older, Py_ssize_t newest):
         """Return what those keepers hold that kept objects in recent scopes."""
         cdef _Keeper keeper
         cdef vector[Root] roots
+        cdef list objects
         if not self.known.recent:
             return {}
+        # To make the list may run the garbage collector, which may free keepers. From then on no Python code
+        # runs before the walk is done, so the weak references in `roots` stay alive.
+        objects = list(sought.values())
         for address in self.known.recent:
             keeper = self.known.keepers[address]
             roots.push_back(self.known.roots[keeper.index])
         try:
             self.walk.begin()
-            for x in sought.values():
+            for x in objects:
                 self.walk.add_sought(<PyObject*>x)
             self.walk.visit_keepers(roots, True, older, newest)
             self.walk.visit_keepers(roots, False, older, newest)
