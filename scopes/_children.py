@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import multiprocessing.util
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -27,7 +28,11 @@ from scopes.tracking.leaks import LeakReport, Snapshot, snapshot
 from scopes.tracking.sizes import format_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from scopes.tracking.records import Record
+
+    _Program = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 # The report only counts children that held fewer bytes than this.
 _MIN_BYTES = 64 * 1024
@@ -58,12 +63,18 @@ def _count_untracked(event: str, arguments: tuple[Any, ...]) -> None:
         # Children of multiprocessing are tracked.
         if not _is_called_by("multiprocessing.popen_fork"):
             _untracked[event] += 1
-    elif event == "subprocess.Popen":
-        command = arguments[1]
-        program = command if isinstance(command, str | bytes | os.PathLike) else command[0]
-        name = Path(os.fsdecode(program).partition(" ")[0]).name
-        if name.startswith("python"):
-            _untracked["subprocess"] += 1
+    elif event == "subprocess.Popen" and program_of(*arguments[:2]).name.startswith("python"):
+        _untracked["subprocess"] += 1
+
+
+def program_of(executable: _Program | None, command: _Program | Sequence[_Program]) -> Path:
+    """Return the program that ``subprocess`` starts."""
+    if executable is not None:
+        return Path(os.fsdecode(executable))
+    # On Windows, the command can be one string, with quotes around a path that has spaces.
+    if isinstance(command, str):
+        return Path(next(iter(shlex.split(command, posix=False)), "").strip('"'))
+    return Path(os.fsdecode(command if isinstance(command, bytes | os.PathLike) else command[0]))
 
 
 def _is_called_by(module: str) -> bool:

@@ -48,8 +48,10 @@ class _Referrers:
 
     def _step(self, frontier: list[Any], skipped: set[int]) -> list[Any]:
         targets = {id(x) for x in frontier}
-        referrers = gc.get_referrers(*frontier)
-        skipped |= {id(frontier), id(referrers)}
+        # Since Python 3.13, the tuple of arguments is one of the referrers. It is this tuple, not a copy.
+        arguments = tuple(frontier)
+        referrers = gc.get_referrers(*arguments)
+        skipped |= {id(frontier), id(arguments), id(referrers)}
         found = []
         for referrer in referrers:
             if id(referrer) in skipped or _is_of_tracking(referrer):

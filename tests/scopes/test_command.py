@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from scopes._children import program_of
+
 ROOT = Path(__file__).parents[2]
 # Seconds after which a program hangs, on however slow a machine.
 LIMIT = 500
@@ -359,13 +361,33 @@ def test_the_report_names_the_children_that_were_not_followed(tmp_path: Path) ->
         "        os._exit(0)\n"
         "    os.waitpid(child, 0)\n"
         "subprocess.run([sys.executable, '-c', ''])\n"
-        "subprocess.run(['true'])\n",
+        "subprocess.run(['true'])\n"
+        "os.mkdir('two words')\n"
+        "os.symlink(sys.executable, 'two words/python3')\n"
+        "subprocess.run(['two words/python3', '-c', ''])\n",
     )
     told = "child processes that were not tracked, because only those of multiprocessing are: "
-    counts = "2 of os.fork, 1 of subprocess"
-    assert f"\n{told}{counts}\n" in scopes_run(program).stderr
+    counts = "2 of os.fork, 2 of subprocess"
+    assert f"\n{told}{counts}\n" in scopes_run(program, cwd=tmp_path).stderr
     followed = scopes_run(write(tmp_path / "followed.py", CHILDREN), "fork", "process").stderr
     assert "not tracked" not in followed
+
+
+@pytest.mark.parametrize(
+    ("executable", "command", "name"),
+    [
+        ("/two words/python3", ["python3", "-c", ""], "python3"),
+        ("/usr/bin/true", ["true"], "true"),
+        (None, "python -c ''", "python"),
+        (None, '"/two words/python.exe" -c ""', "python.exe"),
+        (None, ["/two words/python3"], "python3"),
+        (None, "", ""),
+    ],
+)
+def test_the_program_of_a_subprocess_is_found(
+    executable: str | None, command: str | list[str], name: str
+) -> None:
+    assert program_of(executable, command).name == name
 
 
 def test_workers_of_a_pool_are_reported_though_it_terminates_them(tmp_path: Path) -> None:

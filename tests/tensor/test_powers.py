@@ -144,7 +144,8 @@ def test_half_powers_are_roots(dtype, n):
 def test_half_powers_of_nan_infinity_zero_and_negative_numbers_equal_those_of_numpy(dtype, n):
     x = np.array([NAN, INF, -INF, 0.0, -0.0, -1.0], dtype)
     with np.errstate(all="ignore"):
-        expected = np.power(x, dtype(n))
+        # The operator takes the square root for 0.5. `np.power` does so only since NumPy 2.3.
+        expected = x**n
         found = power(x, n)
     assert np.array_equal(found, expected, equal_nan=True)
     assert np.array_equal(np.signbit(found[1:-1]), np.signbit(expected[1:-1]))

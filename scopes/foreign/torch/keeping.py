@@ -369,9 +369,10 @@ def _find_holders(objects: dict[int, Any]) -> dict[int, tuple[str, Any, str]]:
         layer = list(objects.values())
         skipped = {id(each) for each in (objects, found, modules, leads_to)}
         for _ in range(_MOST_STEPS):
-            skipped |= {id(layer)}
-            referrers = gc.get_referrers(*layer)
-            skipped |= {id(referrers)}
+            # Since Python 3.13, the tuple of arguments is one of the referrers. It is this tuple, not a copy.
+            arguments = tuple(layer)
+            referrers = gc.get_referrers(*arguments)
+            skipped |= {id(layer), id(arguments), id(referrers)}
             layer = []
             for each in referrers:
                 if id(each) in skipped or isinstance(each, FrameType):
