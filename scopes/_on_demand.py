@@ -47,10 +47,9 @@ def names_on_demand(
     def find(name: str) -> Any:
         if name not in origins:
             text = advice(name) if advice is not None else f"module {package!r} has no attribute {name!r}"
-            error = AttributeError(text, name=name)
-            if package in sys.modules:
-                error.obj = sys.modules[package]  # Python suggests a similar name of this module
-            raise error
+            # Python suggests a similar name of the module. Leave no variable that refers to the error: with
+            # its traceback that would be a cycle, which keeps the callers' tensors.
+            raise AttributeError(text, name=name, obj=sys.modules.get(package))
         module = import_module(origins[name])
         if origins[name] == f"{package}.{name}":
             return module

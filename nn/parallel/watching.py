@@ -231,7 +231,10 @@ def _errors_of_lost_workers(group: groups.Group) -> Iterator[None]:
             lost = lost_worker(error, group)
         if lost is None:
             raise
-        raise lost from error
+        try:
+            raise lost from error
+        finally:
+            del lost  # the variable and the traceback would be a cycle, which keeps the callers' tensors
 
 
 def _where() -> str:

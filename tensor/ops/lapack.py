@@ -66,7 +66,10 @@ def run_lapack(name: str, kernel: Callable[..., Any], *arrays: Array, **options:
         failure = LinAlgError(f"{name}: {_ADVICE.get(str(error), str(error))}")
     except (TypeError, ValueError) as error:
         failure = explain(name, error, arrays)
-    raise failure  # outside of `except`, so that its context keeps no traceback with arrays
+    try:
+        raise failure  # outside of `except`, so that its context keeps no traceback with arrays
+    finally:
+        del failure  # the variable and the traceback would be a cycle, which keeps the callers' tensors
 
 
 def record_outputs(name: str, x: Tensor, arrays: dict[str, Any]) -> list[Tensor]:
