@@ -11,12 +11,21 @@ from nn import functional as F
 from nn import init
 from nn.functional.checks import array_of, check_probability
 from nn.functional.recurrent import Recurrent
-from nn.layers.weighted import Weighted, new_parameter, require_size
+from nn.layers.weighted import new_parameter, require_size
 from nn.module.docstrings import example
+from nn.module.module import Module
 from nn.module.parameter import Parameter
 from nn.utils.rnn import PackedSequence
 from tensor import Tensor
-from tensor.lowlevel import Dtype, DtypeLike, InvalidArgumentError, TensorCore, is_floating, shown
+from tensor.lowlevel import (
+    Dtype,
+    DtypeLike,
+    InvalidArgumentError,
+    TensorCore,
+    is_floating,
+    require_cpu,
+    shown,
+)
 
 # The type of the input and of the output.
 _S = TypeVar("_S", Tensor, PackedSequence)
@@ -30,17 +39,14 @@ def require_nonlinearity(name: str, nonlinearity: str) -> None:
         raise ValueError(f"{name}: nonlinearity must be 'tanh' or 'relu', not {shown(nonlinearity)}")
 
 
-class _Recurrent(Weighted):
-    hidden_size: int
-
-    def reset_parameters(self) -> None:
-        """Initialize all parameters uniformly within +-1 / sqrt(hidden_size)."""
-        bound = 1 / math.sqrt(self.hidden_size) if self.hidden_size else 0.0
-        for weight in self.parameters():
-            init.uniform_(weight, -bound, bound)
+def _init_recurrent(layer: RNNBase | RNNCellBase) -> None:
+    """Initialize all parameters uniformly within +-1 / sqrt(hidden_size)."""
+    bound = 1 / math.sqrt(layer.hidden_size) if layer.hidden_size else 0.0
+    for weight in layer.parameters():
+        init.uniform_(weight, -bound, bound)
 
 
-class RNNBase(_Recurrent):
+class RNNBase(Module):
     """Base class of `RNN`, `LSTM` and `GRU`: sizes, parameters and the loop over layers.
 
     Parameters have PyTorch's names: ``weight_ih_l0`` and so on, with the suffix ``_reverse`` for the backward
@@ -64,7 +70,8 @@ class RNNBase(_Recurrent):
         device: str | None = None,
         dtype: DtypeLike | None = None,
     ) -> None:
-        super().__init__(device)
+        super().__init__()
+        require_cpu(device)
         name = type(self).__name__
         for parameter, size in (
             ("input_size", input_size),
@@ -116,6 +123,10 @@ class RNNBase(_Recurrent):
                     self.register_parameter(names[parameter], new_parameter(shape, dtype))
                 self._names.append(names)
         self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Initialize all parameters uniformly within +-1 / sqrt(hidden_size)."""
+        _init_recurrent(self)
 
     @property
     def all_weights(self) -> list[list[Parameter]]:
@@ -421,7 +432,7 @@ def _state_pair(hx: Any, name: str) -> tuple[Any, Any]:
     return hx[0], hx[1]
 
 
-class RNNCellBase(_Recurrent):
+class RNNCellBase(Module):
     """Base class of the cells: parameters and one step."""
 
     _blocks: ClassVar[int] = 1
@@ -437,7 +448,8 @@ class RNNCellBase(_Recurrent):
         device: str | None = None,
         dtype: DtypeLike | None = None,
     ) -> None:
-        super().__init__(device)
+        super().__init__()
+        require_cpu(device)
         name = type(self).__name__
         require_size(name, "input_size", input_size)
         require_size(name, "hidden_size", hidden_size)
@@ -450,6 +462,10 @@ class RNNCellBase(_Recurrent):
         for what in ("bias_ih", "bias_hh"):
             self.register_parameter(what, new_parameter((rows,), dtype) if bias else None)
         self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Initialize all parameters uniformly within +-1 / sqrt(hidden_size)."""
+        _init_recurrent(self)
 
     def extra_repr(self) -> str:
         """Return the sizes, and the options that are not defaults."""
