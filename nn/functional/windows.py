@@ -20,7 +20,7 @@ Sizes = int | tuple[int, ...] | list[int]
 OutputSizes = Sizes | tuple[int | None, ...] | None
 
 
-# Descriptions of parameters that pooling functions share. `Family` (dimensions.py) fills in `{space}`.
+# Descriptions of parameters that `fold` and `unfold` share.
 _TEXTS = {
     "input": "Shape ``(batch, channels, {space})``, or without the batch.",
     "kernel_size": (
