@@ -24,7 +24,6 @@ from tensor._dtypes import (
     uint8,
 )
 from tensor._errors import shown
-from tensor._examples import example
 from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor, cast
 from tensor.ops.dispatch import apply_as_is
@@ -42,12 +41,17 @@ _DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "xla", "mtia", "meta")
 _ASTYPE = RULES["astype"]
 
 
-@example('tensor.astype(tensor.tensor([1.5, -2.5]), "int64").tolist()', [1, -2])
 def astype(x: Tensor, dtype: DtypeLike, /, *, copy: bool = True, device: str | None = None) -> Tensor:
     """Return the values of `x` as `dtype`. With ``copy=False``, return `x` itself if it has that dtype.
 
     A copy of the same dtype shares memory until the first write to either tensor. A conversion to a real
     dtype drops imaginary parts.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.astype(tensor.tensor([1.5, -2.5]), "int64").tolist()
+    [1, -2]
     """
     require_cpu(device)
     x = as_tensor(x)
@@ -162,24 +166,49 @@ class Casts(TensorCore):
             x.dispose()
         return found
 
-    @example("tensor.ones((1,)).type(tensor.int64).tolist()", [1])
     def type(self, dtype: DtypeLike) -> Tensor:
-        """Return the tensor as `dtype`, or itself if it has that dtype."""
+        """Return the tensor as `dtype`, or itself if it has that dtype.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1,)).type(tensor.int64).tolist()
+        [1]
+        """
         return self.to(dtype)
 
-    @example('str(tensor.ones((1,)).astype("int8").dtype)', "int8")
     def astype(self, dtype: DtypeLike, *, copy: Flag = True) -> Tensor:
-        """Return the values as `dtype`, as NumPy's method does."""
+        """Return the values as `dtype`, as NumPy's method does.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> str(tensor.ones((1,)).astype("int8").dtype)
+        'int8'
+        """
         return astype(self, dtype, copy=copy)  # type: ignore[arg-type]  # every instance is a Tensor
 
-    @example("str(tensor.ones((1,)).type_as(tensor.tensor([1])).dtype)", "int64")
     def type_as(self, other: Tensor) -> Tensor:
-        """Return the tensor in the dtype of `other`."""
+        """Return the tensor in the dtype of `other`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> str(tensor.ones((1,)).type_as(tensor.tensor([1])).dtype)
+        'int64'
+        """
         return self.to(other)
 
-    @example("x = tensor.ones((1,)); x.cpu() is x", True)
     def cpu(self) -> Self:
-        """Return the tensor itself, because all tensors are on the CPU."""
+        """Return the tensor itself, because all tensors are on the CPU.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.ones((1,))
+        >>> x.cpu() is x
+        True
+        """
         self._raise_if_disposed()
         return self
 
