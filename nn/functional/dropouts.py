@@ -10,24 +10,11 @@ import numpy as np
 import tensor as tn
 from nn.functional.checks import check_probability, floating_array_of, is_wanted
 from nn.functional.derivatives import RULES
-from nn.module.docstrings import example, sections
 from tensor import Generator, Tensor
 from tensor.kernels import run_kernel, write_wide
 from tensor.lowlevel import Array, InvalidArgumentError, apply, numbers_of, overwrite, remember
 
-_dropout_sections = sections(
-    {
-        "input": "Any shape, floating.",
-        "p": "The probability, from 0 to 1.",
-        "training": "If false, return `input` itself.",
-        "inplace": "Write the result to `input`.",
-        "generator": "The generator of the mask; the default one for None.",
-    }
-)
 
-
-@_dropout_sections
-@example("sorted(set(nn.functional.dropout(tensor.ones((50,)), 0.5).tolist()))", [0.0, 2.0])
 def dropout(
     input: Tensor,
     p: float = 0.5,
@@ -36,7 +23,27 @@ def dropout(
     *,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Return `input` with each element zeroed with probability `p`, the others scaled by 1 / (1 - p)."""
+    """Return `input` with each element zeroed with probability `p`, the others scaled by 1 / (1 - p).
+
+    Parameters
+    ----------
+    input
+        Any shape, floating.
+    p
+        The probability, from 0 to 1.
+    training
+        If false, return `input` itself.
+    inplace
+        Write the result to `input`.
+    generator
+        The generator of the mask; the default one for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> sorted(set(nn.functional.dropout(tensor.ones((50,)), 0.5).tolist()))
+    [0.0, 2.0]
+    """
     check_probability("dropout", "p", p)
     x = floating_array_of("dropout", "input", input)
     if not training or p == 0:
@@ -245,8 +252,6 @@ def _alpha_dropped(input: Tensor, p: float, inplace: bool, mask: Tensor) -> Tens
     return input.mul_(kept * scale).add_(shift) if inplace else input * (kept * scale) + shift
 
 
-@_dropout_sections
-@example("len(set(nn.functional.alpha_dropout(tensor.zeros((50,)), 0.5, True).tolist()))", 2)
 def alpha_dropout(
     input: Tensor,
     p: float = 0.5,
@@ -259,6 +264,25 @@ def alpha_dropout(
 
     Replaced elements get the lower bound of SELU. Then all elements are scaled and shifted. `training` is
     false by default, as in PyTorch.
+
+    Parameters
+    ----------
+    input
+        Any shape, floating.
+    p
+        The probability, from 0 to 1.
+    training
+        If false, return `input` itself.
+    inplace
+        Write the result to `input`.
+    generator
+        The generator of the mask; the default one for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> len(set(nn.functional.alpha_dropout(tensor.zeros((50,)), 0.5, True).tolist()))
+    2
     """
     check_probability("alpha_dropout", "p", p)
     shape = floating_array_of("alpha_dropout", "input", input).shape
@@ -268,7 +292,6 @@ def alpha_dropout(
     return _alpha_dropped(input, p, inplace, mask)
 
 
-@_dropout_sections
 def feature_alpha_dropout(
     input: Tensor,
     p: float = 0.5,
@@ -283,6 +306,14 @@ def feature_alpha_dropout(
     ----------
     input
         Shape ``(batch, channels, *)``, floating.
+    p
+        The probability, from 0 to 1.
+    training
+        If false, return `input` itself.
+    inplace
+        Write the result to `input`.
+    generator
+        The generator of the mask; the default one for None.
 
     Examples
     --------
