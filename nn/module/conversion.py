@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Self
 
-from nn.module.docstrings import example
 from nn.module.gradients import gradient_of
 from nn.module.traversal import Traversal
 from tensor import Device, Tensor, float16, float32, float64
@@ -27,7 +26,6 @@ from tensor.lowlevel import (
 class Conversion(Traversal):
     """Methods that change all tensors of a module in place."""
 
-    @example('str(nn.Linear(2, 2).to("float64").weight.dtype)', "float64")
     def to(
         self,
         target: DtypeLike | Tensor | None = None,
@@ -57,6 +55,12 @@ class Conversion(Traversal):
         ------
         TypeError, InvalidArgumentError
             If the dtype is not floating or complex, or the device is not the CPU.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> str(nn.Linear(2, 2).to("float64").weight.dtype)
+        'float64'
         """
         del non_blocking
         asked = dtype_asked(target, dtype, device)
@@ -93,16 +97,27 @@ class Conversion(Traversal):
         """Convert all floating parameters and buffers to float32, not complex ones. Return this module."""
         return self._with_floats(float32)
 
-    @example("str(nn.Linear(2, 2).double().bias.dtype)", "float64")
     def double(self) -> Self:
-        """Convert all floating parameters and buffers to float64, not complex ones. Return this module."""
+        """Convert all floating parameters and buffers to float64, not complex ones. Return this module.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> str(nn.Linear(2, 2).double().bias.dtype)
+        'float64'
+        """
         return self._with_floats(float64)
 
-    @example("str(nn.Linear(2, 2).bfloat16().weight.dtype)", "bfloat16")
     def bfloat16(self) -> Self:
         """Convert all floating parameters and buffers to bfloat16, not complex ones. Return this module.
 
         It needs ml_dtypes.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> str(nn.Linear(2, 2).bfloat16().weight.dtype)
+        'bfloat16'
         """
         return self._with_floats("bfloat16")
 
@@ -123,7 +138,6 @@ class Conversion(Traversal):
         """
         return self.to(dst_type)
 
-    @example('nn.Linear(2, 1).to_empty(device="cpu").weight.shape', (1, 2))
     def to_empty(self, *, device: str | None, recurse: bool = True) -> Self:
         """Return this module unchanged: its memory is already on the only device.
 
@@ -133,13 +147,25 @@ class Conversion(Traversal):
             ``"cpu"``, or None for the current device.
         recurse
             No effect.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> nn.Linear(2, 1).to_empty(device="cpu").weight.shape
+        (1, 2)
         """
         del recurse
         return self.to(device=device)
 
-    @example("nn.Linear(2, 1).share_memory().weight.shape", (1, 2))
     def share_memory(self) -> Self:
-        """Return this module, without moving it to shared memory: see ``nn.parallel`` for several workers."""
+        """Return this module, without moving it to shared memory: see ``nn.parallel`` for several workers.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> nn.Linear(2, 1).share_memory().weight.shape
+        (1, 2)
+        """
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Self
 
-from nn.module.docstrings import example
 from nn.module.traversal import Traversal
 
 
@@ -40,11 +39,16 @@ class Inference(Traversal):
         copied.__dict__["_trainable"] = trainable
         return copied.eval()
 
-    @example("nn.Dropout().eval().training", False)
     def train(self, mode: bool = True) -> Self:
         """Set ``training`` in this module and all submodules, and return this module.
 
         On a copy made by `valid`, ``train()`` also makes its parameters trainable again.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> nn.Dropout().eval().training
+        False
         """
         super().train(mode)
         if mode:

@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from nn.module.calling import Callable
-from nn.module.docstrings import example
 from nn.module.owners import add_owner, owners_of, remove_owner
 from nn.module.parameter import Parameter
 from scopes import dispose
@@ -123,10 +122,6 @@ class ModuleCore(Callable):
             )
         self._register(name, "parameter", parameter)
 
-    @example(
-        'module = nn.Module(); module.register_buffer("mean", tensor.zeros((2,))); module.mean.tolist()',
-        [0.0, 0.0],
-    )
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Register a tensor that is part of the module's state but not trained.
 
@@ -138,6 +133,14 @@ class ModuleCore(Callable):
             The tensor. It is not copied, and is detached from its scope. None reserves the name.
         persistent
             Whether state dicts contain it.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> module = nn.Module()
+        >>> module.register_buffer("mean", tensor.zeros((2,)))
+        >>> module.mean.tolist()
+        [0.0, 0.0]
         """
         if tensor is not None and not isinstance(tensor, TensorCore):
             raise TypeError(
@@ -234,7 +237,6 @@ class ModuleCore(Callable):
         """Whether ``dispose`` was called."""
         return self._is_disposed
 
-    @example("layer = nn.Linear(2, 2); layer.dispose(); layer.weight.is_invalid", True)
     def dispose(self) -> None:
         """Dispose all parameters, buffers and submodules; a second call does nothing.
 
@@ -245,6 +247,14 @@ class ModuleCore(Callable):
         ------
         ExceptionGroup
             The errors of single disposals, raised after all are disposed.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> layer = nn.Linear(2, 2)
+        >>> layer.dispose()
+        >>> layer.weight.is_invalid
+        True
         """
         self._dispose_but(frozenset())
 

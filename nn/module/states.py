@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from nn.module.docstrings import example
 from nn.module.traversal import Traversal
 from nn.module.uninitialized import Uninitialized, UninitializedBuffer, UninitializedParameter
 from scopes import DisposeScope
@@ -101,10 +100,6 @@ class States(Traversal):
             ):
                 yield (f"{place}._extra_state" if place else "_extra_state"), module
 
-    @example(
-        "{name: x.shape for name, x in nn.Linear(2, 3).state_dict().items()}",
-        {"weight": (3, 2), "bias": (3,)},
-    )
     def state_dict(self, *, prefix: str = "") -> dict[str, Tensor]:
         """Return a dict of parameters and persistent buffers by dotted name.
 
@@ -116,6 +111,12 @@ class States(Traversal):
         ----------
         prefix
             A prefix for each name.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> {name: x.shape for name, x in nn.Linear(2, 3).state_dict().items()}
+        {'weight': (3, 2), 'bias': (3,)}
         """
         found = {prefix + name: x.detach() for name, x in self._state()}
         for name, module in self._with_extra_state():

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
-from nn.module.docstrings import example
 from nn.module.parameter import Parameter
 from nn.module.registration import Kind, ModuleCore
 from tensor import Tensor
@@ -17,10 +16,6 @@ if TYPE_CHECKING:
 class Traversal(ModuleCore):
     """Methods that iterate over parameters, buffers and submodules."""
 
-    @example(
-        "model = nn.Sequential(nn.Linear(2, 2), nn.ReLU()); [name for name, _ in model.named_modules()]",
-        ["", "0", "1"],
-    )
     def named_modules(self, prefix: str = "", remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
         """Yield this module and all submodules with their dotted names, outer ones first.
 
@@ -30,6 +25,13 @@ class Traversal(ModuleCore):
             The name of this module.
         remove_duplicate
             Yield a module with several names once, under its first name.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+        >>> [name for name, _ in model.named_modules()]
+        ['', '0', '1']
         """
         seen: set[int] = set()
         stack: list[tuple[str, Any]] = [(prefix, self)]
@@ -63,10 +65,6 @@ class Traversal(ModuleCore):
         for _, module in self.named_children():
             yield module
 
-    @example(
-        "[name for name, _ in nn.Sequential(nn.Linear(2, 2), nn.ReLU()).named_parameters()]",
-        ["0.weight", "0.bias"],
-    )
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
@@ -80,12 +78,24 @@ class Traversal(ModuleCore):
             Include submodules.
         remove_duplicate
             Yield a shared parameter once, under its first name.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> [name for name, _ in nn.Sequential(nn.Linear(2, 2), nn.ReLU()).named_parameters()]
+        ['0.weight', '0.bias']
         """
         return self._named("parameter", prefix, recurse, remove_duplicate)
 
-    @example("sum(p.numel() for p in nn.Linear(3, 2).parameters())", 8)
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """Yield the parameters, each once, for an optimizer."""
+        """Yield the parameters, each once, for an optimizer.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> sum(p.numel() for p in nn.Linear(3, 2).parameters())
+        8
+        """
         for _, parameter in self.named_parameters(recurse=recurse):
             yield parameter
 
@@ -135,15 +145,27 @@ class Traversal(ModuleCore):
         found: Module = module
         return found
 
-    @example('nn.Sequential(nn.Linear(2, 1)).get_parameter("0.weight").shape', (1, 2))
     def get_parameter(self, target: str) -> Parameter:
-        """Return the parameter with the dotted name `target`."""
+        """Return the parameter with the dotted name `target`.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> nn.Sequential(nn.Linear(2, 1)).get_parameter("0.weight").shape
+        (1, 2)
+        """
         found: Parameter = self._get("parameter", target)
         return found
 
-    @example('nn.Sequential(nn.BatchNorm1d(2)).get_buffer("0.running_mean").tolist()', [0.0, 0.0])
     def get_buffer(self, target: str) -> Tensor:
-        """Return the buffer with the dotted name `target`."""
+        """Return the buffer with the dotted name `target`.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> nn.Sequential(nn.BatchNorm1d(2)).get_buffer("0.running_mean").tolist()
+        [0.0, 0.0]
+        """
         found: Tensor = self._get("buffer", target)
         return found
 
@@ -227,9 +249,15 @@ class Traversal(ModuleCore):
         """Set ``training`` to False in this module and all submodules, and return this module."""
         return self.train(False)
 
-    @example("nn.Linear(2, 2).requires_grad_(False).weight.requires_grad", False)
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Set ``requires_grad`` of all parameters, and return this module."""
+        """Set ``requires_grad`` of all parameters, and return this module.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> nn.Linear(2, 2).requires_grad_(False).weight.requires_grad
+        False
+        """
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
         return self

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from nn.data import BatchSampler, DataLoader, RandomSampler, Sampler, SequentialSampler
-from nn.module.docstrings import example
 from nn.module.options import option, options
 from nn.parallel.group import current
 from tensor.lowlevel import InvalidArgumentError, default_generator, shown
@@ -19,10 +18,6 @@ LoaderT = TypeVar("LoaderT", bound=DataLoader[Any, Any])
 
 
 @options
-@example(
-    '[list(nn.parallel.ShardSampler("abcdefgh", 2, rank=rank, count=2)) for rank in range(2)]',
-    [[0, 1, 4, 5], [2, 3, 6, 7]],
-)
 class ShardSampler(Sampler[int]):
     """Sampler of one worker's part of the samples, in a reproducible order for each epoch.
 
@@ -49,6 +44,12 @@ class ShardSampler(Sampler[int]):
     rank, count
         The number of this part, and the number of parts. None: the worker's rank, and the job's number of
         workers.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> [list(nn.parallel.ShardSampler("abcdefgh", 2, rank=rank, count=2)) for rank in range(2)]
+    [[0, 1, 4, 5], [2, 3, 6, 7]]
     """
 
     data_source: Sized
