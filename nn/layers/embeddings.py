@@ -9,7 +9,6 @@ from nn import functional as F
 from nn import init
 from nn.functional.linear_maps import row_of
 from nn.layers.weighted import new_parameter, require_size
-from nn.module.docstrings import example
 from nn.module.module import Module
 from nn.module.parameter import Parameter
 from tensor import Tensor
@@ -148,7 +147,6 @@ class Embedding(_Table):
         )
 
     @classmethod
-    @example("str(nn.Embedding.from_pretrained(tensor.ones((4, 2))))", "Embedding(4, 2)")
     def from_pretrained(
         cls,
         embeddings: Tensor,
@@ -159,7 +157,14 @@ class Embedding(_Table):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Self:
-        """Return a layer with the weight `embeddings`, without a copy. With `freeze` it is not trained."""
+        """Return a layer with the weight `embeddings`, without a copy. With `freeze` it is not trained.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> str(nn.Embedding.from_pretrained(tensor.ones((4, 2))))
+        'Embedding(4, 2)'
+        """
         rows, size = _rows_of(embeddings)
         lookup = (padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
         return cls(rows, size, *lookup, _weight=embeddings, _freeze=freeze)
@@ -252,10 +257,6 @@ class EmbeddingBag(_Table):
         self.include_last_offset = include_last_offset
 
     @classmethod
-    @example(
-        "str(nn.EmbeddingBag.from_pretrained(tensor.ones((4, 2)), mode='sum'))",
-        "EmbeddingBag(4, 2, mode='sum')",
-    )
     def from_pretrained(
         cls,
         embeddings: Tensor,
@@ -268,7 +269,14 @@ class EmbeddingBag(_Table):
         include_last_offset: bool = False,
         padding_idx: int | None = None,
     ) -> Self:
-        """Return a layer with the weight `embeddings`, without a copy. With `freeze` it is not trained."""
+        """Return a layer with the weight `embeddings`, without a copy. With `freeze` it is not trained.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> str(nn.EmbeddingBag.from_pretrained(tensor.ones((4, 2)), mode="sum"))
+        "EmbeddingBag(4, 2, mode='sum')"
+        """
         rows, size = _rows_of(embeddings)
         lookup = (max_norm, norm_type, scale_grad_by_freq, mode, sparse)
         table = cls(rows, size, *lookup, embeddings, include_last_offset, padding_idx)

@@ -12,7 +12,6 @@ from nn import init
 from nn.functional.checks import array_of, check_probability
 from nn.functional.recurrent import Recurrent
 from nn.layers.weighted import new_parameter, require_size
-from nn.module.docstrings import example
 from nn.module.module import Module
 from nn.module.parameter import Parameter
 from nn.utils.rnn import PackedSequence
@@ -272,9 +271,6 @@ class _SingleStateRNN(RNNBase):
         return output, last
 
 
-@example(
-    "output, last = nn.RNN(3, 5)(tensor.ones((7, 2, 3))); output.shape, last.shape", ((7, 2, 5), (1, 2, 5))
-)
 class RNN(_SingleStateRNN):
     """Elman network: ``h = tanh(x @ W_ih.T + b_ih + h_before @ W_hh.T + b_hh)`` (Elman, 1990).
 
@@ -302,6 +298,13 @@ class RNN(_SingleStateRNN):
         Whether each layer also processes the sequence backward, and concatenates both outputs.
     dtype
         The dtype of the parameters; float32 for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> output, last = nn.RNN(3, 5)(tensor.ones((7, 2, 3)))
+    >>> output.shape, last.shape
+    ((7, 2, 5), (1, 2, 5))
     """
 
     def __init__(
@@ -492,7 +495,6 @@ class RNNCellBase(Module):
         return tuple(x.squeeze(0) for x in last_states) if x.ndim == 1 else tuple(last_states)
 
 
-@example("nn.RNNCell(3, 5)(tensor.ones((2, 3))).shape", (2, 5))
 class RNNCell(RNNCellBase):
     """One step of an Elman network; see `RNN`.
 
@@ -503,6 +505,12 @@ class RNNCell(RNNCellBase):
     ----------
     input_size, hidden_size, bias, nonlinearity, dtype
         As in `RNN`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.RNNCell(3, 5)(tensor.ones((2, 3))).shape
+    (2, 5)
     """
 
     def __init__(
@@ -528,7 +536,6 @@ class RNNCell(RNNCellBase):
         return super().extra_repr() + option
 
 
-@example("h, c = nn.LSTMCell(3, 5)(tensor.ones((2, 3))); h.shape, c.shape", ((2, 5), (2, 5)))
 class LSTMCell(RNNCellBase):
     """One step of an `LSTM`: returns the next ``(h, c)``.
 
@@ -536,6 +543,13 @@ class LSTMCell(RNNCellBase):
     ----------
     input_size, hidden_size, bias, dtype
         As in `RNN`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> h, c = nn.LSTMCell(3, 5)(tensor.ones((2, 3)))
+    >>> h.shape, c.shape
+    ((2, 5), (2, 5))
     """
 
     _blocks = 4
@@ -546,7 +560,6 @@ class LSTMCell(RNNCellBase):
         return h, c
 
 
-@example("nn.GRUCell(3, 5)(tensor.ones((3,))).shape", (5,))
 class GRUCell(RNNCellBase):
     """One step of a `GRU`.
 
@@ -554,6 +567,12 @@ class GRUCell(RNNCellBase):
     ----------
     input_size, hidden_size, bias, dtype
         As in `RNN`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.GRUCell(3, 5)(tensor.ones((3,))).shape
+    (5,)
     """
 
     _blocks = 3
