@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import importlib
 import inspect
+import re
 import textwrap
 from typing import Any
 
@@ -62,6 +63,13 @@ def test_a_docstring_is_the_one_in_the_source(cls: type[Any]) -> None:
     (written,) = ast.parse(inspect.getsource(cls)).body
     assert isinstance(written, ast.ClassDef)
     assert inspect.getdoc(cls) == ast.get_docstring(written)
+
+
+@pytest.mark.parametrize("cls", [cls for cls in FLAT if not issubclass(cls, nn.data.Sampler)], ids=name_of)
+def test_the_section_parameters_describes_each_parameter_in_order(cls: type[Any]) -> None:
+    (section,) = re.findall(r"^Parameters\n-+\n((?:.+\n)+)", inspect.getdoc(cls) or "", re.MULTILINE)
+    names = [name for entry in re.findall(r"^\w.*", section, re.MULTILINE) for name in entry.split(", ")]
+    assert names == list(inspect.signature(cls).parameters)
 
 
 @pytest.mark.parametrize("cls", FLAT, ids=name_of)

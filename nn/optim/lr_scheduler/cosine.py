@@ -18,6 +18,10 @@ class CosineAnnealingLR(LRScheduler):
     ----------
     optimizer
         The optimizer whose learning rates are set.
+    T_max
+        The number of epochs of half a cosine.
+    eta_min
+        The lowest learning rate.
     last_epoch
         The number of the last completed epoch; -1 to start.
 

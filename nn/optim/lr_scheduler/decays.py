@@ -18,6 +18,10 @@ class StepLR(LRScheduler):
     ----------
     optimizer
         The optimizer whose learning rates are set.
+    step_size
+        The number of epochs between two changes.
+    gamma
+        The factor of the learning rates.
     last_epoch
         The number of the last completed epoch; -1 to start.
 
@@ -59,6 +63,10 @@ class MultiStepLR(LRScheduler):
     ----------
     optimizer
         The optimizer whose learning rates are set.
+    milestones
+        The numbers of the epochs, in any order.
+    gamma
+        The factor of the learning rates.
     last_epoch
         The number of the last completed epoch; -1 to start.
 
@@ -100,6 +108,8 @@ class ExponentialLR(LRScheduler):
     ----------
     optimizer
         The optimizer whose learning rates are set.
+    gamma
+        The factor of the learning rates.
     last_epoch
         The number of the last completed epoch; -1 to start.
 
@@ -135,6 +145,10 @@ class ConstantLR(LRScheduler):
     ----------
     optimizer
         The optimizer whose learning rates are set.
+    factor
+        The factor of the learning rates, above 0 and at most 1.
+    total_iters
+        The number of epochs.
     last_epoch
         The number of the last completed epoch; -1 to start.
 
@@ -179,6 +193,12 @@ class LinearLR(LRScheduler):
     ----------
     optimizer
         The optimizer whose learning rates are set.
+    start_factor
+        The factor of the initial learning rates at the start, above 0 and at most 1.
+    end_factor
+        The factor after `total_iters` epochs, from 0 to 1.
+    total_iters
+        The number of epochs of the change.
     last_epoch
         The number of the last completed epoch; -1 to start.
 
@@ -232,6 +252,10 @@ class PolynomialLR(LRScheduler):
     ----------
     optimizer
         The optimizer whose learning rates are set.
+    total_iters
+        The number of epochs until the learning rates are 0.
+    power
+        The degree of the polynomial.
     last_epoch
         The number of the last completed epoch; -1 to start.
 

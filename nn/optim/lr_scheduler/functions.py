@@ -53,6 +53,8 @@ class LambdaLR(_ByFunction):
     ----------
     optimizer
         The optimizer whose learning rates are set.
+    lr_lambda
+        A function of the number of the epoch that returns the factor, or a list with one for each group.
     last_epoch
         The number of the last completed epoch; -1 to start.
 
@@ -82,6 +84,8 @@ class MultiplicativeLR(_ByFunction):
     ----------
     optimizer
         The optimizer whose learning rates are set.
+    lr_lambda
+        A function of the number of the epoch that returns the factor, or a list with one for each group.
     last_epoch
         The number of the last completed epoch; -1 to start.
 
