@@ -11,8 +11,8 @@ from nn.functional.windows import OutputSizes, Sizes, pool_of, sizes_given
 from nn.module.module import Module
 from tensor import Tensor
 
-# With `return_indices`, max pooling returns a tuple of two tensors. `forward` is annotated with `Tensor` for the
-# usual case. Type checkers accept unpacking too, because a tensor can be unpacked.
+# With `return_indices`, max pooling returns a tuple of two tensors. `forward` is annotated with `Tensor` for
+# the usual case. Type checkers accept unpacking too, because a tensor can be unpacked.
 
 
 class _MaxPool(Module):

@@ -151,7 +151,7 @@ class Module(CallableModule):
             unscope(value)
             add_owner(value, self)
 
-    # --- Registration ----------------------------------------------------------------------------------------
+    # --- Registration ---------------------------------------------------------------------------------------
 
     def register_parameter(self, name: str, parameter: Parameter | None) -> None:
         """Register `parameter` under `name`, as an assignment does; None reserves the name.
@@ -282,7 +282,7 @@ class Module(CallableModule):
         # does not own. Skip iterators, because the search would exhaust them.
         return [value for value in self.__dict__.values() if not isinstance(value, Iterator)]
 
-    # --- Lifetime --------------------------------------------------------------------------------------------
+    # --- Lifetime -------------------------------------------------------------------------------------------
 
     @property
     def is_disposed(self) -> bool:
@@ -353,7 +353,7 @@ class Module(CallableModule):
     ) -> None:
         self.dispose()
 
-    # --- Parameters, buffers and submodules with their dotted names ------------------------------------------
+    # --- Parameters, buffers and submodules with their dotted names -----------------------------------------
 
     def named_modules(self, prefix: str = "", remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
         """Yield this module and all submodules with their dotted names, outer ones first.
@@ -593,7 +593,7 @@ class Module(CallableModule):
             parameter.requires_grad_(requires_grad)
         return self
 
-    # --- Conversion to other dtypes --------------------------------------------------------------------------
+    # --- Conversion to other dtypes -------------------------------------------------------------------------
 
     def to(
         self,
@@ -751,7 +751,7 @@ class Module(CallableModule):
         """
         clear_gradients(self.parameters(), set_to_none)
 
-    # --- State dicts -----------------------------------------------------------------------------------------
+    # --- State dicts ----------------------------------------------------------------------------------------
 
     def get_extra_state(self) -> Any:
         """Return the state of this module besides its tensors, for ``state_dict()``. Subclasses define it.
@@ -915,7 +915,7 @@ class Module(CallableModule):
                 if kind != "module" and name not in module._transient:
                     yield (f"{place}.{name}" if place else name), value
 
-    # --- Inference -------------------------------------------------------------------------------------------
+    # --- Inference ------------------------------------------------------------------------------------------
 
     def valid(self) -> Self:
         """Return a copy for inference that shares memory with this module and requires no gradients.
@@ -965,7 +965,7 @@ class Module(CallableModule):
                 parameter.requires_grad_()
         return self
 
-    # --- Hooks and calls -------------------------------------------------------------------------------------
+    # --- Hooks and calls ------------------------------------------------------------------------------------
 
     def register_forward_pre_hook(self, hook: Callable[[Module, tuple[Any, ...]], Any]) -> RemovableHandle:
         """Register ``hook(module, args)`` to run before each forward. A result replaces `args`.
@@ -1033,7 +1033,7 @@ class Module(CallableModule):
                 return TensorDisposedError(f"{kind} {name!r} of {type(self).__name__}: {error}")
         return None
 
-    # --- Text ------------------------------------------------------------------------------------------------
+    # --- Text -----------------------------------------------------------------------------------------------
 
     def extra_repr(self) -> str:
         """Return the text that ``repr`` shows in the parentheses, before the submodules."""

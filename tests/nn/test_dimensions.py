@@ -5,13 +5,11 @@ from __future__ import annotations
 import inspect
 import pickle
 import re
-from typing import Any
 
 import pytest
 
 import nn
 import tensor
-from nn.layers.dimensions import Dimensional
 
 FUNCTIONS = sorted(name for name in nn.functional.__all__ if re.fullmatch(r"[a-z_]+[123]d", name))
 LAYERS = sorted(
@@ -73,7 +71,6 @@ def test_a_layer_has_its_own_docstring_with_parameters_and_an_example(name: str)
     assert f"nn.{name}(" in doc
     assert "Parameters\n----------\n" in doc
     assert "{" not in doc
-    assert layer._dims == int(name[-2])
 
 
 def test_there_are_families_of_layers() -> None:
@@ -82,7 +79,7 @@ def test_there_are_families_of_layers() -> None:
     )
 
 
-def test_a_class_of_the_user_keeps_its_docstring_and_the_dimensions() -> None:
+def test_a_class_of_the_user_keeps_its_docstring() -> None:
     class Gated(nn.Conv2d):
         """Mine."""
 
@@ -90,25 +87,4 @@ def test_a_class_of_the_user_keeps_its_docstring_and_the_dimensions() -> None:
         pass
 
     assert (Gated.__doc__, Silent.__doc__) == ("Mine.", None)
-    assert Gated._dims == Silent._dims == 2
     assert Gated(1, 1, 1).weight.shape == (1, 1, 1, 1)
-
-
-def test_a_new_family_needs_a_template_and_lines_for_its_members() -> None:
-    class _Turn(Dimensional):
-        _sections = """
-            Examples
-            --------
-            {name} turns {dimensions}: {sizes[3,5]}, {space}.
-        """
-
-        def forward(self, input: Any) -> Any:
-            return input
-
-    class Turn2d(_Turn, dims=2):
-        """Turns images."""
-
-    assert (
-        Turn2d.__doc__
-        == "Turns images.\n\nExamples\n--------\nTurn2d turns two dimensions: 3, 5, height, width.\n"
-    )
