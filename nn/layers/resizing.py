@@ -77,6 +77,14 @@ class Upsample(Module):
 class UpsamplingNearest2d(Upsample):
     """Nearest-neighbor upsampling of images: PyTorch's older name for ``Upsample``.
 
+    Parameters
+    ----------
+    size
+        The size of the output: one integer, or height and width.
+    scale_factor
+        The ratio of output and input sizes: one number, or one for height and one for width. Pass either
+        `size` or this.
+
     Examples
     --------
     >>> import nn, tensor
@@ -92,6 +100,14 @@ class UpsamplingNearest2d(Upsample):
 
 class UpsamplingBilinear2d(Upsample):
     """Bilinear upsampling of images with aligned corners: PyTorch's older name for ``Upsample``.
+
+    Parameters
+    ----------
+    size
+        The size of the output: one integer, or height and width.
+    scale_factor
+        The ratio of output and input sizes: one number, or one for height and one for width. Pass either
+        `size` or this.
 
     Examples
     --------
