@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from nn.module.docstrings import example, sections
 from tensor import Generator, Tensor
 from tensor.lowlevel import Array, TensorCore, numbers_of, shown, writing
 
@@ -39,7 +38,6 @@ _DRAWN_AT_ONCE = 16384
 _GAINS = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 3 / 4}
 
 
-@example('round(nn.init.calculate_gain("relu"), 4)', 1.4142)
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """Return the recommended gain for weights before the given nonlinearity.
 
@@ -49,6 +47,12 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
         ``"linear"``, ``"sigmoid"``, ``"tanh"``, ``"relu"``, ``"leaky_relu"`` or ``"selu"``.
     param
         The negative slope of ``"leaky_relu"``; 0.01 for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> round(nn.init.calculate_gain("relu"), 4)
+    1.4142
     """
     if nonlinearity == "leaky_relu":
         slope = 0.01 if param is None else param
@@ -114,21 +118,31 @@ def _normal(name: str, x: T, mean: float, std: float, generator: Generator | Non
     return _fill_randomly(name, x, numbers_of(generator).standard_normal, std, mean)
 
 
-@example(
-    "x = nn.init.uniform_(tensor.zeros((100,)), 2.0, 3.0); 2 <= min(x.tolist()) <= max(x.tolist()) <= 3", True
-)
 def uniform_(tensor: T, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> T:
-    """Fill with random numbers, uniformly distributed from `a` to `b`."""
+    """Fill with random numbers, uniformly distributed from `a` to `b`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x = nn.init.uniform_(tensor.zeros((100,)), 2.0, 3.0)
+    >>> 2 <= min(x.tolist()) <= max(x.tolist()) <= 3
+    True
+    """
     return _uniform("uniform_", tensor, a, b, generator)
 
 
-@example("nn.init.normal_(tensor.zeros((3,)), mean=2.0, std=0.0).tolist()", [2.0, 2.0, 2.0])
 def normal_(tensor: T, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> T:
-    """Fill with random numbers from a normal distribution."""
+    """Fill with random numbers from a normal distribution.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.init.normal_(tensor.zeros((3,)), mean=2.0, std=0.0).tolist()
+    [2.0, 2.0, 2.0]
+    """
     return _normal("normal_", tensor, mean, std, generator)
 
 
-@example("max(nn.init.trunc_normal_(tensor.zeros((100,)), b=1.0).tolist()) <= 1", True)
 def trunc_normal_(
     tensor: T,
     mean: float = 0.0,
@@ -143,6 +157,12 @@ def trunc_normal_(
     ------
     ValueError
         If less than a millionth of the distribution is in that range.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> max(nn.init.trunc_normal_(tensor.zeros((100,)), b=1.0).tolist()) <= 1
+    True
     """
     shape = _shape_of("trunc_normal_", tensor)
     inside = _normal_cdf((b - mean) / std) - _normal_cdf((a - mean) / std) if std > 0 and a < b else 0.0
@@ -166,37 +186,57 @@ def _normal_cdf(x: float) -> float:
     return 0.5 * (1 + math.erf(x / math.sqrt(2)))
 
 
-@example("nn.init.constant_(tensor.zeros((2,)), 3.0).tolist()", [3.0, 3.0])
 def constant_(tensor: T, val: float) -> T:
-    """Fill with `val`."""
+    """Fill with `val`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.init.constant_(tensor.zeros((2,)), 3.0).tolist()
+    [3.0, 3.0]
+    """
     return _fill("constant_", tensor, val)
 
 
-@example("nn.init.zeros_(tensor.ones((2,))).tolist()", [0.0, 0.0])
 def zeros_(tensor: T) -> T:
-    """Fill with 0."""
+    """Fill with 0.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.init.zeros_(tensor.ones((2,))).tolist()
+    [0.0, 0.0]
+    """
     return _fill("zeros_", tensor, 0)
 
 
-@example("nn.init.ones_(tensor.zeros((2,))).tolist()", [1.0, 1.0])
 def ones_(tensor: T) -> T:
-    """Fill with 1."""
+    """Fill with 1.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.init.ones_(tensor.zeros((2,))).tolist()
+    [1.0, 1.0]
+    """
     return _fill("ones_", tensor, 1)
 
 
-@example("nn.init.eye_(tensor.zeros((2, 2))).tolist()", [[1.0, 0.0], [0.0, 1.0]])
 def eye_(tensor: T) -> T:
-    """Fill a matrix with 1 on its diagonal and 0 elsewhere."""
+    """Fill a matrix with 1 on its diagonal and 0 elsewhere.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.init.eye_(tensor.zeros((2, 2))).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
     shape = _shape_of("eye_", tensor)
     if len(shape) != 2:
         raise ValueError(f"eye_ requires a matrix, but this tensor has shape {shape}")
     return _fill("eye_", tensor, np.eye(*shape, dtype=np.int8))
 
 
-@example(
-    "nn.init.dirac_(tensor.zeros((2, 2, 3))).tolist()",
-    [[[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]], [[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]]],
-)
 def dirac_(tensor: T, groups: int = 1) -> T:
     """Fill a convolution's weight ``(out, in, *)`` so that it preserves as many channels as possible.
 
@@ -211,6 +251,12 @@ def dirac_(tensor: T, groups: int = 1) -> T:
     ------
     ValueError
         If the weight has another number of dimensions, or `groups` does not divide the first size.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.init.dirac_(tensor.zeros((2, 2, 3))).tolist()
+    [[[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]], [[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]
     """
     shape = _shape_of("dirac_", tensor)
     if len(shape) not in (3, 4, 5):
@@ -240,17 +286,29 @@ def _fans(name: str, tensor: TensorCore) -> tuple[int, int]:
     return shape[1] * window_size, shape[0] * window_size
 
 
-@example("max(nn.init.xavier_uniform_(tensor.zeros((3, 3))).tolist()[0]) <= 1", True)
 def xavier_uniform_(tensor: T, gain: float = 1.0, generator: Generator | None = None) -> T:
-    """Fill a weight uniformly within +-gain * sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio, 2010)."""
+    """Fill a weight uniformly within +-gain * sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio, 2010).
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> max(nn.init.xavier_uniform_(tensor.zeros((3, 3))).tolist()[0]) <= 1
+    True
+    """
     fan_in, fan_out = _fans("xavier_uniform_", tensor)
     bound = gain * math.sqrt(6 / max(fan_in + fan_out, 1))
     return _uniform("xavier_uniform_", tensor, -bound, bound, generator)
 
 
-@example("nn.init.xavier_normal_(tensor.zeros((3, 3)), gain=0.0).tolist()[0]", [0.0, 0.0, 0.0])
 def xavier_normal_(tensor: T, gain: float = 1.0, generator: Generator | None = None) -> T:
-    """Fill from a normal distribution, std gain * sqrt(2 / (fan_in + fan_out)) (Glorot and Bengio, 2010)."""
+    """Fill from a normal distribution, std gain * sqrt(2 / (fan_in + fan_out)) (Glorot and Bengio, 2010).
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.init.xavier_normal_(tensor.zeros((3, 3)), gain=0.0).tolist()[0]
+    [0.0, 0.0, 0.0]
+    """
     fan_in, fan_out = _fans("xavier_normal_", tensor)
     return _normal("xavier_normal_", tensor, 0.0, gain * math.sqrt(2 / max(fan_in + fan_out, 1)), generator)
 
@@ -262,21 +320,6 @@ def _kaiming_std(name: str, tensor: TensorCore, a: float, mode: str, nonlinearit
     return calculate_gain(nonlinearity, a) / math.sqrt(max(fans[mode], 1))
 
 
-_kaiming_sections = sections(
-    {
-        "tensor": "The tensor to fill.",
-        "a": 'The negative slope of ``"leaky_relu"``.',
-        "mode": (
-            '``"fan_in"`` preserves the variance in the forward pass, ``"fan_out"`` in the backward pass.'
-        ),
-        "nonlinearity": "As in ``calculate_gain``.",
-        "generator": "The random generator; None is the default one.",
-    }
-)
-
-
-@_kaiming_sections
-@example("max(nn.init.kaiming_uniform_(tensor.zeros((2, 6))).tolist()[0]) <= 1", True)
 def kaiming_uniform_(
     tensor: T,
     a: float = 0,
@@ -284,13 +327,31 @@ def kaiming_uniform_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> T:
-    """Fill a weight from a uniform distribution, with the variance for ReLU layers (He et al., 2015)."""
+    """Fill a weight from a uniform distribution, with the variance for ReLU layers (He et al., 2015).
+
+    Parameters
+    ----------
+    tensor
+        The tensor to fill.
+    a
+        The negative slope of ``"leaky_relu"``.
+    mode
+        ``"fan_in"`` preserves the variance in the forward pass, ``"fan_out"`` in the backward pass.
+    nonlinearity
+        As in ``calculate_gain``.
+    generator
+        The random generator; None is the default one.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> max(nn.init.kaiming_uniform_(tensor.zeros((2, 6))).tolist()[0]) <= 1
+    True
+    """
     bound = math.sqrt(3) * _kaiming_std("kaiming_uniform_", tensor, a, mode, nonlinearity)
     return _uniform("kaiming_uniform_", tensor, -bound, bound, generator)
 
 
-@_kaiming_sections
-@example("nn.init.kaiming_normal_(tensor.zeros((2, 6))).shape", (2, 6))
 def kaiming_normal_(
     tensor: T,
     a: float = 0,
@@ -298,16 +359,42 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> T:
-    """Fill a weight from a normal distribution, with the variance for ReLU layers."""
+    """Fill a weight from a normal distribution, with the variance for ReLU layers.
+
+    Parameters
+    ----------
+    tensor
+        The tensor to fill.
+    a
+        The negative slope of ``"leaky_relu"``.
+    mode
+        ``"fan_in"`` preserves the variance in the forward pass, ``"fan_out"`` in the backward pass.
+    nonlinearity
+        As in ``calculate_gain``.
+    generator
+        The random generator; None is the default one.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.init.kaiming_normal_(tensor.zeros((2, 6))).shape
+    (2, 6)
+    """
     std = _kaiming_std("kaiming_normal_", tensor, a, mode, nonlinearity)
     return _normal("kaiming_normal_", tensor, 0.0, std, generator)
 
 
-@example("x = nn.init.orthogonal_(tensor.zeros((2, 2))); round(sum(v * v for v in x.tolist()[0]), 4)", 1.0)
 def orthogonal_(tensor: T, gain: float = 1, generator: Generator | None = None) -> T:
     """Fill with a random matrix whose rows or columns are orthonormal, times `gain` (Saxe et al., 2013).
 
     A tensor of more dimensions is treated as a matrix ``(first, product of the others)``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x = nn.init.orthogonal_(tensor.zeros((2, 2)))
+    >>> round(sum(v * v for v in x.tolist()[0]), 4)
+    1.0
     """
     shape = _shape_of("orthogonal_", tensor)
     if len(shape) < 2:
@@ -319,7 +406,6 @@ def orthogonal_(tensor: T, gain: float = 1, generator: Generator | None = None) 
     return _fill("orthogonal_", tensor, gain * (q if rows >= columns else q.T).reshape(shape))
 
 
-@example("(nn.init.sparse_(tensor.ones((4, 3)), sparsity=0.5) == 0).sum(dim=0).tolist()", [2, 2, 2])
 def sparse_(tensor: T, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> T:
     """Fill a matrix with random normal numbers, and zeros at random positions (Martens, 2010).
 
@@ -338,6 +424,12 @@ def sparse_(tensor: T, sparsity: float, std: float = 0.01, generator: Generator 
     ------
     ValueError
         If the tensor is not a matrix, or `sparsity` is not from 0 to 1.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> (nn.init.sparse_(tensor.ones((4, 3)), sparsity=0.5) == 0).sum(dim=0).tolist()
+    [2, 2, 2]
     """
     shape = _shape_of("sparse_", tensor)
     if len(shape) != 2:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from tensor._errors import shown
-from tensor._examples import example
 
 Dtype = np.dtype[np.generic]
 DtypeLike = str | type | Dtype
@@ -226,9 +225,15 @@ def _common(inexact: list[Dtype]) -> Dtype:
     return np.result_type(*[float32 if is_bfloat16(dtype) else dtype for dtype in inexact])
 
 
-@example('tensor.can_cast("int8", "int16"), tensor.can_cast("float32", "int64")', (True, False))
 def can_cast(from_: object, to: DtypeLike, /) -> bool:
-    """Return whether a cast from a dtype, or from a tensor's dtype, to `to` is safe."""
+    """Return whether a cast from a dtype, or from a tensor's dtype, to `to` is safe.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.can_cast("int8", "int16"), tensor.can_cast("float32", "int64")
+    (True, False)
+    """
     return bool(np.can_cast(dtype_of(from_), as_dtype(to), "safe"))
 
 
@@ -243,9 +248,15 @@ KINDS = {
 }
 
 
-@example('tensor.isdtype(tensor.float32, "real floating")', True)
 def isdtype(dtype: DtypeLike, kind: DtypeLike | tuple[DtypeLike, ...]) -> bool:
-    """Return whether `dtype` has a kind: a dtype, a name such as ``"integral"``, or a tuple of these."""
+    """Return whether `dtype` has a kind: a dtype, a name such as ``"integral"``, or a tuple of these.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.isdtype(tensor.float32, "real floating")
+    True
+    """
     found = as_dtype(dtype)
     for one in kind if isinstance(kind, tuple) else (kind,):
         letters = KINDS.get(one) if isinstance(one, str) else None

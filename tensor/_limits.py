@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from tensor._dtypes import INEXACT, Dtype, dtype_of, is_bfloat16
-from tensor._examples import example
 
 
 class FloatLimits(NamedTuple):
@@ -35,9 +34,15 @@ class IntegerLimits(NamedTuple):
     dtype: Dtype
 
 
-@example("tensor.finfo(tensor.float32).eps", 1.1920928955078125e-07)
 def finfo(type: object, /) -> FloatLimits:
-    """Return the limits of a floating or complex dtype, or of the dtype of a tensor."""
+    """Return the limits of a floating or complex dtype, or of the dtype of a tensor.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.finfo(tensor.float32).eps
+    1.1920928955078125e-07
+    """
     dtype = dtype_of(type)
     if dtype.kind not in INEXACT:
         cure = ": use iinfo()" if dtype.kind in "iu" else ""
@@ -53,9 +58,15 @@ def finfo(type: object, /) -> FloatLimits:
     return FloatLimits(info.bits, *values, np.dtype(info.dtype))
 
 
-@example("tensor.iinfo(tensor.int8).max", 127)
 def iinfo(type: object, /) -> IntegerLimits:
-    """Return the limits of an integer dtype, or of the dtype of a tensor."""
+    """Return the limits of an integer dtype, or of the dtype of a tensor.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.iinfo(tensor.int8).max
+    127
+    """
     dtype = dtype_of(type)
     if dtype.kind not in "iu":
         cure = ": use finfo()" if dtype.kind in INEXACT else ""

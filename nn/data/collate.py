@@ -8,14 +8,9 @@ from typing import Any
 import numpy as np
 
 import tensor as tn
-from nn.module.docstrings import example
 from tensor.lowlevel import TensorCore
 
 
-@example(
-    'batch = nn.data.default_collate([(1.0, "a"), (2.0, "b")]); batch[0].tolist(), batch[1]',
-    ([1.0, 2.0], ["a", "b"]),
-)
 def default_collate(samples: Sequence[Any]) -> Any:
     """Return a batch with the structure of `samples`: tensors are stacked along a new first dimension.
 
@@ -28,6 +23,13 @@ def default_collate(samples: Sequence[Any]) -> Any:
         If a sample has another type.
     ValueError
         If samples have different shapes, lengths or keys.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> batch = nn.data.default_collate([(1.0, "a"), (2.0, "b")])
+    >>> batch[0].tolist(), batch[1]
+    ([1.0, 2.0], ['a', 'b'])
     """
     return _collated(samples, 0)
 

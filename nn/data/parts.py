@@ -9,7 +9,6 @@ from math import floor, isclose
 from typing import Any, Protocol, TypeVar
 
 from nn.data.dataset import Dataset, IterableDataset
-from nn.module.docstrings import example
 from tensor import Generator, InvalidArgumentError
 from tensor.lowlevel import default_generator
 
@@ -24,9 +23,16 @@ class Indexable(Protocol[T_co]):
     def __len__(self) -> int: ...
 
 
-@example('part = nn.data.Subset("abcd", [3, 0]); len(part), part[0], part[1]', (2, "d", "a"))
 class Subset(Dataset[T_co]):
-    """Subset of a data set: the samples at `indices`, in that order."""
+    """Subset of a data set: the samples at `indices`, in that order.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> part = nn.data.Subset("abcd", [3, 0])
+    >>> len(part), part[0], part[1]
+    (2, 'd', 'a')
+    """
 
     def __init__(self, dataset: Indexable[T_co], indices: Sequence[int]) -> None:
         self.dataset = dataset
@@ -39,12 +45,16 @@ class Subset(Dataset[T_co]):
         return len(self.indices)
 
 
-@example(
-    'joined = nn.data.ConcatDataset(["ab", "cde"]); len(joined), joined[1], joined[2], joined[-1]',
-    (5, "b", "c", "e"),
-)
 class ConcatDataset(Dataset[T_co]):
-    """Concatenation of several data sets."""
+    """Concatenation of several data sets.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> joined = nn.data.ConcatDataset(["ab", "cde"])
+    >>> len(joined), joined[1], joined[2], joined[-1]
+    (5, 'b', 'c', 'e')
+    """
 
     def __init__(self, datasets: Iterable[Indexable[T_co]]) -> None:
         self.datasets: list[Indexable[T_co]] = list(datasets)
@@ -63,9 +73,15 @@ class ConcatDataset(Dataset[T_co]):
         return self.cumulative_sizes[-1]
 
 
-@example('list(nn.data.ChainDataset(["ab", "c"]))', ["a", "b", "c"])
 class ChainDataset(IterableDataset[T_co]):
-    """Concatenation of several iterable data sets."""
+    """Concatenation of several iterable data sets.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> list(nn.data.ChainDataset(["ab", "c"]))
+    ['a', 'b', 'c']
+    """
 
     def __init__(self, datasets: Iterable[Iterable[T_co]]) -> None:
         self.datasets: Iterable[Iterable[T_co]] = datasets
@@ -78,12 +94,15 @@ class ChainDataset(IterableDataset[T_co]):
         return sum(len(part) for part in self.datasets)  # type: ignore[misc, arg-type]  # raises TypeError if a part has no length
 
 
-@example(
-    'nn.data.StackDataset("ab", [1, 2])[0], nn.data.StackDataset(letter="ab", number=[1, 2])[1]',
-    (("a", 1), {"letter": "b", "number": 2}),
-)
 class StackDataset(Dataset[Any]):
-    """Stack of data sets of equal length: samples are tuples, or dicts if the data sets have names."""
+    """Stack of data sets of equal length: samples are tuples, or dicts if the data sets have names.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.data.StackDataset("ab", [1, 2])[0], nn.data.StackDataset(letter="ab", number=[1, 2])[1]
+    (('a', 1), {'letter': 'b', 'number': 2})
+    """
 
     def __init__(self, *args: Indexable[Any], **kwargs: Indexable[Any]) -> None:
         if bool(args) == bool(kwargs):
@@ -108,7 +127,6 @@ class StackDataset(Dataset[Any]):
         return self._length
 
 
-@example("[len(part) for part in nn.data.random_split(range(10), [0.7, 0.3])]", [7, 3])
 def random_split(
     dataset: Indexable[Any], lengths: Sequence[float], generator: Generator | None = None
 ) -> list[Subset[Any]]:
@@ -118,6 +136,12 @@ def random_split(
     ------
     ValueError
         If the lengths do not sum to the length of the data set.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> [len(part) for part in nn.data.random_split(range(10), [0.7, 0.3])]
+    [7, 3]
     """
     count = len(dataset)
     if min(lengths, default=0) < 0:

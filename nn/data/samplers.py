@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from dataclasses import InitVar
 from itertools import islice
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
-from nn.module.docstrings import example, sections
-from nn.module.options import option, options
 from tensor import Generator, InvalidArgumentError
 from tensor.lowlevel import default_generator, shown
 
@@ -39,18 +36,21 @@ class Sampler(Generic[T_co]):
     def __init__(self, data_source: object = None) -> None:
         del data_source
 
-    def _set_options(self, given: dict[str, Any]) -> None:
-        vars(self).update(given)
-
     def __iter__(self) -> Iterator[T_co]:
         raise NotImplementedError(
             f"{type(self).__name__} does not define __iter__(self): define it to yield indices"
         )
 
 
-@example('list(nn.data.SequentialSampler("abc"))', [0, 1, 2])
 class SequentialSampler(Sampler[int]):
-    """Sampler of all indices in order."""
+    """Sampler of all indices in order.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> list(nn.data.SequentialSampler("abc"))
+    [0, 1, 2]
+    """
 
     def __init__(self, data_source: Sized) -> None:
         self.data_source = data_source
@@ -62,20 +62,19 @@ class SequentialSampler(Sampler[int]):
         return len(self.data_source)
 
 
-_drawing_sections = sections(
-    {
-        "data_source": "The data set; the sampler only uses its length.",
-        "replacement": "Whether to draw with replacement.",
-        "num_samples": "The number of indices in an epoch; None for the length of the data set.",
-        "generator": "The random generator; None is the default one.",
-    }
-)
-
-
-@_drawing_sections
-@options
 class RandomSampler(Sampler[int]):
     """Sampler in a random order, which is drawn again for each epoch.
+
+    Parameters
+    ----------
+    data_source
+        The data set; the sampler only uses its length.
+    replacement
+        Whether to draw with replacement.
+    num_samples
+        The number of indices in an epoch; None for the length of the data set.
+    generator
+        The random generator; None is the default one.
 
     Examples
     --------
@@ -84,18 +83,21 @@ class RandomSampler(Sampler[int]):
     ([0, 1, 2], 10)
     """
 
-    data_source: Sized
-    replacement: bool = False
-    _num_samples: int | None = option(default=None, alias="num_samples")
-    generator: Generator | None = None
-
-    def _set_options(self, given: dict[str, Any]) -> None:
-        count = self._num_samples = given.pop("num_samples")
-        if count is not None and (type(count) is not int or count < 1):
+    def __init__(
+        self,
+        data_source: Sized,
+        replacement: bool = False,
+        num_samples: int | None = None,
+        generator: Generator | None = None,
+    ) -> None:
+        if num_samples is not None and (type(num_samples) is not int or num_samples < 1):
             raise InvalidArgumentError(
-                f"num_samples must be None or an integer of at least 1, not {shown(count)}"
+                f"num_samples must be None or an integer of at least 1, not {shown(num_samples)}"
             )
-        super()._set_options(given)
+        self.data_source = data_source
+        self.replacement = replacement
+        self._num_samples = num_samples
+        self.generator = generator
 
     @property
     def num_samples(self) -> int:
@@ -119,9 +121,15 @@ class RandomSampler(Sampler[int]):
         return self.num_samples
 
 
-@example("sorted(nn.data.SubsetRandomSampler([7, 3]))", [3, 7])
 class SubsetRandomSampler(Sampler[int]):
-    """Sampler of the given indices in a random order."""
+    """Sampler of the given indices in a random order.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> sorted(nn.data.SubsetRandomSampler([7, 3]))
+    [3, 7]
+    """
 
     def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
         self.indices = indices
@@ -135,9 +143,6 @@ class SubsetRandomSampler(Sampler[int]):
         return len(self.indices)
 
 
-@_drawing_sections
-@options
-@example("list(nn.data.WeightedRandomSampler([0.0, 1.0, 0.0], num_samples=3))", [1, 1, 1])
 class WeightedRandomSampler(Sampler[int]):
     """Random sampler with probabilities in proportion to `weights`, which need not sum to 1.
 
@@ -147,31 +152,43 @@ class WeightedRandomSampler(Sampler[int]):
         One weight for each sample, at least 0; a sequence or a tensor.
     num_samples
         The number of indices in an epoch.
+    replacement
+        Whether to draw with replacement.
+    generator
+        The random generator; None is the default one.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> list(nn.data.WeightedRandomSampler([0.0, 1.0, 0.0], num_samples=3))
+    [1, 1, 1]
     """
 
-    _weights: InitVar[Sequence[float]] = option(alias="weights")
-    num_samples: int
-    replacement: bool = True
-    generator: Generator | None = None
-
-    def _set_options(self, given: dict[str, Any]) -> None:
-        num_samples = given["num_samples"]
+    def __init__(
+        self,
+        weights: Sequence[float],
+        num_samples: int,
+        replacement: bool = True,
+        generator: Generator | None = None,
+    ) -> None:
         if type(num_samples) is not int or num_samples < 1:
             raise InvalidArgumentError(
                 f"num_samples must be an integer of at least 1, not {shown(num_samples)}"
             )
-        self.weights = np.array(given.pop("weights"), np.float64)
+        self.weights = np.array(weights, np.float64)
         if self.weights.ndim != 1 or not (self.weights >= 0).all() or not 0 < self.weights.sum() < np.inf:
             raise InvalidArgumentError(
                 "weights must be finite numbers of at least 0 in one dimension, and not all 0, not "
                 f"{shown(self.weights.tolist())}"
             )
-        if not given["replacement"] and num_samples > np.count_nonzero(self.weights):
+        if not replacement and num_samples > np.count_nonzero(self.weights):
             raise InvalidArgumentError(
                 f"without replacement, num_samples must be at most {np.count_nonzero(self.weights)}, the "
                 f"number of weights above 0, not {num_samples}: pass replacement=True"
             )
-        super()._set_options(given)
+        self.num_samples = num_samples
+        self.replacement = replacement
+        self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
         numbers = (self.generator or default_generator).numbers
@@ -184,9 +201,15 @@ class WeightedRandomSampler(Sampler[int]):
         return self.num_samples
 
 
-@example("list(nn.data.BatchSampler(range(5), batch_size=2, drop_last=False))", [[0, 1], [2, 3], [4]])
 class BatchSampler(Sampler[list[int]]):
-    """Sampler of batches: lists of `batch_size` indices of another sampler."""
+    """Sampler of batches: lists of `batch_size` indices of another sampler.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> list(nn.data.BatchSampler(range(5), batch_size=2, drop_last=False))
+    [[0, 1], [2, 3], [4]]
+    """
 
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
         if type(batch_size) is not int or batch_size < 1:

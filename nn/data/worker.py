@@ -17,7 +17,6 @@ import numpy as np
 
 from nn.data.fetching import EXHAUSTED, Fetcher, Recipe
 from nn.data.shared_blocks import WorkerBlocks, pack
-from nn.module.docstrings import example
 from scopes import DisposeScope
 from scopes.lowlevel import current
 from tensor import manual_seed, set_num_threads
@@ -88,12 +87,17 @@ class Answer:
 _info: WorkerInfo | None = None
 
 
-@example("nn.data.get_worker_info() is None", True)
 def get_worker_info() -> WorkerInfo | None:
     """Return information on this `DataLoader` worker; None outside of workers.
 
     It has ``id``, ``num_workers``, ``seed`` (of this worker's random numbers) and ``dataset`` (the worker's
     copy). An ``IterableDataset`` can use them to select its part of the samples.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.data.get_worker_info() is None
+    True
     """
     return _info
 

@@ -10,7 +10,6 @@ import numpy as np
 import tensor as tn
 from nn.functional.checks import array_of, floating_array_of
 from nn.functional.derivatives import RULES
-from nn.module.docstrings import example
 from tensor import Tensor
 from tensor.kernels import in_float32, relu_of, write_wide, xp
 from tensor.kernels import silu as silu_of
@@ -29,9 +28,15 @@ def _rectify(array: Array) -> None:
     relu_of(array, array)
 
 
-@example("nn.functional.relu(tensor.tensor([-1.0, 2.0])).tolist()", [0.0, 2.0])
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return max(x, 0); with `inplace`, write it to `input`."""
+    """Return max(x, 0); with `inplace`, write it to `input`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.relu(tensor.tensor([-1.0, 2.0])).tolist()
+    [0.0, 2.0]
+    """
     if inplace:
         floating_array_of("relu", "input", input)
         overwrite(RULES["relu"], input, lambda x: write_wide(_rectify, x), (input,))
@@ -40,9 +45,15 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     return tn.relu(input)
 
 
-@example("nn.functional.leaky_relu(tensor.tensor([-2.0, 2.0]), 0.5).tolist()", [-1.0, 2.0])
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """Return x where positive, ``negative_slope * x`` elsewhere; with `inplace`, write it to `input`."""
+    """Return x where positive, ``negative_slope * x`` elsewhere; with `inplace`, write it to `input`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.leaky_relu(tensor.tensor([-2.0, 2.0]), 0.5).tolist()
+    [-1.0, 2.0]
+    """
     floating_array_of("leaky_relu", "input", input)
     if inplace:
         rule = "leaky_relu" if negative_slope >= 0 else "leaky_relu_by_input"
@@ -50,9 +61,15 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     return tn.leaky_relu(input, negative_slope)
 
 
-@example("nn.functional.elu(tensor.tensor([0.0, 2.0])).tolist()", [0.0, 2.0])
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """Return x where positive, ``alpha * (exp(x) - 1)`` elsewhere; with `inplace`, write it to `input`."""
+    """Return x where positive, ``alpha * (exp(x) - 1)`` elsewhere; with `inplace`, write it to `input`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.elu(tensor.tensor([0.0, 2.0])).tolist()
+    [0.0, 2.0]
+    """
     floating_array_of("elu", "input", input)
     if inplace:
         rule = "elu" if alpha >= 0 else "elu_by_input"
@@ -62,30 +79,47 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return tn.elu(input, alpha)
 
 
-@example("nn.functional.silu(tensor.tensor([0.0])).tolist()", [0.0])
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return x * sigmoid(x); with `inplace`, write it to `input`."""
+    """Return x * sigmoid(x); with `inplace`, write it to `input`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.silu(tensor.tensor([0.0])).tolist()
+    [0.0]
+    """
     floating_array_of("silu", "input", input)
     if inplace:
         return _in_place("silu", input, silu_of)
     return tn.silu(input)
 
 
-@example("nn.functional.sigmoid(tensor.tensor([0.0])).tolist()", [0.5])
 def sigmoid(input: Tensor) -> Tensor:
-    """Return 1 / (1 + exp(-x))."""
+    """Return 1 / (1 + exp(-x)).
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.sigmoid(tensor.tensor([0.0])).tolist()
+    [0.5]
+    """
     array_of("sigmoid", "input", input)
     return tn.sigmoid(input)
 
 
-@example("nn.functional.tanh(tensor.tensor([0.0])).tolist()", [0.0])
 def tanh(input: Tensor) -> Tensor:
-    """Return the hyperbolic tangent."""
+    """Return the hyperbolic tangent.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.tanh(tensor.tensor([0.0])).tolist()
+    [0.0]
+    """
     array_of("tanh", "input", input)
     return tn.tanh(input)
 
 
-@example("round(nn.functional.gelu(tensor.tensor([1.0])).item(), 4)", 0.8413)
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """Return ``x * Phi(x)``, with the distribution function Phi of the standard normal distribution.
 
@@ -95,14 +129,26 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
         Any shape.
     approximate
         ``"none"``, or ``"tanh"`` for the faster approximation of Hendrycks and Gimpel (2016).
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> round(nn.functional.gelu(tensor.tensor([1.0])).item(), 4)
+    0.8413
     """
     floating_array_of("gelu", "input", input)
     return tn.gelu(input, approximate)
 
 
-@example("round(nn.functional.softplus(tensor.tensor([0.0])).item(), 4)", 0.6931)
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """Return log(1 + exp(beta * x)) / beta; x itself if ``beta * x`` is above `threshold`."""
+    """Return log(1 + exp(beta * x)) / beta; x itself if ``beta * x`` is above `threshold`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> round(nn.functional.softplus(tensor.tensor([0.0])).item(), 4)
+    0.6931
+    """
     floating_array_of("softplus", "input", input)
     return tn.softplus(input, beta, threshold)
 
@@ -114,21 +160,30 @@ def _no_dim(name: str, dim: object) -> TypeError:
     )
 
 
-@example("nn.functional.softmax(tensor.tensor([0.0, 0.0]), dim=0).tolist()", [0.5, 0.5])
 def softmax(input: Tensor, dim: int | None = None) -> Tensor:
-    """Return exp(x), divided by its sum along `dim`."""
+    """Return exp(x), divided by its sum along `dim`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.softmax(tensor.tensor([0.0, 0.0]), dim=0).tolist()
+    [0.5, 0.5]
+    """
     floating_array_of("softmax", "input", input)
     if not isinstance(dim, int):
         raise _no_dim("softmax", dim)
     return tn.softmax(input, axis=dim)
 
 
-@example(
-    "[round(x, 4) for x in nn.functional.log_softmax(tensor.tensor([0.0, 0.0]), dim=0).tolist()]",
-    [-0.6931, -0.6931],
-)
 def log_softmax(input: Tensor, dim: int | None = None) -> Tensor:
-    """Return ``log(softmax(input, dim))``, computed with less rounding."""
+    """Return ``log(softmax(input, dim))``, computed with less rounding.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> [round(x, 4) for x in nn.functional.log_softmax(tensor.tensor([0.0, 0.0]), dim=0).tolist()]
+    [-0.6931, -0.6931]
+    """
     floating_array_of("log_softmax", "input", input)
     if not isinstance(dim, int):
         raise _no_dim("log_softmax", dim)

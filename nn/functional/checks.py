@@ -7,17 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from nn.module.docstrings import sections
 from tensor import Tensor
 from tensor.lowlevel import Array, InvalidArgumentError, TensorCore, is_floating, is_recording, shown
 
 REDUCTIONS = ("mean", "sum", "none")
-
-
-# Add the sections that all losses share to a docstring.
-loss_sections = sections(
-    {"reduction": '``"mean"``, ``"sum"`` or ``"none"``.'}, "ValueError\n    If the shapes differ."
-)
 
 
 def array_of(name: str, what: str, x: object) -> Array:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from nn.functional.checks import array_of
-from nn.functional.dimensions import Family, Template
-from nn.module.docstrings import example, sections
 from tensor import Tensor
 from tensor.kernels import Geometry, convolve, convolve_for_weight, convolve_transposed
 from tensor.lowlevel import Array, apply, define, is_inexact, shown
@@ -215,61 +213,20 @@ def _check_bias(name: str, bias: Tensor | None, channels: int) -> None:
         )
 
 
-_convolution_sections = sections(
-    {
-        "input": "Shape ``(batch, in_channels, {space})``, or without the batch.",
-        "bias": "Shape ``(out_channels,)``.",
-        "stride": (
-            "The distance between patches: one integer, or one for each spatial dimension. All sizes take\n"
-            "    this form."
-        ),
-        "dilation": "The distance between the elements of a patch.",
-    },
-    "ValueError\n    If shapes or options do not fit.\nTypeError\n    If input or weight are integers.",
-)
-
-
-@Family
-@_convolution_sections
-@example(
-    "nn.functional.conv{dims}d(tensor.ones((1, 2, {sizes[5]})), tensor.ones((3, 2, {sizes[3]}))).shape",
-    Template("(1, 3, {sizes[3]})"),
-)
 def _conv(
+    name: str,
+    dims: int,
     input: Tensor,
     weight: Tensor,
-    bias: Tensor | None = None,
-    stride: int | Sequence[int] = 1,
-    padding: str | int | Sequence[int] = 0,
-    dilation: int | Sequence[int] = 1,
-    groups: int = 1,
-    *,
-    _dims: int = 1,
+    bias: Tensor | None,
+    stride: int | Sequence[int],
+    padding: str | int | Sequence[int],
+    dilation: int | Sequence[int],
+    groups: int,
 ) -> Tensor:
-    """Return the convolution of `input` with `weight` over {dimensions}: a cross-correlation, as in PyTorch.
-
-    Each output is the sum of the products of a patch of the input with the kernel. Temporary memory does not
-    depend on the batch: the padded input is copied in pieces of about two megabytes. Backward needs only the
-    input and the weight.
-
-    Parameters
-    ----------
-    weight
-        Shape ``(out_channels, in_channels / groups, *kernel)``.
-    padding
-        The number of zeros to add on both sides. ``"same"`` keeps the sizes, ``"valid"`` adds none.
-    groups
-        The number of groups of channels, each with its own convolution.
-
-    Returns
-    -------
-    Shape ``(batch, out_channels, {space})``; each size is
-    ``(size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1``.
-    """
-    name = f"conv{_dims}d"
-    x, w = _checked(name, _dims, input, weight, bias)
+    x, w = _checked(name, dims, input, weight, bias)
     geometry = geometry_of(name, w.shape[2:], stride, padding, dilation, groups)
-    channels = x.shape[-_dims - 1]
+    channels = x.shape[-dims - 1]
     if channels != w.shape[1] * groups:
         raise ValueError(
             f"{name}: with groups={groups} and a weight of shape {w.shape}, the input must have "
@@ -280,73 +237,204 @@ def _conv(
             f"{name}: the output channels of weight, {w.shape[0]}, must be divisible by groups, {groups}"
         )
     _check_bias(name, bias, w.shape[0])
-    sizes = x.shape[-_dims:]
+    sizes = x.shape[-dims:]
     outs = geometry.outputs(sizes)
     if min(outs) < 1:
         raise ValueError(
             f"{name}: the kernel with its dilation spans {geometry.spans()} elements, but the input with its "
             f"padding has only {geometry.padded(sizes)}"
         )
-    if x.ndim == _dims + 1:
+    if x.ndim == dims + 1:
         return _recorded_forward(input.unsqueeze(0), weight, bias, geometry, outs).squeeze(0)
     return _recorded_forward(input, weight, bias, geometry, outs)
 
 
-@Family
-@_convolution_sections
-def _conv_transpose(
+def conv1d(
     input: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
     stride: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
-    output_padding: int | Sequence[int] = 0,
-    groups: int = 1,
+    padding: str | int | Sequence[int] = 0,
     dilation: int | Sequence[int] = 1,
-    *,
-    _dims: int = 1,
+    groups: int = 1,
 ) -> Tensor:
-    """Return the transposed convolution over {dimensions}: adds each element, times the kernel, to a patch.
+    """Return the convolution of `input` with `weight` over one dimension.
 
-    It computes the gradient of ``conv{dims}d`` with respect to its input.
+    It is a cross-correlation, as in PyTorch: each output is the sum of the products of a patch of the input
+    with the kernel. Temporary memory does not depend on the batch: the padded input is copied in pieces of
+    about two megabytes. Backward needs only the input and the weight.
 
     Parameters
     ----------
+    input
+        Shape ``(batch, in_channels, length)``, or without the batch.
     weight
-        Shape ``(in_channels, out_channels / groups, *kernel)``.
+        Shape ``(out_channels, in_channels / groups, *kernel)``.
+    bias
+        Shape ``(out_channels,)``.
+    stride
+        The distance between patches: one integer, or one for each spatial dimension. All sizes take
+        this form.
     padding
-        The number of elements to remove from both sides of the output.
-    output_padding
-        The number of elements to add at the end of the output. It selects one of the output sizes that match
-        the input size.
+        The number of zeros to add on both sides. ``"same"`` keeps the sizes, ``"valid"`` adds none.
+    dilation
+        The distance between the elements of a patch.
     groups
-        The number of groups of channels.
+        The number of groups of channels, each with its own convolution.
 
     Returns
     -------
-    Shape ``(batch, out_channels, {space})``; each size is
-    ``(size - 1) * stride - 2 * padding + dilation * (kernel - 1) + output_padding + 1``.
+    Shape ``(batch, out_channels, length)``; each size is
+    ``(size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1``.
+
+    Raises
+    ------
+    ValueError
+        If shapes or options do not fit.
+    TypeError
+        If input or weight are integers.
 
     Examples
     --------
     >>> import nn, tensor
-    >>> x, weight = tensor.ones((1, 2, {sizes[3]})), tensor.ones((2, 3, {sizes[3]}))
-    >>> nn.functional.conv_transpose{dims}d(x, weight).shape
-    (1, 3, {sizes[5]})
+    >>> nn.functional.conv1d(tensor.ones((1, 2, 5)), tensor.ones((3, 2, 3))).shape
+    (1, 3, 3)
     """
-    name = f"conv_transpose{_dims}d"
-    x, w = _checked(name, _dims, input, weight, bias)
+    return _conv("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: str | int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Return the convolution of `input` with `weight` over two dimensions.
+
+    It is a cross-correlation, as in PyTorch: each output is the sum of the products of a patch of the input
+    with the kernel. Temporary memory does not depend on the batch: the padded input is copied in pieces of
+    about two megabytes. Backward needs only the input and the weight.
+
+    Parameters
+    ----------
+    input
+        Shape ``(batch, in_channels, height, width)``, or without the batch.
+    weight
+        Shape ``(out_channels, in_channels / groups, *kernel)``.
+    bias
+        Shape ``(out_channels,)``.
+    stride
+        The distance between patches: one integer, or one for each spatial dimension. All sizes take
+        this form.
+    padding
+        The number of zeros to add on both sides. ``"same"`` keeps the sizes, ``"valid"`` adds none.
+    dilation
+        The distance between the elements of a patch.
+    groups
+        The number of groups of channels, each with its own convolution.
+
+    Returns
+    -------
+    Shape ``(batch, out_channels, height, width)``; each size is
+    ``(size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1``.
+
+    Raises
+    ------
+    ValueError
+        If shapes or options do not fit.
+    TypeError
+        If input or weight are integers.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.conv2d(tensor.ones((1, 2, 5, 5)), tensor.ones((3, 2, 3, 3))).shape
+    (1, 3, 3, 3)
+    """
+    return _conv("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: str | int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Return the convolution of `input` with `weight` over three dimensions.
+
+    It is a cross-correlation, as in PyTorch: each output is the sum of the products of a patch of the input
+    with the kernel. Temporary memory does not depend on the batch: the padded input is copied in pieces of
+    about two megabytes. Backward needs only the input and the weight.
+
+    Parameters
+    ----------
+    input
+        Shape ``(batch, in_channels, depth, height, width)``, or without the batch.
+    weight
+        Shape ``(out_channels, in_channels / groups, *kernel)``.
+    bias
+        Shape ``(out_channels,)``.
+    stride
+        The distance between patches: one integer, or one for each spatial dimension. All sizes take
+        this form.
+    padding
+        The number of zeros to add on both sides. ``"same"`` keeps the sizes, ``"valid"`` adds none.
+    dilation
+        The distance between the elements of a patch.
+    groups
+        The number of groups of channels, each with its own convolution.
+
+    Returns
+    -------
+    Shape ``(batch, out_channels, depth, height, width)``; each size is
+    ``(size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1``.
+
+    Raises
+    ------
+    ValueError
+        If shapes or options do not fit.
+    TypeError
+        If input or weight are integers.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.conv3d(tensor.ones((1, 2, 5, 5, 5)), tensor.ones((3, 2, 3, 3, 3))).shape
+    (1, 3, 3, 3, 3)
+    """
+    return _conv("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
+
+
+def _conv_transpose(
+    name: str,
+    dims: int,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: int | Sequence[int],
+    padding: int | Sequence[int],
+    output_padding: int | Sequence[int],
+    groups: int,
+    dilation: int | Sequence[int],
+) -> Tensor:
+    x, w = _checked(name, dims, input, weight, bias)
     if isinstance(padding, str):
-        raise TypeError(f"{name}: padding must be an integer, or {_dims} of them, not {shown(padding)}")
+        raise TypeError(f"{name}: padding must be an integer, or {dims} of them, not {shown(padding)}")
     geometry = geometry_of(name, w.shape[2:], stride, padding, dilation, groups)
-    more = sizes_of(name, "output_padding", output_padding, _dims, 0)
+    more = sizes_of(name, "output_padding", output_padding, dims, 0)
     for n, step, jump in zip(more, geometry.dilation, geometry.stride, strict=True):
         if n >= max(step, jump):
             raise ValueError(
                 f"{name}: output_padding must be less than stride or dilation, but output_padding is {more}, "
                 f"stride {geometry.stride} and dilation {geometry.dilation}"
             )
-    channels = x.shape[-_dims - 1]
+    channels = x.shape[-dims - 1]
     if channels != w.shape[0]:
         raise ValueError(
             f"{name}: with a weight of shape {w.shape}, the input must have {w.shape[0]} channels, but its "
@@ -359,20 +447,192 @@ def _conv_transpose(
         [
             (size - 1) * jump - sum(pad) + span + n
             for size, jump, pad, span, n in zip(
-                x.shape[-_dims:], geometry.stride, geometry.padding, geometry.spans(), more, strict=True
+                x.shape[-dims:], geometry.stride, geometry.padding, geometry.spans(), more, strict=True
             )
         ]
     )
-    if min(sizes) < 0 or min(x.shape[-_dims:]) < 1:
+    if min(sizes) < 0 or min(x.shape[-dims:]) < 1:
         raise ValueError(f"{name}: an input of shape {x.shape} would give an output of sizes {sizes}")
-    if x.ndim == _dims + 1:
+    if x.ndim == dims + 1:
         return _recorded_transposed(input.unsqueeze(0), weight, bias, geometry, sizes).squeeze(0)
     return _recorded_transposed(input, weight, bias, geometry, sizes)
 
 
-conv1d: Final = _conv[1]
-conv2d: Final = _conv[2]
-conv3d: Final = _conv[3]
-conv_transpose1d: Final = _conv_transpose[1]
-conv_transpose2d: Final = _conv_transpose[2]
-conv_transpose3d: Final = _conv_transpose[3]
+def conv_transpose1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    output_padding: int | Sequence[int] = 0,
+    groups: int = 1,
+    dilation: int | Sequence[int] = 1,
+) -> Tensor:
+    """Return the transposed convolution over one dimension.
+
+    Each element of the input, times the kernel, is added to a patch of the output. This computes the
+    gradient of ``conv1d`` with respect to its input.
+
+    Parameters
+    ----------
+    input
+        Shape ``(batch, in_channels, length)``, or without the batch.
+    weight
+        Shape ``(in_channels, out_channels / groups, *kernel)``.
+    bias
+        Shape ``(out_channels,)``.
+    stride
+        The distance between patches: one integer, or one for each spatial dimension. All sizes take
+        this form.
+    padding
+        The number of elements to remove from both sides of the output.
+    output_padding
+        The number of elements to add at the end of the output. It selects one of the output sizes that match
+        the input size.
+    groups
+        The number of groups of channels.
+    dilation
+        The distance between the elements of a patch.
+
+    Returns
+    -------
+    Shape ``(batch, out_channels, length)``; each size is
+    ``(size - 1) * stride - 2 * padding + dilation * (kernel - 1) + output_padding + 1``.
+
+    Raises
+    ------
+    ValueError
+        If shapes or options do not fit.
+    TypeError
+        If input or weight are integers.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x, weight = tensor.ones((1, 2, 3)), tensor.ones((2, 3, 3))
+    >>> nn.functional.conv_transpose1d(x, weight).shape
+    (1, 3, 5)
+    """
+    return _conv_transpose(
+        "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation
+    )
+
+
+def conv_transpose2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    output_padding: int | Sequence[int] = 0,
+    groups: int = 1,
+    dilation: int | Sequence[int] = 1,
+) -> Tensor:
+    """Return the transposed convolution over two dimensions.
+
+    Each element of the input, times the kernel, is added to a patch of the output. This computes the
+    gradient of ``conv2d`` with respect to its input.
+
+    Parameters
+    ----------
+    input
+        Shape ``(batch, in_channels, height, width)``, or without the batch.
+    weight
+        Shape ``(in_channels, out_channels / groups, *kernel)``.
+    bias
+        Shape ``(out_channels,)``.
+    stride
+        The distance between patches: one integer, or one for each spatial dimension. All sizes take
+        this form.
+    padding
+        The number of elements to remove from both sides of the output.
+    output_padding
+        The number of elements to add at the end of the output. It selects one of the output sizes that match
+        the input size.
+    groups
+        The number of groups of channels.
+    dilation
+        The distance between the elements of a patch.
+
+    Returns
+    -------
+    Shape ``(batch, out_channels, height, width)``; each size is
+    ``(size - 1) * stride - 2 * padding + dilation * (kernel - 1) + output_padding + 1``.
+
+    Raises
+    ------
+    ValueError
+        If shapes or options do not fit.
+    TypeError
+        If input or weight are integers.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x, weight = tensor.ones((1, 2, 3, 3)), tensor.ones((2, 3, 3, 3))
+    >>> nn.functional.conv_transpose2d(x, weight).shape
+    (1, 3, 5, 5)
+    """
+    return _conv_transpose(
+        "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation
+    )
+
+
+def conv_transpose3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    output_padding: int | Sequence[int] = 0,
+    groups: int = 1,
+    dilation: int | Sequence[int] = 1,
+) -> Tensor:
+    """Return the transposed convolution over three dimensions.
+
+    Each element of the input, times the kernel, is added to a patch of the output. This computes the
+    gradient of ``conv3d`` with respect to its input.
+
+    Parameters
+    ----------
+    input
+        Shape ``(batch, in_channels, depth, height, width)``, or without the batch.
+    weight
+        Shape ``(in_channels, out_channels / groups, *kernel)``.
+    bias
+        Shape ``(out_channels,)``.
+    stride
+        The distance between patches: one integer, or one for each spatial dimension. All sizes take
+        this form.
+    padding
+        The number of elements to remove from both sides of the output.
+    output_padding
+        The number of elements to add at the end of the output. It selects one of the output sizes that match
+        the input size.
+    groups
+        The number of groups of channels.
+    dilation
+        The distance between the elements of a patch.
+
+    Returns
+    -------
+    Shape ``(batch, out_channels, depth, height, width)``; each size is
+    ``(size - 1) * stride - 2 * padding + dilation * (kernel - 1) + output_padding + 1``.
+
+    Raises
+    ------
+    ValueError
+        If shapes or options do not fit.
+    TypeError
+        If input or weight are integers.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x, weight = tensor.ones((1, 2, 3, 3, 3)), tensor.ones((2, 3, 3, 3, 3))
+    >>> nn.functional.conv_transpose3d(x, weight).shape
+    (1, 3, 5, 5, 5)
+    """
+    return _conv_transpose(
+        "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation
+    )

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 
 import tensor as tn
-from nn.functional.checks import floating_array_of, floating_target, loss_sections, pair_of, reduce_losses
+from nn.functional.checks import floating_array_of, floating_target, pair_of, reduce_losses
 from nn.functional.distances import at_least
-from nn.module.docstrings import example
 from tensor import Tensor
 from tensor.lowlevel import TensorCore, composite, shown, widening
 
 
 @composite
-@loss_sections
 def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False) -> Tensor:
     """Return the Kullback-Leibler divergence of the target's distribution from the input's.
 
@@ -28,6 +26,11 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
         divergence is defined), ``"sum"`` or ``"none"``.
     log_target
         Whether `target` has logarithms of probabilities too.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
 
     Examples
     --------
@@ -50,8 +53,6 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
 
 
 @composite
-@loss_sections
-@example("nn.functional.poisson_nll_loss(tensor.tensor([0.0]), tensor.tensor([3.0])).item()", 1.0)
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -75,6 +76,19 @@ def poisson_nll_loss(
         above 1.
     eps
         Added to each mean before its logarithm is computed, if `log_input` is false.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.poisson_nll_loss(tensor.tensor([0.0]), tensor.tensor([3.0])).item()
+    1.0
     """
     pair_of("poisson_nll_loss", input, target, reduction)
     target = floating_target(input, target)
@@ -86,9 +100,7 @@ def poisson_nll_loss(
     return reduce_losses(losses, reduction)
 
 
-@loss_sections
 @widening
-@example("nn.functional.gaussian_nll_loss(tensor.tensor([0.0]), tensor.tensor([2.0]), 1.0).item()", 2.0)
 def gaussian_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -112,11 +124,19 @@ def gaussian_nll_loss(
         Add the constant log(2 pi) / 2.
     eps
         The lower bound of the variances. Smaller ones get gradients too.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
 
     Raises
     ------
     ValueError
         If shapes do not fit, or a variance is negative.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.gaussian_nll_loss(tensor.tensor([0.0]), tensor.tensor([2.0]), 1.0).item()
+    2.0
     """
     name = "gaussian_nll_loss"
     x, _ = pair_of(name, input, target, reduction, can_broadcast=True)

@@ -6,7 +6,6 @@ import numpy as np
 
 import tensor as tn
 from nn.functional.checks import array_of, floating_array_of
-from nn.module.docstrings import example
 from tensor import Tensor
 from tensor.lowlevel import InvalidArgumentError, composite, is_floating, widening
 
@@ -91,9 +90,6 @@ def pairwise_distance(
 
 
 @widening
-@example(
-    "[round(v, 4) for v in nn.functional.normalize(tensor.tensor([[3.0, 4.0]]))[0].tolist()]", [0.6, 0.8]
-)
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """Return `input` divided by the norms of its vectors along `dim`.
 
@@ -107,13 +103,18 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -
         The dimension of the vectors.
     eps
         The lower bound of the norms, to avoid a division by 0.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> [round(v, 4) for v in nn.functional.normalize(tensor.tensor([[3.0, 4.0]]))[0].tolist()]
+    [0.6, 0.8]
     """
     floating_array_of("normalize", "input", input)
     return input / input.norm(p, dim=dim, keepdim=True).clamp(min=eps)
 
 
 @composite
-@example("nn.functional.pdist(tensor.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]])).tolist()[:2]", [5.0, 1.0])
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """Return the distances between all pairs of rows of `input`: ``(0, 1), (0, 2), ..., (1, 2), ...``.
 
@@ -127,6 +128,12 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     Returns
     -------
     Shape ``(rows * (rows - 1) / 2,)``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.pdist(tensor.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]])).tolist()[:2]
+    [5.0, 1.0]
     """
     x = floating_array_of("pdist", "input", input)
     if x.ndim != 2:

@@ -10,25 +10,11 @@ import numpy as np
 import tensor as tn
 from nn.functional.checks import check_probability, floating_array_of, is_wanted
 from nn.functional.derivatives import RULES
-from nn.functional.dimensions import Family
-from nn.module.docstrings import example, sections
 from tensor import Generator, Tensor
 from tensor.kernels import run_kernel, write_wide
 from tensor.lowlevel import Array, InvalidArgumentError, apply, numbers_of, overwrite, remember
 
-_dropout_sections = sections(
-    {
-        "input": "Any shape, floating.",
-        "p": "The probability, from 0 to 1.",
-        "training": "If false, return `input` itself.",
-        "inplace": "Write the result to `input`.",
-        "generator": "The generator of the mask; the default one for None.",
-    }
-)
 
-
-@_dropout_sections
-@example("sorted(set(nn.functional.dropout(tensor.ones((50,)), 0.5).tolist()))", [0.0, 2.0])
 def dropout(
     input: Tensor,
     p: float = 0.5,
@@ -37,7 +23,27 @@ def dropout(
     *,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Return `input` with each element zeroed with probability `p`, the others scaled by 1 / (1 - p)."""
+    """Return `input` with each element zeroed with probability `p`, the others scaled by 1 / (1 - p).
+
+    Parameters
+    ----------
+    input
+        Any shape, floating.
+    p
+        The probability, from 0 to 1.
+    training
+        If false, return `input` itself.
+    inplace
+        Write the result to `input`.
+    generator
+        The generator of the mask; the default one for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> sorted(set(nn.functional.dropout(tensor.ones((50,)), 0.5).tolist()))
+    [0.0, 2.0]
+    """
     check_probability("dropout", "p", p)
     x = floating_array_of("dropout", "input", input)
     if not training or p == 0:
@@ -121,44 +127,115 @@ _RANKS: Final[dict[int, tuple[tuple[int, ...], int | None]]] = {
 }
 
 
-@Family
-@_dropout_sections
 def _dropout(
-    input: Tensor,
-    p: float = 0.5,
-    training: bool = True,
-    inplace: bool = False,
-    *,
-    generator: Generator | None = None,
-    _dims: int = 1,
+    name: str, dims: int, input: Tensor, p: float, training: bool, inplace: bool, generator: Generator | None
 ) -> Tensor:
-    """Return `input` with whole channels zeroed with probability `p`, the others scaled by 1 / (1 - p).
-
-    Parameters
-    ----------
-    input
-        Shape ``(batch, channels, {space})``, or without the batch, floating. For ``dropout2d`` three
-        dimensions are ``(batch, channels, length)``, as in PyTorch.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> y = nn.functional.dropout{dims}d(tensor.ones((5, 9, {sizes[2]})), 0.5).flatten(2)
-    >>> (y == y[..., :1]).all().item()  # a whole channel is zeroed, or none of it
-    True
-    """
-    name = f"dropout{_dims}d"
     check_probability(name, "p", p)
-    shape = _channels(name, *_RANKS[_dims], input)
+    shape = _channels(name, *_RANKS[dims], input)
     if not training or p == 0:
         return input
     mask = dropout(tn.ones(shape, dtype=input.dtype), p, generator=generator)
     return input.mul_(mask) if inplace else input * mask
 
 
-dropout1d: Final = _dropout[1]
-dropout2d: Final = _dropout[2]
-dropout3d: Final = _dropout[3]
+def dropout1d(
+    input: Tensor,
+    p: float = 0.5,
+    training: bool = True,
+    inplace: bool = False,
+    *,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Return `input` with whole channels zeroed with probability `p`, the others scaled by 1 / (1 - p).
+
+    Parameters
+    ----------
+    input
+        Shape ``(batch, channels, length)``, or without the batch, floating.
+    p
+        The probability, from 0 to 1.
+    training
+        If false, return `input` itself.
+    inplace
+        Write the result to `input`.
+    generator
+        The generator of the mask; the default one for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> y = nn.functional.dropout1d(tensor.ones((5, 9, 2)), 0.5).flatten(2)
+    >>> (y == y[..., :1]).all().item()  # a whole channel is zeroed, or none of it
+    True
+    """
+    return _dropout("dropout1d", 1, input, p, training, inplace, generator)
+
+
+def dropout2d(
+    input: Tensor,
+    p: float = 0.5,
+    training: bool = True,
+    inplace: bool = False,
+    *,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Return `input` with whole channels zeroed with probability `p`, the others scaled by 1 / (1 - p).
+
+    Parameters
+    ----------
+    input
+        Shape ``(batch, channels, height, width)``, or without the batch, floating. Three dimensions are
+        ``(batch, channels, length)``, as in PyTorch.
+    p
+        The probability, from 0 to 1.
+    training
+        If false, return `input` itself.
+    inplace
+        Write the result to `input`.
+    generator
+        The generator of the mask; the default one for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> y = nn.functional.dropout2d(tensor.ones((5, 9, 2, 2)), 0.5).flatten(2)
+    >>> (y == y[..., :1]).all().item()  # a whole channel is zeroed, or none of it
+    True
+    """
+    return _dropout("dropout2d", 2, input, p, training, inplace, generator)
+
+
+def dropout3d(
+    input: Tensor,
+    p: float = 0.5,
+    training: bool = True,
+    inplace: bool = False,
+    *,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Return `input` with whole channels zeroed with probability `p`, the others scaled by 1 / (1 - p).
+
+    Parameters
+    ----------
+    input
+        Shape ``(batch, channels, depth, height, width)``, or without the batch, floating.
+    p
+        The probability, from 0 to 1.
+    training
+        If false, return `input` itself.
+    inplace
+        Write the result to `input`.
+    generator
+        The generator of the mask; the default one for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> y = nn.functional.dropout3d(tensor.ones((5, 9, 2, 2, 2)), 0.5).flatten(2)
+    >>> (y == y[..., :1]).all().item()  # a whole channel is zeroed, or none of it
+    True
+    """
+    return _dropout("dropout3d", 3, input, p, training, inplace, generator)
 
 
 # --- For SELU (Klambauer et al., 2017): dropped elements get the lower bound of SELU ------------------------
@@ -175,8 +252,6 @@ def _alpha_dropped(input: Tensor, p: float, inplace: bool, mask: Tensor) -> Tens
     return input.mul_(kept * scale).add_(shift) if inplace else input * (kept * scale) + shift
 
 
-@_dropout_sections
-@example("len(set(nn.functional.alpha_dropout(tensor.zeros((50,)), 0.5, True).tolist()))", 2)
 def alpha_dropout(
     input: Tensor,
     p: float = 0.5,
@@ -189,6 +264,25 @@ def alpha_dropout(
 
     Replaced elements get the lower bound of SELU. Then all elements are scaled and shifted. `training` is
     false by default, as in PyTorch.
+
+    Parameters
+    ----------
+    input
+        Any shape, floating.
+    p
+        The probability, from 0 to 1.
+    training
+        If false, return `input` itself.
+    inplace
+        Write the result to `input`.
+    generator
+        The generator of the mask; the default one for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> len(set(nn.functional.alpha_dropout(tensor.zeros((50,)), 0.5, True).tolist()))
+    2
     """
     check_probability("alpha_dropout", "p", p)
     shape = floating_array_of("alpha_dropout", "input", input).shape
@@ -198,7 +292,6 @@ def alpha_dropout(
     return _alpha_dropped(input, p, inplace, mask)
 
 
-@_dropout_sections
 def feature_alpha_dropout(
     input: Tensor,
     p: float = 0.5,
@@ -213,6 +306,14 @@ def feature_alpha_dropout(
     ----------
     input
         Shape ``(batch, channels, *)``, floating.
+    p
+        The probability, from 0 to 1.
+    training
+        If false, return `input` itself.
+    inplace
+        Write the result to `input`.
+    generator
+        The generator of the mask; the default one for None.
 
     Examples
     --------

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from nn.functional.checks import array_of, floating_array_of
-from nn.functional.normalizations import batch_norm, norm_sections
-from nn.module.docstrings import example
+from nn.functional.normalizations import batch_norm
 from tensor import Tensor
 from tensor.kernels import (
     as_one_dtype,
@@ -121,11 +120,6 @@ _RULE = define(
 # --- Public functions ---------------------------------------------------------------------------------------
 
 
-@norm_sections
-@example(
-    "[round(x, 3) for x in nn.functional.group_norm(tensor.tensor([[1.0, 3.0, 5.0, 5.0]]), 2)[0].tolist()]",
-    [-1.0, 1.0, 0.0, 0.0],
-)
 def group_norm(
     input: Tensor,
     num_groups: int,
@@ -141,6 +135,21 @@ def group_norm(
         Shape ``(batch, channels, *)``.
     num_groups
         The number of groups, which must divide the number of channels.
+    weight, bias
+        Shape ``(channels,)``.
+    eps
+        Added to the variance.
+
+    Raises
+    ------
+    ValueError
+        If a shape does not fit.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> [round(x, 3) for x in nn.functional.group_norm(tensor.tensor([[1.0, 3.0, 5.0, 5.0]]), 2)[0].tolist()]
+    [-1.0, 1.0, 0.0, 0.0]
     """
     x = floating_array_of("group_norm", "input", input)
     if x.ndim < 2 or type(num_groups) is not int or num_groups < 1 or x.shape[1] % num_groups:
@@ -172,7 +181,6 @@ def group_norm(
     return wrap_recorded(out, record(_RULE, inputs, out, parameters))
 
 
-@norm_sections
 def instance_norm(
     input: Tensor,
     running_mean: Tensor | None = None,
@@ -192,8 +200,14 @@ def instance_norm(
     running_mean, running_var
         Shape ``(channels,)``. If `use_input_stats` is true, they are updated with the mean over the batch of
         the samples' means and unbiased variances. Otherwise `input` is normalized with them.
+    weight, bias
+        Shape ``(channels,)``.
     use_input_stats
         Normalize with each sample's own mean and variance.
+    momentum
+        The weight of the batch's statistics in the running statistics.
+    eps
+        Added to the variance.
 
     Raises
     ------

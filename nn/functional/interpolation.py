@@ -12,7 +12,6 @@ import numpy as np
 from nn.functional.average_pooling import adaptive_map
 from nn.functional.axis_matrices import AxisMatrix, multiply_along
 from nn.functional.checks import floating_array_of
-from nn.module.docstrings import example
 from tensor import Tensor
 from tensor.lowlevel import Array, InvalidArgumentError, shown
 
@@ -238,7 +237,6 @@ def interpolate(
     return multiply_along(input, maps)
 
 
-@example("nn.functional.upsample(tensor.ones((1, 2, 3)), 5).shape", (1, 2, 5))
 def upsample(
     input: Tensor,
     size: int | Sequence[int] | None = None,
@@ -246,5 +244,12 @@ def upsample(
     mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """Return ``interpolate(...)`` with the same arguments: PyTorch's older name."""
+    """Return ``interpolate(...)`` with the same arguments: PyTorch's older name.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.upsample(tensor.ones((1, 2, 3)), 5).shape
+    (1, 2, 5)
+    """
     return interpolate(input, size, scale_factor, mode, align_corners)

@@ -12,7 +12,6 @@ import tensor as tn
 from nn.functional.checks import array_of, check_probability, check_reduction, floating_array_of, is_wanted
 from nn.functional.derivatives import RULES
 from nn.functional.linear_maps import linear
-from nn.module.docstrings import example, sections
 from tensor import Tensor
 from tensor.kernels import mean_cross_entropy, run_kernel
 from tensor.lowlevel import (
@@ -116,17 +115,6 @@ def _along(vector: Array, axis: int, ndim: int) -> Array:
     return vector.reshape([-1 if i == axis else 1 for i in range(ndim)])
 
 
-_class_sections = sections(
-    {
-        "weight": "The weight of each class, shape ``(classes,)``.",
-        "ignore_index": "A class index to ignore.",
-        "reduction": '``"mean"`` (weighted by the classes\' weights), ``"sum"`` or ``"none"``.',
-    },
-    "IndexError\n    If a target is not a class index.\nValueError\n    If shapes do not fit.",
-)
-
-
-@_class_sections
 @widening
 def cross_entropy(
     input: Tensor,
@@ -145,6 +133,12 @@ def cross_entropy(
     target
         Class indices: integers in the input's shape without the classes. Or probabilities in the input's
         shape.
+    weight
+        The weight of each class, shape ``(classes,)``.
+    ignore_index
+        A class index to ignore.
+    reduction
+        ``"mean"`` (weighted by the classes' weights), ``"sum"`` or ``"none"``.
     label_smoothing
         The fraction of the target, from 0 to 1, to distribute evenly over all classes (Szegedy et al., 2016).
 
@@ -290,8 +284,6 @@ def _with_probabilities(
     return losses.sum() if reduction == "sum" else losses.mean()
 
 
-@_class_sections
-@example("nn.functional.nll_loss(tensor.tensor([[-1.0, -2.0]]), tensor.tensor([1])).item()", 2.0)
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -307,6 +299,25 @@ def nll_loss(
         Log-probabilities, shape ``(classes,)``, ``(batch, classes)`` or ``(batch, classes, *)``.
     target
         Class indices: integers in the input's shape without the classes.
+    weight
+        The weight of each class, shape ``(classes,)``.
+    ignore_index
+        A class index to ignore.
+    reduction
+        ``"mean"`` (weighted by the classes' weights), ``"sum"`` or ``"none"``.
+
+    Raises
+    ------
+    IndexError
+        If a target is not a class index.
+    ValueError
+        If shapes do not fit.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.nll_loss(tensor.tensor([[-1.0, -2.0]]), tensor.tensor([1])).item()
+    2.0
     """
     name = "nll_loss"
     check_reduction(name, reduction)

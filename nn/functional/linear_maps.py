@@ -6,7 +6,6 @@ import numpy as np
 
 from nn.functional.checks import array_of
 from nn.functional.derivatives import RULES
-from nn.module.docstrings import example, sections
 from tensor import Tensor
 from tensor.kernels import run_kernel, widen
 from tensor.lowlevel import Array, InvalidArgumentError, apply, apply_affine, widening, wrap, writing
@@ -14,7 +13,6 @@ from tensor.lowlevel import Array, InvalidArgumentError, apply, apply_affine, wi
 _LINEAR = RULES["linear"]
 
 
-@example("nn.functional.linear(tensor.ones((4, 3)), tensor.ones((2, 3))).shape", (4, 2))
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return ``input @ weight.T + bias``.
 
@@ -35,29 +33,16 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     ------
     ValueError
         If the shapes do not fit.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.linear(tensor.ones((4, 3)), tensor.ones((2, 3))).shape
+    (4, 2)
     """
     return apply_affine(_LINEAR, input, weight, bias)
 
 
-# Add the sections that `embedding` and `embedding_bag` share to a docstring.
-lookup_sections = sections(
-    {
-        "weight": "Shape ``(num_embeddings, embedding_dim)``.",
-        **dict.fromkeys(
-            ("max_norm", "norm_type"),
-            "First scale the used rows of `weight` down to `max_norm`, in place, if their norm of degree\n"
-            "    `norm_type` is larger.",
-        ),
-        "scale_grad_by_freq": "Divide the gradient of each row by the number of its uses.",
-        "sparse": "Accepted for compatibility with PyTorch. Gradients are dense.",
-    }
-)
-
-
-@lookup_sections
-@example(
-    "nn.functional.embedding(tensor.tensor([1, 1]), tensor.tensor([[2.0], [3.0]])).tolist()", [[3.0], [3.0]]
-)
 def embedding(
     input: Tensor,
     weight: Tensor,
@@ -73,8 +58,17 @@ def embedding(
     ----------
     input
         Integers of any shape ``(*)``, from 0 to the number of rows minus 1.
+    weight
+        Shape ``(num_embeddings, embedding_dim)``.
     padding_idx
         The index of a row without a gradient. A negative index counts from the end.
+    max_norm, norm_type
+        First scale the used rows of `weight` down to `max_norm`, in place, if their norm of degree
+        `norm_type` is larger.
+    scale_grad_by_freq
+        Divide the gradient of each row by the number of its uses.
+    sparse
+        Accepted for compatibility with PyTorch. Gradients are dense.
 
     Returns
     -------
@@ -84,6 +78,12 @@ def embedding(
     ------
     IndexError
         If an index is out of range.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.embedding(tensor.tensor([1, 1]), tensor.tensor([[2.0], [3.0]])).tolist()
+    [[3.0], [3.0]]
     """
     del sparse
     indices = array_of("embedding", "input", input)
@@ -149,9 +149,15 @@ def row_of(index: int, size: int) -> int:
     return index % size
 
 
-@example("nn.functional.one_hot(tensor.tensor([2, 0])).tolist()", [[0, 0, 1], [1, 0, 0]])
 def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
-    """Return the one-hot encoding of the class indices `input`: int64, with a new last dimension."""
+    """Return the one-hot encoding of the class indices `input`: int64, with a new last dimension.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.one_hot(tensor.tensor([2, 0])).tolist()
+    [[0, 0, 1], [1, 0, 0]]
+    """
     indices = array_of("one_hot", "input", input)
     require_indices("one_hot", "input", indices)
     size = int(indices.max()) + 1 if num_classes == -1 and indices.size else max(num_classes, 0)

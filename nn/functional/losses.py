@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nn.functional.checks import array_of, check_delta, loss_sections, pair_of, reduced
+from nn.functional.checks import array_of, check_delta, pair_of, reduced
 from nn.functional.derivatives import RULES
-from nn.module.docstrings import example
 from tensor import Tensor
 from tensor.kernels import run_kernel
 from tensor.lowlevel import Array, InvalidArgumentError, record, shown, widening, wrap_recorded
@@ -27,9 +26,7 @@ def _finish(
     return wrap_recorded(out, node)
 
 
-@loss_sections
 @widening
-@example("nn.functional.mse_loss(tensor.tensor([1.0, 2.0]), tensor.tensor([1.0, 4.0])).item()", 2.0)
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """Return the squared difference of `input` and `target`, which have the same shape.
 
@@ -37,6 +34,19 @@ def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     ----------
     input, target
         Any shape.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.mse_loss(tensor.tensor([1.0, 2.0]), tensor.tensor([1.0, 4.0])).item()
+    2.0
     """
     x, y = pair_of("mse_loss", input, target, reduction)
 
@@ -49,9 +59,15 @@ def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
 
 
 @widening
-@example("nn.functional.l1_loss(tensor.tensor([1.0, 2.0]), tensor.tensor([1.0, 4.0])).item()", 1.0)
 def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """Return the absolute difference of `input` and `target`, with the arguments of ``mse_loss``."""
+    """Return the absolute difference of `input` and `target`, with the arguments of ``mse_loss``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.l1_loss(tensor.tensor([1.0, 2.0]), tensor.tensor([1.0, 4.0])).item()
+    1.0
+    """
     x, y = pair_of("l1_loss", input, target, reduction)
 
     def values() -> Array:
@@ -63,9 +79,15 @@ def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
 
 
 @widening
-@example("nn.functional.huber_loss(tensor.tensor([0.0, 0.0]), tensor.tensor([1.0, 3.0])).item()", 1.5)
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
-    """Return the Huber loss: quadratic for differences below `delta`, linear beyond (Huber, 1964)."""
+    """Return the Huber loss: quadratic for differences below `delta`, linear beyond (Huber, 1964).
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.huber_loss(tensor.tensor([0.0, 0.0]), tensor.tensor([1.0, 3.0])).item()
+    1.5
+    """
     check_delta("huber_loss", delta)
     if delta <= 0:
         raise InvalidArgumentError(f"huber_loss: delta must be above 0, not {shown(delta)}")
@@ -80,9 +102,15 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
 
 
 @widening
-@example("nn.functional.smooth_l1_loss(tensor.tensor([0.0, 0.0]), tensor.tensor([1.0, 3.0])).item()", 1.5)
 def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:
-    """Return ``huber_loss(..., delta=beta) / beta``. It is the absolute difference if `beta` is 0."""
+    """Return ``huber_loss(..., delta=beta) / beta``. It is the absolute difference if `beta` is 0.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.smooth_l1_loss(tensor.tensor([0.0, 0.0]), tensor.tensor([1.0, 3.0])).item()
+    1.5
+    """
     if beta < 0:
         raise InvalidArgumentError(f"smooth_l1_loss: beta must be at least 0, not {shown(beta)}")
     if beta == 0:
@@ -97,11 +125,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
     return _finish("smooth_l1_loss", (input, target), values, reduction, beta=beta)
 
 
-@loss_sections
 @widening
-@example(
-    "round(nn.functional.binary_cross_entropy(tensor.tensor([0.5]), tensor.tensor([1.0])).item(), 4)", 0.6931
-)
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -115,11 +139,19 @@ def binary_cross_entropy(
         The target probabilities, in the same shape.
     weight
         The weight of each element. It broadcasts to the input's shape, and may require a gradient.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
 
     Raises
     ------
     ValueError
         If the shapes differ, or a probability is below 0 or above 1.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> round(nn.functional.binary_cross_entropy(tensor.tensor([0.5]), tensor.tensor([1.0])).item(), 4)
+    0.6931
     """
     name = "binary_cross_entropy"
     x, y = pair_of(name, input, target, reduction)
@@ -137,11 +169,7 @@ def binary_cross_entropy(
     return _finish(name, (input, target, weight), values, reduction)
 
 
-@loss_sections
 @widening
-@example(
-    "nn.functional.binary_cross_entropy_with_logits(tensor.tensor([-9e9]), tensor.tensor([0.0])).item()", 0.0
-)
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -159,8 +187,21 @@ def binary_cross_entropy_with_logits(
         Probabilities in the same shape.
     weight
         The weight of each element. It broadcasts to the input's shape, and may require a gradient.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
     pos_weight
         The weight of positive examples. It broadcasts to the input's shape, and may require a gradient.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.binary_cross_entropy_with_logits(tensor.tensor([-9e9]), tensor.tensor([0.0])).item()
+    0.0
     """
     name = "binary_cross_entropy_with_logits"
     x, y = pair_of(name, input, target, reduction)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, Protocol, cast, overload
+from typing import Literal, overload
 
-from nn.functional.dimensions import Family, Template
 from nn.functional.plane_gather import largest
 from nn.functional.windows import (
     OutputSizes,
@@ -13,59 +12,60 @@ from nn.functional.windows import (
     output_sizes,
     pool_of,
     pooled_array,
-    window_sections,
     windows_of,
 )
-from nn.module.docstrings import example
 from tensor import Tensor
 
 
-class MaxPool(Protocol):
-    """The type of ``max_pool1d`` and the like, which return two tensors with `return_indices`."""
-
-    @overload
-    def __call__(
-        self,
-        input: Tensor,
-        kernel_size: Sizes,
-        stride: Sizes | None = ...,
-        padding: Sizes = ...,
-        dilation: Sizes = ...,
-        ceil_mode: bool = ...,
-        return_indices: Literal[False] = ...,
-    ) -> Tensor: ...
-    @overload
-    def __call__(
-        self,
-        input: Tensor,
-        kernel_size: Sizes,
-        stride: Sizes | None = ...,
-        padding: Sizes = ...,
-        dilation: Sizes = ...,
-        ceil_mode: bool = ...,
-        *,
-        return_indices: Literal[True],
-    ) -> tuple[Tensor, Tensor]: ...
-    @overload
-    def __call__(
-        self,
-        input: Tensor,
-        kernel_size: Sizes,
-        stride: Sizes | None = ...,
-        padding: Sizes = ...,
-        dilation: Sizes = ...,
-        ceil_mode: bool = ...,
-        return_indices: bool = ...,
-    ) -> Tensor | tuple[Tensor, Tensor]: ...
-
-
-@Family
-@window_sections
-@example(
-    "nn.functional.max_pool{dims}d(tensor.ones((8, 3, {sizes[7,5,6]})), 3, stride=2, padding=1).shape",
-    Template("(8, 3, {sizes[4,3,3]})"),
-)
 def _max_pool(
+    name: str,
+    dims: int,
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None,
+    padding: Sizes,
+    dilation: Sizes,
+    ceil_mode: bool,
+    return_indices: bool,
+) -> Tensor | tuple[Tensor, Tensor]:
+    x = pooled_array(name, dims, input)
+    pool = pool_of(name, dims, kernel_size, stride, padding, dilation, ceil_mode)
+    windows = windows_of(name, x, pool)
+    return largest(dims, input, x, windows, return_indices)  # type: ignore[no-any-return]
+
+
+@overload
+def max_pool1d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = ...,
+    padding: Sizes = ...,
+    dilation: Sizes = ...,
+    ceil_mode: bool = ...,
+    return_indices: Literal[False] = ...,
+) -> Tensor: ...
+@overload
+def max_pool1d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = ...,
+    padding: Sizes = ...,
+    dilation: Sizes = ...,
+    ceil_mode: bool = ...,
+    *,
+    return_indices: Literal[True],
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def max_pool1d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = ...,
+    padding: Sizes = ...,
+    dilation: Sizes = ...,
+    ceil_mode: bool = ...,
+    return_indices: bool = ...,
+) -> Tensor | tuple[Tensor, Tensor]: ...
+def max_pool1d(
     input: Tensor,
     kernel_size: Sizes,
     stride: Sizes | None = None,
@@ -73,78 +73,337 @@ def _max_pool(
     dilation: Sizes = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
-    *,
-    _dims: int = 1,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Return the largest element of each window of `input`, over {dimensions}.
+    """Return the largest element of each window of `input`, over one dimension.
 
     Parameters
     ----------
+    input
+        Shape ``(batch, channels, length)``, or without the batch.
+    kernel_size
+        The size of a window: one integer, or one for each spatial dimension. All sizes take this form.
+    stride
+        The distance between windows; ``kernel_size`` for None.
     padding
         The number of elements of minus infinity to add on both sides, at most half of the dilated kernel
         size.
     dilation
         The distance between the elements of a window.
+    ceil_mode
+        Round the number of windows up, so that the last window may reach beyond the padding.
     return_indices
         Also return the index of each largest element in the flattened spatial dimensions, int64, for
-        ``max_unpool{dims}d``.
+        ``max_unpool1d``.
 
     Returns
     -------
-    Shape ``(batch, channels, {space})``; with `return_indices` a tuple of two tensors of this shape.
+    Shape ``(batch, channels, length)``; with `return_indices` a tuple of two tensors of this
+    shape.
+
+    Raises
+    ------
+    ValueError
+        If shapes or options do not fit.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.max_pool1d(tensor.ones((8, 3, 7)), 3, stride=2, padding=1).shape
+    (8, 3, 4)
     """
-    name = f"max_pool{_dims}d"
-    x = pooled_array(name, _dims, input)
-    pool = pool_of(name, _dims, kernel_size, stride, padding, dilation, ceil_mode)
-    windows = windows_of(name, x, pool)
-    return largest(_dims, input, x, windows, return_indices)  # type: ignore[no-any-return]
+    return _max_pool(
+        "max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices
+    )
 
 
-max_pool1d: Final = cast("MaxPool", _max_pool[1])
-max_pool2d: Final = cast("MaxPool", _max_pool[2])
-max_pool3d: Final = cast("MaxPool", _max_pool[3])
-
-
-class AdaptiveMaxPool(Protocol):
-    """The type of ``adaptive_max_pool1d`` and the like, which return two tensors with `return_indices`."""
-
-    @overload
-    def __call__(
-        self, input: Tensor, output_size: OutputSizes, return_indices: Literal[False] = ...
-    ) -> Tensor: ...
-    @overload
-    def __call__(
-        self, input: Tensor, output_size: OutputSizes, *, return_indices: Literal[True]
-    ) -> tuple[Tensor, Tensor]: ...
-    @overload
-    def __call__(
-        self, input: Tensor, output_size: OutputSizes, return_indices: bool = ...
-    ) -> Tensor | tuple[Tensor, Tensor]: ...
-
-
-@Family
-@window_sections
-@example(
-    "nn.functional.adaptive_max_pool{dims}d(tensor.ones((1, 3, {sizes[7,5,4]})), 2).shape",
-    Template("(1, 3, {sizes[2]})"),
-)
-def _adaptive_max_pool(
-    input: Tensor, output_size: OutputSizes, return_indices: bool = False, *, _dims: int = 1
+@overload
+def max_pool2d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = ...,
+    padding: Sizes = ...,
+    dilation: Sizes = ...,
+    ceil_mode: bool = ...,
+    return_indices: Literal[False] = ...,
+) -> Tensor: ...
+@overload
+def max_pool2d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = ...,
+    padding: Sizes = ...,
+    dilation: Sizes = ...,
+    ceil_mode: bool = ...,
+    *,
+    return_indices: Literal[True],
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def max_pool2d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = ...,
+    padding: Sizes = ...,
+    dilation: Sizes = ...,
+    ceil_mode: bool = ...,
+    return_indices: bool = ...,
+) -> Tensor | tuple[Tensor, Tensor]: ...
+def max_pool2d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Return the largest element of each of `output_size` windows, over {dimensions}.
+    """Return the largest element of each window of `input`, over two dimensions.
 
     Parameters
     ----------
+    input
+        Shape ``(batch, channels, height, width)``, or without the batch.
+    kernel_size
+        The size of a window: one integer, or one for each spatial dimension. All sizes take this form.
+    stride
+        The distance between windows; ``kernel_size`` for None.
+    padding
+        The number of elements of minus infinity to add on both sides, at most half of the dilated kernel
+        size.
+    dilation
+        The distance between the elements of a window.
+    ceil_mode
+        Round the number of windows up, so that the last window may reach beyond the padding.
     return_indices
-        Also return the index of each largest element, as ``max_pool{dims}d`` does.
+        Also return the index of each largest element in the flattened spatial dimensions, int64, for
+        ``max_unpool2d``.
+
+    Returns
+    -------
+    Shape ``(batch, channels, height, width)``; with `return_indices` a tuple of two tensors of this
+    shape.
+
+    Raises
+    ------
+    ValueError
+        If shapes or options do not fit.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.max_pool2d(tensor.ones((8, 3, 7, 5)), 3, stride=2, padding=1).shape
+    (8, 3, 4, 3)
     """
-    name = f"adaptive_max_pool{_dims}d"
-    x = pooled_array(name, _dims, input)
-    sizes = output_sizes(name, _dims, output_size, x)
-    windows = [adaptive_windows(size, outs) for size, outs in zip(x.shape[-_dims:], sizes, strict=True)]
-    return largest(_dims, input, x, windows, return_indices)  # type: ignore[no-any-return]
+    return _max_pool(
+        "max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices
+    )
 
 
-adaptive_max_pool1d: Final = cast("AdaptiveMaxPool", _adaptive_max_pool[1])
-adaptive_max_pool2d: Final = cast("AdaptiveMaxPool", _adaptive_max_pool[2])
-adaptive_max_pool3d: Final = cast("AdaptiveMaxPool", _adaptive_max_pool[3])
+@overload
+def max_pool3d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = ...,
+    padding: Sizes = ...,
+    dilation: Sizes = ...,
+    ceil_mode: bool = ...,
+    return_indices: Literal[False] = ...,
+) -> Tensor: ...
+@overload
+def max_pool3d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = ...,
+    padding: Sizes = ...,
+    dilation: Sizes = ...,
+    ceil_mode: bool = ...,
+    *,
+    return_indices: Literal[True],
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def max_pool3d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = ...,
+    padding: Sizes = ...,
+    dilation: Sizes = ...,
+    ceil_mode: bool = ...,
+    return_indices: bool = ...,
+) -> Tensor | tuple[Tensor, Tensor]: ...
+def max_pool3d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Return the largest element of each window of `input`, over three dimensions.
+
+    Parameters
+    ----------
+    input
+        Shape ``(batch, channels, depth, height, width)``, or without the batch.
+    kernel_size
+        The size of a window: one integer, or one for each spatial dimension. All sizes take this form.
+    stride
+        The distance between windows; ``kernel_size`` for None.
+    padding
+        The number of elements of minus infinity to add on both sides, at most half of the dilated kernel
+        size.
+    dilation
+        The distance between the elements of a window.
+    ceil_mode
+        Round the number of windows up, so that the last window may reach beyond the padding.
+    return_indices
+        Also return the index of each largest element in the flattened spatial dimensions, int64, for
+        ``max_unpool3d``.
+
+    Returns
+    -------
+    Shape ``(batch, channels, depth, height, width)``; with `return_indices` a tuple of two tensors of this
+    shape.
+
+    Raises
+    ------
+    ValueError
+        If shapes or options do not fit.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.max_pool3d(tensor.ones((8, 3, 7, 5, 6)), 3, stride=2, padding=1).shape
+    (8, 3, 4, 3, 3)
+    """
+    return _max_pool(
+        "max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices
+    )
+
+
+def _adaptive_max_pool(
+    name: str, dims: int, input: Tensor, output_size: OutputSizes, return_indices: bool
+) -> Tensor | tuple[Tensor, Tensor]:
+    x = pooled_array(name, dims, input)
+    sizes = output_sizes(name, dims, output_size, x)
+    windows = [adaptive_windows(size, outs) for size, outs in zip(x.shape[-dims:], sizes, strict=True)]
+    return largest(dims, input, x, windows, return_indices)  # type: ignore[no-any-return]
+
+
+@overload
+def adaptive_max_pool1d(
+    input: Tensor, output_size: OutputSizes, return_indices: Literal[False] = ...
+) -> Tensor: ...
+@overload
+def adaptive_max_pool1d(
+    input: Tensor, output_size: OutputSizes, *, return_indices: Literal[True]
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def adaptive_max_pool1d(
+    input: Tensor, output_size: OutputSizes, return_indices: bool = ...
+) -> Tensor | tuple[Tensor, Tensor]: ...
+def adaptive_max_pool1d(
+    input: Tensor, output_size: OutputSizes, return_indices: bool = False
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Return the largest element of each of `output_size` windows, over one dimension.
+
+    Parameters
+    ----------
+    input
+        Shape ``(batch, channels, length)``, or without the batch.
+    output_size
+        One integer, or one for each spatial dimension. None keeps the size of the input.
+    return_indices
+        Also return the index of each largest element, as ``max_pool1d`` does.
+
+    Raises
+    ------
+    ValueError
+        If shapes or options do not fit.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.adaptive_max_pool1d(tensor.ones((1, 3, 7)), 2).shape
+    (1, 3, 2)
+    """
+    return _adaptive_max_pool("adaptive_max_pool1d", 1, input, output_size, return_indices)
+
+
+@overload
+def adaptive_max_pool2d(
+    input: Tensor, output_size: OutputSizes, return_indices: Literal[False] = ...
+) -> Tensor: ...
+@overload
+def adaptive_max_pool2d(
+    input: Tensor, output_size: OutputSizes, *, return_indices: Literal[True]
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def adaptive_max_pool2d(
+    input: Tensor, output_size: OutputSizes, return_indices: bool = ...
+) -> Tensor | tuple[Tensor, Tensor]: ...
+def adaptive_max_pool2d(
+    input: Tensor, output_size: OutputSizes, return_indices: bool = False
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Return the largest element of each of `output_size` windows, over two dimensions.
+
+    Parameters
+    ----------
+    input
+        Shape ``(batch, channels, height, width)``, or without the batch.
+    output_size
+        One integer, or one for each spatial dimension. None keeps the size of the input.
+    return_indices
+        Also return the index of each largest element, as ``max_pool2d`` does.
+
+    Raises
+    ------
+    ValueError
+        If shapes or options do not fit.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.adaptive_max_pool2d(tensor.ones((1, 3, 7, 5)), 2).shape
+    (1, 3, 2, 2)
+    """
+    return _adaptive_max_pool("adaptive_max_pool2d", 2, input, output_size, return_indices)
+
+
+@overload
+def adaptive_max_pool3d(
+    input: Tensor, output_size: OutputSizes, return_indices: Literal[False] = ...
+) -> Tensor: ...
+@overload
+def adaptive_max_pool3d(
+    input: Tensor, output_size: OutputSizes, *, return_indices: Literal[True]
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def adaptive_max_pool3d(
+    input: Tensor, output_size: OutputSizes, return_indices: bool = ...
+) -> Tensor | tuple[Tensor, Tensor]: ...
+def adaptive_max_pool3d(
+    input: Tensor, output_size: OutputSizes, return_indices: bool = False
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Return the largest element of each of `output_size` windows, over three dimensions.
+
+    Parameters
+    ----------
+    input
+        Shape ``(batch, channels, depth, height, width)``, or without the batch.
+    output_size
+        One integer, or one for each spatial dimension. None keeps the size of the input.
+    return_indices
+        Also return the index of each largest element, as ``max_pool3d`` does.
+
+    Raises
+    ------
+    ValueError
+        If shapes or options do not fit.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.adaptive_max_pool3d(tensor.ones((1, 3, 7, 5, 4)), 2).shape
+    (1, 3, 2, 2, 2)
+    """
+    return _adaptive_max_pool("adaptive_max_pool3d", 3, input, output_size, return_indices)

@@ -12,7 +12,6 @@ import tensor as tn
 from nn.functional.axis_matrices import AxisMatrix, multiply_along
 from nn.functional.checks import array_of, floating_array_of
 from nn.functional.derivatives import RULES
-from nn.module.docstrings import example, sections
 from tensor import Tensor
 from tensor.kernels import (
     as_one_dtype,
@@ -109,25 +108,6 @@ def _narrowed(out: Array, dtype: Dtype) -> Array:
     return out.astype(dtype) if dtype.itemsize == 2 and out.dtype.itemsize == 4 else out
 
 
-# Add the sections that all norms share to a docstring.
-norm_sections = sections(
-    {
-        "input": "Shape ``(*, *normalized_shape)``.",
-        "normalized_shape": "The sizes of the dimensions to normalize over.",
-        "weight": "Shape ``(channels,)``.",
-        "bias": "Shape ``(channels,)``.",
-        "momentum": "The weight of the batch's statistics in the running statistics.",
-        "eps": "Added to the variance.",
-    },
-    "ValueError\n    If a shape does not fit.",
-)
-
-
-@norm_sections
-@example(
-    "y = nn.functional.layer_norm(tensor.tensor([[1.0, 3.0]]), 2); [round(v, 3) for v in y[0].tolist()]",
-    [-1.0, 1.0],
-)
 def layer_norm(
     input: Tensor,
     normalized_shape: int | Sequence[int],
@@ -139,8 +119,26 @@ def layer_norm(
 
     Parameters
     ----------
+    input
+        Shape ``(*, *normalized_shape)``.
+    normalized_shape
+        The sizes of the dimensions to normalize over.
     weight, bias
         Shape ``normalized_shape``.
+    eps
+        Added to the variance.
+
+    Raises
+    ------
+    ValueError
+        If a shape does not fit.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> y = nn.functional.layer_norm(tensor.tensor([[1.0, 3.0]]), 2)
+    >>> [round(v, 3) for v in y[0].tolist()]
+    [-1.0, 1.0]
     """
     x = floating_array_of("layer_norm", "input", input)
     sizes = _sizes("layer_norm", x, normalized_shape)
@@ -148,8 +146,6 @@ def layer_norm(
     return _rows("layer_norm", input, x, sizes, w, b, affine, eps)
 
 
-@norm_sections
-@example("nn.functional.rms_norm(tensor.tensor([3.0, 3.0]), 2).tolist()", [1.0, 1.0])
 def rms_norm(
     input: Tensor,
     normalized_shape: int | Sequence[int],
@@ -160,10 +156,25 @@ def rms_norm(
 
     Parameters
     ----------
+    input
+        Shape ``(*, *normalized_shape)``.
+    normalized_shape
+        The sizes of the dimensions to normalize over.
     weight
         Shape ``normalized_shape``.
     eps
         Added to the mean square; the dtype's machine epsilon for None.
+
+    Raises
+    ------
+    ValueError
+        If a shape does not fit.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.rms_norm(tensor.tensor([3.0, 3.0]), 2).tolist()
+    [1.0, 1.0]
     """
     x = floating_array_of("rms_norm", "input", input)
     sizes = _sizes("rms_norm", x, normalized_shape)
@@ -172,7 +183,6 @@ def rms_norm(
     return _rows("rms_norm", input, x, sizes, w, None, affine[:1], small)
 
 
-@norm_sections
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -192,9 +202,15 @@ def batch_norm(
     running_mean, running_var
         Shape ``(channels,)``. If `training` is true, they are updated with the batch's mean and unbiased
         variance. Otherwise `input` is normalized with them.
+    weight, bias
+        Shape ``(channels,)``.
     training
         Normalize with the batch's mean and variance, as is always done without running statistics. An empty
         batch does not change the running statistics.
+    momentum
+        The weight of the batch's statistics in the running statistics.
+    eps
+        Added to the variance.
 
     Raises
     ------

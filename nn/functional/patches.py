@@ -10,8 +10,7 @@ import numpy as np
 
 from nn.functional.checks import floating_array_of
 from nn.functional.convolutions import sizes_of
-from nn.functional.windows import Sizes, window_sections
-from nn.module.docstrings import example
+from nn.functional.windows import Sizes
 from tensor import Tensor
 from tensor.kernels import Geometry, columns_of_patches, patches_of_columns
 from tensor.lowlevel import Array, InvalidArgumentError, apply, define
@@ -65,8 +64,6 @@ def _outputs(name: str, geometry: Geometry, sizes: tuple[int, ...]) -> tuple[int
 # --- Public functions ---------------------------------------------------------------------------------------
 
 
-@window_sections
-@example("nn.functional.unfold(tensor.ones((1, 3, 4, 5)), 2).shape", (1, 12, 12))
 def unfold(
     input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
 ) -> Tensor:
@@ -82,6 +79,17 @@ def unfold(
     Returns
     -------
     Shape ``(batch, channels * kernel height * kernel width, patches)``, or the same without the batch.
+
+    Raises
+    ------
+    ValueError
+        If shapes or options do not fit.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.unfold(tensor.ones((1, 3, 4, 5)), 2).shape
+    (1, 12, 12)
     """
     x = floating_array_of("unfold", "input", input)
     geometry = _geometry("unfold", kernel_size, dilation, padding, stride)
@@ -96,11 +104,6 @@ def unfold(
     return found if x.ndim == 4 else found.squeeze(0)
 
 
-@window_sections
-@example(
-    "x = tensor.ones((1, 1, 3, 3)); nn.functional.fold(nn.functional.unfold(x, 2), 3, 2)[0, 0].tolist()",
-    [[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]],
-)
 def fold(
     input: Tensor,
     output_size: Sizes,
@@ -123,6 +126,18 @@ def fold(
     Returns
     -------
     Shape ``(batch, channels, height, width)``, or the same without the batch.
+
+    Raises
+    ------
+    ValueError
+        If shapes or options do not fit.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x = tensor.ones((1, 1, 3, 3))
+    >>> nn.functional.fold(nn.functional.unfold(x, 2), 3, 2)[0, 0].tolist()
+    [[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]
     """
     x = floating_array_of("fold", "input", input)
     sizes = sizes_of("fold", "output_size", output_size, 2, 1)

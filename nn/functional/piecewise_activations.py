@@ -10,7 +10,6 @@ import numpy as np
 
 import tensor as tn
 from nn.functional.checks import array_of, floating_array_of
-from nn.module.docstrings import example
 from tensor import Generator, Tensor
 from tensor.kernels import hardsigmoid as hardsigmoid_of
 from tensor.kernels import hardswish as hardswish_of
@@ -57,9 +56,15 @@ def _bounded(
     return maybe_in_place(function, input, inplace)
 
 
-@example("nn.functional.hardtanh(tensor.tensor([-2.0, 0.5, 3.0])).tolist()", [-1.0, 0.5, 1.0])
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """Return x, limited to the range from `min_val` to `max_val`; with `inplace`, write it to `input`."""
+    """Return x, limited to the range from `min_val` to `max_val`; with `inplace`, write it to `input`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.hardtanh(tensor.tensor([-2.0, 0.5, 3.0])).tolist()
+    [-1.0, 0.5, 1.0]
+    """
     floating_array_of("hardtanh", "input", input)
     if min_val > max_val:
         raise InvalidArgumentError(
@@ -72,29 +77,53 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     return _bounded(input, kernel, min_val, max_val, 1.0, inplace)
 
 
-@example("nn.functional.relu6(tensor.tensor([-2.0, 0.5, 7.0])).tolist()", [0.0, 0.5, 6.0])
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return min(max(x, 0), 6); with `inplace`, write it to `input`."""
+    """Return min(max(x, 0), 6); with `inplace`, write it to `input`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.relu6(tensor.tensor([-2.0, 0.5, 7.0])).tolist()
+    [0.0, 0.5, 6.0]
+    """
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
-@example("nn.functional.hardsigmoid(tensor.tensor([-3.0, 0.0, 4.0])).tolist()", [0.0, 0.5, 1.0])
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return x / 6 + 1 / 2, clamped to the range 0 to 1; with `inplace`, write it to `input`."""
+    """Return x / 6 + 1 / 2, clamped to the range 0 to 1; with `inplace`, write it to `input`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.hardsigmoid(tensor.tensor([-3.0, 0.0, 4.0])).tolist()
+    [0.0, 0.5, 1.0]
+    """
     floating_array_of("hardsigmoid", "input", input)
     return _bounded(input, hardsigmoid_of, -3.0, 3.0, 1 / 6, inplace)
 
 
-@example("nn.functional.hardswish(tensor.tensor([0.0, 4.0])).tolist()", [0.0, 4.0])
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return ``x * hardsigmoid(x)`` (Howard et al., 2019); with `inplace`, write it to `input`."""
+    """Return ``x * hardsigmoid(x)`` (Howard et al., 2019); with `inplace`, write it to `input`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.hardswish(tensor.tensor([0.0, 4.0])).tolist()
+    [0.0, 4.0]
+    """
     floating_array_of("hardswish", "input", input)
     return maybe_in_place(lambda x: apply_into(_HARDSWISH, hardswish_of, (x,)), input, inplace)
 
 
-@example("nn.functional.threshold(tensor.tensor([0.5, 2.0]), 1.0, -7.0).tolist()", [-7.0, 2.0])
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """Return x where it is above `threshold`, `value` elsewhere; with `inplace`, write it to `input`."""
+    """Return x where it is above `threshold`, `value` elsewhere; with `inplace`, write it to `input`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.threshold(tensor.tensor([0.5, 2.0]), 1.0, -7.0).tolist()
+    [-7.0, 2.0]
+    """
     floating_array_of("threshold", "input", input)
 
     def kernel(x: Array, out: Array | None) -> Array:
@@ -106,16 +135,28 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     return _bounded(input, kernel, threshold, math.inf, 1.0, inplace)
 
 
-@example("nn.functional.hardshrink(tensor.tensor([-2.0, 0.3])).tolist()", [-2.0, 0.0])
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """Return x where its magnitude is above `lambd`, 0 elsewhere."""
+    """Return x where its magnitude is above `lambd`, 0 elsewhere.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.hardshrink(tensor.tensor([-2.0, 0.3])).tolist()
+    [-2.0, 0.0]
+    """
     floating_array_of("hardshrink", "input", input)
     return apply(_SHRUNK, lambda x: np.where(np.abs(x) <= lambd, x.dtype.type(0), x), (input,))
 
 
-@example("nn.functional.softshrink(tensor.tensor([-2.0, 0.3])).tolist()", [-1.5, 0.0])
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """Return x moved towards 0 by `lambd`; 0 where the magnitude of x is at most `lambd`."""
+    """Return x moved towards 0 by `lambd`; 0 where the magnitude of x is at most `lambd`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.softshrink(tensor.tensor([-2.0, 0.3])).tolist()
+    [-1.5, 0.0]
+    """
     floating_array_of("softshrink", "input", input)
     if not lambd >= 0:
         raise InvalidArgumentError(f"softshrink: lambd must be at least 0, not {shown(lambd)}")
@@ -129,7 +170,6 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 @composite
-@example("nn.functional.prelu(tensor.tensor([-2.0, 2.0]), tensor.tensor([0.25])).tolist()", [-0.5, 2.0])
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """Return x where positive, ``weight * x`` elsewhere (He et al., 2015).
 
@@ -139,6 +179,12 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         Shape ``(batch, channels, *)``, or any shape for one weight.
     weight
         Shape ``(channels,)`` or ``(1,)``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.prelu(tensor.tensor([-2.0, 2.0]), tensor.tensor([0.25])).tolist()
+    [-0.5, 2.0]
     """
     x, w = floating_array_of("prelu", "input", input), array_of("prelu", "weight", weight)
     channels = x.shape[1] if x.ndim > 1 else 1
@@ -152,7 +198,6 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     return tn.where(input > 0, last_use(input), scaled)
 
 
-@example("nn.functional.rrelu(tensor.tensor([-2.0, 2.0]), 0.25, 0.75).tolist()", [-1.0, 2.0])
 def rrelu(
     input: Tensor,
     lower: float = 1 / 8,
@@ -166,6 +211,12 @@ def rrelu(
 
     Without `training` the slope is the mean of `lower` and `upper`. With `inplace`, the result is written to
     `input`. `generator` draws the slopes; None is the default one.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.rrelu(tensor.tensor([-2.0, 2.0]), 0.25, 0.75).tolist()
+    [-1.0, 2.0]
     """
     shape = floating_array_of("rrelu", "input", input).shape
     if not lower <= upper:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from nn.functional.checks import array_of
-from nn.module.docstrings import example
 from tensor import Tensor
 from tensor.lowlevel import InvalidArgumentError, shown
 
@@ -13,14 +12,16 @@ def _require_factor(name: str, what: str, factor: object) -> None:
         raise InvalidArgumentError(f"{name}: {what} must be an integer of at least 1, not {shown(factor)}")
 
 
-@example(
-    "nn.functional.pixel_shuffle(tensor.arange(4.0).reshape((4, 1, 1)), 2).tolist()",
-    [[[0.0, 1.0], [2.0, 3.0]]],
-)
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """Return ``(*, channels, height * r, width * r)`` made of ``(*, channels * r * r, height, width)``.
 
     Each group of r * r channels becomes one channel, r times as high and wide (Shi et al., 2016).
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.pixel_shuffle(tensor.arange(4.0).reshape((4, 1, 1)), 2).tolist()
+    [[[0.0, 1.0], [2.0, 3.0]]]
     """
     r, shape = upscale_factor, array_of("pixel_shuffle", "input", input).shape
     _require_factor("pixel_shuffle", "upscale_factor", r)
@@ -36,14 +37,16 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     return moved.reshape((*rest, channels // (r * r), height * r, width * r))
 
 
-@example(
-    "nn.functional.pixel_unshuffle(tensor.arange(4.0).reshape((1, 2, 2)), 2).flatten().tolist()",
-    [0.0, 1.0, 2.0, 3.0],
-)
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """Return ``(*, channels * r * r, height, width)`` made of ``(*, channels, height * r, width * r)``.
 
     The inverse of ``pixel_shuffle``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.pixel_unshuffle(tensor.arange(4.0).reshape((1, 2, 2)), 2).flatten().tolist()
+    [0.0, 1.0, 2.0, 3.0]
     """
     r, shape = downscale_factor, array_of("pixel_unshuffle", "input", input).shape
     _require_factor("pixel_unshuffle", "downscale_factor", r)
@@ -59,11 +62,15 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     return moved.reshape((*rest, channels * r * r, height // r, width // r))
 
 
-@example(
-    "nn.functional.channel_shuffle(tensor.arange(4).reshape((1, 4, 1)), 2).flatten().tolist()", [0, 2, 1, 3]
-)
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """Return `input`, ``(batch, channels, *)``, with the channels of its groups interleaved."""
+    """Return `input`, ``(batch, channels, *)``, with the channels of its groups interleaved.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.channel_shuffle(tensor.arange(4).reshape((1, 4, 1)), 2).flatten().tolist()
+    [0, 2, 1, 3]
+    """
     shape = array_of("channel_shuffle", "input", input).shape
     _require_factor("channel_shuffle", "groups", groups)
     if len(shape) < 3 or shape[1] % groups:

@@ -6,16 +6,20 @@ import tensor as tn
 from nn.functional.activations import softmax
 from nn.functional.checks import floating_array_of
 from nn.functional.piecewise_activations import maybe_in_place
-from nn.module.docstrings import example
 from tensor import Generator, Tensor
 from tensor.lowlevel import DtypeLike, InvalidArgumentError, composite, last_use, shown
 
 
-@example("nn.functional.celu(tensor.tensor([0.0, 2.0])).tolist()", [0.0, 2.0])
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """Return x where positive, ``alpha * (exp(x / alpha) - 1)`` elsewhere (Barron, 2017).
 
     With `inplace`, write it to `input`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.celu(tensor.tensor([0.0, 2.0])).tolist()
+    [0.0, 2.0]
     """
     floating_array_of("celu", "input", input)
     if not alpha:
@@ -28,19 +32,30 @@ _SELU_ALPHA = 1.6732632423543772
 _SELU_SCALE = 1.0507009873554805
 
 
-@example("round(nn.functional.selu(tensor.tensor([1.0])).item(), 4)", 1.0507)
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """Return the scaled ELU of self-normalizing networks (Klambauer et al., 2017).
 
     With `inplace`, write it to `input`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> round(nn.functional.selu(tensor.tensor([1.0])).item(), 4)
+    1.0507
     """
     floating_array_of("selu", "input", input)
     return maybe_in_place(lambda x: tn.elu(x, _SELU_ALPHA) * _SELU_SCALE, input, inplace)
 
 
-@example("nn.functional.mish(tensor.tensor([0.0])).tolist()", [0.0])
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return ``x * tanh(softplus(x))`` (Misra, 2019); with `inplace`, write it to `input`."""
+    """Return ``x * tanh(softplus(x))`` (Misra, 2019); with `inplace`, write it to `input`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.mish(tensor.tensor([0.0])).tolist()
+    [0.0]
+    """
     floating_array_of("mish", "input", input)
     return maybe_in_place(_mish, input, inplace)
 
@@ -52,9 +67,15 @@ def _mish(x: Tensor) -> Tensor:
 
 
 @composite
-@example("nn.functional.glu(tensor.tensor([3.0, 0.0])).tolist()", [1.5])
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """Return the first half of `input` along `dim` times the sigmoid of the second (Dauphin et al., 2016)."""
+    """Return the first half of `input` along `dim` times the sigmoid of the second (Dauphin et al., 2016).
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.glu(tensor.tensor([3.0, 0.0])).tolist()
+    [1.5]
+    """
     shape = floating_array_of("glu", "input", input).shape
     if not shape or input.size(dim) % 2:
         raise InvalidArgumentError(f"glu: the size of dimension {dim} must be even, but the shape is {shape}")
@@ -62,40 +83,63 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return first * second.sigmoid()
 
 
-@example("nn.functional.logsigmoid(tensor.tensor([-1000.0])).tolist()", [-1000.0])
 def logsigmoid(input: Tensor) -> Tensor:
-    """Return log(sigmoid(x)), without overflow."""
+    """Return log(sigmoid(x)), without overflow.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.logsigmoid(tensor.tensor([-1000.0])).tolist()
+    [-1000.0]
+    """
     floating_array_of("logsigmoid", "input", input)
     return tn.logsigmoid(input)
 
 
 @composite
-@example("nn.functional.softsign(tensor.tensor([-1.0])).tolist()", [-0.5])
 def softsign(input: Tensor) -> Tensor:
-    """Return x / (1 + abs(x))."""
+    """Return x / (1 + abs(x)).
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.softsign(tensor.tensor([-1.0])).tolist()
+    [-0.5]
+    """
     floating_array_of("softsign", "input", input)
     size = input.abs() + 1
     return last_use(input) / size
 
 
 @composite
-@example("nn.functional.tanhshrink(tensor.tensor([0.0])).tolist()", [0.0])
 def tanhshrink(input: Tensor) -> Tensor:
-    """Return x - tanh(x)."""
+    """Return x - tanh(x).
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.tanhshrink(tensor.tensor([0.0])).tolist()
+    [0.0]
+    """
     floating_array_of("tanhshrink", "input", input)
     bounded = input.tanh()
     return last_use(input) - bounded
 
 
-@example("nn.functional.softmin(tensor.tensor([0.0, 0.0]), dim=0).tolist()", [0.5, 0.5])
 def softmin(input: Tensor, dim: int | None = None, *, dtype: DtypeLike | None = None) -> Tensor:
-    """Return ``softmax(-x, dim)``, computed in `dtype`."""
+    """Return ``softmax(-x, dim)``, computed in `dtype`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.softmin(tensor.tensor([0.0, 0.0]), dim=0).tolist()
+    [0.5, 0.5]
+    """
     floating_array_of("softmin", "input", input)
     return softmax(-(input if dtype is None else input.to(dtype)), dim)
 
 
 @composite
-@example("nn.functional.gumbel_softmax(tensor.zeros((2, 3)), hard=True).sum(dim=1).tolist()", [1.0, 1.0])
 def gumbel_softmax(
     logits: Tensor,
     tau: float = 1.0,
@@ -119,6 +163,12 @@ def gumbel_softmax(
         No effect, as in PyTorch.
     generator
         The generator of the samples; the default one for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.gumbel_softmax(tensor.zeros((2, 3)), hard=True).sum(dim=1).tolist()
+    [1.0, 1.0]
     """
     del eps
     shape = floating_array_of("gumbel_softmax", "logits", logits).shape

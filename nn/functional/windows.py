@@ -10,7 +10,6 @@ import numpy as np
 
 from nn.functional.checks import floating_array_of
 from nn.functional.convolutions import sizes_of
-from nn.module.docstrings import sections
 from tensor import Tensor
 from tensor.lowlevel import Array, InvalidArgumentError, shown
 
@@ -18,22 +17,6 @@ from tensor.lowlevel import Array, InvalidArgumentError, shown
 Sizes = int | tuple[int, ...] | list[int]
 # The same for the output of adaptive pooling. None means the size of the input.
 OutputSizes = Sizes | tuple[int | None, ...] | None
-
-
-# Descriptions of parameters that pooling functions share. `Family` (dimensions.py) fills in `{space}`.
-_TEXTS = {
-    "input": "Shape ``(batch, channels, {space})``, or without the batch.",
-    "kernel_size": (
-        "The size of a window: one integer, or one for each spatial dimension. All sizes take this form."
-    ),
-    "stride": "The distance between windows; ``kernel_size`` for None.",
-    "ceil_mode": "Round the number of windows up, so that the last window may reach beyond the padding.",
-    "output_size": "One integer, or one for each spatial dimension. None keeps the size of the input.",
-}
-
-
-# Decorator that adds the shared descriptions and errors to the docstring of a pooling function.
-window_sections = sections(_TEXTS, "ValueError\n    If shapes or options do not fit.")
 
 
 class Windows(NamedTuple):

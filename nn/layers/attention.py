@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import InitVar
-from typing import Any
-
 from nn import functional as F
 from nn import init
 from nn.functional.checks import check_probability
 from nn.layers.linear import Linear
-from nn.layers.weighted import Weighted, new_parameter
-from nn.module.options import option, options
+from nn.layers.weighted import new_parameter
+from nn.module.module import Module
 from nn.module.parameter import Parameter
 from tensor import Tensor
-from tensor.lowlevel import DtypeLike, InvalidArgumentError, shown
+from tensor.lowlevel import DtypeLike, InvalidArgumentError, require_cpu, shown
 
 
 class NonDynamicallyQuantizableLinear(Linear):
     """The output projection of `MultiheadAttention`, with the class name that PyTorch's ``repr`` shows."""
 
 
-@options
-class MultiheadAttention(Weighted):
+class MultiheadAttention(Module):
     """Multi-head attention (Vaswani et al., 2017).
 
     Shapes: query ``(queries, batch, embed_dim)``, key ``(keys, batch, kdim)``, value ``(keys, batch, vdim)``.
@@ -47,6 +43,8 @@ class MultiheadAttention(Weighted):
         The number of features of keys and values; `embed_dim` for None.
     batch_first
         Whether the batch is the first dimension.
+    dtype
+        The dtype of the parameters; float32 for None.
 
     Examples
     --------
@@ -58,58 +56,64 @@ class MultiheadAttention(Weighted):
     ((4, 5, 8), (4, 5, 5))
     """
 
-    embed_dim: int
-    num_heads: int
-    dropout: float = 0.0
-    bias: InitVar[bool] = True
-    add_bias_kv: InitVar[bool] = False
-    add_zero_attn: bool = False
-    _kdim: InitVar[int | None] = option(default=None, alias="kdim")
-    _vdim: InitVar[int | None] = option(default=None, alias="vdim")
-    batch_first: bool = False
-    device: InitVar[str | None] = None
-    dtype: InitVar[DtypeLike | None] = None
+    in_proj_weight: Parameter | None
+    in_proj_bias: Parameter | None
+    q_proj_weight: Parameter | None
+    k_proj_weight: Parameter | None
+    v_proj_weight: Parameter | None
+    bias_k: Parameter | None
+    bias_v: Parameter | None
 
-    in_proj_weight: Parameter | None = option(init=False)
-    in_proj_bias: Parameter | None = option(init=False)
-    q_proj_weight: Parameter | None = option(init=False)
-    k_proj_weight: Parameter | None = option(init=False)
-    v_proj_weight: Parameter | None = option(init=False)
-    bias_k: Parameter | None = option(init=False)
-    bias_v: Parameter | None = option(init=False)
-
-    def _set_options(self, given: dict[str, Any]) -> None:
-        Weighted.__init__(self, given.pop("device"))
-        dtype, has_bias, has_bias_kv = (given.pop(name) for name in ("dtype", "bias", "add_bias_kv"))
-        embed_dim, num_heads = given["embed_dim"], given["num_heads"]
-        for what in ("embed_dim", "num_heads"):
-            if type(given[what]) is not int or given[what] < 1:
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+    ) -> None:
+        super().__init__()
+        require_cpu(device)
+        for what, given in (("embed_dim", embed_dim), ("num_heads", num_heads)):
+            if type(given) is not int or given < 1:
                 raise InvalidArgumentError(
-                    f"MultiheadAttention: {what} must be an integer of at least 1, not {shown(given[what])}"
+                    f"MultiheadAttention: {what} must be an integer of at least 1, not {shown(given)}"
                 )
         if embed_dim % num_heads:
             raise InvalidArgumentError(
                 f"MultiheadAttention: embed_dim ({embed_dim}) must be divisible by num_heads ({num_heads})"
             )
-        check_probability("MultiheadAttention", "dropout", given["dropout"])
-        kdim, vdim = given.pop("kdim"), given.pop("vdim")
+        check_probability("MultiheadAttention", "dropout", dropout)
+        self.embed_dim = embed_dim
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.add_zero_attn = add_zero_attn
+        self.batch_first = batch_first
         self.kdim: int = embed_dim if kdim is None else kdim
         self.vdim: int = embed_dim if vdim is None else vdim
         self.head_dim: int = embed_dim // num_heads
-        for option_name, value in given.items():
-            setattr(self, option_name, value)
         self._is_packed = self.kdim == embed_dim and self.vdim == embed_dim
-        sizes = {"in_proj_weight": (3 * embed_dim, embed_dim) if self._is_packed else None}
-        for name, features in (("q", embed_dim), ("k", self.kdim), ("v", self.vdim)):
-            sizes[f"{name}_proj_weight"] = None if self._is_packed else (embed_dim, features)
-        for name, shape in sizes.items():
-            self.register_parameter(name, None if shape is None else new_parameter(shape, dtype))
-        self.register_parameter("in_proj_bias", new_parameter((3 * embed_dim,), dtype) if has_bias else None)
+        if self._is_packed:
+            self.in_proj_weight = new_parameter((3 * embed_dim, embed_dim), dtype)
+            for name in ("q_proj_weight", "k_proj_weight", "v_proj_weight"):
+                self.register_parameter(name, None)
+        else:
+            self.register_parameter("in_proj_weight", None)
+            self.q_proj_weight = new_parameter((embed_dim, embed_dim), dtype)
+            self.k_proj_weight = new_parameter((embed_dim, self.kdim), dtype)
+            self.v_proj_weight = new_parameter((embed_dim, self.vdim), dtype)
+        self.register_parameter("in_proj_bias", new_parameter((3 * embed_dim,), dtype) if bias else None)
         self.out_proj: NonDynamicallyQuantizableLinear = NonDynamicallyQuantizableLinear(
-            embed_dim, embed_dim, bias=has_bias, dtype=dtype
+            embed_dim, embed_dim, bias=bias, dtype=dtype
         )
         for name in ("bias_k", "bias_v"):
-            self.register_parameter(name, new_parameter((1, 1, embed_dim), dtype) if has_bias_kv else None)
+            self.register_parameter(name, new_parameter((1, 1, embed_dim), dtype) if add_bias_kv else None)
         self._reset_parameters()
 
     def _reset_parameters(self) -> None:

@@ -2,63 +2,57 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, InitVar
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import tensor as tn
 from nn import functional as F
 from nn import init
-from nn.layers.dimensions import Dimensional
-from nn.layers.weighted import Affine
-from nn.module.options import option, options
+from nn.layers.weighted import init_affine, new_parameter, require_size
+from nn.module.module import Module
+from nn.module.parameter import Parameter
 from tensor import Tensor
-from tensor.lowlevel import DtypeLike, InvalidArgumentError, is_recomputing, writing
-
-if TYPE_CHECKING:
-    from nn.layers.weighted import Shape
+from tensor.lowlevel import DtypeLike, InvalidArgumentError, is_recomputing, require_cpu, writing
 
 
-@options
-class ChannelNorm(Affine, Dimensional):
+class ChannelNorm(Module):
     """Base class of batch and instance norms: parameters, running statistics, options."""
 
     # The possible shapes of inputs, by their number of dimensions.
     _input_shapes: ClassVar[dict[int, str]]
 
-    num_features: int
-    eps: float = 1e-5
-    momentum: float | None = 0.1
-    affine: bool = True
-    track_running_stats: bool = True
-    device: InitVar[str | None] = None
-    dtype: InitVar[DtypeLike | None] = None
-    _: KW_ONLY
-    _bias: InitVar[bool] = option(default=True, alias="bias")
+    weight: Parameter | None
+    bias: Parameter | None
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
 
-    running_mean: Tensor | None = option(init=False)
-    running_var: Tensor | None = option(init=False)
-    num_batches_tracked: Tensor | None = option(init=False)
-
-    _sizes = ("num_features",)
-    _texts: ClassVar = {
-        "num_features": "The number of channels.",
-        "eps": "Added to the variance.",
-        "momentum": "The weight of a batch in the running mean and variance.",
-        "affine": "Whether a weight (initially 1) and a bias (initially 0) scale and shift the result.",
-        "dtype": "The dtype of parameters and buffers; float32 for None.",
-        "bias": "Whether the affine part has a bias.",
-    }
-
-    def _add_parameters(self, shapes: dict[str, Shape | None], dtype: DtypeLike | None) -> None:
-        super()._add_parameters(shapes, dtype)
-        sizes, tracks = (self.num_features,), self.track_running_stats
+    def __init__(
+        self,
+        num_features: int,
+        eps: float,
+        momentum: float | None,
+        affine: bool,
+        track_running_stats: bool,
+        device: str | None,
+        dtype: DtypeLike | None,
+        bias: bool,
+    ) -> None:
+        super().__init__()
+        require_cpu(device)
+        require_size(type(self).__name__, "num_features", num_features)
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        sizes = (num_features,)
+        self.register_parameter("weight", new_parameter(sizes, dtype) if affine else None)
+        self.register_parameter("bias", new_parameter(sizes, dtype) if affine and bias else None)
+        tracks = track_running_stats
         self.register_buffer("running_mean", tn.zeros(sizes, dtype=dtype) if tracks else None)
         self.register_buffer("running_var", tn.ones(sizes, dtype=dtype) if tracks else None)
         self.register_buffer("num_batches_tracked", tn.zeros((), dtype="int64") if tracks else None)
-
-    def _shapes(self, has_bias: bool) -> dict[str, Shape | None]:
-        shape = (self.num_features,) if self.affine else None
-        return {"weight": shape, "bias": shape if has_bias else None}
+        self.reset_parameters()
 
     def reset_running_stats(self) -> None:
         """Set the running mean to 0, the running variance to 1, and the number of batches to 0."""
@@ -69,7 +63,7 @@ class ChannelNorm(Affine, Dimensional):
     def reset_parameters(self) -> None:
         """Set the weight to 1, the bias to 0, and reset the running statistics."""
         self.reset_running_stats()
-        super().reset_parameters()
+        init_affine(self.weight, self.bias)
 
     def _require_channels(self, input: Tensor, dim: int) -> None:
         """Raise an error unless `input` has one of this layer's shapes, with the channels at `dim`."""
@@ -91,29 +85,21 @@ class ChannelNorm(Affine, Dimensional):
 
 
 class _BatchNorm(ChannelNorm):
-    _sections = """
-        In training it uses the mean and variance of the batch, and updates the running statistics. In
-        evaluation it uses the running statistics.
+    """Base class of batch norms: their defaults, and the call."""
 
-        Examples
-        --------
-        >>> import nn, tensor
-        >>> layer = nn.BatchNorm{dims}d(3)
-        >>> layer(tensor.ones((2, 3, {sizes[4,5,6]}))).shape
-        (2, 3, {sizes[4,5,6]})
-        >>> layer.num_batches_tracked.item()
-        1
-    """
-    _texts: ClassVar = {
-        **ChannelNorm._texts,
-        "momentum": (
-            "The weight of a batch in the running mean and variance; None for the cumulative average."
-        ),
-        "track_running_stats": (
-            "Whether to keep a running mean and variance. If not, evaluation uses the statistics of the\n"
-            "    batch."
-        ),
-    }
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalize, scale and shift; in training, update the running mean and variance."""
@@ -133,19 +119,22 @@ class _BatchNorm(ChannelNorm):
         return out
 
 
-@options
 class _InstanceNorm(ChannelNorm):
-    affine: bool = False
-    track_running_stats: bool = False
+    """Base class of instance norms: their defaults, and the call."""
 
-    _example = ("nn.{name}(3)(tensor.ones((2, 3, {sizes[4,5,6]}))).shape", "(2, 3, {sizes[4,5,6]})")
-    _texts: ClassVar = {
-        **ChannelNorm._texts,
-        "track_running_stats": (
-            "Whether to keep a running mean and variance for evaluation. If not, evaluation uses the\n"
-            "    statistics of each sample."
-        ),
-    }
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalize, scale and shift; in training, update the running mean and variance, if any."""
@@ -164,51 +153,215 @@ class _InstanceNorm(ChannelNorm):
         return out if is_batched else out.squeeze(0)
 
 
-class BatchNorm1d(_BatchNorm, dims=1):
+class BatchNorm1d(_BatchNorm):
     """Normalizes each channel over the other dimensions.
 
     Input and output are ``(batch, num_features)`` or ``(batch, num_features, length)``. See Ioffe and
     Szegedy, 2015.
+
+    In training it uses the mean and variance of the batch, and updates the running statistics. In
+    evaluation it uses the running statistics.
+
+    Parameters
+    ----------
+    num_features
+        The number of channels.
+    eps
+        Added to the variance.
+    momentum
+        The weight of a batch in the running mean and variance; None for the cumulative average.
+    affine
+        Whether a weight (initially 1) and a bias (initially 0) scale and shift the result.
+    track_running_stats
+        Whether to keep a running mean and variance. If not, evaluation uses the statistics of the
+        batch.
+    dtype
+        The dtype of parameters and buffers; float32 for None.
+    bias
+        Whether the affine part has a bias.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> layer = nn.BatchNorm1d(3)
+    >>> layer(tensor.ones((2, 3, 4))).shape
+    (2, 3, 4)
+    >>> layer.num_batches_tracked.item()
+    1
     """
 
     _input_shapes: ClassVar = {2: "(batch, channels)", 3: "(batch, channels, length)"}
 
 
-class BatchNorm2d(_BatchNorm, dims=2):
+class BatchNorm2d(_BatchNorm):
     """Normalizes each channel over the other dimensions.
 
     Input and output are ``(batch, num_features, height, width)``.
+
+    In training it uses the mean and variance of the batch, and updates the running statistics. In
+    evaluation it uses the running statistics.
+
+    Parameters
+    ----------
+    num_features
+        The number of channels.
+    eps
+        Added to the variance.
+    momentum
+        The weight of a batch in the running mean and variance; None for the cumulative average.
+    affine
+        Whether a weight (initially 1) and a bias (initially 0) scale and shift the result.
+    track_running_stats
+        Whether to keep a running mean and variance. If not, evaluation uses the statistics of the
+        batch.
+    dtype
+        The dtype of parameters and buffers; float32 for None.
+    bias
+        Whether the affine part has a bias.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> layer = nn.BatchNorm2d(3)
+    >>> layer(tensor.ones((2, 3, 4, 5))).shape
+    (2, 3, 4, 5)
+    >>> layer.num_batches_tracked.item()
+    1
     """
 
     _input_shapes: ClassVar = {4: "(batch, channels, height, width)"}
 
 
-class BatchNorm3d(_BatchNorm, dims=3):
+class BatchNorm3d(_BatchNorm):
     """Normalizes each channel over the other dimensions.
 
     Input and output are ``(batch, num_features, depth, height, width)``.
+
+    In training it uses the mean and variance of the batch, and updates the running statistics. In
+    evaluation it uses the running statistics.
+
+    Parameters
+    ----------
+    num_features
+        The number of channels.
+    eps
+        Added to the variance.
+    momentum
+        The weight of a batch in the running mean and variance; None for the cumulative average.
+    affine
+        Whether a weight (initially 1) and a bias (initially 0) scale and shift the result.
+    track_running_stats
+        Whether to keep a running mean and variance. If not, evaluation uses the statistics of the
+        batch.
+    dtype
+        The dtype of parameters and buffers; float32 for None.
+    bias
+        Whether the affine part has a bias.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> layer = nn.BatchNorm3d(3)
+    >>> layer(tensor.ones((2, 3, 4, 5, 6))).shape
+    (2, 3, 4, 5, 6)
+    >>> layer.num_batches_tracked.item()
+    1
     """
 
     _input_shapes: ClassVar = {5: "(batch, channels, depth, height, width)"}
 
 
-class InstanceNorm1d(_InstanceNorm, dims=1):
+class InstanceNorm1d(_InstanceNorm):
     """Normalizes each channel of each sample of ``(batch, num_features, length)``.
 
     The input may also have no batch. See Ulyanov et al., 2016.
+
+    Parameters
+    ----------
+    num_features
+        The number of channels.
+    eps
+        Added to the variance.
+    momentum
+        The weight of a batch in the running mean and variance.
+    affine
+        Whether a weight (initially 1) and a bias (initially 0) scale and shift the result.
+    track_running_stats
+        Whether to keep a running mean and variance for evaluation. If not, evaluation uses the
+        statistics of each sample.
+    dtype
+        The dtype of parameters and buffers; float32 for None.
+    bias
+        Whether the affine part has a bias.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.InstanceNorm1d(3)(tensor.ones((2, 3, 4))).shape
+    (2, 3, 4)
     """
 
     _input_shapes: ClassVar = {3: "(batch, channels, length)", 2: "(channels, length)"}
 
 
-class InstanceNorm2d(_InstanceNorm, dims=2):
-    """Normalizes each channel of each sample of ``(batch, num_features, height, width)``."""
+class InstanceNorm2d(_InstanceNorm):
+    """Normalizes each channel of each sample of ``(batch, num_features, height, width)``.
+
+    Parameters
+    ----------
+    num_features
+        The number of channels.
+    eps
+        Added to the variance.
+    momentum
+        The weight of a batch in the running mean and variance.
+    affine
+        Whether a weight (initially 1) and a bias (initially 0) scale and shift the result.
+    track_running_stats
+        Whether to keep a running mean and variance for evaluation. If not, evaluation uses the
+        statistics of each sample.
+    dtype
+        The dtype of parameters and buffers; float32 for None.
+    bias
+        Whether the affine part has a bias.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.InstanceNorm2d(3)(tensor.ones((2, 3, 4, 5))).shape
+    (2, 3, 4, 5)
+    """
 
     _input_shapes: ClassVar = {4: "(batch, channels, height, width)", 3: "(channels, height, width)"}
 
 
-class InstanceNorm3d(_InstanceNorm, dims=3):
-    """Normalizes each channel of each sample of ``(batch, num_features, depth, height, width)``."""
+class InstanceNorm3d(_InstanceNorm):
+    """Normalizes each channel of each sample of ``(batch, num_features, depth, height, width)``.
+
+    Parameters
+    ----------
+    num_features
+        The number of channels.
+    eps
+        Added to the variance.
+    momentum
+        The weight of a batch in the running mean and variance.
+    affine
+        Whether a weight (initially 1) and a bias (initially 0) scale and shift the result.
+    track_running_stats
+        Whether to keep a running mean and variance for evaluation. If not, evaluation uses the
+        statistics of each sample.
+    dtype
+        The dtype of parameters and buffers; float32 for None.
+    bias
+        Whether the affine part has a bias.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.InstanceNorm3d(3)(tensor.ones((2, 3, 4, 5, 6))).shape
+    (2, 3, 4, 5, 6)
+    """
 
     _input_shapes: ClassVar = {
         5: "(batch, channels, depth, height, width)",

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self, cast, overload
 
 from nn.layers.fused import children_of, run_in_order
-from nn.module.docstrings import example
 from nn.module.module import Module
 from tensor import Tensor
 from tensor.autograd import checkpoint
@@ -90,15 +89,27 @@ class ModuleSequence(Module):
     def _of(self, members: list[Module]) -> Self:
         raise NotImplementedError
 
-    @example("len(nn.Sequential(nn.ReLU()).append(nn.Tanh()))", 2)
     def append(self, module: Module) -> Self:
-        """Append `module`, and return this container."""
+        """Append `module`, and return this container.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> len(nn.Sequential(nn.ReLU()).append(nn.Tanh()))
+        2
+        """
         self.register_module(str(len(self)), as_module(module))
         return self
 
-    @example("len(nn.ModuleList().extend([nn.ReLU(), nn.Tanh()]))", 2)
     def extend(self, modules: Iterable[Module]) -> Self:
-        """Append all `modules`, and return this container."""
+        """Append all `modules`, and return this container.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> len(nn.ModuleList().extend([nn.ReLU(), nn.Tanh()]))
+        2
+        """
         for module in list(modules):
             self.append(module)
         return self
@@ -301,9 +312,15 @@ class ModuleDict(Module):
     def __contains__(self, name: object) -> bool:
         return any(name == held for held in self.keys())
 
-    @example('list(nn.ModuleDict({"a": nn.ReLU()}).keys())', ["a"])
     def keys(self) -> Iterator[str]:
-        """Yield the names."""
+        """Yield the names.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> list(nn.ModuleDict({"a": nn.ReLU()}).keys())
+        ['a']
+        """
         return iter([name for name, kind, _ in self._registered() if kind == "module"])
 
     def values(self) -> Iterator[Module]:

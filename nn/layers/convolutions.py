@@ -2,87 +2,99 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import InitVar
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import cast
 
+from nn import functional as F
 from nn.functional.convolutions import geometry_of, sizes_of
 from nn.functional.padding import pad
-from nn.layers.dimensions import Dimensional
-from nn.layers.weighted import Uniform
-from nn.module.options import option, options
+from nn.layers.weighted import init_uniform, new_parameter, require_size
+from nn.module.module import Module
+from nn.module.parameter import Parameter
 from tensor import Tensor
-from tensor.lowlevel import DtypeLike, shown
+from tensor.lowlevel import DtypeLike, require_cpu, shown
 
-if TYPE_CHECKING:
-    from nn.layers.weighted import Shape
+_PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
-class Convolution(Uniform, Dimensional):
+class Convolution(Module):
     """Base class of all convolution layers: options, parameters, initial values."""
 
-    _is_transposed: ClassVar[bool] = False
-    # The possible values of `padding_mode`.
-    _modes: ClassVar[tuple[str, ...]]
-    _sizes = ("in_channels", "out_channels")
-    _sections = "Input ``(batch, in_channels, {space})``, or without the batch; output with ``out_channels``."
-    _texts: ClassVar = {
-        **Uniform._texts,
-        **dict.fromkeys(_sizes, "The numbers of channels of input and output."),
-        "kernel_size": "The sizes of the kernel: one integer, or one for each spatial dimension.",
-        "groups": "The number of groups of channels. It must divide both numbers of channels.",
-        "bias": "Whether to add a bias for each output channel.",
-    }
+    weight: Parameter
+    bias: Parameter | None
 
-    in_channels: int
-    out_channels: int
-    kernel_size: tuple[int, ...]
-    stride: tuple[int, ...]
-    padding: str | tuple[int, ...]
-    dilation: tuple[int, ...]
-    output_padding: tuple[int, ...]
-    groups: int
-    padding_mode: str
-
-    def _set_options(self, given: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        dims: int,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int],
+        padding: str | int | Sequence[int],
+        dilation: int | Sequence[int],
+        groups: int,
+        bias: bool,
+        padding_mode: str,
+        device: str | None,
+        dtype: DtypeLike | None,
+        *,
+        is_transposed: bool = False,
+        output_padding: int | Sequence[int] = 0,
+    ) -> None:
         name = type(self).__name__
-        given.setdefault("output_padding", 0)
-        padding, mode = given["padding"], given["padding_mode"]
-        leasts = {"kernel_size": 1, "stride": 1, "padding": 0, "dilation": 1, "output_padding": 0}
-        for what, least in leasts.items():
-            if what != "padding" or not isinstance(padding, str):
-                given[what] = sizes_of(name, what, given[what], self._dims, least)
-        if isinstance(padding, str) and (padding not in ("valid", "same") or self._is_transposed):
-            names = "" if self._is_transposed else "'valid', 'same' or "
+        kernel_sizes = sizes_of(name, "kernel_size", kernel_size, dims, 1)
+        strides = sizes_of(name, "stride", stride, dims, 1)
+        paddings = padding if isinstance(padding, str) else sizes_of(name, "padding", padding, dims, 0)
+        dilations = sizes_of(name, "dilation", dilation, dims, 1)
+        output_paddings = sizes_of(name, "output_padding", output_padding, dims, 0)
+        if isinstance(padding, str) and (padding not in ("valid", "same") or is_transposed):
+            names = "" if is_transposed else "'valid', 'same' or "
             raise ValueError(f"{name}: padding must be {names}integers, not {shown(padding)}")
-        if padding == "same" and set(given["stride"]) != {1}:
-            raise ValueError(f"{name}: padding='same' requires a stride of 1, not {given['stride']}")
-        if mode not in self._modes:
-            modes = " or ".join(map(repr, self._modes))
-            raise ValueError(f"{name}: padding_mode must be {modes}, not {shown(mode)}")
-        super()._set_options(given)
-
-    def _shapes(self, has_bias: bool) -> dict[str, Shape | None]:
-        ins, outs, groups = self.in_channels, self.out_channels, self.groups
-        if type(groups) is not int or groups < 1 or ins % groups or outs % groups:
+        if padding == "same" and set(strides) != {1}:
+            raise ValueError(f"{name}: padding='same' requires a stride of 1, not {strides}")
+        modes = ("zeros",) if is_transposed else _PADDING_MODES
+        if padding_mode not in modes:
             raise ValueError(
-                f"{type(self).__name__}: groups must divide in_channels, {ins}, and out_channels, {outs}, "
+                f"{name}: padding_mode must be {' or '.join(map(repr, modes))}, not {shown(padding_mode)}"
+            )
+        super().__init__()
+        require_cpu(device)
+        require_size(name, "in_channels", in_channels)
+        require_size(name, "out_channels", out_channels)
+        if type(groups) is not int or groups < 1 or in_channels % groups or out_channels % groups:
+            raise ValueError(
+                f"{name}: groups must divide in_channels, {in_channels}, and out_channels, {out_channels}, "
                 f"and {shown(groups)} does not"
             )
-        outer, inner = (ins, outs) if self._is_transposed else (outs, ins)
-        weight = (outer, inner // groups, *self.kernel_size)
-        return {"weight": weight, "bias": (outs,) if has_bias else None}
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.kernel_size: tuple[int, ...] = kernel_sizes
+        self.stride: tuple[int, ...] = strides
+        self.padding: str | tuple[int, ...] = paddings
+        self.dilation: tuple[int, ...] = dilations
+        self.output_padding: tuple[int, ...] = output_paddings
+        self.groups = groups
+        self.padding_mode = padding_mode
+        outer, inner = (in_channels, out_channels) if is_transposed else (out_channels, in_channels)
+        self.weight = new_parameter((outer, inner // groups, *kernel_sizes), dtype)
+        self.register_parameter("bias", new_parameter((out_channels,), dtype) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Initialize both parameters uniformly within +-1 / sqrt(fan_in), as PyTorch does."""
+        init_uniform(self.weight, self.bias, math.prod(self.weight.shape[1:]))
 
     def extra_repr(self) -> str:
         """Return the channels, kernel size and stride, and the other options that are not defaults."""
+        dims = len(self.kernel_size)
         parts = [f"{self.in_channels}, {self.out_channels}"]
         parts += [f"kernel_size={self.kernel_size}", f"stride={self.stride}"]
-        usual = (1,) * self._dims
-        if self.padding != (0,) * self._dims:
+        if self.padding != (0,) * dims:
             parts.append(f"padding={self.padding}")
-        if self.dilation != usual:
+        if self.dilation != (1,) * dims:
             parts.append(f"dilation={self.dilation}")
-        if self.output_padding != (0,) * self._dims:
+        if self.output_padding != (0,) * dims:
             parts.append(f"output_padding={self.output_padding}")
         if self.groups != 1:
             parts.append(f"groups={self.groups}")
@@ -92,123 +104,478 @@ class Convolution(Uniform, Dimensional):
             parts.append(f"padding_mode={self.padding_mode}")
         return ", ".join(parts)
 
+    def _padded(self, input: Tensor) -> tuple[Tensor, str | tuple[int, ...]]:
+        """Return the input, padded unless with zeros, and the padding that the convolution adds."""
+        if self.padding_mode == "zeros":
+            return input, self.padding
+        name = type(self).__name__
+        geometry = geometry_of(name, self.kernel_size, self.stride, self.padding, self.dilation, self.groups)
+        # `pad` takes the padding before and after each dimension, last dimension first.
+        pads = [n for pair in reversed(geometry.padding) for n in pair]
+        return pad(input, pads, self.padding_mode), (0,) * len(self.kernel_size)
 
-@options
-class _Options(Convolution):
-    """Base class with the options that all convolution layers have first, in this order."""
-
-    in_channels: int
-    out_channels: int
-    _kernel_size: InitVar[int | Sequence[int]] = option(alias="kernel_size")
-    _stride: InitVar[int | Sequence[int]] = option(default=1, alias="stride")
-
-
-@options
-class _Conv(_Options):
-    _padding: InitVar[str | int | Sequence[int]] = option(default=0, alias="padding")
-    _dilation: InitVar[int | Sequence[int]] = option(default=1, alias="dilation")
-    groups: int = 1
-    _bias: InitVar[bool] = option(default=True, alias="bias")
-    padding_mode: str = "zeros"
-    device: InitVar[str | None] = None
-    dtype: InitVar[DtypeLike | None] = None
-
-    _family = "conv"
-    _modes = ("zeros", "reflect", "replicate", "circular")
-    _texts: ClassVar = {
-        **Convolution._texts,
-        "padding_mode": (
-            'The values of the padding: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``; see\n'
-            "    ``nn.functional.pad``."
-        ),
-    }
-    _example = ("nn.{name}(2, 4, 3)(tensor.ones((8, 2, {sizes[10,8,6]}))).shape", "(8, 4, {sizes[8,6,4]})")
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the convolution."""
-        padding: str | int | tuple[int, ...] = self.padding
-        if self.padding_mode != "zeros":
-            input, padding = pad(input, self._pads(), self.padding_mode), 0
-        return type(self)._function(
-            input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups
-        )
-
-    def _pads(self) -> list[int]:
-        """Return the padding as ``F.pad`` takes it: before and after each dimension, last dimension first."""
-        geometry = geometry_of(
-            *(type(self).__name__, self.kernel_size, self.stride, self.padding, self.dilation, self.groups)
-        )
-        return [n for pair in reversed(geometry.padding) for n in pair]
-
-
-@options
-class _ConvTranspose(_Options):
-    _padding: InitVar[int | Sequence[int]] = option(default=0, alias="padding")
-    _output_padding: InitVar[int | Sequence[int]] = option(default=0, alias="output_padding")
-    groups: int = 1
-    _bias: InitVar[bool] = option(default=True, alias="bias")
-    _dilation: InitVar[int | Sequence[int]] = option(default=1, alias="dilation")
-    padding_mode: str = "zeros"
-    device: InitVar[str | None] = None
-    dtype: InitVar[DtypeLike | None] = None
-
-    _family = "conv_transpose"
-    _is_transposed = True
-    _modes = ("zeros",)
-    _texts: ClassVar = {**Convolution._texts, "padding_mode": '``"zeros"``.'}
-    _example = (
-        "nn.{name}(2, 4, 3, stride=2)(tensor.ones((8, 2, {sizes[10,5,2]}))).shape",
-        "(8, 4, {sizes[21,11,5]})",
-    )
-
-    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        """Return the transposed convolution. `output_size` selects one of the possible output sizes."""
-        more = self.output_padding if output_size is None else self._more_for(input, tuple(output_size))
-        return type(self)._function(
-            *(input, self.weight, self.bias, self.stride, self.padding, more, self.groups, self.dilation)
-        )
-
-    def _more_for(self, input: Tensor, wanted: tuple[int, ...]) -> tuple[int, ...]:
-        wanted = wanted[-self._dims :]
-        padding = sizes_of(type(self).__name__, "padding", self.padding, self._dims, 0)
+    def _output_padding_for(self, input: Tensor, output_size: Sequence[int] | None) -> tuple[int, ...]:
+        """Return the output padding with which a transposed convolution has this output size."""
+        if output_size is None:
+            return self.output_padding
+        name, dims = type(self).__name__, len(self.kernel_size)
+        wanted = tuple(output_size)[-dims:]
+        padding = sizes_of(name, "padding", self.padding, dims, 0)
         least = [
-            (input.shape[i - self._dims] - 1) * self.stride[i]
+            (input.shape[i - dims] - 1) * self.stride[i]
             - 2 * padding[i]
             + self.dilation[i] * (self.kernel_size[i] - 1)
             + 1
-            for i in range(self._dims)
+            for i in range(dims)
         ]
         more = tuple([n - low for n, low in zip(wanted, least, strict=False)])
-        if len(more) != self._dims or any(
-            n < 0 or n >= jump for n, jump in zip(more, self.stride, strict=True)
-        ):
+        if len(more) != dims or any(n < 0 or n >= jump for n, jump in zip(more, self.stride, strict=True)):
             most = tuple([low + jump - 1 for low, jump in zip(least, self.stride, strict=True)])
             raise ValueError(
-                f"{type(self).__name__}: for this input, output_size must be from {tuple(least)} to {most}, "
-                f"not {wanted}"
+                f"{name}: for this input, output_size must be from {tuple(least)} to {most}, not {wanted}"
             )
         return more
 
 
-class Conv1d(_Conv, dims=1):
-    """Convolution over one dimension, of sequences ``(batch, in_channels, length)``."""
+class Conv1d(Convolution):
+    """Convolution over one dimension, of sequences ``(batch, in_channels, length)``.
+
+    Input ``(batch, in_channels, length)``, or without the batch; output with ``out_channels``.
+
+    Parameters
+    ----------
+    in_channels, out_channels
+        The numbers of channels of input and output.
+    kernel_size
+        The sizes of the kernel: one integer, or one for each spatial dimension.
+    stride
+        The distance between patches: one integer, or one for each spatial dimension. All sizes take
+        this form.
+    padding
+        The number of zeros to add on both sides. ``"same"`` keeps the sizes, ``"valid"`` adds none.
+    dilation
+        The distance between the elements of a patch.
+    groups
+        The number of groups of channels. It must divide both numbers of channels.
+    bias
+        Whether to add a bias for each output channel.
+    padding_mode
+        The values of the padding: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``; see
+        ``nn.functional.pad``.
+    dtype
+        The dtype of the parameters; float32 for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.Conv1d(2, 4, 3)(tensor.ones((8, 2, 10))).shape
+    (8, 4, 8)
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] = 1,
+        padding: str | int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+    ) -> None:
+        super().__init__(
+            1,
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the convolution."""
+        x, padding = self._padded(input)
+        return F.conv1d(x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
 
-class Conv2d(_Conv, dims=2):
-    """Convolution over two dimensions, of images ``(batch, in_channels, height, width)``."""
+class Conv2d(Convolution):
+    """Convolution over two dimensions, of images ``(batch, in_channels, height, width)``.
+
+    Input ``(batch, in_channels, height, width)``, or without the batch; output with ``out_channels``.
+
+    Parameters
+    ----------
+    in_channels, out_channels
+        The numbers of channels of input and output.
+    kernel_size
+        The sizes of the kernel: one integer, or one for each spatial dimension.
+    stride
+        The distance between patches: one integer, or one for each spatial dimension. All sizes take
+        this form.
+    padding
+        The number of zeros to add on both sides. ``"same"`` keeps the sizes, ``"valid"`` adds none.
+    dilation
+        The distance between the elements of a patch.
+    groups
+        The number of groups of channels. It must divide both numbers of channels.
+    bias
+        Whether to add a bias for each output channel.
+    padding_mode
+        The values of the padding: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``; see
+        ``nn.functional.pad``.
+    dtype
+        The dtype of the parameters; float32 for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.Conv2d(2, 4, 3)(tensor.ones((8, 2, 10, 8))).shape
+    (8, 4, 8, 6)
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] = 1,
+        padding: str | int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+    ) -> None:
+        super().__init__(
+            2,
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the convolution."""
+        x, padding = self._padded(input)
+        return F.conv2d(x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
 
-class Conv3d(_Conv, dims=3):
-    """Convolution over three dimensions, of volumes ``(batch, in_channels, depth, height, width)``."""
+class Conv3d(Convolution):
+    """Convolution over three dimensions, of volumes ``(batch, in_channels, depth, height, width)``.
+
+    Input ``(batch, in_channels, depth, height, width)``, or without the batch; output with ``out_channels``.
+
+    Parameters
+    ----------
+    in_channels, out_channels
+        The numbers of channels of input and output.
+    kernel_size
+        The sizes of the kernel: one integer, or one for each spatial dimension.
+    stride
+        The distance between patches: one integer, or one for each spatial dimension. All sizes take
+        this form.
+    padding
+        The number of zeros to add on both sides. ``"same"`` keeps the sizes, ``"valid"`` adds none.
+    dilation
+        The distance between the elements of a patch.
+    groups
+        The number of groups of channels. It must divide both numbers of channels.
+    bias
+        Whether to add a bias for each output channel.
+    padding_mode
+        The values of the padding: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``; see
+        ``nn.functional.pad``.
+    dtype
+        The dtype of the parameters; float32 for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.Conv3d(2, 4, 3)(tensor.ones((8, 2, 10, 8, 6))).shape
+    (8, 4, 8, 6, 4)
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] = 1,
+        padding: str | int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+    ) -> None:
+        super().__init__(
+            3,
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the convolution."""
+        x, padding = self._padded(input)
+        return F.conv3d(x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
 
-class ConvTranspose1d(_ConvTranspose, dims=1):
-    """Transposed convolution: the gradient of ``Conv1d`` with respect to its input."""
+class ConvTranspose1d(Convolution):
+    """Transposed convolution: the gradient of ``Conv1d`` with respect to its input.
+
+    Input ``(batch, in_channels, length)``, or without the batch; output with ``out_channels``.
+
+    Parameters
+    ----------
+    in_channels, out_channels
+        The numbers of channels of input and output.
+    kernel_size
+        The sizes of the kernel: one integer, or one for each spatial dimension.
+    stride
+        The distance between patches: one integer, or one for each spatial dimension. All sizes take
+        this form.
+    padding
+        The number of elements to remove from both sides of the output.
+    output_padding
+        The number of elements to add at the end of the output. It selects one of the output sizes that match
+        the input size.
+    groups
+        The number of groups of channels. It must divide both numbers of channels.
+    bias
+        Whether to add a bias for each output channel.
+    dilation
+        The distance between the elements of a patch.
+    padding_mode
+        ``"zeros"``.
+    dtype
+        The dtype of the parameters; float32 for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.ConvTranspose1d(2, 4, 3, stride=2)(tensor.ones((8, 2, 10))).shape
+    (8, 4, 21)
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] = 1,
+        padding: int | Sequence[int] = 0,
+        output_padding: int | Sequence[int] = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: int | Sequence[int] = 1,
+        padding_mode: str = "zeros",
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+    ) -> None:
+        super().__init__(
+            1,
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+            is_transposed=True,
+            output_padding=output_padding,
+        )
+
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        """Return the transposed convolution. `output_size` selects one of the possible output sizes."""
+        more = self._output_padding_for(input, output_size)
+        padding = cast("tuple[int, ...]", self.padding)  # the constructor refuses text
+        return F.conv_transpose1d(
+            input, self.weight, self.bias, self.stride, padding, more, self.groups, self.dilation
+        )
 
 
-class ConvTranspose2d(_ConvTranspose, dims=2):
-    """Transposed convolution: the gradient of ``Conv2d`` with respect to its input."""
+class ConvTranspose2d(Convolution):
+    """Transposed convolution: the gradient of ``Conv2d`` with respect to its input.
+
+    Input ``(batch, in_channels, height, width)``, or without the batch; output with ``out_channels``.
+
+    Parameters
+    ----------
+    in_channels, out_channels
+        The numbers of channels of input and output.
+    kernel_size
+        The sizes of the kernel: one integer, or one for each spatial dimension.
+    stride
+        The distance between patches: one integer, or one for each spatial dimension. All sizes take
+        this form.
+    padding
+        The number of elements to remove from both sides of the output.
+    output_padding
+        The number of elements to add at the end of the output. It selects one of the output sizes that match
+        the input size.
+    groups
+        The number of groups of channels. It must divide both numbers of channels.
+    bias
+        Whether to add a bias for each output channel.
+    dilation
+        The distance between the elements of a patch.
+    padding_mode
+        ``"zeros"``.
+    dtype
+        The dtype of the parameters; float32 for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.ConvTranspose2d(2, 4, 3, stride=2)(tensor.ones((8, 2, 10, 5))).shape
+    (8, 4, 21, 11)
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] = 1,
+        padding: int | Sequence[int] = 0,
+        output_padding: int | Sequence[int] = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: int | Sequence[int] = 1,
+        padding_mode: str = "zeros",
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+    ) -> None:
+        super().__init__(
+            2,
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+            is_transposed=True,
+            output_padding=output_padding,
+        )
+
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        """Return the transposed convolution. `output_size` selects one of the possible output sizes."""
+        more = self._output_padding_for(input, output_size)
+        padding = cast("tuple[int, ...]", self.padding)  # the constructor refuses text
+        return F.conv_transpose2d(
+            input, self.weight, self.bias, self.stride, padding, more, self.groups, self.dilation
+        )
 
 
-class ConvTranspose3d(_ConvTranspose, dims=3):
-    """Transposed convolution: the gradient of ``Conv3d`` with respect to its input."""
+class ConvTranspose3d(Convolution):
+    """Transposed convolution: the gradient of ``Conv3d`` with respect to its input.
+
+    Input ``(batch, in_channels, depth, height, width)``, or without the batch; output with ``out_channels``.
+
+    Parameters
+    ----------
+    in_channels, out_channels
+        The numbers of channels of input and output.
+    kernel_size
+        The sizes of the kernel: one integer, or one for each spatial dimension.
+    stride
+        The distance between patches: one integer, or one for each spatial dimension. All sizes take
+        this form.
+    padding
+        The number of elements to remove from both sides of the output.
+    output_padding
+        The number of elements to add at the end of the output. It selects one of the output sizes that match
+        the input size.
+    groups
+        The number of groups of channels. It must divide both numbers of channels.
+    bias
+        Whether to add a bias for each output channel.
+    dilation
+        The distance between the elements of a patch.
+    padding_mode
+        ``"zeros"``.
+    dtype
+        The dtype of the parameters; float32 for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.ConvTranspose3d(2, 4, 3, stride=2)(tensor.ones((8, 2, 10, 5, 2))).shape
+    (8, 4, 21, 11, 5)
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] = 1,
+        padding: int | Sequence[int] = 0,
+        output_padding: int | Sequence[int] = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: int | Sequence[int] = 1,
+        padding_mode: str = "zeros",
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+    ) -> None:
+        super().__init__(
+            3,
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+            is_transposed=True,
+            output_padding=output_padding,
+        )
+
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        """Return the transposed convolution. `output_size` selects one of the possible output sizes."""
+        more = self._output_padding_for(input, output_size)
+        padding = cast("tuple[int, ...]", self.padding)  # the constructor refuses text
+        return F.conv_transpose3d(
+            input, self.weight, self.bias, self.stride, padding, more, self.groups, self.dilation
+        )

@@ -3,36 +3,62 @@
 from __future__ import annotations
 
 from nn import functional as F
-from nn.layers.function_layers import FunctionLayer
-from nn.module.docstrings import example
-from nn.module.options import options
+from nn.module.module import Module
 from tensor import Tensor
 
 
-class _Distance(FunctionLayer):
+class CosineSimilarity(Module):
+    """Cosine similarity of vectors; see ``functional.cosine_similarity``.
+
+    Parameters
+    ----------
+    dim
+        The dimension of the vectors, which is removed.
+    eps
+        The lower bound of the lengths, to avoid a division by 0.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.CosineSimilarity()(tensor.tensor([[1.0, 0.0]]), tensor.tensor([[0.0, 1.0]])).tolist()
+    [0.0]
+    """
+
+    def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
+        super().__init__()
+        self.dim = dim
+        self.eps = eps
+
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         """Return a number for each pair of vectors."""
-        return self._computed(x1, x2)
-
-    def extra_repr(self) -> str:
-        """Return an empty text, as in PyTorch."""
-        return ""
+        return F.cosine_similarity(x1, x2, self.dim, self.eps)
 
 
-@options
-@example("nn.CosineSimilarity()(tensor.tensor([[1.0, 0.0]]), tensor.tensor([[0.0, 1.0]])).tolist()", [0.0])
-class CosineSimilarity(_Distance, function=F.cosine_similarity):
-    """Cosine similarity of vectors; see ``functional.cosine_similarity``."""
+class PairwiseDistance(Module):
+    """Norm of the difference of two vectors; see ``functional.pairwise_distance``.
 
-    dim: int = 1
-    eps: float = 1e-8
+    Parameters
+    ----------
+    p
+        The degree of the norm.
+    eps
+        The number added to each difference, so that the gradient is finite for equal vectors.
+    keepdim
+        Return shape ``(*, 1)`` instead of ``(*,)``.
 
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> round(nn.PairwiseDistance()(tensor.ones((2,)), tensor.tensor([4.0, 5.0])).item(), 4)
+    5.0
+    """
 
-@options
-@example("round(nn.PairwiseDistance()(tensor.ones((2,)), tensor.tensor([4.0, 5.0])).item(), 4)", 5.0)
-class PairwiseDistance(_Distance, function=F.pairwise_distance):
-    """Norm of the difference of two vectors; see ``functional.pairwise_distance``."""
+    def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
+        super().__init__()
+        self.p = p
+        self.eps = eps
+        self.keepdim = keepdim
 
-    p: float = 2.0
-    eps: float = 1e-6
-    keepdim: bool = False
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
+        """Return a number for each pair of vectors."""
+        return F.pairwise_distance(x1, x2, self.p, self.eps, self.keepdim)

@@ -2,63 +2,60 @@
 
 from __future__ import annotations
 
-from dataclasses import InitVar
-from typing import Any, ClassVar, Self
+from typing import Self
 
 import tensor as tn
 from nn import functional as F
 from nn import init
 from nn.functional.linear_maps import row_of
-from nn.layers.weighted import Weighted, new_parameter, require_size
-from nn.module.docstrings import example
-from nn.module.options import options
+from nn.layers.weighted import new_parameter, require_size
+from nn.module.module import Module
 from nn.module.parameter import Parameter
 from tensor import Tensor
-from tensor.lowlevel import DtypeLike, InvalidArgumentError
+from tensor.lowlevel import DtypeLike, InvalidArgumentError, require_cpu
 
 
-class _Table(Weighted):
+class _Table(Module):
     """Base class of `Embedding` and `EmbeddingBag`: the weight and the lookup options."""
 
     weight: Parameter
-    padding_idx: int | None
-    max_norm: float | None
-    norm_type: float
-    scale_grad_by_freq: bool
 
-    _texts: ClassVar = {
-        "num_embeddings": "The number of embedding vectors, the rows of the weight.",
-        "embedding_dim": "The size of each embedding vector.",
-        **dict.fromkeys(
-            ("max_norm", "norm_type"),
-            "Scale rows with a norm above `max_norm` down to it, in place, when they are looked up.\n"
-            "    `norm_type` is the degree of the norm.",
-        ),
-        "scale_grad_by_freq": "Divide the gradient of each row by the frequency of its index in the batch.",
-        "sparse": "No effect, for compatibility with PyTorch; gradients are dense.",
-        "dtype": "The dtype of the weight; float32 for None.",
-    }
-
-    def _set_options(self, given: dict[str, Any]) -> None:
-        super().__init__(given.pop("device"))
-        rows, dtype, is_frozen = given.pop("_weight"), given.pop("dtype"), given.pop("_freeze", False)
-        for name in ("num_embeddings", "embedding_dim"):
-            require_size(type(self).__name__, name, given[name])
-        shape = (given["num_embeddings"], given["embedding_dim"])
-        if given["padding_idx"] is not None:
-            given["padding_idx"] = row_of(given["padding_idx"], shape[0])
-        for name, value in given.items():
-            setattr(self, name, value)
-        if rows is None:
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None,
+        max_norm: float | None,
+        norm_type: float,
+        scale_grad_by_freq: bool,
+        sparse: bool,
+        weight: Tensor | None,
+        freeze: bool,
+        device: str | None,
+        dtype: DtypeLike | None,
+    ) -> None:
+        super().__init__()
+        require_cpu(device)
+        require_size(type(self).__name__, "num_embeddings", num_embeddings)
+        require_size(type(self).__name__, "embedding_dim", embedding_dim)
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.padding_idx = None if padding_idx is None else row_of(padding_idx, num_embeddings)
+        self.max_norm = max_norm
+        self.norm_type = norm_type
+        self.scale_grad_by_freq = scale_grad_by_freq
+        self.sparse = sparse
+        shape = (num_embeddings, embedding_dim)
+        if weight is None:
             self.weight = new_parameter(shape, dtype)
             self.reset_parameters()
-        elif rows.shape != shape:
+        elif weight.shape != shape:
             raise InvalidArgumentError(
-                f"{type(self).__name__}: _weight must have shape {shape}, not {rows.shape}"
+                f"{type(self).__name__}: _weight must have shape {shape}, not {weight.shape}"
             )
         else:
-            self.weight = Parameter(rows.detach())
-        self.weight.requires_grad_(not is_frozen)
+            self.weight = Parameter(weight.detach())
+        self.weight.requires_grad_(not freeze)
 
     def reset_parameters(self) -> None:
         """Initialize the weight from a standard normal distribution; the padding row is 0."""
@@ -89,10 +86,6 @@ def _rows_of(embeddings: Tensor) -> tuple[int, int]:
     return rows, size
 
 
-@options
-@example(
-    "words = nn.Embedding(10, 3, padding_idx=0); words(tensor.tensor([[1, 2], [0, 0]])).shape", (2, 2, 3)
-)
 class Embedding(_Table):
     """Lookup table of embedding vectors.
 
@@ -101,24 +94,59 @@ class Embedding(_Table):
 
     Parameters
     ----------
+    num_embeddings
+        The number of embedding vectors, the rows of the weight.
+    embedding_dim
+        The size of each embedding vector.
     padding_idx
         The index of a row that is initially 0 and gets no gradient. Negative indices count from the end.
+    max_norm, norm_type
+        Scale rows with a norm above `max_norm` down to it, in place, when they are looked up.
+        `norm_type` is the degree of the norm.
+    scale_grad_by_freq
+        Divide the gradient of each row by the frequency of its index in the batch.
+    sparse
+        No effect, for compatibility with PyTorch; gradients are dense.
+    dtype
+        The dtype of the weight; float32 for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> words = nn.Embedding(10, 3, padding_idx=0)
+    >>> words(tensor.tensor([[1, 2], [0, 0]])).shape
+    (2, 2, 3)
     """
 
-    num_embeddings: int
-    embedding_dim: int
-    padding_idx: int | None = None
-    max_norm: float | None = None
-    norm_type: float = 2.0
-    scale_grad_by_freq: bool = False
-    sparse: bool = False
-    _weight: InitVar[Tensor | None] = None
-    _freeze: InitVar[bool] = False
-    device: InitVar[str | None] = None
-    dtype: InitVar[DtypeLike | None] = None
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+        _weight: Tensor | None = None,
+        _freeze: bool = False,
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+    ) -> None:
+        super().__init__(
+            num_embeddings,
+            embedding_dim,
+            padding_idx,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            sparse,
+            _weight,
+            _freeze,
+            device,
+            dtype,
+        )
 
     @classmethod
-    @example("str(nn.Embedding.from_pretrained(tensor.ones((4, 2))))", "Embedding(4, 2)")
     def from_pretrained(
         cls,
         embeddings: Tensor,
@@ -129,7 +157,14 @@ class Embedding(_Table):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Self:
-        """Return a layer with the weight `embeddings`, without a copy. With `freeze` it is not trained."""
+        """Return a layer with the weight `embeddings`, without a copy. With `freeze` it is not trained.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> str(nn.Embedding.from_pretrained(tensor.ones((4, 2))))
+        'Embedding(4, 2)'
+        """
         rows, size = _rows_of(embeddings)
         lookup = (padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
         return cls(rows, size, *lookup, _weight=embeddings, _freeze=freeze)
@@ -153,7 +188,6 @@ class Embedding(_Table):
         return f"{self.num_embeddings}, {self.embedding_dim}{padding}{self._options()}{sparse}"
 
 
-@options
 class EmbeddingBag(_Table):
     """Lookup table that reduces the embedding vectors of each bag to their sum, mean or maximum.
 
@@ -163,12 +197,25 @@ class EmbeddingBag(_Table):
 
     Parameters
     ----------
+    num_embeddings
+        The number of embedding vectors, the rows of the weight.
+    embedding_dim
+        The size of each embedding vector.
+    max_norm, norm_type
+        Scale rows with a norm above `max_norm` down to it, in place, when they are looked up.
+        `norm_type` is the degree of the norm.
+    scale_grad_by_freq
+        Divide the gradient of each row by the frequency of its index in the batch.
     mode
         ``"sum"``, ``"mean"`` or ``"max"``.
+    sparse
+        No effect, for compatibility with PyTorch; gradients are dense.
     include_last_offset
         Whether the last offset is the end of the last bag.
     padding_idx
         The index of a row that is initially 0, and that the reduction ignores.
+    dtype
+        The dtype of the weight; float32 for None.
 
     Examples
     --------
@@ -178,24 +225,38 @@ class EmbeddingBag(_Table):
     (2, 3)
     """
 
-    num_embeddings: int
-    embedding_dim: int
-    max_norm: float | None = None
-    norm_type: float = 2.0
-    scale_grad_by_freq: bool = False
-    mode: str = "mean"
-    sparse: bool = False
-    _weight: InitVar[Tensor | None] = None
-    include_last_offset: bool = False
-    padding_idx: int | None = None
-    device: InitVar[str | None] = None
-    dtype: InitVar[DtypeLike | None] = None
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        _weight: Tensor | None = None,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+    ) -> None:
+        super().__init__(
+            num_embeddings,
+            embedding_dim,
+            padding_idx,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            sparse,
+            _weight,
+            False,
+            device,
+            dtype,
+        )
+        self.mode = mode
+        self.include_last_offset = include_last_offset
 
     @classmethod
-    @example(
-        "str(nn.EmbeddingBag.from_pretrained(tensor.ones((4, 2)), mode='sum'))",
-        "EmbeddingBag(4, 2, mode='sum')",
-    )
     def from_pretrained(
         cls,
         embeddings: Tensor,
@@ -208,7 +269,14 @@ class EmbeddingBag(_Table):
         include_last_offset: bool = False,
         padding_idx: int | None = None,
     ) -> Self:
-        """Return a layer with the weight `embeddings`, without a copy. With `freeze` it is not trained."""
+        """Return a layer with the weight `embeddings`, without a copy. With `freeze` it is not trained.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> str(nn.EmbeddingBag.from_pretrained(tensor.ones((4, 2)), mode="sum"))
+        "EmbeddingBag(4, 2, mode='sum')"
+        """
         rows, size = _rows_of(embeddings)
         lookup = (max_norm, norm_type, scale_grad_by_freq, mode, sparse)
         table = cls(rows, size, *lookup, embeddings, include_last_offset, padding_idx)

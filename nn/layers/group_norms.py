@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, InitVar
-from typing import TYPE_CHECKING, ClassVar
-
 from nn import functional as F
-from nn.layers.weighted import Affine
-from nn.module.docstrings import example
-from nn.module.options import option, options
+from nn.layers.weighted import init_affine, new_parameter, require_size
+from nn.module.module import Module
+from nn.module.parameter import Parameter
 from tensor import Tensor
-from tensor.lowlevel import DtypeLike, InvalidArgumentError, shown
-
-if TYPE_CHECKING:
-    from nn.layers.weighted import Shape
+from tensor.lowlevel import DtypeLike, InvalidArgumentError, require_cpu, shown
 
 
-@options
-@example("nn.GroupNorm(2, 6)(tensor.ones((4, 6, 5))).shape", (4, 6, 5))
-class GroupNorm(Affine):
+class GroupNorm(Module):
     """Group normalization: normalizes each sample over groups of channels (Wu and He, 2018).
 
     Input and output ``(batch, num_channels, *)``.
@@ -33,28 +25,52 @@ class GroupNorm(Affine):
         Added to the variance.
     affine
         Whether a weight (initially 1) and a bias (initially 0) scale and shift each channel.
+    dtype
+        The dtype of the parameters; float32 for None.
+    bias
+        Whether the affine part has a bias.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.GroupNorm(2, 6)(tensor.ones((4, 6, 5))).shape
+    (4, 6, 5)
     """
 
-    num_groups: int
-    num_channels: int
-    eps: float = 1e-5
-    affine: bool = True
-    device: InitVar[str | None] = None
-    dtype: InitVar[DtypeLike | None] = None
-    _: KW_ONLY
-    _bias: InitVar[bool] = option(default=True, alias="bias")
+    weight: Parameter | None
+    bias: Parameter | None
 
-    _sizes = ("num_channels",)
-    _texts: ClassVar = {**Affine._texts, "bias": "Whether the affine part has a bias."}
-
-    def _shapes(self, has_bias: bool) -> dict[str, Shape | None]:
-        groups, channels = self.num_groups, self.num_channels
-        if type(groups) is not int or groups < 1 or channels % groups:
+    def __init__(
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        require_cpu(device)
+        require_size(type(self).__name__, "num_channels", num_channels)
+        if type(num_groups) is not int or num_groups < 1 or num_channels % num_groups:
             raise InvalidArgumentError(
-                f"GroupNorm: num_groups must divide num_channels, {channels}, and {shown(groups)} does not"
+                f"GroupNorm: num_groups must divide num_channels, {num_channels}, and {shown(num_groups)} "
+                "does not"
             )
-        shape = (channels,) if self.affine else None
-        return {"weight": shape, "bias": shape if has_bias else None}
+        self.num_groups = num_groups
+        self.num_channels = num_channels
+        self.eps = eps
+        self.affine = affine
+        sizes = (num_channels,)
+        self.register_parameter("weight", new_parameter(sizes, dtype) if affine else None)
+        self.register_parameter("bias", new_parameter(sizes, dtype) if affine and bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set the weight to 1 and the bias to 0."""
+        init_affine(self.weight, self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalize, scale and shift."""

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import InitVar
-from typing import TYPE_CHECKING
+import math
 
 from nn import functional as F
-from nn.layers.weighted import Uniform
-from nn.module.docstrings import example
+from nn.layers.weighted import init_uniform, new_parameter, require_size
 from nn.module.module import Module
-from nn.module.options import option, options
+from nn.module.parameter import Parameter
 from tensor import Tensor
-from tensor.lowlevel import DtypeLike
-
-if TYPE_CHECKING:
-    from nn.layers.weighted import Shape
+from tensor.lowlevel import DtypeLike, require_cpu
 
 
-@options
-@example("nn.Linear(3, 2)(tensor.ones((4, 3))).shape", (4, 2))
-class Linear(Uniform):
+class Linear(Module):
     """Linear layer: ``x @ weight.T + bias``.
 
     Input ``(*, in_features)``, output ``(*, out_features)``. Both parameters are initialized uniformly within
@@ -29,19 +22,42 @@ class Linear(Uniform):
     ----------
     in_features, out_features
         The sizes of the last dimension of inputs and output.
+    bias
+        Whether to add a bias.
+    dtype
+        The dtype of the parameters; float32 for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.Linear(3, 2)(tensor.ones((4, 3))).shape
+    (4, 2)
     """
 
-    in_features: int
-    out_features: int
-    _bias: InitVar[bool] = option(default=True, alias="bias")
-    device: InitVar[str | None] = None
-    dtype: InitVar[DtypeLike | None] = None
+    weight: Parameter
+    bias: Parameter | None
 
-    _sizes = ("in_features", "out_features")
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+    ) -> None:
+        super().__init__()
+        require_cpu(device)
+        require_size(type(self).__name__, "in_features", in_features)
+        require_size(type(self).__name__, "out_features", out_features)
+        self.in_features = in_features
+        self.out_features = out_features
+        self.weight = new_parameter((out_features, in_features), dtype)
+        self.register_parameter("bias", new_parameter((out_features,), dtype) if bias else None)
+        self.reset_parameters()
 
-    def _shapes(self, has_bias: bool) -> dict[str, Shape | None]:
-        shape = (self.out_features, self.in_features)
-        return {"weight": shape, "bias": shape[:1] if has_bias else None}
+    def reset_parameters(self) -> None:
+        """Initialize both parameters uniformly within +-1 / sqrt(in_features), as PyTorch does."""
+        init_uniform(self.weight, self.bias, math.prod(self.weight.shape[1:]))
 
     def forward(self, input: Tensor) -> Tensor:
         """Return ``input @ weight.T + bias``."""
@@ -54,9 +70,7 @@ class Linear(Uniform):
         )
 
 
-@options
-@example("nn.Bilinear(3, 4, 2)(tensor.ones((5, 3)), tensor.ones((5, 4))).shape", (5, 2))
-class Bilinear(Uniform):
+class Bilinear(Module):
     """Bilinear layer: ``x1 @ weight[i] @ x2 + bias[i]`` for each output feature.
 
     Inputs ``(*, in1_features)`` and ``(*, in2_features)``, output ``(*, out_features)``. Both parameters are
@@ -66,23 +80,45 @@ class Bilinear(Uniform):
     ----------
     in1_features, in2_features, out_features
         The sizes of the last dimension of inputs and output.
+    bias
+        Whether to add a bias.
+    dtype
+        The dtype of the parameters; float32 for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.Bilinear(3, 4, 2)(tensor.ones((5, 3)), tensor.ones((5, 4))).shape
+    (5, 2)
     """
 
-    in1_features: int
-    in2_features: int
-    out_features: int
-    _bias: InitVar[bool] = option(default=True, alias="bias")
-    device: InitVar[str | None] = None
-    dtype: InitVar[DtypeLike | None] = None
+    weight: Parameter
+    bias: Parameter | None
 
-    _sizes = ("in1_features", "in2_features", "out_features")
+    def __init__(
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+    ) -> None:
+        super().__init__()
+        require_cpu(device)
+        require_size(type(self).__name__, "in1_features", in1_features)
+        require_size(type(self).__name__, "in2_features", in2_features)
+        require_size(type(self).__name__, "out_features", out_features)
+        self.in1_features = in1_features
+        self.in2_features = in2_features
+        self.out_features = out_features
+        self.weight = new_parameter((out_features, in1_features, in2_features), dtype)
+        self.register_parameter("bias", new_parameter((out_features,), dtype) if bias else None)
+        self.reset_parameters()
 
-    def _shapes(self, has_bias: bool) -> dict[str, Shape | None]:
-        shape = (self.out_features, self.in1_features, self.in2_features)
-        return {"weight": shape, "bias": shape[:1] if has_bias else None}
-
-    def _fan_in(self) -> int:
-        return self.in1_features
+    def reset_parameters(self) -> None:
+        """Initialize both parameters uniformly within +-1 / sqrt(in1_features), as PyTorch does."""
+        init_uniform(self.weight, self.bias, self.in1_features)
 
     def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
         """Return the bilinear form of both inputs."""
@@ -96,9 +132,15 @@ class Bilinear(Uniform):
         )
 
 
-@example("nn.Identity(54, unused=True)(tensor.ones((1,))).tolist()", [1.0])
 class Identity(Module):
-    """Identity layer. Its constructor ignores all arguments."""
+    """Identity layer. Its constructor ignores all arguments.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.Identity(54, unused=True)(tensor.ones((1,))).tolist()
+    [1.0]
+    """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         del args, kwargs
@@ -109,9 +151,15 @@ class Identity(Module):
         return input
 
 
-@example("nn.Flatten()(tensor.ones((5, 2, 3))).shape", (5, 6))
 class Flatten(Module):
-    """Flattens the dimensions from `start_dim` to `end_dim`. The output is a view if the layout allows it."""
+    """Flattens the dimensions from `start_dim` to `end_dim`. The output is a view if the layout allows it.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.Flatten()(tensor.ones((5, 2, 3))).shape
+    (5, 6)
+    """
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
@@ -127,9 +175,15 @@ class Flatten(Module):
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
 
-@example("nn.Unflatten(1, (2, 3))(tensor.ones((5, 6))).shape", (5, 2, 3))
 class Unflatten(Module):
-    """Splits dimension `dim` into the sizes `unflattened_size`. One size may be -1."""
+    """Splits dimension `dim` into the sizes `unflattened_size`. One size may be -1.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.Unflatten(1, (2, 3))(tensor.ones((5, 6))).shape
+    (5, 2, 3)
+    """
 
     def __init__(self, dim: int, unflattened_size: tuple[int, ...]) -> None:
         super().__init__()

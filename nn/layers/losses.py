@@ -3,92 +3,77 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
 
 from nn import functional as F
 from nn.functional.checks import check_delta, check_probability, check_reduction
-from nn.layers.function_layers import FunctionLayer
 from nn.layers.linear import Linear
-from nn.module.docstrings import complete, example, texts_of
-from nn.module.options import options
+from nn.module.module import Module
 from tensor import Tensor
 from tensor.lowlevel import DtypeLike, InvalidArgumentError, TensorCore
 
-_MADE_ONCE = (
-    "the arguments of {name}(...) must be options, not input and target: write criterion = nn.{name}(), then "
-    "criterion(input, target)"
-)
 
-
-CLASS_WEIGHT = {
-    "weight": "The weight of each class, shape ``(classes,)``. It is registered as a buffer, without a copy."
-}
-ELEMENT_WEIGHT = {"weight": "The weight of each element. It is registered as a buffer, without a copy."}
-
-
-class Loss(FunctionLayer):
+class Loss(Module):
     """Base class of losses, with the option `reduction`. Weights are buffers."""
 
-    reduction: str
+    def __init__(self, reduction: str, *more_reductions: str) -> None:
+        super().__init__()
+        self._require_options(reduction)
+        check_reduction(type(self).__name__, reduction, *more_reductions)
+        self.reduction = reduction
 
-    _more_reductions: ClassVar[tuple[str, ...]] = ()
-
-    def __init__(self, reduction: str = "mean") -> None:
-        self._set_options({"reduction": reduction})
-
-    def _set_options(self, given: dict[str, Any]) -> None:
-        name, reduction = type(self).__name__, given["reduction"]
-        if any(isinstance(given.get(option), TensorCore) for option in ("reduction", "ignore_index")):
-            raise TypeError(_MADE_ONCE.format(name=name))
-        check_reduction(name, reduction, *self._more_reductions)
-        weights = {option: given.pop(option) for option in ("weight", "pos_weight") if option in given}
-        super()._set_options(given)
-        for option, weight in weights.items():
-            self.register_buffer(option, weight)
-
-    def extra_repr(self) -> str:
-        """Return an empty text, as in PyTorch."""
-        return ""
+    def _require_options(self, *options: object) -> None:
+        """Raise TypeError if an option is a tensor: the user has called the class instead of a layer."""
+        if any(isinstance(option, TensorCore) for option in options):
+            name = type(self).__name__
+            raise TypeError(
+                f"the arguments of {name}(...) must be options, not input and target: write "
+                f"criterion = nn.{name}(), then criterion(input, target)"
+            )
 
 
-class PlainLoss(Loss):
-    """Base class of losses of an input and a target."""
+class CrossEntropyLoss(Loss):
+    """Cross entropy between logits and class indices or probabilities; see ``functional.cross_entropy``.
+
+    Parameters
+    ----------
+    weight
+        The weight of each class, shape ``(classes,)``. It is registered as a buffer, without a copy.
+    ignore_index
+        A class index to ignore.
+    reduction
+        ``"mean"`` (weighted by the classes' weights), ``"sum"`` or ``"none"``.
+    label_smoothing
+        The fraction of the target, from 0 to 1, to distribute evenly over all classes (Szegedy et al., 2016).
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> round(nn.CrossEntropyLoss()(tensor.zeros((1, 2)), tensor.tensor([1])).item(), 4)
+    0.6931
+    """
+
+    weight: Tensor | None
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+        label_smoothing: float = 0.0,
+    ) -> None:
+        super().__init__(reduction)
+        self._require_options(ignore_index)
+        self.ignore_index = ignore_index
+        self.label_smoothing = label_smoothing
+        self.register_buffer("weight", weight)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
-        return self._computed(input, target)
+        return F.cross_entropy(
+            input, target, self.weight, self.ignore_index, self.reduction, self.label_smoothing
+        )
 
 
-@options
-class ReducedLoss(PlainLoss):
-    """Base class of losses whose first option is `reduction`."""
-
-    reduction: str = "mean"
-
-
-@options
-class ClassLoss(PlainLoss):
-    """Base class of losses with class indices as targets."""
-
-    weight: Tensor | None = None
-    ignore_index: int = -100
-    reduction: str = "mean"
-
-    _texts = CLASS_WEIGHT
-
-
-@options
-@example("round(nn.CrossEntropyLoss()(tensor.zeros((1, 2)), tensor.tensor([1])).item(), 4)", 0.6931)
-class CrossEntropyLoss(ClassLoss, function=F.cross_entropy):
-    """Cross entropy between logits and class indices or probabilities; see ``functional.cross_entropy``."""
-
-    label_smoothing: float = 0.0
-
-
-@example(
-    "loss = nn.LinearCrossEntropyLoss(3, 2)(tensor.zeros((1, 3)), tensor.tensor([1])); round(loss.item(), 4)",
-    0.6931,
-)
 class LinearCrossEntropyLoss(Loss):
     """Linear layer followed by cross entropy; see ``functional.linear_cross_entropy``.
 
@@ -98,6 +83,17 @@ class LinearCrossEntropyLoss(Loss):
         The number of input features, the number of classes, and the options of `Linear`.
     out_features
         The shape of the logits of one sample and class; () for one logit.
+    reduction, weight, ignore_index, label_smoothing
+        As in ``cross_entropy``.
+    options
+        PyTorch's options for chunks. They have no effect here.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> loss = nn.LinearCrossEntropyLoss(3, 2)(tensor.zeros((1, 3)), tensor.tensor([1]))
+    >>> round(loss.item(), 4)
+    0.6931
     """
 
     weight: Tensor | None
@@ -148,71 +144,177 @@ class LinearCrossEntropyLoss(Loss):
         )
 
 
-complete(LinearCrossEntropyLoss, texts_of(F.linear_cross_entropy))
+class NLLLoss(Loss):
+    """Negative log-likelihood of classes, from log-probabilities; see ``functional.nll_loss``.
+
+    Parameters
+    ----------
+    weight
+        The weight of each class, shape ``(classes,)``. It is registered as a buffer, without a copy.
+    ignore_index
+        A class index to ignore.
+    reduction
+        ``"mean"`` (weighted by the classes' weights), ``"sum"`` or ``"none"``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.NLLLoss()(tensor.tensor([[-1.0, -2.0]]), tensor.tensor([1])).item()
+    2.0
+    """
+
+    weight: Tensor | None
+
+    def __init__(
+        self, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
+    ) -> None:
+        super().__init__(reduction)
+        self._require_options(ignore_index)
+        self.ignore_index = ignore_index
+        self.register_buffer("weight", weight)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        return F.nll_loss(input, target, self.weight, self.ignore_index, self.reduction)
 
 
-@options
-@example("nn.NLLLoss()(tensor.tensor([[-1.0, -2.0]]), tensor.tensor([1])).item()", 2.0)
-class NLLLoss(ClassLoss, function=F.nll_loss):
-    """Negative log-likelihood of classes, from log-probabilities; see ``functional.nll_loss``."""
+class MSELoss(Loss):
+    """Mean squared error; see ``functional.mse_loss``.
+
+    Parameters
+    ----------
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.MSELoss()(tensor.tensor([1.0, 2.0]), tensor.tensor([1.0, 4.0])).item()
+    2.0
+    """
+
+    def __init__(self, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        return F.mse_loss(input, target, self.reduction)
 
 
-@options
-@example("nn.MSELoss()(tensor.tensor([1.0, 2.0]), tensor.tensor([1.0, 4.0])).item()", 2.0)
-class MSELoss(ReducedLoss, function=F.mse_loss):
-    """Mean squared error; see ``functional.mse_loss``."""
+class L1Loss(Loss):
+    """Mean absolute error; see ``functional.l1_loss``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.L1Loss(reduction="sum")(tensor.tensor([1.0, 2.0]), tensor.tensor([1.0, 4.0])).item()
+    2.0
+    """
+
+    def __init__(self, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        return F.l1_loss(input, target, self.reduction)
 
 
-@options
-@example('nn.L1Loss(reduction="sum")(tensor.tensor([1.0, 2.0]), tensor.tensor([1.0, 4.0])).item()', 2.0)
-class L1Loss(ReducedLoss, function=F.l1_loss):
-    """Mean absolute error; see ``functional.l1_loss``."""
+class SmoothL1Loss(Loss):
+    """Smooth L1 loss: squared error below `beta`, absolute error above; see ``functional.smooth_l1_loss``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.SmoothL1Loss()(tensor.tensor([0.0, 0.0]), tensor.tensor([1.0, 3.0])).item()
+    1.5
+    """
+
+    def __init__(self, reduction: str = "mean", beta: float = 1.0) -> None:
+        super().__init__(reduction)
+        self.beta = beta
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        return F.smooth_l1_loss(input, target, self.reduction, self.beta)
 
 
-@options
-@example("nn.SmoothL1Loss()(tensor.tensor([0.0, 0.0]), tensor.tensor([1.0, 3.0])).item()", 1.5)
-class SmoothL1Loss(ReducedLoss, function=F.smooth_l1_loss):
-    """Smooth L1 loss: squared error below `beta`, absolute error above; see ``functional.smooth_l1_loss``."""
+class HuberLoss(Loss):
+    """Huber loss: squared error below `delta`, absolute error above; see ``functional.huber_loss``.
 
-    beta: float = 1.0
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.HuberLoss()(tensor.tensor([0.0, 0.0]), tensor.tensor([1.0, 3.0])).item()
+    1.5
+    """
 
+    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
+        super().__init__(reduction)
+        self.delta = delta
+        check_delta("HuberLoss", delta)
 
-@options
-@example("nn.HuberLoss()(tensor.tensor([0.0, 0.0]), tensor.tensor([1.0, 3.0])).item()", 1.5)
-class HuberLoss(ReducedLoss, function=F.huber_loss):
-    """Huber loss: squared error below `delta`, absolute error above; see ``functional.huber_loss``."""
-
-    delta: float = 1.0
-
-    def _set_options(self, given: dict[str, Any]) -> None:
-        super()._set_options(given)
-        check_delta("HuberLoss", self.delta)
-
-
-@options
-@example("round(nn.BCELoss()(tensor.tensor([0.5]), tensor.tensor([1.0])).item(), 4)", 0.6931)
-class BCELoss(PlainLoss, function=F.binary_cross_entropy):
-    """Binary cross entropy of probabilities; see ``functional.binary_cross_entropy``."""
-
-    weight: Tensor | None = None
-    reduction: str = "mean"
-
-    _texts = ELEMENT_WEIGHT
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        return F.huber_loss(input, target, self.reduction, self.delta)
 
 
-@options
-@example("round(nn.BCEWithLogitsLoss()(tensor.tensor([0.0]), tensor.tensor([1.0])).item(), 4)", 0.6931)
-class BCEWithLogitsLoss(PlainLoss, function=F.binary_cross_entropy_with_logits):
+class BCELoss(Loss):
+    """Binary cross entropy of probabilities; see ``functional.binary_cross_entropy``.
+
+    Parameters
+    ----------
+    weight
+        The weight of each element. It is registered as a buffer, without a copy.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> round(nn.BCELoss()(tensor.tensor([0.5]), tensor.tensor([1.0])).item(), 4)
+    0.6931
+    """
+
+    weight: Tensor | None
+
+    def __init__(self, weight: Tensor | None = None, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.register_buffer("weight", weight)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        return F.binary_cross_entropy(input, target, self.weight, self.reduction)
+
+
+class BCEWithLogitsLoss(Loss):
     """Binary cross entropy of logits; see ``functional.binary_cross_entropy_with_logits``.
 
     Parameters
     ----------
+    weight
+        The weight of each element. It is registered as a buffer, without a copy.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
     pos_weight
-        The weight of positive targets. It is a buffer too.
+        The weight of positive examples. It broadcasts to the input's shape, and may require a gradient.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> round(nn.BCEWithLogitsLoss()(tensor.tensor([0.0]), tensor.tensor([1.0])).item(), 4)
+    0.6931
     """
 
-    weight: Tensor | None = None
-    reduction: str = "mean"
-    pos_weight: Tensor | None = None
+    weight: Tensor | None
+    pos_weight: Tensor | None
 
-    _texts = ELEMENT_WEIGHT
+    def __init__(
+        self, weight: Tensor | None = None, reduction: str = "mean", pos_weight: Tensor | None = None
+    ) -> None:
+        super().__init__(reduction)
+        self.register_buffer("weight", weight)
+        self.register_buffer("pos_weight", pos_weight)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        return F.binary_cross_entropy_with_logits(input, target, self.weight, self.reduction, self.pos_weight)

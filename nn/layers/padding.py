@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
 
 from nn import functional as F
-from nn.layers.dimensions import Dimensional
+from nn.module.module import Module
 from tensor import Tensor
 from tensor.lowlevel import InvalidArgumentError, shown
 
 
-class _Pad(Dimensional):
-    _mode: ClassVar[str]
-    _sections = """
-        Parameters
-        ----------
-        padding
-            The numbers of elements: one integer, or pairs of before and after for each dimension, from the
-            last dimension to the first. Negative numbers remove elements.
-    """
-    _texts: ClassVar = {"value": "The value of the added elements."}
-    _example = ("nn.{name}(1)(tensor.ones((1, 2, {sizes[3]}))).shape", "(1, 2, {sizes[5]})")
+class _Pad(Module):
+    """Base class of padding layers, over `dims` dimensions."""
 
-    def __init_subclass__(cls, mode: str | None = None, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if mode is not None:
-            cls._mode = mode
-
-    def __init__(self, padding: int | Sequence[int]) -> None:
+    def __init__(self, dims: int, padding: int | Sequence[int]) -> None:
         super().__init__()
-        count = 2 * self._dims
+        count = 2 * dims
         many = (padding,) * count if isinstance(padding, int) else tuple(padding)
         if len(many) != count or any(type(n) is not int for n in many):
             raise InvalidArgumentError(
@@ -39,86 +24,387 @@ class _Pad(Dimensional):
             )
         self.padding = many
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the padded input."""
-        return F.pad(input, self.padding, self._mode)
-
     def extra_repr(self) -> str:
         """Return the padding."""
         return f"{self.padding}"
 
 
-class _ConstantPad(_Pad, mode="constant"):
-    _example = ("nn.{name}(1, 0.5)(tensor.ones((1, 2, {sizes[3]}))).shape", "(1, 2, {sizes[5]})")
+class ConstantPad1d(_Pad):
+    """Pads the last dimension with a constant value.
+
+    Parameters
+    ----------
+    padding
+        The numbers of elements: one integer, or pairs of before and after for each dimension, from the
+        last dimension to the first. Negative numbers remove elements.
+    value
+        The value of the added elements.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.ConstantPad1d(1, 0.5)(tensor.ones((1, 2, 3))).shape
+    (1, 2, 5)
+    """
 
     def __init__(self, padding: int | Sequence[int], value: float) -> None:
-        super().__init__(padding)
+        super().__init__(1, padding)
         self.value = value
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the padded input."""
-        return F.pad(input, self.padding, self._mode, self.value)
+        return F.pad(input, self.padding, "constant", self.value)
 
     def extra_repr(self) -> str:
         """Return the padding and the value."""
         return f"padding={self.padding}, value={self.value}"
 
 
-class ConstantPad1d(_ConstantPad, dims=1):
-    """Pads the last dimension with a constant value."""
+class ConstantPad2d(_Pad):
+    """Pads the last two dimensions with a constant value.
+
+    Parameters
+    ----------
+    padding
+        The numbers of elements: one integer, or pairs of before and after for each dimension, from the
+        last dimension to the first. Negative numbers remove elements.
+    value
+        The value of the added elements.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.ConstantPad2d(1, 0.5)(tensor.ones((1, 2, 3, 3))).shape
+    (1, 2, 5, 5)
+    """
+
+    def __init__(self, padding: int | Sequence[int], value: float) -> None:
+        super().__init__(2, padding)
+        self.value = value
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the padded input."""
+        return F.pad(input, self.padding, "constant", self.value)
+
+    def extra_repr(self) -> str:
+        """Return the padding and the value."""
+        return f"padding={self.padding}, value={self.value}"
 
 
-class ConstantPad2d(_ConstantPad, dims=2):
-    """Pads the last two dimensions with a constant value."""
+class ConstantPad3d(_Pad):
+    """Pads the last three dimensions with a constant value.
+
+    Parameters
+    ----------
+    padding
+        The numbers of elements: one integer, or pairs of before and after for each dimension, from the
+        last dimension to the first. Negative numbers remove elements.
+    value
+        The value of the added elements.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.ConstantPad3d(1, 0.5)(tensor.ones((1, 2, 3, 3, 3))).shape
+    (1, 2, 5, 5, 5)
+    """
+
+    def __init__(self, padding: int | Sequence[int], value: float) -> None:
+        super().__init__(3, padding)
+        self.value = value
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the padded input."""
+        return F.pad(input, self.padding, "constant", self.value)
+
+    def extra_repr(self) -> str:
+        """Return the padding and the value."""
+        return f"padding={self.padding}, value={self.value}"
 
 
-class ConstantPad3d(_ConstantPad, dims=3):
-    """Pads the last three dimensions with a constant value."""
+class ZeroPad1d(_Pad):
+    """Pads the last dimension with zeros.
+
+    Parameters
+    ----------
+    padding
+        The numbers of elements: one integer, or pairs of before and after for each dimension, from the
+        last dimension to the first. Negative numbers remove elements.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.ZeroPad1d(1)(tensor.ones((1, 2, 3))).shape
+    (1, 2, 5)
+    """
+
+    def __init__(self, padding: int | Sequence[int]) -> None:
+        super().__init__(1, padding)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the padded input."""
+        return F.pad(input, self.padding, "constant")
 
 
-class ZeroPad1d(_Pad, dims=1, mode="constant"):
-    """Pads the last dimension with zeros."""
+class ZeroPad2d(_Pad):
+    """Pads the last two dimensions with zeros.
+
+    Parameters
+    ----------
+    padding
+        The numbers of elements: one integer, or pairs of before and after for each dimension, from the
+        last dimension to the first. Negative numbers remove elements.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.ZeroPad2d(1)(tensor.ones((1, 2, 3, 3))).shape
+    (1, 2, 5, 5)
+    """
+
+    def __init__(self, padding: int | Sequence[int]) -> None:
+        super().__init__(2, padding)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the padded input."""
+        return F.pad(input, self.padding, "constant")
 
 
-class ZeroPad2d(_Pad, dims=2, mode="constant"):
-    """Pads the last two dimensions with zeros."""
+class ZeroPad3d(_Pad):
+    """Pads the last three dimensions with zeros.
+
+    Parameters
+    ----------
+    padding
+        The numbers of elements: one integer, or pairs of before and after for each dimension, from the
+        last dimension to the first. Negative numbers remove elements.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.ZeroPad3d(1)(tensor.ones((1, 2, 3, 3, 3))).shape
+    (1, 2, 5, 5, 5)
+    """
+
+    def __init__(self, padding: int | Sequence[int]) -> None:
+        super().__init__(3, padding)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the padded input."""
+        return F.pad(input, self.padding, "constant")
 
 
-class ZeroPad3d(_Pad, dims=3, mode="constant"):
-    """Pads the last three dimensions with zeros."""
+class ReflectionPad1d(_Pad):
+    """Pads the last dimension with a reflection of the input, without repeating the edge.
+
+    Parameters
+    ----------
+    padding
+        The numbers of elements: one integer, or pairs of before and after for each dimension, from the
+        last dimension to the first. Negative numbers remove elements.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.ReflectionPad1d(1)(tensor.ones((1, 2, 3))).shape
+    (1, 2, 5)
+    """
+
+    def __init__(self, padding: int | Sequence[int]) -> None:
+        super().__init__(1, padding)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the padded input."""
+        return F.pad(input, self.padding, "reflect")
 
 
-class ReflectionPad1d(_Pad, dims=1, mode="reflect"):
-    """Pads the last dimension with a reflection of the input, without repeating the edge."""
+class ReflectionPad2d(_Pad):
+    """Pads the last two dimensions with a reflection of the input, without repeating the edge.
+
+    Parameters
+    ----------
+    padding
+        The numbers of elements: one integer, or pairs of before and after for each dimension, from the
+        last dimension to the first. Negative numbers remove elements.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.ReflectionPad2d(1)(tensor.ones((1, 2, 3, 3))).shape
+    (1, 2, 5, 5)
+    """
+
+    def __init__(self, padding: int | Sequence[int]) -> None:
+        super().__init__(2, padding)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the padded input."""
+        return F.pad(input, self.padding, "reflect")
 
 
-class ReflectionPad2d(_Pad, dims=2, mode="reflect"):
-    """Pads the last two dimensions with a reflection of the input, without repeating the edge."""
+class ReflectionPad3d(_Pad):
+    """Pads the last three dimensions with a reflection of the input, without repeating the edge.
+
+    Parameters
+    ----------
+    padding
+        The numbers of elements: one integer, or pairs of before and after for each dimension, from the
+        last dimension to the first. Negative numbers remove elements.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.ReflectionPad3d(1)(tensor.ones((1, 2, 3, 3, 3))).shape
+    (1, 2, 5, 5, 5)
+    """
+
+    def __init__(self, padding: int | Sequence[int]) -> None:
+        super().__init__(3, padding)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the padded input."""
+        return F.pad(input, self.padding, "reflect")
 
 
-class ReflectionPad3d(_Pad, dims=3, mode="reflect"):
-    """Pads the last three dimensions with a reflection of the input, without repeating the edge."""
+class ReplicationPad1d(_Pad):
+    """Pads the last dimension with copies of the edge elements.
+
+    Parameters
+    ----------
+    padding
+        The numbers of elements: one integer, or pairs of before and after for each dimension, from the
+        last dimension to the first. Negative numbers remove elements.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.ReplicationPad1d(1)(tensor.ones((1, 2, 3))).shape
+    (1, 2, 5)
+    """
+
+    def __init__(self, padding: int | Sequence[int]) -> None:
+        super().__init__(1, padding)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the padded input."""
+        return F.pad(input, self.padding, "replicate")
 
 
-class ReplicationPad1d(_Pad, dims=1, mode="replicate"):
-    """Pads the last dimension with copies of the edge elements."""
+class ReplicationPad2d(_Pad):
+    """Pads the last two dimensions with copies of the edge elements.
+
+    Parameters
+    ----------
+    padding
+        The numbers of elements: one integer, or pairs of before and after for each dimension, from the
+        last dimension to the first. Negative numbers remove elements.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.ReplicationPad2d(1)(tensor.ones((1, 2, 3, 3))).shape
+    (1, 2, 5, 5)
+    """
+
+    def __init__(self, padding: int | Sequence[int]) -> None:
+        super().__init__(2, padding)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the padded input."""
+        return F.pad(input, self.padding, "replicate")
 
 
-class ReplicationPad2d(_Pad, dims=2, mode="replicate"):
-    """Pads the last two dimensions with copies of the edge elements."""
+class ReplicationPad3d(_Pad):
+    """Pads the last three dimensions with copies of the edge elements.
+
+    Parameters
+    ----------
+    padding
+        The numbers of elements: one integer, or pairs of before and after for each dimension, from the
+        last dimension to the first. Negative numbers remove elements.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.ReplicationPad3d(1)(tensor.ones((1, 2, 3, 3, 3))).shape
+    (1, 2, 5, 5, 5)
+    """
+
+    def __init__(self, padding: int | Sequence[int]) -> None:
+        super().__init__(3, padding)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the padded input."""
+        return F.pad(input, self.padding, "replicate")
 
 
-class ReplicationPad3d(_Pad, dims=3, mode="replicate"):
-    """Pads the last three dimensions with copies of the edge elements."""
+class CircularPad1d(_Pad):
+    """Pads the last dimension with elements from the opposite edge (circular padding).
+
+    Parameters
+    ----------
+    padding
+        The numbers of elements: one integer, or pairs of before and after for each dimension, from the
+        last dimension to the first. Negative numbers remove elements.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.CircularPad1d(1)(tensor.ones((1, 2, 3))).shape
+    (1, 2, 5)
+    """
+
+    def __init__(self, padding: int | Sequence[int]) -> None:
+        super().__init__(1, padding)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the padded input."""
+        return F.pad(input, self.padding, "circular")
 
 
-class CircularPad1d(_Pad, dims=1, mode="circular"):
-    """Pads the last dimension with elements from the opposite edge (circular padding)."""
+class CircularPad2d(_Pad):
+    """Pads the last two dimensions with elements from the opposite edge (circular padding).
+
+    Parameters
+    ----------
+    padding
+        The numbers of elements: one integer, or pairs of before and after for each dimension, from the
+        last dimension to the first. Negative numbers remove elements.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.CircularPad2d(1)(tensor.ones((1, 2, 3, 3))).shape
+    (1, 2, 5, 5)
+    """
+
+    def __init__(self, padding: int | Sequence[int]) -> None:
+        super().__init__(2, padding)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the padded input."""
+        return F.pad(input, self.padding, "circular")
 
 
-class CircularPad2d(_Pad, dims=2, mode="circular"):
-    """Pads the last two dimensions with elements from the opposite edge (circular padding)."""
+class CircularPad3d(_Pad):
+    """Pads the last three dimensions with elements from the opposite edge (circular padding).
 
+    Parameters
+    ----------
+    padding
+        The numbers of elements: one integer, or pairs of before and after for each dimension, from the
+        last dimension to the first. Negative numbers remove elements.
 
-class CircularPad3d(_Pad, dims=3, mode="circular"):
-    """Pads the last three dimensions with elements from the opposite edge (circular padding)."""
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.CircularPad3d(1)(tensor.ones((1, 2, 3, 3, 3))).shape
+    (1, 2, 5, 5, 5)
+    """
+
+    def __init__(self, padding: int | Sequence[int]) -> None:
+        super().__init__(3, padding)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the padded input."""
+        return F.pad(input, self.padding, "circular")

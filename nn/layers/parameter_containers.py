@@ -6,7 +6,6 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
-from nn.module.docstrings import example
 from nn.module.module import Module
 from nn.module.parameter import Parameter
 from tensor import Tensor
@@ -75,9 +74,15 @@ class ParameterList(_ParameterContainer):
             raise IndexError(f"index {index} is out of range for a ParameterList of length {len(names)}")
         return names[index]
 
-    @example("len(nn.ParameterList().append(tensor.ones((2,))))", 1)
     def append(self, value: Tensor) -> Self:
-        """Append a parameter, and return this list."""
+        """Append a parameter, and return this list.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> len(nn.ParameterList().append(tensor.ones((2,))))
+        1
+        """
         self.register_parameter(str(len(self)), _as_parameter(value))
         return self
 
@@ -91,9 +96,16 @@ class ParameterList(_ParameterContainer):
         return self.extend(values)
 
 
-@example('gains = nn.ParameterDict({"left": tensor.ones((2,))}); gains["left"].requires_grad', True)
 class ParameterDict(_ParameterContainer):
-    """Dict of parameters by name. Other tensors are converted to parameters."""
+    """Dict of parameters by name. Other tensors are converted to parameters.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> gains = nn.ParameterDict({"left": tensor.ones((2,))})
+    >>> gains["left"].requires_grad
+    True
+    """
 
     def __init__(self, values: Mapping[str, Tensor] | Iterable[tuple[str, Tensor]] | None = None) -> None:
         super().__init__()
@@ -143,9 +155,15 @@ class ParameterDict(_ParameterContainer):
         for name, value in list(pairs):
             self[name] = value
 
-    @example('nn.ParameterDict({"gain": tensor.ones((2,))}).pop("gain").shape', (2,))
     def pop(self, name: str) -> Parameter:
-        """Remove a parameter without disposing it, and return it."""
+        """Remove a parameter without disposing it, and return it.
+
+        Examples
+        --------
+        >>> import nn, tensor
+        >>> nn.ParameterDict({"gain": tensor.ones((2,))}).pop("gain").shape
+        (2,)
+        """
         parameter = self[name]
         del self[name]
         return parameter

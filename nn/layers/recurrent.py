@@ -11,12 +11,20 @@ from nn import functional as F
 from nn import init
 from nn.functional.checks import array_of, check_probability
 from nn.functional.recurrent import Recurrent
-from nn.layers.weighted import Weighted, new_parameter, require_size
-from nn.module.docstrings import example
+from nn.layers.weighted import new_parameter, require_size
+from nn.module.module import Module
 from nn.module.parameter import Parameter
 from nn.utils.rnn import PackedSequence
 from tensor import Tensor
-from tensor.lowlevel import Dtype, DtypeLike, InvalidArgumentError, TensorCore, is_floating, shown
+from tensor.lowlevel import (
+    Dtype,
+    DtypeLike,
+    InvalidArgumentError,
+    TensorCore,
+    is_floating,
+    require_cpu,
+    shown,
+)
 
 # The type of the input and of the output.
 _S = TypeVar("_S", Tensor, PackedSequence)
@@ -30,17 +38,14 @@ def require_nonlinearity(name: str, nonlinearity: str) -> None:
         raise ValueError(f"{name}: nonlinearity must be 'tanh' or 'relu', not {shown(nonlinearity)}")
 
 
-class _Recurrent(Weighted):
-    hidden_size: int
-
-    def reset_parameters(self) -> None:
-        """Initialize all parameters uniformly within +-1 / sqrt(hidden_size)."""
-        bound = 1 / math.sqrt(self.hidden_size) if self.hidden_size else 0.0
-        for weight in self.parameters():
-            init.uniform_(weight, -bound, bound)
+def _init_recurrent(layer: RNNBase | RNNCellBase) -> None:
+    """Initialize all parameters uniformly within +-1 / sqrt(hidden_size)."""
+    bound = 1 / math.sqrt(layer.hidden_size) if layer.hidden_size else 0.0
+    for weight in layer.parameters():
+        init.uniform_(weight, -bound, bound)
 
 
-class RNNBase(_Recurrent):
+class RNNBase(Module):
     """Base class of `RNN`, `LSTM` and `GRU`: sizes, parameters and the loop over layers.
 
     Parameters have PyTorch's names: ``weight_ih_l0`` and so on, with the suffix ``_reverse`` for the backward
@@ -64,7 +69,8 @@ class RNNBase(_Recurrent):
         device: str | None = None,
         dtype: DtypeLike | None = None,
     ) -> None:
-        super().__init__(device)
+        super().__init__()
+        require_cpu(device)
         name = type(self).__name__
         for parameter, size in (
             ("input_size", input_size),
@@ -116,6 +122,10 @@ class RNNBase(_Recurrent):
                     self.register_parameter(names[parameter], new_parameter(shape, dtype))
                 self._names.append(names)
         self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Initialize all parameters uniformly within +-1 / sqrt(hidden_size)."""
+        _init_recurrent(self)
 
     @property
     def all_weights(self) -> list[list[Parameter]]:
@@ -261,9 +271,6 @@ class _SingleStateRNN(RNNBase):
         return output, last
 
 
-@example(
-    "output, last = nn.RNN(3, 5)(tensor.ones((7, 2, 3))); output.shape, last.shape", ((7, 2, 5), (1, 2, 5))
-)
 class RNN(_SingleStateRNN):
     """Elman network: ``h = tanh(x @ W_ih.T + b_ih + h_before @ W_hh.T + b_hh)`` (Elman, 1990).
 
@@ -291,6 +298,13 @@ class RNN(_SingleStateRNN):
         Whether each layer also processes the sequence backward, and concatenates both outputs.
     dtype
         The dtype of the parameters; float32 for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> output, last = nn.RNN(3, 5)(tensor.ones((7, 2, 3)))
+    >>> output.shape, last.shape
+    ((7, 2, 5), (1, 2, 5))
     """
 
     def __init__(
@@ -421,7 +435,7 @@ def _state_pair(hx: Any, name: str) -> tuple[Any, Any]:
     return hx[0], hx[1]
 
 
-class RNNCellBase(_Recurrent):
+class RNNCellBase(Module):
     """Base class of the cells: parameters and one step."""
 
     _blocks: ClassVar[int] = 1
@@ -437,7 +451,8 @@ class RNNCellBase(_Recurrent):
         device: str | None = None,
         dtype: DtypeLike | None = None,
     ) -> None:
-        super().__init__(device)
+        super().__init__()
+        require_cpu(device)
         name = type(self).__name__
         require_size(name, "input_size", input_size)
         require_size(name, "hidden_size", hidden_size)
@@ -450,6 +465,10 @@ class RNNCellBase(_Recurrent):
         for what in ("bias_ih", "bias_hh"):
             self.register_parameter(what, new_parameter((rows,), dtype) if bias else None)
         self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Initialize all parameters uniformly within +-1 / sqrt(hidden_size)."""
+        _init_recurrent(self)
 
     def extra_repr(self) -> str:
         """Return the sizes, and the options that are not defaults."""
@@ -476,7 +495,6 @@ class RNNCellBase(_Recurrent):
         return tuple(x.squeeze(0) for x in last_states) if x.ndim == 1 else tuple(last_states)
 
 
-@example("nn.RNNCell(3, 5)(tensor.ones((2, 3))).shape", (2, 5))
 class RNNCell(RNNCellBase):
     """One step of an Elman network; see `RNN`.
 
@@ -487,6 +505,12 @@ class RNNCell(RNNCellBase):
     ----------
     input_size, hidden_size, bias, nonlinearity, dtype
         As in `RNN`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.RNNCell(3, 5)(tensor.ones((2, 3))).shape
+    (2, 5)
     """
 
     def __init__(
@@ -512,7 +536,6 @@ class RNNCell(RNNCellBase):
         return super().extra_repr() + option
 
 
-@example("h, c = nn.LSTMCell(3, 5)(tensor.ones((2, 3))); h.shape, c.shape", ((2, 5), (2, 5)))
 class LSTMCell(RNNCellBase):
     """One step of an `LSTM`: returns the next ``(h, c)``.
 
@@ -520,6 +543,13 @@ class LSTMCell(RNNCellBase):
     ----------
     input_size, hidden_size, bias, dtype
         As in `RNN`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> h, c = nn.LSTMCell(3, 5)(tensor.ones((2, 3)))
+    >>> h.shape, c.shape
+    ((2, 5), (2, 5))
     """
 
     _blocks = 4
@@ -530,7 +560,6 @@ class LSTMCell(RNNCellBase):
         return h, c
 
 
-@example("nn.GRUCell(3, 5)(tensor.ones((3,))).shape", (5,))
 class GRUCell(RNNCellBase):
     """One step of a `GRU`.
 
@@ -538,6 +567,12 @@ class GRUCell(RNNCellBase):
     ----------
     input_size, hidden_size, bias, dtype
         As in `RNN`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.GRUCell(3, 5)(tensor.ones((3,))).shape
+    (5,)
     """
 
     _blocks = 3

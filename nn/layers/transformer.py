@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from nn.layers.containers import ModuleList
 from nn.layers.dropouts import Dropout
 from nn.layers.linear import Linear
 from nn.layers.normalizations import LayerNorm
-from nn.layers.weighted import Weighted
 from nn.module.module import Module
 from tensor import Tensor
 from tensor.lowlevel import DtypeLike, InvalidArgumentError, require_cpu, shown
@@ -57,59 +56,20 @@ def _is_causal(mask: Tensor | None, is_causal: bool | None) -> bool:
     return bool((array == expected).all())
 
 
-class _Layer(Weighted):
-    """Base class of encoder and decoder layers: self-attention and feedforward network."""
+class _Layer(Module):
+    """Base class of encoder and decoder layers."""
 
-    # The names of the attention modules.
-    _attentions: ClassVar[tuple[str, ...]]
+    activation: Callable[[Tensor], Tensor]
 
-    self_attn: MultiheadAttention
-    norm1: LayerNorm
-    norm2: LayerNorm
-    dropout1: Dropout
-    dropout2: Dropout
-
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Activation = F.relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: str | None = None,
-        dtype: DtypeLike | None = None,
-    ) -> None:
-        super().__init__(device)
-        for name in self._attentions:
-            attention = MultiheadAttention(
-                d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, dtype=dtype
-            )
-            self.register_module(name, attention)
-        self.linear1: Linear = Linear(d_model, dim_feedforward, bias=bias, dtype=dtype)
-        self.dropout: Dropout = Dropout(dropout)
-        self.linear2: Linear = Linear(dim_feedforward, d_model, bias=bias, dtype=dtype)
+    def __init__(self, norm_first: bool) -> None:
+        super().__init__()
         self.norm_first = norm_first
-        count = len(self._attentions) + 1
-        for i in range(1, count + 1):
-            norm = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, dtype=dtype)
-            self.register_module(f"norm{i}", norm)
-        for i in range(1, count + 1):
-            self.register_module(f"dropout{i}", Dropout(dropout))
-        self.activation: Callable[[Tensor], Tensor] = _activation_of(activation)
 
     def _residual(self, x: Tensor, norm: Module, block: Callable[[Tensor], Tensor]) -> Tensor:
         """Return `x` plus ``block(x)``, with the norm before the block or after the sum."""
         if self.norm_first:
             return x + block(norm(x))
         found: Tensor = norm(x + block(x))
-        return found
-
-    def _feed_forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.linear2(self.dropout(self.activation(self.linear1(x))))
         return found
 
 
@@ -150,7 +110,37 @@ class TransformerEncoderLayer(_Layer):
     (4, 5, 8)
     """
 
-    _attentions = ("self_attn",)
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+    ) -> None:
+        super().__init__(norm_first)
+        require_cpu(device)
+        self.self_attn: MultiheadAttention = MultiheadAttention(
+            d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, dtype=dtype
+        )
+        self.linear1: Linear = Linear(d_model, dim_feedforward, bias=bias, dtype=dtype)
+        self.dropout: Dropout = Dropout(dropout)
+        self.linear2: Linear = Linear(dim_feedforward, d_model, bias=bias, dtype=dtype)
+        self.norm1: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, dtype=dtype)
+        self.norm2: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, dtype=dtype)
+        self.dropout1: Dropout = Dropout(dropout)
+        self.dropout2: Dropout = Dropout(dropout)
+        self.activation = _activation_of(activation)
+
+    def _feed_forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.linear2(self.dropout(self.activation(self.linear1(x))))
+        return found
 
     def forward(
         self,
@@ -183,11 +173,42 @@ class TransformerDecoderLayer(_Layer):
     (3, 1, 8)
     """
 
-    _attentions = ("self_attn", "multihead_attn")
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+    ) -> None:
+        super().__init__(norm_first)
+        require_cpu(device)
+        self.self_attn: MultiheadAttention = MultiheadAttention(
+            d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, dtype=dtype
+        )
+        self.multihead_attn: MultiheadAttention = MultiheadAttention(
+            d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, dtype=dtype
+        )
+        self.linear1: Linear = Linear(d_model, dim_feedforward, bias=bias, dtype=dtype)
+        self.dropout: Dropout = Dropout(dropout)
+        self.linear2: Linear = Linear(dim_feedforward, d_model, bias=bias, dtype=dtype)
+        self.norm1: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, dtype=dtype)
+        self.norm2: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, dtype=dtype)
+        self.norm3: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, dtype=dtype)
+        self.dropout1: Dropout = Dropout(dropout)
+        self.dropout2: Dropout = Dropout(dropout)
+        self.dropout3: Dropout = Dropout(dropout)
+        self.activation = _activation_of(activation)
 
-    multihead_attn: MultiheadAttention
-    norm3: LayerNorm
-    dropout3: Dropout
+    def _feed_forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.linear2(self.dropout(self.activation(self.linear1(x))))
+        return found
 
     def forward(
         self,
@@ -326,7 +347,7 @@ class TransformerDecoder(Module):
         return tgt if self.norm is None else self.norm(tgt)
 
 
-class Transformer(Weighted):
+class Transformer(Module):
     """Transformer: an encoder, and a decoder that attends to its output.
 
     Inputs: ``(source length, batch, d_model)`` and ``(target length, batch, d_model)``. With `batch_first`
@@ -373,7 +394,8 @@ class Transformer(Weighted):
         device: str | None = None,
         dtype: DtypeLike | None = None,
     ) -> None:
-        super().__init__(device)
+        super().__init__()
+        require_cpu(device)
         options: dict[str, Any] = {
             "dim_feedforward": dim_feedforward,
             "dropout": dropout,

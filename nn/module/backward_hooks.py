@@ -8,13 +8,13 @@ from tensor import Tensor
 from tensor.autograd import Function
 
 if TYPE_CHECKING:
-    from nn.module.registration import ModuleCore
+    from nn.module.module import Module
 
 
 class BackwardPass:
     """Marks of one forward pass at which its backward pass calls the backward hooks of `module`."""
 
-    def __init__(self, module: ModuleCore) -> None:
+    def __init__(self, module: Module) -> None:
         self._module = module
         self._has_inputs = False
         # None outside of the module's backward.

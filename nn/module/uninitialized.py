@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import tensor as tn
-from nn.module.docstrings import example
 from nn.module.parameter import Parameter
 from tensor import Tensor
 from tensor.lowlevel import DtypeLike, TensorCore, require_cpu
@@ -103,12 +102,17 @@ class UninitializedParameter(Uninitialized, Parameter):
         _materialize(self, Parameter, shape, device, dtype)
 
 
-@example(
-    "mean = nn.UninitializedBuffer(); mean.materialize((3,)); type(mean).__name__, mean.shape",
-    ("Tensor", (3,)),
-)
 class UninitializedBuffer(Uninitialized):
-    """Buffer without a shape, for a lazy module before its first call. See ``UninitializedParameter``."""
+    """Buffer without a shape, for a lazy module before its first call. See ``UninitializedParameter``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> mean = nn.UninitializedBuffer()
+    >>> mean.materialize((3,))
+    >>> type(mean).__name__, mean.shape
+    ('Tensor', (3,))
+    """
 
     __slots__ = ()
 

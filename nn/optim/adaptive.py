@@ -2,49 +2,87 @@
 
 from __future__ import annotations
 
-from dataclasses import InitVar, field
+from collections.abc import Iterable
 
 import numpy as np
 
-from nn.module.options import options
-from nn.optim.optimizer import Group
+from nn.optim.decay import sign_and_decay, with_sign_and_decay
+from nn.optim.optimizer import Group, Optimizer
 from nn.optim.options import Bound, bounds
-from nn.optim.rule import Rule, with_sign_and_decay
 from tensor import Tensor
 from tensor.lowlevel import Array
 
 
-@options
-class Adagrad(Rule):
+class Adagrad(Optimizer):
     """Adagrad: divides steps by the root of the sum of all squared gradients (Duchi et al., 2011).
 
     Parameters
     ----------
+    params
+        Leaf tensors, or dicts of options with such tensors under ``"params"``.
+    lr
+        The learning rate.
     lr_decay
         Divide the learning rate by 1 + `lr_decay` times the number of earlier steps.
+    weight_decay
+        Add this factor times the parameter to its gradient.
     initial_accumulator_value
         The initial value of the sum.
     eps
         Added to the square root of the sum.
+    maximize
+        Maximize the objective instead of minimizing it.
+    foreach, fused
+        Accepted for compatibility with PyTorch. No effect: a step is one pass over each parameter.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x = nn.Parameter(tensor.tensor([1.0]))
+    >>> optimizer = nn.optim.Adagrad([x], lr=0.1)
+    >>> (x * 5).sum().backward()
+    >>> optimizer.step()
+    >>> round(x.item(), 4)
+    0.9
     """
 
-    lr: InitVar[float] = 1e-2
-    lr_decay: InitVar[float] = 0
-    weight_decay: InitVar[float] = 0
-    initial_accumulator_value: InitVar[float] = 0
-    eps: InitVar[float] = 1e-10
-    fused: InitVar[bool | None] = field(default=None, kw_only=True)
-
-    _example = ("lr=0.1", 0.9)
     _bounds = bounds("lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps")
     _counter = "step"
     _state_names = ("sum",)
 
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[Group],
+        lr: float = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,  # noqa: ARG002
+        fused: bool | None = None,  # noqa: ARG002
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "lr_decay": lr_decay,
+            "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value,
+            "eps": eps,
+            "maximize": maximize,
+        }
+        super().__init__(params, defaults)
+
     def _new_state(self, group: Group, x: Tensor, name: str) -> Tensor:  # noqa: ARG002
-        return self._filled_with(group["initial_accumulator_value"], x)
+        return self._filled_like(x, group["initial_accumulator_value"])
 
     def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:
-        return *self._sign_and_decay(group), group["eps"], group["lr"] / (1 + steps * group["lr_decay"])
+        return *sign_and_decay(group), group["eps"], group["lr"] / (1 + steps * group["lr_decay"])
 
     def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
         sign, decay, eps, rate = numbers
@@ -54,33 +92,69 @@ class Adagrad(Rule):
         p -= g / (np.sqrt(squares) + eps) * rate
 
 
-@options
-class Adadelta(Rule):
+class Adadelta(Optimizer):
     """Adadelta: scales steps by running averages of squared gradients and squared steps (Zeiler, 2012).
 
     Parameters
     ----------
+    params
+        Leaf tensors, or dicts of options with such tensors under ``"params"``.
     lr
         The learning rate, a factor of each step.
     rho
         The decay rate of both averages.
     eps
         Added to both averages before the square roots.
+    weight_decay
+        Add this factor times the parameter to its gradient.
+    maximize
+        Maximize the objective instead of minimizing it.
+    foreach
+        Accepted for compatibility with PyTorch. No effect: a step is one pass over each parameter.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x = nn.Parameter(tensor.tensor([1.0]))
+    >>> optimizer = nn.optim.Adadelta([x], lr=100.0)
+    >>> (x * 5).sum().backward()
+    >>> optimizer.step()
+    >>> round(x.item(), 4)
+    0.6838
     """
 
-    lr: InitVar[float] = 1.0
-    rho: InitVar[float] = 0.9
-    eps: InitVar[float] = 1e-6
-    weight_decay: InitVar[float] = 0
-
-    _example = ("lr=100.0", 0.6838)
     _bounds = bounds("lr", "eps", "weight_decay", rho=Bound(0.0, 1.0, includes_high=True))
     _counter = "step"
     _state_names = ("square_avg", "acc_delta")
 
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[Group],
+        lr: float = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,  # noqa: ARG002
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "rho": rho,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+        }
+        super().__init__(params, defaults)
+
     def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:  # noqa: ARG002
         rho = group["rho"]
-        return *self._sign_and_decay(group), rho, 1 - rho, group["eps"], group["lr"]
+        return *sign_and_decay(group), rho, 1 - rho, group["eps"], group["lr"]
 
     def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
         sign, decay, rho, new_weight, eps, lr = numbers
@@ -92,33 +166,73 @@ class Adadelta(Rule):
         p -= step * lr
 
 
-@options
-class RMSprop(Rule):
+class RMSprop(Optimizer):
     """RMSprop: divides steps by the root of an average of squared gradients (Tieleman and Hinton, 2012).
 
     Parameters
     ----------
+    params
+        Leaf tensors, or dicts of options with such tensors under ``"params"``.
+    lr
+        The learning rate.
     alpha
         The decay rate of the average.
     eps
         Added to the square root of the average.
+    weight_decay
+        Add this factor times the parameter to its gradient.
     momentum
         The weight of the last step in the next one.
     centered
         Divide by the root of an estimate of the variance (Graves, 2013).
+    maximize
+        Maximize the objective instead of minimizing it.
+    foreach
+        Accepted for compatibility with PyTorch. No effect: a step is one pass over each parameter.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x = nn.Parameter(tensor.tensor([1.0]))
+    >>> optimizer = nn.optim.RMSprop([x], lr=0.1)
+    >>> (x * 5).sum().backward()
+    >>> optimizer.step()
+    >>> round(x.item(), 4)
+    0.0
     """
 
-    lr: InitVar[float] = 1e-2
-    alpha: InitVar[float] = 0.99
-    eps: InitVar[float] = 1e-8
-    weight_decay: InitVar[float] = 0
-    momentum: InitVar[float] = 0
-    centered: InitVar[bool] = False
-
-    _example = ("lr=0.1", 0.0)
     _bounds = bounds("lr", "alpha", "eps", "weight_decay", "momentum")
     _counter = "step"
     _rule = "rmsprop"
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[Group],
+        lr: float = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum: float = 0,
+        centered: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,  # noqa: ARG002
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "alpha": alpha,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "momentum": momentum,
+            "centered": centered,
+            "maximize": maximize,
+        }
+        super().__init__(params, defaults)
 
     def _tensors(self, group: Group) -> tuple[str, ...]:
         momentum = ("momentum_buffer",) if group["momentum"] else ()
@@ -127,7 +241,7 @@ class RMSprop(Rule):
 
     def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:  # noqa: ARG002
         alpha, others = group["alpha"], (group[name] for name in ("eps", "lr", "momentum"))
-        return *self._sign_and_decay(group), alpha, 1 - alpha, *others, float(group["centered"])
+        return *sign_and_decay(group), alpha, 1 - alpha, *others, float(group["centered"])
 
     def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
         sign, decay, alpha, new_weight, eps, lr, momentum, is_centered = numbers

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import InitVar
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from nn.module.gradients import gradient_of
-from nn.module.options import options
 from nn.optim.line_search import Point, strong_wolfe
-from nn.optim.optimizer import Group
+from nn.optim.optimizer import Group, Optimizer
 from nn.optim.options import bounds
-from nn.optim.rule import Options
 from tensor import Tensor, enable_grad
 from tensor.kernels import empty, run_kernel
 from tensor.lowlevel import Array, shown, snapshot, writing_all
 
 
-@options
-class LBFGS(Options):
+class LBFGS(Optimizer):
     """L-BFGS: a quasi-Newton method that estimates second derivatives from recent gradients (Nocedal, 1980).
 
     One step calls a closure several times to evaluate the loss. The loss should be over all data, not over a
@@ -69,20 +65,31 @@ class LBFGS(Options):
     [3.0, 3.0]
     """
 
-    lr: InitVar[float] = 1
-    max_iter: InitVar[int] = 20
-    max_eval: InitVar[int | None] = None
-    tolerance_grad: InitVar[float] = 1e-7
-    tolerance_change: InitVar[float] = 1e-9
-    history_size: InitVar[int] = 100
-    line_search_fn: InitVar[str | None] = None
-
     _bounds = bounds("lr", "max_iter", "max_eval", "tolerance_grad", "tolerance_change", "history_size")
 
-    def _set_options(self, given: dict[str, Any]) -> None:
-        if given["max_eval"] is None:
-            given["max_eval"] = given["max_iter"] * 5 // 4
-        super()._set_options(given)
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[Group],
+        lr: float = 1,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9,
+        history_size: int = 100,
+        line_search_fn: str | None = None,
+    ) -> None:
+        if max_eval is None:
+            max_eval = max_iter * 5 // 4
+        defaults = {
+            "lr": lr,
+            "max_iter": max_iter,
+            "max_eval": max_eval,
+            "tolerance_grad": tolerance_grad,
+            "tolerance_change": tolerance_change,
+            "history_size": history_size,
+            "line_search_fn": line_search_fn,
+        }
+        super().__init__(params, defaults)
 
     def add_param_group(self, param_group: Group) -> None:
         """Add the group of all parameters, the only one.

@@ -436,13 +436,13 @@ class Optimizer:
         """Return the initial tensor `name` of the state of `x`: zeros."""
         return self._filled_like(x, 0.0)
 
-    def _filled_like(self, x: Tensor, value: complex) -> Tensor:
-        """Return a tensor of the shape of `x`, filled with `value`. No scope owns it."""
+    def _filled_like(self, x: Tensor, value: float) -> Tensor:
+        """Return a tensor like `x`, filled with `value`: both parts of complex numbers. No scope owns it."""
         array = x._array
         if array is None:
             x._raise_disposed()
         filled = empty(array.shape, array.dtype, array)
-        filled.fill(value)
+        filled.fill(complex(value, value) if array.dtype.kind == "c" else value)
         return self._unowned(filled)
 
     def _unowned(self, array: Array) -> Tensor:

@@ -1,4 +1,4 @@
-"""The bounds and the shared descriptions of optimizers' options."""
+"""The bounds of optimizers' options."""
 
 from __future__ import annotations
 
@@ -8,45 +8,6 @@ from typing import Any, NamedTuple
 
 from tensor import Tensor
 from tensor.lowlevel import shown
-
-# Options that are not stored in groups.
-IGNORED = ("foreach", "fused")
-
-# Descriptions of the options that several optimizers share.
-TEXTS = {
-    "params": 'Leaf tensors, or dicts of options with such tensors under ``"params"``.',
-    "lr": "The learning rate.",
-    "betas": "The decay rates of the averages of the gradient and of its square.",
-    "eps": "Added to the square root of the average of squared gradients.",
-    "weight_decay": "Add this factor times the parameter to its gradient.",
-    "amsgrad": "Divide by the largest average of squared gradients so far (Reddi et al., 2018).",
-    "decoupled_weight_decay": (
-        "Subtract `lr` times `weight_decay` times the parameter from it, instead of changing the gradient."
-    ),
-    "maximize": "Maximize the objective instead of minimizing it.",
-    **dict.fromkeys(
-        IGNORED, "Accepted for compatibility with PyTorch. No effect: a step is one pass over each parameter."
-    ),
-}
-EXAMPLE = """\
-Examples
---------
->>> import nn, tensor
->>> x = nn.Parameter(tensor.tensor([1.0]))
->>> optimizer = nn.optim.{name}([x], {arguments})
-{step}
->>> round(x.item(), 4)
-{result}
-"""
-ONE_STEP = """\
->>> (x * 5).sum().backward()
->>> optimizer.step()"""
-TWO_STEPS = """\
->>> for _ in range(2):
-...     optimizer.zero_grad()
-...     (x * 5).sum().backward()
-...     optimizer.step()"""
-OUT_OF_RANGE = "ValueError\n    If an option is out of its range."
 
 
 class Bound(NamedTuple):

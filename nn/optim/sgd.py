@@ -2,40 +2,79 @@
 
 from __future__ import annotations
 
-from dataclasses import InitVar, field
+from collections.abc import Iterable
 
-from nn.module.options import options
-from nn.optim.optimizer import Group
-from nn.optim.options import TWO_STEPS, bounds
-from nn.optim.rule import Rule
+from nn.optim.optimizer import Group, Optimizer
+from nn.optim.options import bounds
+from tensor import Tensor
 from tensor.lowlevel import Array
 
 
-@options
-class SGD(Rule):
+class SGD(Optimizer):
     """Stochastic gradient descent, with momentum as in PyTorch (Sutskever et al., 2013).
 
     Parameters
     ----------
+    params
+        Leaf tensors, or dicts of options with such tensors under ``"params"``.
+    lr
+        The learning rate.
     momentum
         The weight of the last step in the next one.
     dampening
         The momentum adds 1 - `dampening` times the gradient, except in the first step.
+    weight_decay
+        Add this factor times the parameter to its gradient.
     nesterov
         Use Nesterov momentum. It needs `momentum` above 0 and `dampening` 0.
+    maximize
+        Maximize the objective instead of minimizing it.
+    foreach, fused
+        Accepted for compatibility with PyTorch. No effect: a step is one pass over each parameter.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x = nn.Parameter(tensor.tensor([1.0]))
+    >>> optimizer = nn.optim.SGD([x], lr=0.1, momentum=0.9)
+    >>> for _ in range(2):
+    ...     optimizer.zero_grad()
+    ...     (x * 5).sum().backward()
+    ...     optimizer.step()
+    >>> round(x.item(), 4)
+    -0.45
     """
 
-    lr: InitVar[float] = 1e-3
-    momentum: InitVar[float] = 0
-    dampening: InitVar[float] = 0
-    weight_decay: InitVar[float] = 0
-    nesterov: InitVar[bool] = False
-    fused: InitVar[bool | None] = field(default=None, kw_only=True)
-
-    _example = ("lr=0.1, momentum=0.9", -0.45)
-    _step = TWO_STEPS
     _bounds = bounds("lr", "momentum", "weight_decay")
     _rule = "sgd"
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[Group],
+        lr: float = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,  # noqa: ARG002
+        fused: bool | None = None,  # noqa: ARG002
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "dampening": dampening,
+            "weight_decay": weight_decay,
+            "nesterov": nesterov,
+            "maximize": maximize,
+        }
+        super().__init__(params, defaults)
 
     def _check_options(self, group: Group) -> None:
         super()._check_options(group)

@@ -9,16 +9,21 @@ from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Final
 
-from nn.module.docstrings import example
 from nn.parallel import store
 from scopes import DisposeStatistics, statistics
 from tensor import memory
 
 
 @dataclass(frozen=True, slots=True)
-@example("nn.parallel.statistics().workers[0].rank", 0)
 class WorkerFigures:
-    """The last reported figures of one worker."""
+    """The last reported figures of one worker.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.parallel.statistics().workers[0].rank
+    0
+    """
 
     rank: int
     #: The number of exchanges of gradients, or of optimizer steps of PyTorch.

@@ -11,7 +11,6 @@ from weakref import WeakSet
 
 import numpy as np
 
-from nn.module.docstrings import example
 from nn.parallel.errors import late_error
 from nn.parallel.exchange import Exchange, Size
 from nn.parallel.figures import WIDTH, WorkerFigures, bytes_of_process, figures_of, row_of_now
@@ -353,9 +352,15 @@ def leave() -> None:
         left.close()
 
 
-@example("nn.parallel.rank(), nn.parallel.world_size()", (0, 1))
 def rank() -> int:
-    """Return the rank of this worker in its job, from 0; outside a job, 0."""
+    """Return the rank of this worker in its job, from 0; outside a job, 0.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.parallel.rank(), nn.parallel.world_size()
+    (0, 1)
+    """
     return _current.place.rank
 
 

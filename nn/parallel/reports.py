@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nn.module.docstrings import example
 from nn.parallel import group as groups
 from nn.parallel import watching
 from nn.parallel.figures import WorkerFigures, figures_of
@@ -113,9 +112,6 @@ def memory() -> ClusterMemory:
     )
 
 
-@example(
-    "report = nn.parallel.leaks(); report.nbytes == sum(sum(row.sizes.values()) for row in report.rows)", True
-)
 def leaks() -> ClusterLeaks:
     """Return the living disposables of all workers by the line that created them.
 
@@ -123,6 +119,13 @@ def leaks() -> ClusterLeaks:
     worker reports nothing. A report has two parts: the disposables alive after the loop (``rows``), and those
     alive at the loop's high-water mark (``highest``). Inside a job, a worker that tracks gets its own current
     leaks and the reports of ended workers. Otherwise the function reads the same reports as `statistics`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> report = nn.parallel.leaks()
+    >>> report.nbytes == sum(sum(row.sizes.values()) for row in report.rows)
+    True
     """
     reports = watching.worker_reports()
     found = {rank: worker.leaks for rank, worker in reports.items() if worker.leaks is not None}

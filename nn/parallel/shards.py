@@ -4,25 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sized
 from copy import copy
-from dataclasses import KW_ONLY, InitVar
 from typing import Any, TypeVar
 
 import numpy as np
 
 from nn.data import BatchSampler, DataLoader, RandomSampler, Sampler, SequentialSampler
-from nn.module.docstrings import example
-from nn.module.options import option, options
 from nn.parallel.group import current
 from tensor.lowlevel import InvalidArgumentError, default_generator, shown
 
 LoaderT = TypeVar("LoaderT", bound=DataLoader[Any, Any])
 
 
-@options
-@example(
-    '[list(nn.parallel.ShardSampler("abcdefgh", 2, rank=rank, count=2)) for rank in range(2)]',
-    [[0, 1, 4, 5], [2, 3, 6, 7]],
-)
 class ShardSampler(Sampler[int]):
     """Sampler of one worker's part of the samples, in a reproducible order for each epoch.
 
@@ -49,23 +41,29 @@ class ShardSampler(Sampler[int]):
     rank, count
         The number of this part, and the number of parts. None: the worker's rank, and the job's number of
         workers.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> [list(nn.parallel.ShardSampler("abcdefgh", 2, rank=rank, count=2)) for rank in range(2)]
+    [[0, 1, 4, 5], [2, 3, 6, 7]]
     """
 
-    data_source: Sized
-    batch_size: int = 1
-    _: KW_ONLY
-    shuffle: bool = False
-    drop_last: bool = False
-    even_batches: bool = True
-    seed: int = 0
-    _rank: InitVar[int | None] = option(default=None, alias="rank")
-    _count: InitVar[int | None] = option(default=None, alias="count")
-
-    def _set_options(self, given: dict[str, Any]) -> None:
-        place, batch_size = current().place, given["batch_size"]
-        rank, count = given.pop("rank"), given.pop("count")
-        self.rank: int = place.rank if rank is None else rank
-        self.count: int = place.world_size if count is None else count
+    def __init__(
+        self,
+        data_source: Sized,
+        batch_size: int = 1,
+        *,
+        shuffle: bool = False,
+        drop_last: bool = False,
+        even_batches: bool = True,
+        seed: int = 0,
+        rank: int | None = None,
+        count: int | None = None,
+    ) -> None:
+        place = current().place
+        self.rank = place.rank if rank is None else rank
+        self.count = place.world_size if count is None else count
         if not 0 <= self.rank < self.count:
             raise InvalidArgumentError(
                 f"ShardSampler: rank must be at least 0 and below count, {self.count}, not {self.rank}"
@@ -74,7 +72,12 @@ class ShardSampler(Sampler[int]):
             raise InvalidArgumentError(
                 f"batch_size must be an integer of at least 1, not {shown(batch_size)}"
             )
-        super()._set_options(given)
+        self.data_source = data_source
+        self.batch_size = batch_size
+        self.shuffle = shuffle
+        self.drop_last = drop_last
+        self.even_batches = even_batches
+        self.seed = seed
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:

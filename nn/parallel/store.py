@@ -7,7 +7,6 @@ from weakref import ref
 
 import numpy as np
 
-from nn.module.docstrings import example
 from nn.parallel.errors import require
 from scopes.lowlevel import call_site, format_bytes
 from tensor import from_numpy
@@ -94,9 +93,15 @@ def note(block: Array, site: Site) -> None:
     _pins[key] = ref(block, forget), StorePin(block.nbytes, site)
 
 
-@example("nn.parallel.store_pins()", [])
 def store_pins() -> list[StorePin]:
-    """Return the objects of the store that this process holds, and the requesting lines, largest first."""
+    """Return the objects of the store that this process holds, and the requesting lines, largest first.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.parallel.store_pins()
+    []
+    """
     return sorted([pin for _, pin in list(_pins.values())], key=lambda pin: -pin.nbytes)
 
 

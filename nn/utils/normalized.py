@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import tensor as tn
-from nn.module.docstrings import example, sections
 from nn.module.parameter import Parameter
 from nn.module.states import copy_values
 from nn.utils.computed import computations_of, set_computations
@@ -90,10 +89,6 @@ class SpectralNorm:
         return u, v
 
 
-_norm_sections = sections({"module": "The module to change and return.", "name": "The name of a parameter."})
-
-
-@_norm_sections
 def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
     """Apply weight normalization to a parameter of a module (Salimans and Kingma, 2016).
 
@@ -103,6 +98,10 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
 
     Parameters
     ----------
+    module
+        The module to change and return.
+    name
+        The name of a parameter.
     dim
         The dimension whose slices have separate norms; None for a single norm.
 
@@ -130,22 +129,23 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
     return _computing(module, computation)
 
 
-_removal_sections = sections(
-    {}, "ValueError\n    If this normalization does not compute the parameter `name`."
-)
-
-
-@_removal_sections
-@example(
-    "list(nn.utils.remove_weight_norm(nn.utils.weight_norm(nn.Linear(3, 2))).state_dict())",
-    ["bias", "weight"],
-)
 def remove_weight_norm(module: M, name: str = "weight") -> M:
-    """Remove weight normalization: the parameter keeps the computed values."""
+    """Remove weight normalization: the parameter keeps the computed values.
+
+    Raises
+    ------
+    ValueError
+        If this normalization does not compute the parameter `name`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> list(nn.utils.remove_weight_norm(nn.utils.weight_norm(nn.Linear(3, 2))).state_dict())
+    ['bias', 'weight']
+    """
     return _removed("weight_norm", WeightNorm, module, name, f"{name}_v", (f"{name}_g",))
 
 
-@_norm_sections
 def spectral_norm(
     module: M, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> M:
@@ -157,6 +157,10 @@ def spectral_norm(
 
     Parameters
     ----------
+    module
+        The module to change and return.
+    name
+        The name of a parameter.
     n_power_iterations
         The number of power iterations for each read, at least 1.
     eps
@@ -192,13 +196,20 @@ def spectral_norm(
     return _computing(module, computation)
 
 
-@_removal_sections
-@example(
-    "list(nn.utils.remove_spectral_norm(nn.utils.spectral_norm(nn.Linear(3, 2))).state_dict())",
-    ["bias", "weight"],
-)
 def remove_spectral_norm(module: M, name: str = "weight") -> M:
-    """Remove spectral normalization: the parameter keeps the computed values."""
+    """Remove spectral normalization: the parameter keeps the computed values.
+
+    Raises
+    ------
+    ValueError
+        If this normalization does not compute the parameter `name`.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> list(nn.utils.remove_spectral_norm(nn.utils.spectral_norm(nn.Linear(3, 2))).state_dict())
+    ['bias', 'weight']
+    """
     return _removed("spectral_norm", SpectralNorm, module, name, f"{name}_orig", (f"{name}_u", f"{name}_v"))
 
 

@@ -9,7 +9,6 @@ import numpy as np
 
 import tensor as tn
 from nn.functional.checks import array_of
-from nn.module.docstrings import example
 from nn.module.gradients import gradient_of
 from nn.module.module import Module
 from nn.module.states import copy_values
@@ -89,7 +88,6 @@ def clip_grad_norm_(
     return norm
 
 
-@example("nn.utils.get_total_norm([tensor.tensor([3.0]), tensor.tensor([[0.0], [4.0]])]).item()", 5.0)
 def get_total_norm(
     tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False
 ) -> Tensor:
@@ -108,6 +106,12 @@ def get_total_norm(
     ------
     RuntimeError
         If the norm is not finite and `error_if_nonfinite` is True.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.utils.get_total_norm([tensor.tensor([3.0]), tensor.tensor([[0.0], [4.0]])]).item()
+    5.0
     """
     _refuse_module(tensors)
     given = [tensors] if isinstance(tensors, TensorCore) else list(tensors)
@@ -175,9 +179,15 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -
             np.clip(array, -clip_value, clip_value, out=array)
 
 
-@example("nn.utils.parameters_to_vector(nn.Linear(3, 2).parameters()).shape", (8,))
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """Return a copy of all parameters' elements as one vector. The operation is differentiable."""
+    """Return a copy of all parameters' elements as one vector. The operation is differentiable.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.utils.parameters_to_vector(nn.Linear(3, 2).parameters()).shape
+    (8,)
+    """
     _refuse_module(parameters)
     parts = [x.reshape(-1) for x in parameters]
     if not parts:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import tensor as tn
-from nn.module.docstrings import example
 from nn.module.module import Module
 from nn.module.parameter import Parameter
 from nn.module.states import copy_values
@@ -222,9 +221,15 @@ def _require_alike(name: str, before: Tensor, after: Tensor, unsafe: bool) -> No
         )
 
 
-@example("nn.utils.parametrize.is_parametrized(nn.Linear(1, 1))", False)
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Return whether a module has a parametrization of this name, or of any name for None."""
+    """Return whether a module has a parametrization of this name, or of any name for None.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.utils.parametrize.is_parametrized(nn.Linear(1, 1))
+    False
+    """
     names = [x.name for x in computations_of(module) if isinstance(x, _Parametrized)]
     return bool(names) if tensor_name is None else tensor_name in names
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from nn.functional.checks import array_of
 from nn.functional.derivatives import RULES
-from nn.module.docstrings import example
 from scopes.lowlevel import Compound
 from tensor import Tensor
 from tensor.lowlevel import Array, DtypeLike, TensorCore, apply, shown, wrap
@@ -430,10 +429,6 @@ def pad_packed_sequence(
     return padded, wrap(lengths)
 
 
-@example(
-    "nn.utils.rnn.pad_sequence([tensor.tensor([1, 2, 3]), tensor.tensor([4])], batch_first=True).tolist()",
-    [[1, 2, 3], [4, 0, 0]],
-)
 def pad_sequence(
     sequences: Sequence[Tensor] | Tensor,
     batch_first: bool = False,
@@ -457,6 +452,12 @@ def pad_sequence(
     ------
     ValueError
         If there is no sequence, or their shapes differ beyond the length.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.utils.rnn.pad_sequence([tensor.tensor([1, 2, 3]), tensor.tensor([4])], batch_first=True).tolist()
+    [[1, 2, 3], [4, 0, 0]]
     """
     name = "pad_sequence"
     if padding_side not in ("right", "left"):

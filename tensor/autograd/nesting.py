@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tensor._examples import example
-
 _DEEPEST = 100
 
 
-@example('tensor.lowlevel.map_nested([1, {"a": (2, 3)}], lambda n: n * 10, "numbers")', [10, {"a": (20, 30)}])
 def map_nested(x: Any, change: Callable[[Any], Any], name: str, depth: int = 0) -> Any:
     """Return a copy of nested lists, tuples and dicts with `change` applied to all their items.
 
@@ -18,6 +15,12 @@ def map_nested(x: Any, change: Callable[[Any], Any], name: str, depth: int = 0) 
     ------
     ValueError
         If they are nested more than 100 levels deep, or contain themselves. The message calls them `name`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.lowlevel.map_nested([1, {"a": (2, 3)}], lambda n: n * 10, "numbers")
+    [10, {'a': (20, 30)}]
     """
     kind = type(x)
     is_named = isinstance(x, tuple) and hasattr(x, "_fields")

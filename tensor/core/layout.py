@@ -6,7 +6,6 @@ from typing import overload
 
 from tensor._devices import CPU, Device
 from tensor._dtypes import Array, is_floating
-from tensor._examples import example
 from tensor.core.dims import dim_of
 from tensor.core.tensor import TensorCore
 
@@ -20,9 +19,15 @@ class Layout(TensorCore):
     def size(self, dim: None = None) -> tuple[int, ...]: ...
     @overload
     def size(self, dim: int) -> int: ...
-    @example("tensor.zeros((2, 3)).size(), tensor.zeros((2, 3)).size(-1)", ((2, 3), 3))
     def size(self, dim: int | None = None) -> tuple[int, ...] | int:
-        """Return the shape, or the size of dimension `dim`."""
+        """Return the shape, or the size of dimension `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).size(), tensor.zeros((2, 3)).size(-1)
+        ((2, 3), 3)
+        """
         shape: tuple[int, ...] = self._whole().shape
         return shape if dim is None else shape[dim_of("size", dim, len(shape))]
 
@@ -31,16 +36,28 @@ class Layout(TensorCore):
         """The number of dimensions."""
         return self._whole().ndim
 
-    @example("tensor.zeros((2, 3)).dim()", 2)
     def dim(self) -> int:
-        """Return the number of dimensions."""
+        """Return the number of dimensions.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).dim()
+        2
+        """
         return self._whole().ndim
 
     ndimension = dim
 
-    @example("tensor.zeros((2, 3)).numel()", 6)
     def numel(self) -> int:
-        """Return the number of elements."""
+        """Return the number of elements.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).numel()
+        6
+        """
         return self._whole().size
 
     nelement = numel
@@ -50,9 +67,15 @@ class Layout(TensorCore):
         """The size of one element in bytes."""
         return self._whole().itemsize
 
-    @example("tensor.zeros((2, 3)).element_size()", 4)
     def element_size(self) -> int:
-        """Return the size of one element in bytes."""
+        """Return the size of one element in bytes.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).element_size()
+        4
+        """
         return self._whole().itemsize
 
     @property
@@ -66,9 +89,16 @@ class Layout(TensorCore):
         self._raise_if_disposed()
         return CPU
 
-    @example("x = tensor.zeros((2, 3)); x[1].data_ptr() - x.data_ptr()", 12)
     def data_ptr(self) -> int:
-        """Return the address of the first element. A write may move the memory."""
+        """Return the address of the first element. A write may move the memory.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.zeros((2, 3))
+        >>> x[1].data_ptr() - x.data_ptr()
+        12
+        """
         address: int = self._whole().__array_interface__["data"][0]
         return address
 
@@ -76,26 +106,50 @@ class Layout(TensorCore):
     def stride(self, dim: None = None) -> tuple[int, ...]: ...
     @overload
     def stride(self, dim: int) -> int: ...
-    @example("tensor.zeros((2, 3)).stride(), tensor.zeros((2, 3)).T.stride()", ((3, 1), (1, 3)))
     def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
-        """Return the strides in elements, or the stride of dimension `dim`."""
+        """Return the strides in elements, or the stride of dimension `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).stride(), tensor.zeros((2, 3)).T.stride()
+        ((3, 1), (1, 3))
+        """
         array = self._whole()
         strides = tuple([n // array.itemsize for n in array.strides])
         return strides if dim is None else strides[dim_of("stride", dim, array.ndim)]
 
-    @example("tensor.zeros((2, 3)).is_contiguous(), tensor.zeros((2, 3)).T.is_contiguous()", (True, False))
     def is_contiguous(self) -> bool:
-        """Return whether the elements are contiguous in memory, in C order."""
+        """Return whether the elements are contiguous in memory, in C order.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).is_contiguous(), tensor.zeros((2, 3)).T.is_contiguous()
+        (True, False)
+        """
         return self._whole().flags.c_contiguous
 
-    @example("tensor.zeros((2,)).is_floating_point()", True)
     def is_floating_point(self) -> bool:
-        """Return whether the dtype is a floating point dtype."""
+        """Return whether the dtype is a floating point dtype.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2,)).is_floating_point()
+        True
+        """
         return is_floating(self._whole().dtype)
 
-    @example("tensor.zeros((2,)).is_complex()", False)
     def is_complex(self) -> bool:
-        """Return whether the dtype is complex."""
+        """Return whether the dtype is complex.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2,)).is_complex()
+        False
+        """
         return self._whole().dtype.kind == "c"
 
     def _whole(self) -> Array:

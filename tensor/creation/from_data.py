@@ -11,7 +11,6 @@ import numpy as np
 from tensor._devices import require_cpu
 from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, float32, is_inexact, require_supported, uint8
 from tensor._errors import shown
-from tensor._examples import example
 from tensor.core.dims import Sizes
 from tensor.core.tensor import TensorCore, wrap, wrap_borrowed
 from tensor.memory.buffer import copy as copied
@@ -267,37 +266,54 @@ def _shape_and_dtype_like(x: object, dtype: DtypeLike | None) -> tuple[tuple[int
     return array.shape, array.dtype if dtype is None else as_dtype(dtype)
 
 
-@example("tensor.empty((2, 3)).shape", (2, 3))
 def empty(
     shape: Sizes, *, dtype: DtypeLike | None = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return an uninitialized tensor of `shape`. The default dtype is float32."""
+    """Return an uninitialized tensor of `shape`. The default dtype is float32.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.empty((2, 3)).shape
+    (2, 3)
+    """
     if device is not None:
         require_cpu(device)
     return finish(empty_array(shape_of(shape), _or_default(dtype)), requires_grad)
 
 
-@example("tensor.zeros((2,)).tolist()", [0.0, 0.0])
 def zeros(
     shape: Sizes, *, dtype: DtypeLike | None = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return a tensor of zeros with `shape`. The default dtype is float32."""
+    """Return a tensor of zeros with `shape`. The default dtype is float32.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.zeros((2,)).tolist()
+    [0.0, 0.0]
+    """
     if device is not None:
         require_cpu(device)
     return finish(zero_array(shape_of(shape), _or_default(dtype)), requires_grad)
 
 
-@example("tensor.ones((2,)).tolist()", [1.0, 1.0])
 def ones(
     shape: Sizes, *, dtype: DtypeLike | None = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return a tensor of ones with `shape`. The default dtype is float32."""
+    """Return a tensor of ones with `shape`. The default dtype is float32.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.ones((2,)).tolist()
+    [1.0, 1.0]
+    """
     if device is not None:
         require_cpu(device)
     return finish(_filled(shape_of(shape), _or_default(dtype), 1), requires_grad)
 
 
-@example("tensor.full((2,), 7).tolist()", [7, 7])
 def full(
     shape: Sizes,
     fill_value: complex,
@@ -306,7 +322,14 @@ def full(
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return a tensor of `shape` filled with `fill_value`, which determines the default dtype."""
+    """Return a tensor of `shape` filled with `fill_value`, which determines the default dtype.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.full((2,), 7).tolist()
+    [7, 7]
+    """
     if device is not None:
         require_cpu(device)
     return finish(
@@ -314,37 +337,54 @@ def full(
     )
 
 
-@example("tensor.empty_like(tensor.zeros((2, 3))).shape", (2, 3))
 def empty_like(
     x: Tensor, /, *, dtype: DtypeLike | None = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return an uninitialized tensor with the shape and dtype of `x`."""
+    """Return an uninitialized tensor with the shape and dtype of `x`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.empty_like(tensor.zeros((2, 3))).shape
+    (2, 3)
+    """
     if device is not None:
         require_cpu(device)
     return finish(empty_array(*_shape_and_dtype_like(x, dtype)), requires_grad)
 
 
-@example("tensor.zeros_like(tensor.tensor([1, 2])).tolist()", [0, 0])
 def zeros_like(
     x: Tensor, /, *, dtype: DtypeLike | None = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return a tensor of zeros with the shape and dtype of `x`."""
+    """Return a tensor of zeros with the shape and dtype of `x`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.zeros_like(tensor.tensor([1, 2])).tolist()
+    [0, 0]
+    """
     if device is not None:
         require_cpu(device)
     return finish(zero_array(*_shape_and_dtype_like(x, dtype)), requires_grad)
 
 
-@example("tensor.ones_like(tensor.tensor([3, 4])).tolist()", [1, 1])
 def ones_like(
     x: Tensor, /, *, dtype: DtypeLike | None = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return a tensor of ones with the shape and dtype of `x`."""
+    """Return a tensor of ones with the shape and dtype of `x`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.ones_like(tensor.tensor([3, 4])).tolist()
+    [1, 1]
+    """
     if device is not None:
         require_cpu(device)
     return finish(_filled(*_shape_and_dtype_like(x, dtype), 1), requires_grad)
 
 
-@example("tensor.full_like(tensor.zeros((2,)), 7).tolist()", [7.0, 7.0])
 def full_like(
     x: Tensor,
     /,
@@ -354,7 +394,14 @@ def full_like(
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return a tensor with the shape and dtype of `x`, filled with `fill_value`."""
+    """Return a tensor with the shape and dtype of `x`, filled with `fill_value`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.full_like(tensor.zeros((2,)), 7).tolist()
+    [7.0, 7.0]
+    """
     if device is not None:
         require_cpu(device)
     return finish(_filled_with(*_shape_and_dtype_like(x, dtype), fill_value), requires_grad)

@@ -8,8 +8,6 @@ from weakref import WeakSet, ref
 
 import numpy as np
 
-from tensor._examples import example
-
 _generators: WeakSet[Generator] = WeakSet()
 
 
@@ -38,29 +36,54 @@ class Generator:
         self._streams: dict[str, tuple[int, np.random.Generator]] = {}
         _generators.add(self)
 
-    @example("tensor.Generator().manual_seed(7).initial_seed()", 7)
     def manual_seed(self, seed: int) -> Generator:
-        """Set the seed, and return the generator."""
+        """Set the seed, and return the generator.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.Generator().manual_seed(7).initial_seed()
+        7
+        """
         if not isinstance(seed, (int, np.integer)):
             raise TypeError(f"a seed must be an integer, not {type(seed).__name__}")
         self._streams["now"] = _stream_from(int(seed))
         return self
 
-    @example("g = tensor.Generator(); g.seed() == g.initial_seed()", True)
     def seed(self) -> int:
-        """Set a seed from the operating system, and return it."""
+        """Set a seed from the operating system, and return it.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> g = tensor.Generator()
+        >>> g.seed() == g.initial_seed()
+        True
+        """
         seed = _seed_of_the_system()
         self.manual_seed(seed)
         return seed
 
-    @example("tensor.Generator().manual_seed(3).initial_seed()", 3)
     def initial_seed(self) -> int:
-        """Return the seed that the generator started with."""
+        """Return the seed that the generator started with.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.Generator().manual_seed(3).initial_seed()
+        3
+        """
         return self._started()[0]
 
-    @example("sorted(tensor.Generator().get_state())", ["seed", "stream"])
     def get_state(self) -> dict[str, Any]:
-        """Return the state of the generator, for `set_state`. It can be pickled."""
+        """Return the state of the generator, for `set_state`. It can be pickled.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> sorted(tensor.Generator().get_state())
+        ['seed', 'stream']
+        """
         seed, numbers = self._started()
         return {"seed": seed, "stream": numbers.bit_generator.state}
 
@@ -86,9 +109,15 @@ class Generator:
         self._streams["now"] = seed, numbers
 
     @property
-    @example("tensor.Generator().manual_seed(0).numbers.permutation(4).shape", (4,))
     def numbers(self) -> np.random.Generator:
-        """The underlying NumPy generator, for distributions that this namespace does not have."""
+        """The underlying NumPy generator, for distributions that this namespace does not have.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.Generator().manual_seed(0).numbers.permutation(4).shape
+        (4,)
+        """
         return self._started()[1]
 
     def _started(self) -> tuple[int, np.random.Generator]:

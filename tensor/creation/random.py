@@ -10,7 +10,6 @@ import numpy as np
 from scopes.lowlevel import ModuleOnDemand
 from tensor._dtypes import DtypeLike, as_dtype, float32, float64, int64, is_bfloat16, is_floating, is_inexact
 from tensor._errors import InvalidArgumentError
-from tensor._examples import example
 from tensor.core.dims import sizes_of
 from tensor.creation.from_data import finish, shape_of
 from tensor.creation.generators import numbers_of
@@ -112,37 +111,61 @@ def _integers(
     return np.asarray(numbers.integers(low, high, sizes, width)).astype(dtype, copy=False)
 
 
-@example("tensor.rand(2, 3).shape", (2, 3))
 def rand(
     *size: int | Sequence[int],
     generator: Generator | None = None,
     dtype: DtypeLike | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return numbers from the uniform distribution from 0 to 1 (excluded)."""
+    """Return numbers from the uniform distribution from 0 to 1 (excluded).
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.rand(2, 3).shape
+    (2, 3)
+    """
     sizes = shape_of(sizes_of("rand", size))
     return finish(uniform_array(sizes, _floating("rand", dtype), generator), requires_grad)
 
 
-@example("tensor.randn(2, 3).shape", (2, 3))
 def randn(
     *size: int | Sequence[int],
     generator: Generator | None = None,
     dtype: DtypeLike | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return numbers from the normal distribution with mean 0 and variance 1."""
+    """Return numbers from the normal distribution with mean 0 and variance 1.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.randn(2, 3).shape
+    (2, 3)
+    """
     sizes = shape_of(sizes_of("randn", size))
     return finish(normal_array(sizes, _floating("randn", dtype), generator), requires_grad)
 
 
-@example("tensor.rand_like(tensor.zeros((2, 3))).shape", (2, 3))
 def rand_like(x: Tensor, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
-    """Return uniform numbers from 0 to 1 (excluded), with the shape and dtype of `x`."""
+    """Return uniform numbers from 0 to 1 (excluded), with the shape and dtype of `x`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.rand_like(tensor.zeros((2, 3))).shape
+    (2, 3)
+    """
     return rand(*x.shape, dtype=x.dtype if dtype is None else dtype, requires_grad=requires_grad)
 
 
-@example("tensor.randn_like(tensor.zeros((2, 3))).shape", (2, 3))
 def randn_like(x: Tensor, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
-    """Return normal numbers with mean 0 and variance 1, with the shape and dtype of `x`."""
+    """Return normal numbers with mean 0 and variance 1, with the shape and dtype of `x`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.randn_like(tensor.zeros((2, 3))).shape
+    (2, 3)
+    """
     return randn(*x.shape, dtype=x.dtype if dtype is None else dtype, requires_grad=requires_grad)

@@ -9,7 +9,6 @@ import numpy as np
 
 from tensor._devices import require_cpu
 from tensor._dtypes import Array, DtypeLike, as_dtype, complex64, complex128, float32, float64
-from tensor._examples import example
 from tensor.creation.from_data import finish, shape_of
 from tensor.kernels.context import run_kernel
 from tensor.ops.data import cast
@@ -21,7 +20,6 @@ _NUMBERS = frozenset({int, float})
 _DEFAULTS = {float64: float32, complex128: complex64}
 
 
-@example("tensor.arange(3).tolist(), tensor.arange(1, 2, 0.5).tolist()", ([0, 1, 2], [1.0, 1.5]))
 def arange(
     start: float,
     /,
@@ -35,6 +33,12 @@ def arange(
     """Return the numbers from `start` to `stop` (excluded) in steps of `step`. With one argument, start at 0.
 
     The default dtype is int64 for integers and float32 for floats.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.arange(3).tolist(), tensor.arange(1, 2, 0.5).tolist()
+    ([0, 1, 2], [1.0, 1.5])
     """
     if device is not None:
         require_cpu(device)
@@ -53,7 +57,6 @@ def arange(
     return finish(run_kernel(_as, np.arange, (first, last, step), dtype), requires_grad)
 
 
-@example("tensor.linspace(0, 1, 5).tolist()", [0.0, 0.25, 0.5, 0.75, 1.0])
 def linspace(
     start: complex,
     stop: complex,
@@ -65,7 +68,14 @@ def linspace(
     endpoint: bool = True,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return `num` evenly spaced numbers from `start` to `stop`. Include `stop` if `endpoint`."""
+    """Return `num` evenly spaced numbers from `start` to `stop`. Include `stop` if `endpoint`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.linspace(0, 1, 5).tolist()
+    [0.0, 0.25, 0.5, 0.75, 1.0]
+    """
     if device is not None:
         require_cpu(device)
     if num < 0:
@@ -73,7 +83,6 @@ def linspace(
     return finish(run_kernel(_as, np.linspace, (start, stop, num, endpoint), dtype), requires_grad)
 
 
-@example("tensor.eye(2).tolist()", [[1.0, 0.0], [0.0, 1.0]])
 def eye(
     n_rows: int,
     n_cols: int | None = None,
@@ -84,7 +93,14 @@ def eye(
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return a matrix with ones on diagonal `k` and zeros elsewhere."""
+    """Return a matrix with ones on diagonal `k` and zeros elsewhere.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.eye(2).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
     if device is not None:
         require_cpu(device)
     wanted = float32 if dtype is None else as_dtype(dtype)

@@ -19,7 +19,6 @@ from tensor._dtypes import (
     is_inexact,
     result_dtype,
 )
-from tensor._examples import example
 from tensor.core.bfloat16 import widen
 from tensor.core.tensor import TensorCore, wrap
 from tensor.creation.from_data import shape_of
@@ -42,7 +41,6 @@ def randint(
 def randint(
     low: int, high: int, size: Shape, *, generator: Generator | None = None, dtype: DtypeLike | None = None
 ) -> Tensor: ...
-@example("tensor.randint(0, 10, (4,)).shape, tensor.randint(1, (2,)).tolist()", ((4,), [0, 0]))
 def randint(
     low: int,
     high: int | Shape,
@@ -51,7 +49,14 @@ def randint(
     generator: Generator | None = None,
     dtype: DtypeLike | None = None,
 ) -> Tensor:
-    """Return uniform random integers from `low` (by default 0) to `high` (excluded)."""
+    """Return uniform random integers from `low` (by default 0) to `high` (excluded).
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.randint(0, 10, (4,)).shape, tensor.randint(1, (2,)).tolist()
+    ((4,), [0, 0])
+    """
     if size is None:
         low, high, size = 0, low, high  # type: ignore[assignment]  # randint(high, size)
     if not isinstance(high, (int, np.integer)) or not isinstance(size, (tuple, list)):
@@ -62,9 +67,15 @@ def randint(
     return wrap(integer_array("randint", low, high, shape_of(size), wanted, generator))
 
 
-@example("sorted(tensor.randperm(3).tolist())", [0, 1, 2])
 def randperm(n: int, *, generator: Generator | None = None, dtype: DtypeLike | None = None) -> Tensor:
-    """Return the integers from 0 to `n` (excluded) in random order."""
+    """Return the integers from 0 to `n` (excluded) in random order.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> sorted(tensor.randperm(3).tolist())
+    [0, 1, 2]
+    """
     if not isinstance(n, SupportsIndex):
         raise TypeError(f"randperm takes an integer, not {type(n).__name__}")
     if index(n) < 0:
@@ -117,9 +128,15 @@ def _floating_of(dtype: Dtype) -> Dtype:
     return dtype if is_inexact(dtype) else float32
 
 
-@example("tensor.bernoulli(tensor.tensor([0.0, 1.0])).tolist()", [0.0, 1.0])
 def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor:
-    """Return 1 or 0 for each element of `input`, the probability of 1. The dtype is that of `input`."""
+    """Return 1 or 0 for each element of `input`, the probability of 1. The dtype is that of `input`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.bernoulli(tensor.tensor([0.0, 1.0])).tolist()
+    [0.0, 1.0]
+    """
     chances = _array_of(as_tensor(input))
     if not is_floating(chances.dtype):
         raise TypeError(
@@ -132,7 +149,6 @@ def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor:
     return wrap(values)
 
 
-@example("tensor.multinomial(tensor.tensor([0.0, 3.0, 0.0]), 2, replacement=True).tolist()", [1, 1])
 def multinomial(
     input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
 ) -> Tensor:
@@ -144,6 +160,12 @@ def multinomial(
         Weights of at least 0, with shape ``(indices,)`` or ``(rows, indices)``. They need not sum to 1.
     replacement
         Whether an index can be drawn again.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.multinomial(tensor.tensor([0.0, 3.0, 0.0]), 2, replacement=True).tolist()
+    [1, 1]
     """
     given = _array_of(as_tensor(input))
     if not is_floating(given.dtype):

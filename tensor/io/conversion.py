@@ -6,7 +6,6 @@ from typing import Any, NoReturn
 
 from tensor._dtypes import Array
 from tensor._errors import first_element
-from tensor._examples import example
 from tensor.core.storage import export
 from tensor.core.tensor import TensorCore
 
@@ -16,7 +15,6 @@ class Conversion(TensorCore):
 
     __slots__ = ()
 
-    @example("tensor.tensor([2.5]).item()", 2.5)
     def item(self) -> Any:
         """Return the only element as a Python number.
 
@@ -24,6 +22,12 @@ class Conversion(TensorCore):
         ------
         ValueError
             If the tensor does not have exactly one element.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([2.5]).item()
+        2.5
         """
         array = self._array
         if array is None:
@@ -32,15 +36,20 @@ class Conversion(TensorCore):
             self._raise_not_one("item()")
         return array.item()
 
-    @example("tensor.tensor([[1, 2], [3, 4]]).tolist()", [[1, 2], [3, 4]])
     def tolist(self) -> Any:
-        """Return the elements as nested lists of Python numbers. Without dimensions, return a number."""
+        """Return the elements as nested lists of Python numbers. Without dimensions, return a number.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[1, 2], [3, 4]]).tolist()
+        [[1, 2], [3, 4]]
+        """
         array = self._array
         if array is None:
             self._raise_disposed()
         return array.tolist()
 
-    @example("x = tensor.zeros((2,)); x.numpy()[0] = 5; x.tolist()", [5.0, 0.0])
     def numpy(self, *, force: bool = False) -> Array:
         """Return an array over the tensor's memory, without a copy. A write to one changes both.
 
@@ -56,6 +65,14 @@ class Conversion(TensorCore):
         ------
         RuntimeError
             If the tensor requires grad: the history would not include writes through the array.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.zeros((2,))
+        >>> x.numpy()[0] = 5
+        >>> x.tolist()
+        [5.0, 0.0]
         """
         self._raise_if_disposed()
         if self._node is not None and not force:

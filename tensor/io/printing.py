@@ -11,7 +11,6 @@ import numpy as np
 from scopes.lowlevel import ending_by
 from tensor._dtypes import Array, bool_, complex64, float32, int64, is_floating
 from tensor._errors import first_element, shown
-from tensor._examples import example
 from tensor.core.tensor import TensorCore
 from tensor.tape.nodes import Leaf
 
@@ -84,9 +83,15 @@ def set_printoptions(
     _options[0] = start._replace(sci_mode=sci_mode, **changes)
 
 
-@example('tensor.get_printoptions()["precision"]', 4)
 def get_printoptions() -> dict[str, Any]:
-    """Return the options for printing tensors, as arguments of `set_printoptions`."""
+    """Return the options for printing tensors, as arguments of `set_printoptions`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.get_printoptions()["precision"]
+    4
+    """
     return _options[0]._asdict()
 
 

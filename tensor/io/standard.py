@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Self
 from tensor._devices import CPU, Device, require_cpu
 from tensor._dtypes import KINDS, SUPPORTED, Dtype, complex64, float16, float32, int64, is_bfloat16
 from tensor._errors import InvalidArgumentError, shown
-from tensor._examples import example
 from tensor.core.tensor import TensorCore
 from tensor.ops.expanding import broadcast_arrays
 from tensor.ops.joining import meshgrid
@@ -32,23 +31,40 @@ newaxis: None = None
 class _Inspection:
     """The part of the inspection API that is equal in all versions."""
 
-    @example('tensor.__array_namespace_info__().capabilities()["max dimensions"]', 64)
     def capabilities(self) -> dict[str, Any]:
-        """Return the capabilities of arrays: boolean indexing, data-dependent shapes, maximum dimensions."""
+        """Return the capabilities of arrays: boolean indexing, data-dependent shapes, maximum dimensions.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.__array_namespace_info__().capabilities()["max dimensions"]
+        64
+        """
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
-    @example('tensor.__array_namespace_info__().default_device() == "cpu"', True)
     def default_device(self) -> Device:
-        """Return the device of new tensors, the CPU."""
+        """Return the device of new tensors, the CPU.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.__array_namespace_info__().default_device() == "cpu"
+        True
+        """
         return CPU
 
-    @example('str(tensor.__array_namespace_info__().default_dtypes()["real floating"])', "float32")
     def default_dtypes(self, *, device: str | None = None) -> dict[str, Dtype]:
-        """Return the default dtypes of new tensors."""
+        """Return the default dtypes of new tensors.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> str(tensor.__array_namespace_info__().default_dtypes()["real floating"])
+        'float32'
+        """
         require_cpu(device)
         return {"real floating": float32, "complex floating": complex64, "integral": int64, "indexing": int64}
 
-    @example('list(tensor.__array_namespace_info__().dtypes(kind="real floating"))', ["float32", "float64"])
     def dtypes(
         self, *, device: str | None = None, kind: str | tuple[str, ...] | None = None
     ) -> dict[str, Dtype]:
@@ -60,6 +76,12 @@ class _Inspection:
         ------
         ValueError
             If `kind` is unknown.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> list(tensor.__array_namespace_info__().dtypes(kind="real floating"))
+        ['float32', 'float64']
         """
         require_cpu(device)
         kinds = tuple(KINDS) if kind is None else kind if isinstance(kind, tuple) else (kind,)
@@ -96,9 +118,15 @@ class NamespaceInfo(_Inspection):
         return [CPU]
 
 
-@example('str(tensor.__array_namespace_info__().default_dtypes()["integral"])', "int64")
 def __array_namespace_info__() -> NamespaceInfo:  # noqa: N807 - the standard's name
-    """Return the inspection API of the namespace `tensor`: devices, dtypes, capabilities."""
+    """Return the inspection API of the namespace `tensor`: devices, dtypes, capabilities.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> str(tensor.__array_namespace_info__().default_dtypes()["integral"])
+    'int64'
+    """
     return NamespaceInfo()
 
 
@@ -171,7 +199,6 @@ class Standard(TensorCore):
             return _NAMESPACE_2025
         return sys.modules["tensor"]
 
-    @example('x = tensor.ones((1,)); x.to_device("cpu") is x', True)
     def to_device(self, device: str, /, *, stream: object = None) -> Self:
         """Return the tensor itself, because all tensors are on the CPU.
 
@@ -179,6 +206,13 @@ class Standard(TensorCore):
         ------
         ValueError
             If `device` is not the CPU, or `stream` is not None.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.ones((1,))
+        >>> x.to_device("cpu") is x
+        True
         """
         self._raise_if_disposed()
         require_cpu(device)

@@ -6,14 +6,20 @@ from typing import NamedTuple
 
 from scopes.lowlevel import figures_to_html, format_bytes, parse_size
 from tensor._errors import shown
-from tensor._examples import example
 from tensor.memory import allocator, watches
 from tensor.memory.holders import Holding, holdings
 
 
-@example("before = tensor.memory.statistics(); (tensor.memory.statistics() - before).bytes_live", 0)
 class MemoryStatistics(NamedTuple):
-    """Memory statistics at one moment. Subtract two of them for the change."""
+    """Memory statistics at one moment. Subtract two of them for the change.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> before = tensor.memory.statistics()
+    >>> (tensor.memory.statistics() - before).bytes_live
+    0
+    """
 
     #: Memory of tensors and of the autograd graph.
     bytes_live: int
@@ -107,9 +113,15 @@ class _Unchanged:
 _UNCHANGED = _Unchanged()
 
 
-@example("tensor.memory.configuration().max_cached_bytes", 1073741824)
 def configuration() -> Configuration:
-    """Return the current settings. Limits of ``memory.limit`` are not included."""
+    """Return the current settings. Limits of ``memory.limit`` are not included.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.memory.configuration().max_cached_bytes
+    1073741824
+    """
     max_cached, min_pooled, fill = allocator.settings()
     return Configuration(max_cached, min_pooled, _limit.nbytes if _limit is not None else None, fill)
 
@@ -180,7 +192,6 @@ def _set_limit(nbytes: int | None) -> None:
     _limit = new
 
 
-@example("gone = tensor.memory.trim(); tensor.memory.statistics().bytes_cached", 0)
 def trim(to_bytes: int | str = 0) -> int:
     """Return the pool's free blocks to the system until at most `to_bytes` are cached.
 
@@ -194,6 +205,13 @@ def trim(to_bytes: int | str = 0) -> int:
     ------
     ValueError
         If `to_bytes` is not a size.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> gone = tensor.memory.trim()
+    >>> tensor.memory.statistics().bytes_cached
+    0
     """
     return allocator.trim(parse_size(to_bytes, "to_bytes"), heap=True)
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from tensor._dtypes import Array
 from tensor._errors import InvalidArgumentError, shown
-from tensor._examples import example
 from tensor.kernels import exponentials, gaussian, special
 from tensor.kernels.namespace import xp
 from tensor.ops.data import as_data
@@ -25,9 +24,15 @@ _gelu = UnaryOp(RULES["gelu"], special.gelu, gaussian.gelu)
 _gelu_by_tanh = UnaryOp(RULES["gelu_by_tanh"], special.gelu_by_tanh, gaussian.gelu_by_tanh)
 
 
-@example("tensor.leaky_relu(tensor.tensor([-2.0, 2.0]), 0.5).tolist()", [-1.0, 2.0])
 def leaky_relu(x: Any, /, negative_slope: float = 0.01) -> Tensor:
-    """Return `x` where it is positive, else `negative_slope` * x."""
+    """Return `x` where it is positive, else `negative_slope` * x.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.leaky_relu(tensor.tensor([-2.0, 2.0]), 0.5).tolist()
+    [-1.0, 2.0]
+    """
     rule = RULES["leaky_relu" if negative_slope >= 0 else "leaky_relu_by_input"]
     return apply_into(
         rule,
@@ -37,22 +42,40 @@ def leaky_relu(x: Any, /, negative_slope: float = 0.01) -> Tensor:
     )
 
 
-@example("tensor.elu(tensor.tensor([0.0, 2.0])).tolist()", [0.0, 2.0])
 def elu(x: Any, /, alpha: float = 1.0) -> Tensor:
-    """Return `x` where it is positive, else `alpha` * (exp(x) - 1)."""
+    """Return `x` where it is positive, else `alpha` * (exp(x) - 1).
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.elu(tensor.tensor([0.0, 2.0])).tolist()
+    [0.0, 2.0]
+    """
     rule = RULES["elu" if alpha >= 0 else "elu_by_input"]
     return apply_into(rule, lambda a, out: _elu(_real("elu", a), alpha, out), (x,), alpha=alpha)
 
 
-@example("tensor.silu(tensor.tensor([0.0])).tolist()", [0.0])
 def silu(x: Any, /) -> Tensor:
-    """Return x * sigmoid(x)."""
+    """Return x * sigmoid(x).
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.silu(tensor.tensor([0.0])).tolist()
+    [0.0]
+    """
     return _silu(x)
 
 
-@example("tensor.softplus(tensor.tensor([100.0])).tolist()", [100.0])
 def softplus(x: Any, /, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """Return log(1 + exp(beta * x)) / beta; `x` itself if beta * x exceeds `threshold`."""
+    """Return log(1 + exp(beta * x)) / beta; `x` itself if beta * x exceeds `threshold`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.softplus(tensor.tensor([100.0])).tolist()
+    [100.0]
+    """
     # The derivative is a function of the result alone if log(1 + exp(x)) rounds to x above `threshold`.
     is_smooth = threshold >= _linear_from(_real("softplus", _values("softplus", x)))
     if is_smooth:
@@ -61,7 +84,6 @@ def softplus(x: Any, /, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     return apply(rule, lambda a: _softplus(a, beta, threshold), (x,), beta=beta, threshold=threshold)
 
 
-@example("tensor.gelu(tensor.tensor([0.0])).tolist()", [0.0])
 def gelu(x: Any, /, approximate: str = "none") -> Tensor:
     """Return x * Phi(x), with the normal distribution function Phi (Hendrycks and Gimpel, 2016).
 
@@ -71,6 +93,12 @@ def gelu(x: Any, /, approximate: str = "none") -> Tensor:
         A floating tensor.
     approximate
         ``"none"`` uses the error function, ``"tanh"`` the approximation of the paper.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.gelu(tensor.tensor([0.0])).tolist()
+    [0.0]
     """
     if approximate not in ("none", "tanh"):
         raise InvalidArgumentError(f"gelu: approximate must be 'none' or 'tanh', not {shown(approximate)}")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 from tensor._devices import require_cpu
 from tensor._dtypes import (
-    Dtype,
     DtypeLike,
     as_dtype,
     bool_,
@@ -24,7 +22,6 @@ from tensor._dtypes import (
     uint8,
 )
 from tensor._errors import shown
-from tensor._examples import example
 from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor, cast
 from tensor.ops.dispatch import apply_as_is
@@ -42,12 +39,17 @@ _DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "xla", "mtia", "meta")
 _ASTYPE = RULES["astype"]
 
 
-@example('tensor.astype(tensor.tensor([1.5, -2.5]), "int64").tolist()', [1, -2])
 def astype(x: Tensor, dtype: DtypeLike, /, *, copy: bool = True, device: str | None = None) -> Tensor:
     """Return the values of `x` as `dtype`. With ``copy=False``, return `x` itself if it has that dtype.
 
     A copy of the same dtype shares memory until the first write to either tensor. A conversion to a real
     dtype drops imaginary parts.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.astype(tensor.tensor([1.5, -2.5]), "int64").tolist()
+    [1, -2]
     """
     require_cpu(device)
     x = as_tensor(x)
@@ -81,27 +83,6 @@ def _names_dtype(name: str) -> bool:
     except TypeError:
         return False
     return True
-
-
-def conversion(
-    name: str, wanted: str, dtype: Dtype | Callable[[], Dtype], more: str = ""
-) -> Callable[..., Tensor]:
-    """Return the method `name`, which converts to `dtype`, or to ``dtype()`` if that is a function."""
-
-    def convert(self: Casts, memory_format: object = None) -> Tensor:
-        del memory_format  # all tensors are in row-major order
-        return self.to(dtype() if callable(dtype) else dtype)
-
-    convert.__name__, convert.__qualname__ = name, f"Casts.{name}"
-    convert.__doc__ = f"""Return the tensor as {wanted}, or itself if it already is. {more}
-
-    Examples
-    --------
-    >>> import tensor
-    >>> str(tensor.ones((1,)).{name}().dtype)
-    '{wanted}'
-    """
-    return convert
 
 
 class Casts(TensorCore):
@@ -162,36 +143,192 @@ class Casts(TensorCore):
             x.dispose()
         return found
 
-    @example("tensor.ones((1,)).type(tensor.int64).tolist()", [1])
     def type(self, dtype: DtypeLike) -> Tensor:
-        """Return the tensor as `dtype`, or itself if it has that dtype."""
+        """Return the tensor as `dtype`, or itself if it has that dtype.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1,)).type(tensor.int64).tolist()
+        [1]
+        """
         return self.to(dtype)
 
-    @example('str(tensor.ones((1,)).astype("int8").dtype)', "int8")
     def astype(self, dtype: DtypeLike, *, copy: Flag = True) -> Tensor:
-        """Return the values as `dtype`, as NumPy's method does."""
+        """Return the values as `dtype`, as NumPy's method does.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> str(tensor.ones((1,)).astype("int8").dtype)
+        'int8'
+        """
         return astype(self, dtype, copy=copy)  # type: ignore[arg-type]  # every instance is a Tensor
 
-    @example("str(tensor.ones((1,)).type_as(tensor.tensor([1])).dtype)", "int64")
     def type_as(self, other: Tensor) -> Tensor:
-        """Return the tensor in the dtype of `other`."""
+        """Return the tensor in the dtype of `other`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> str(tensor.ones((1,)).type_as(tensor.tensor([1])).dtype)
+        'int64'
+        """
         return self.to(other)
 
-    @example("x = tensor.ones((1,)); x.cpu() is x", True)
     def cpu(self) -> Self:
-        """Return the tensor itself, because all tensors are on the CPU."""
+        """Return the tensor itself, because all tensors are on the CPU.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.ones((1,))
+        >>> x.cpu() is x
+        True
+        """
         self._raise_if_disposed()
         return self
 
-    half: Final = conversion("half", "float16", float16)
-    bfloat16: Final = conversion("bfloat16", "bfloat16", load_bfloat16, "Needs ml_dtypes.")
-    float: Final = conversion("float", "float32", float32)
-    double: Final = conversion("double", "float64", float64)
-    char: Final = conversion("char", "int8", int8)
-    short: Final = conversion("short", "int16", int16)
-    int: Final = conversion("int", "int32", int32)
-    long: Final = conversion("long", "int64", int64)
-    byte: Final = conversion("byte", "uint8", uint8)
-    bool: Final = conversion("bool", "bool", bool_)
-    cfloat: Final = conversion("cfloat", "complex64", complex64)
-    cdouble: Final = conversion("cdouble", "complex128", complex128)
+    def half(self, memory_format: object = None) -> Tensor:
+        """Return the tensor as float16, or itself if it already is.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> str(tensor.ones((1,)).half().dtype)
+        'float16'
+        """
+        del memory_format  # all tensors are in row-major order
+        return self.to(float16)
+
+    def bfloat16(self, memory_format: object = None) -> Tensor:
+        """Return the tensor as bfloat16, or itself if it already is. Needs ml_dtypes.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> str(tensor.ones((1,)).bfloat16().dtype)
+        'bfloat16'
+        """
+        del memory_format  # all tensors are in row-major order
+        return self.to(load_bfloat16())
+
+    def float(self, memory_format: object = None) -> Tensor:
+        """Return the tensor as float32, or itself if it already is.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> str(tensor.ones((1,)).float().dtype)
+        'float32'
+        """
+        del memory_format  # all tensors are in row-major order
+        return self.to(float32)
+
+    def double(self, memory_format: object = None) -> Tensor:
+        """Return the tensor as float64, or itself if it already is.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> str(tensor.ones((1,)).double().dtype)
+        'float64'
+        """
+        del memory_format  # all tensors are in row-major order
+        return self.to(float64)
+
+    def char(self, memory_format: object = None) -> Tensor:
+        """Return the tensor as int8, or itself if it already is.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> str(tensor.ones((1,)).char().dtype)
+        'int8'
+        """
+        del memory_format  # all tensors are in row-major order
+        return self.to(int8)
+
+    def short(self, memory_format: object = None) -> Tensor:
+        """Return the tensor as int16, or itself if it already is.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> str(tensor.ones((1,)).short().dtype)
+        'int16'
+        """
+        del memory_format  # all tensors are in row-major order
+        return self.to(int16)
+
+    def int(self, memory_format: object = None) -> Tensor:
+        """Return the tensor as int32, or itself if it already is.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> str(tensor.ones((1,)).int().dtype)
+        'int32'
+        """
+        del memory_format  # all tensors are in row-major order
+        return self.to(int32)
+
+    def long(self, memory_format: object = None) -> Tensor:
+        """Return the tensor as int64, or itself if it already is.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> str(tensor.ones((1,)).long().dtype)
+        'int64'
+        """
+        del memory_format  # all tensors are in row-major order
+        return self.to(int64)
+
+    def byte(self, memory_format: object = None) -> Tensor:
+        """Return the tensor as uint8, or itself if it already is.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> str(tensor.ones((1,)).byte().dtype)
+        'uint8'
+        """
+        del memory_format  # all tensors are in row-major order
+        return self.to(uint8)
+
+    def bool(self, memory_format: object = None) -> Tensor:
+        """Return the tensor as bool, or itself if it already is.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> str(tensor.ones((1,)).bool().dtype)
+        'bool'
+        """
+        del memory_format  # all tensors are in row-major order
+        return self.to(bool_)
+
+    def cfloat(self, memory_format: object = None) -> Tensor:
+        """Return the tensor as complex64, or itself if it already is.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> str(tensor.ones((1,)).cfloat().dtype)
+        'complex64'
+        """
+        del memory_format  # all tensors are in row-major order
+        return self.to(complex64)
+
+    def cdouble(self, memory_format: object = None) -> Tensor:
+        """Return the tensor as complex128, or itself if it already is.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> str(tensor.ones((1,)).cdouble().dtype)
+        'complex128'
+        """
+        del memory_format  # all tensors are in row-major order
+        return self.to(complex128)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tensor._errors import InvalidArgumentError
-from tensor._examples import example
 from tensor.core.dims import dim_of
 from tensor.core.tensor import wrap
 from tensor.kernels.context import run_kernel
@@ -41,37 +40,66 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Tensor
 
 
-@example("tensor.isin(tensor.tensor([1, 2, 3]), tensor.tensor([3, 1])).tolist()", [True, False, True])
 def isin(x1: Tensor | complex, x2: Tensor | complex, /, *, invert: bool = False) -> Tensor:
-    """Return for each element of `x1` whether it is in `x2`; with `invert`, whether it is not."""
+    """Return for each element of `x1` whether it is in `x2`; with `invert`, whether it is not.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.isin(tensor.tensor([1, 2, 3]), tensor.tensor([3, 1])).tolist()
+    [True, False, True]
+    """
     return wrap(np.asarray(run_kernel(np.isin, keys_of(x1), keys_of(x2), invert=invert)))
 
 
-@example("tensor.unique_values(tensor.tensor([3, 1, 3])).tolist()", [1, 3])
 def unique_values(x: Tensor, /) -> Tensor:
-    """Return the sorted unique elements of `x`, in one dimension."""
+    """Return the sorted unique elements of `x`, in one dimension.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.unique_values(tensor.tensor([3, 1, 3])).tolist()
+    [1, 3]
+    """
     return unique_all(x).values
 
 
-@example("tensor.unique_counts(tensor.tensor([3, 1, 3])).counts.tolist()", [1, 2])
 def unique_counts(x: Tensor, /) -> UniqueCounts:
-    """Return the sorted unique elements of `x`, and their counts."""
+    """Return the sorted unique elements of `x`, and their counts.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.unique_counts(tensor.tensor([3, 1, 3])).counts.tolist()
+    [1, 2]
+    """
     found = unique_all(x)
     return UniqueCounts(found.values, found.counts)
 
 
-@example("tensor.unique_inverse(tensor.tensor([3, 1, 3])).inverse_indices.tolist()", [1, 0, 1])
 def unique_inverse(x: Tensor, /) -> UniqueInverse:
-    """Return the sorted unique elements of `x`, and for each element its index among them."""
+    """Return the sorted unique elements of `x`, and for each element its index among them.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.unique_inverse(tensor.tensor([3, 1, 3])).inverse_indices.tolist()
+    [1, 0, 1]
+    """
     found = unique_all(x)
     return UniqueInverse(found.values, found.inverse_indices)
 
 
-@example("tensor.unique_all(tensor.tensor([3, 1, 3])).indices.tolist()", [1, 0])
 def unique_all(x: Tensor, /) -> UniqueAll:
     """Return the sorted unique elements of `x`, their first indices, the inverse indices, and the counts.
 
     Each nan is a separate element.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.unique_all(tensor.tensor([3, 1, 3])).indices.tolist()
+    [1, 0]
     """
     array, dtype = keys_of(x), as_tensor(x).dtype
     found = run_kernel(np.unique, array, True, True, True, equal_nan=False)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tensor._errors import InvalidArgumentError
-from tensor._examples import example
 from tensor.core.dims import dim_of
 from tensor.core.donation import composite
 from tensor.core.tensor import TensorCore
@@ -59,32 +58,61 @@ class Dividing(TensorCore):
         starts = [None, *ends]
         return tuple(x[(*before, slice(a, b))] for a, b in zip(starts, [*ends, None], strict=True))
 
-    @example("[x.shape for x in tensor.ones((2, 4)).hsplit(2)]", [(2, 2), (2, 2)])
     def hsplit(self, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
-        """Return views of parts along the second dimension, or along the only dimension of a vector."""
+        """Return views of parts along the second dimension, or along the only dimension of a vector.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> [x.shape for x in tensor.ones((2, 4)).hsplit(2)]
+        [(2, 2), (2, 2)]
+        """
         return _equal_parts("hsplit", as_tensor(self), indices_or_sections, 1, 1)
 
-    @example("[x.shape for x in tensor.ones((4, 2)).vsplit(2)]", [(2, 2), (2, 2)])
     def vsplit(self, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
-        """Return views of parts along the first dimension."""
+        """Return views of parts along the first dimension.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> [x.shape for x in tensor.ones((4, 2)).vsplit(2)]
+        [(2, 2), (2, 2)]
+        """
         return _equal_parts("vsplit", as_tensor(self), indices_or_sections, 0, 2)
 
-    @example("[x.shape for x in tensor.ones((2, 2, 4)).dsplit(2)]", [(2, 2, 2), (2, 2, 2)])
     def dsplit(self, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
-        """Return views of parts along the third dimension."""
+        """Return views of parts along the third dimension.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> [x.shape for x in tensor.ones((2, 2, 4)).dsplit(2)]
+        [(2, 2, 2), (2, 2, 2)]
+        """
         return _equal_parts("dsplit", as_tensor(self), indices_or_sections, 2, 3)
 
-    @example("[x.tolist() for x in tensor.tensor([1, 2, 3]).split_with_sizes([1, 2])]", [[1], [2, 3]])
     def split_with_sizes(self, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-        """Return views of parts of these sizes along `dim`."""
+        """Return views of parts of these sizes along `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> [x.tolist() for x in tensor.tensor([1, 2, 3]).split_with_sizes([1, 2])]
+        [[1], [2, 3]]
+        """
         return as_tensor(self).split(list(split_sizes), dim)
 
     @composite
-    @example("tensor.tensor([1, 2, 3, 4]).unfold(0, 2, 1).tolist()", [[1, 2], [2, 3], [3, 4]])
     def unfold(self, dimension: int, size: int, step: int) -> Tensor:
         """Return a copy of all windows of `size` elements along `dimension`, `step` elements apart.
 
         `dimension` counts the windows, and a new last dimension has their elements.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1, 2, 3, 4]).unfold(0, 2, 1).tolist()
+        [[1, 2], [2, 3], [3, 4]]
         """
         x = as_tensor(self)
         line = x.reshape(1) if x.ndim == 0 else x

@@ -14,7 +14,6 @@ import numpy as np
 
 from tensor._dtypes import Array, is_floating
 from tensor._errors import InvalidArgumentError
-from tensor._examples import example
 from tensor.core.tensor import TensorCore
 from tensor.kernels import arithmetic, special, special_cases
 from tensor.kernels.powers import power
@@ -253,7 +252,6 @@ function_of[np.conjugate] = conj
 function_of[np.tanh] = tanh
 
 
-@example("tensor.clip(tensor.tensor([1.0, 5.0, 9.0]), 2.0, 6.0).tolist()", [2.0, 5.0, 6.0])
 def clip(
     x: Operand, /, min: Operand | None = None, max: Operand | None = None, *, out: Tensor | None = None
 ) -> Tensor:
@@ -262,6 +260,12 @@ def clip(
     Bounds broadcast. If min > max, the result is `max`. The gradient goes to `x` within the bounds, including
     the bounds themselves, and to the bound elsewhere. With `out`, write the result to that tensor of the same
     shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.clip(tensor.tensor([1.0, 5.0, 9.0]), 2.0, 6.0).tolist()
+    [2.0, 5.0, 6.0]
     """
     if min is None and max is None:
         return positive(x, out=out)
@@ -288,7 +292,6 @@ def _bounded(ufunc: np.ufunc, x: Any, bound: Any, out: Any) -> Any:
     return compute_into(ufunc, (x, bound), out)
 
 
-@example("x = tensor.tensor([1.0, -2.0]); tensor.where(x > 0, x, 0.0).tolist()", [1.0, 0.0])
 def where(condition: Operand, x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
     """Return `x1` where `condition` is true, and `x2` elsewhere. The three shapes broadcast.
 
@@ -298,6 +301,13 @@ def where(condition: Operand, x1: Operand, x2: Operand, /, *, out: Tensor | None
     ------
     TypeError
         If `condition` is not bool.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> x = tensor.tensor([1.0, -2.0])
+    >>> tensor.where(x > 0, x, 0.0).tolist()
+    [1.0, 0.0]
     """
     result = apply_into(RULES["where"], _where, (condition, x1, x2))
     return result if out is None else copy_out("where", (condition, x1, x2), result, out)
@@ -320,9 +330,15 @@ def _where(condition: Any, x1: Any, x2: Any, out: Array | None) -> Any:
     return place_where(np.asarray(condition), np.asarray(x1, dtype), np.asarray(x2, dtype))
 
 
-@example("tensor.lerp(tensor.tensor([0.0]), tensor.tensor([10.0]), 0.5).tolist()", [5.0])
 def lerp(start: Operand, end: Operand, weight: Operand, /) -> Tensor:
-    """Return start + weight * (end - start)."""
+    """Return start + weight * (end - start).
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.lerp(tensor.tensor([0.0]), tensor.tensor([10.0]), 0.5).tolist()
+    [5.0]
+    """
     return apply_into(RULES["lerp"], _lerp, (start, end, weight))
 
 
@@ -332,13 +348,18 @@ def _lerp(start: Any, end: Any, weight: Any, out: Array | None) -> Any:
     return np.add(a, step, out=out if is_place_of(np.add, a, step, out) else None)
 
 
-@example("tensor.isclose(tensor.tensor([1.0, 1.1]), 1.000001).tolist()", [True, False])
 def isclose(
     x1: Operand, x2: Operand, /, *, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Tensor:
     """Return where abs(x1 - x2) <= atol + rtol * abs(x2).
 
     nan is not close to any value. With `equal_nan` it is close to nan.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.isclose(tensor.tensor([1.0, 1.1]), 1.000001).tolist()
+    [True, False]
     """
     if not (rtol >= 0 and atol >= 0):
         raise InvalidArgumentError(f"isclose: rtol and atol must be at least 0, not {rtol} and {atol}")
@@ -352,11 +373,17 @@ def isclose(
     return apply(RULES["isclose"], kernel, (x1, x2))
 
 
-@example("tensor.allclose(tensor.ones((2,)), 1.0)", True)
 def allclose(
     x1: Operand, x2: Operand, /, *, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> bool:
-    """Return whether ``isclose`` is true for all elements."""
+    """Return whether ``isclose`` is true for all elements.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.allclose(tensor.ones((2,)), 1.0)
+    True
+    """
     return bool(isclose(x1, x2, rtol=rtol, atol=atol, equal_nan=equal_nan).all())
 
 

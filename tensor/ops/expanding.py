@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tensor._errors import InvalidArgumentError, shown
-from tensor._examples import example
 from tensor.core.dims import dim_of, expanded, sizes_of
 from tensor.core.tensor import TensorCore
 from tensor.kernels.context import run_kernel
@@ -24,7 +23,6 @@ _TAKE = RULES["take"]
 _TILE = RULES["tile"]
 
 
-@example("tensor.broadcast_to(tensor.tensor([1, 2]), (2, 2)).tolist()", [[1, 2], [1, 2]])
 def broadcast_to(x: Tensor, /, shape: tuple[int, ...]) -> Tensor:
     """Return a view of `x` in a shape that it broadcasts to.
 
@@ -34,6 +32,12 @@ def broadcast_to(x: Tensor, /, shape: tuple[int, ...]) -> Tensor:
     ------
     ValueError
         If `x` does not broadcast to `shape`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.broadcast_to(tensor.tensor([1, 2]), (2, 2)).tolist()
+    [[1, 2], [1, 2]]
     """
     sizes = sizes_of("broadcast_to", (shape,))
     if -1 in sizes:
@@ -65,9 +69,15 @@ def _expanded(x: TensorCore, shape: tuple[int, ...]) -> Tensor:
     return over(x, array, out, _BROADCAST_TO)
 
 
-@example("tensor.broadcast_shapes((2, 1), (3,))", (2, 3))
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape to which `shapes` broadcast."""
+    """Return the shape to which `shapes` broadcast.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.broadcast_shapes((2, 1), (3,))
+    (2, 3)
+    """
     sizes = [sizes_of("broadcast_shapes", (shape,)) for shape in shapes]
     try:
         return np.broadcast_shapes(*sizes)
@@ -78,12 +88,16 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
         ) from None
 
 
-@example(
-    "a, b = tensor.broadcast_arrays(tensor.zeros((2, 1)), tensor.zeros((3,))); a.shape, b.shape",
-    ((2, 3), (2, 3)),
-)
 def broadcast_arrays(*arrays: Tensor) -> list[Tensor]:
-    """Return views of `arrays` in the shape to which they broadcast."""
+    """Return views of `arrays` in the shape to which they broadcast.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> a, b = tensor.broadcast_arrays(tensor.zeros((2, 1)), tensor.zeros((3,)))
+    >>> a.shape, b.shape
+    ((2, 3), (2, 3))
+    """
     xs = [as_tensor(x) for x in arrays]
     shape = broadcast_shapes(*[x.shape for x in xs])
     return [broadcast_to(x, shape) for x in xs]
@@ -92,9 +106,15 @@ def broadcast_arrays(*arrays: Tensor) -> list[Tensor]:
 broadcast_tensors = broadcast_arrays
 
 
-@example("tensor.tile(tensor.tensor([1, 2]), (2, 2)).tolist()", [[1, 2, 1, 2], [1, 2, 1, 2]])
 def tile(x: Tensor, repetitions: tuple[int, ...], /) -> Tensor:
-    """Return `x` tiled `repetitions` times along each dimension."""
+    """Return `x` tiled `repetitions` times along each dimension.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.tile(tensor.tensor([1, 2]), (2, 2)).tolist()
+    [[1, 2, 1, 2], [1, 2, 1, 2]]
+    """
     x = as_tensor(x)
     times = sizes_of("tile", (repetitions,))
     if any(n < 0 for n in times):
@@ -147,32 +167,61 @@ class Expanding(TensorCore):
 
     __slots__ = ()
 
-    @example("tensor.tensor([[1], [2]]).expand(-1, 2).tolist()", [[1, 1], [2, 2]])
     def expand(self, *sizes: int | Sequence[int]) -> Tensor:
         """Return a view with larger sizes: it repeats dimensions of size 1, and adds dimensions.
 
         -1 keeps a size.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[1], [2]]).expand(-1, 2).tolist()
+        [[1, 1], [2, 2]]
         """
         return _expanded(self, sizes_of("expand", sizes))
 
-    @example("tensor.tensor([1]).expand_as(tensor.zeros((3,))).tolist()", [1, 1, 1])
     def expand_as(self, other: Tensor) -> Tensor:
-        """Return a view in the shape of `other`."""
+        """Return a view in the shape of `other`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1]).expand_as(tensor.zeros((3,))).tolist()
+        [1, 1, 1]
+        """
         return broadcast_to(as_tensor(self), other.shape)
 
-    @example("tensor.tensor([1]).broadcast_to((3,)).tolist()", [1, 1, 1])
     def broadcast_to(self, shape: tuple[int, ...]) -> Tensor:
-        """Return a view in `shape`."""
+        """Return a view in `shape`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1]).broadcast_to((3,)).tolist()
+        [1, 1, 1]
+        """
         return broadcast_to(as_tensor(self), shape)
 
-    @example("tensor.tensor([1, 2]).tile(2).tolist()", [1, 2, 1, 2])
     def tile(self, *repetitions: int | Sequence[int]) -> Tensor:
-        """Return the tensor tiled along each dimension."""
+        """Return the tensor tiled along each dimension.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1, 2]).tile(2).tolist()
+        [1, 2, 1, 2]
+        """
         return tile(as_tensor(self), sizes_of("tile", repetitions))
 
-    @example("tensor.tensor([1, 2]).repeat(2, 2).tolist()", [[1, 2, 1, 2], [1, 2, 1, 2]])
     def repeat(self, *repetitions: int | Sequence[int]) -> Tensor:
-        """Return the tensor tiled along each dimension. Give at least one integer for each dimension."""
+        """Return the tensor tiled along each dimension. Give at least one integer for each dimension.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1, 2]).repeat(2, 2).tolist()
+        [[1, 2, 1, 2], [1, 2, 1, 2]]
+        """
         x, times = as_tensor(self), sizes_of("repeat", repetitions)
         if len(times) < len(x.shape):
             raise InvalidArgumentError(
@@ -181,13 +230,18 @@ class Expanding(TensorCore):
             )
         return tile(x, times)
 
-    @example("tensor.tensor([1, 2]).repeat_interleave(2).tolist()", [1, 1, 2, 2])
     def repeat_interleave(
         self, repeats: int | Tensor, dim: int | None = None, *, output_size: int | None = None
     ) -> Tensor:
         """Return the tensor with each element, or each slice along `dim`, repeated.
 
         `output_size`, if given, must be the size of the result along `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1, 2]).repeat_interleave(2).tolist()
+        [1, 1, 2, 2]
         """
         found = repeat(as_tensor(self), repeats, axis=dim)
         size = found.shape[0 if dim is None else dim]

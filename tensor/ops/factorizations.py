@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from tensor._errors import InvalidArgumentError, shown
-from tensor._examples import example
 from tensor.core.tensor import wrap
 from tensor.kernels.lapack import as_complex, of_any_dtype
 from tensor.ops.elementwise import conj
@@ -39,7 +38,6 @@ def _wants_gradient(x: Tensor) -> bool:
     return x._node is not None and is_recording()
 
 
-@example("tensor.linalg.cholesky(tensor.tensor([[4.0, 2.0], [2.0, 2.0]])).tolist()", [[2.0, 0.0], [1.0, 1.0]])
 def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
     """Return the lower triangular L of positive definite matrices, shape (..., n, n), with L @ L^H = x.
 
@@ -53,6 +51,12 @@ def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
     ------
     LinAlgError
         If a matrix is not positive definite.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.linalg.cholesky(tensor.tensor([[4.0, 2.0], [2.0, 2.0]])).tolist()
+    [[2.0, 0.0], [1.0, 1.0]]
     """
     y = matrices_of("cholesky", x, square=True)
     array = y._live_array()
@@ -61,10 +65,6 @@ def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
     return conj(matrix_transpose(lower)) if upper else lower
 
 
-@example(
-    "tensor.linalg.eigh(tensor.tensor([[2.0, 1.0], [1.0, 2.0]])).eigenvalues.round(decimals=5).tolist()",
-    [1.0, 3.0],
-)
 def eigh(x: Tensor, /, *, upper: bool = False) -> EighResult:
     """Return the eigenvalues, ascending, and eigenvectors of Hermitian matrices, shape (..., n, n).
 
@@ -73,18 +73,29 @@ def eigh(x: Tensor, /, *, upper: bool = False) -> EighResult:
     F_ii = 0 (Giles 2008). It can be differentiated again. For eigenvectors of equal eigenvalues it is
     infinite or nan. An eigenvector is unique up to its sign, a complex one up to a factor of modulus 1. A
     function that depends on this choice has no gradient.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.linalg.eigh(tensor.tensor([[2.0, 1.0], [1.0, 2.0]])).eigenvalues.round(decimals=5).tolist()
+    [1.0, 3.0]
     """
     y = matrices_of("eigh", x, square=True)
     values, vectors = run_lapack("eigh", _eigh, y._live_array(), uplo="U" if upper else "L")
     return EighResult(*record_outputs("eigh", y, {"values": values, "vectors": vectors}))
 
 
-@example("tensor.linalg.eigvalsh(tensor.tensor([[2.0, 0.0], [0.0, 1.0]])).tolist()", [1.0, 2.0])
 def eigvalsh(x: Tensor, /) -> Tensor:
     """Return the eigenvalues of Hermitian matrices, shape (..., n, n), in ascending order: (..., n).
 
     Only the lower triangle is read. The gradient is that of ``eigh``. For equal eigenvalues only the first
     derivative exists.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.linalg.eigvalsh(tensor.tensor([[2.0, 0.0], [0.0, 1.0]])).tolist()
+    [1.0, 2.0]
     """
     y = matrices_of("eigvalsh", x, square=True)
     if _wants_gradient(y):
@@ -110,11 +121,16 @@ def eig(x: Tensor, /) -> EigResult:
     return EigResult(*record_outputs("eig", y, {"values": values, "vectors": vectors}))
 
 
-@example("tensor.linalg.eigvals(tensor.tensor([[2.0, 0.0], [0.0, 1.0]])).tolist()", [(2 + 0j), (1 + 0j)])
 def eigvals(x: Tensor, /) -> Tensor:
     """Return the complex eigenvalues of square matrices, shape (..., n, n), in no particular order: (..., n).
 
     The gradient is that of ``eig``, which does not exist for equal eigenvalues.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.linalg.eigvals(tensor.tensor([[2.0, 0.0], [0.0, 1.0]])).tolist()
+    [(2+0j), (1+0j)]
     """
     y = matrices_of("eigvals", x, square=True)
     if _wants_gradient(y):
@@ -169,7 +185,6 @@ def _adjoint(x: Tensor) -> Tensor:
     return conj(matrix_transpose(x))
 
 
-@example("tensor.linalg.svd(tensor.tensor([[3.0, 0.0], [0.0, 4.0]])).S.tolist()", [4.0, 3.0])
 def svd(x: Tensor, /, *, full_matrices: bool = True) -> SVDResult:
     """Return U, S and Vh with x = U @ diag(S) @ Vh, for matrices of shape (..., m, n).
 
@@ -181,17 +196,28 @@ def svd(x: Tensor, /, *, full_matrices: bool = True) -> SVDResult:
     one is 0 and the vectors have more than k elements. For later vectors it is 0. A vector of U and its
     vector of Vh are unique up to a common sign, complex ones up to a factor of modulus 1. A function that
     depends on this choice has no gradient.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.linalg.svd(tensor.tensor([[3.0, 0.0], [0.0, 4.0]])).S.tolist()
+    [4.0, 3.0]
     """
     y = matrices_of("svd", x)
     u, s, vh = run_lapack("svd", _svd, y._live_array(), full_matrices=full_matrices)
     return SVDResult(*record_outputs("svd", y, {"u": u, "s": s, "vh": vh}))
 
 
-@example("tensor.linalg.svdvals(tensor.tensor([[3.0, 0.0], [0.0, 4.0]])).tolist()", [4.0, 3.0])
 def svdvals(x: Tensor, /) -> Tensor:
     """Return the singular values of matrices, shape (..., m, n), in descending order: (..., min(m, n)).
 
     The gradient is that of ``svd``. For equal singular values only the first derivative exists.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.linalg.svdvals(tensor.tensor([[3.0, 0.0], [0.0, 4.0]])).tolist()
+    [4.0, 3.0]
     """
     y = matrices_of("svdvals", x)
     if _wants_gradient(y):

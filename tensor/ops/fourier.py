@@ -10,7 +10,6 @@ import numpy as np
 from tensor._devices import require_cpu
 from tensor._dtypes import DtypeLike, as_dtype, float32, is_floating
 from tensor._errors import InvalidArgumentError, shown
-from tensor._examples import example
 from tensor.core.dims import dims_of
 from tensor.core.tensor import wrap
 from tensor.kernels.context import run_kernel
@@ -85,7 +84,6 @@ def _transformed(
         del failure  # the variable and the traceback would be a cycle, which keeps the callers' tensors
 
 
-@example("tensor.fft.fft(tensor.tensor([1.0, 0.0, 0.0])).tolist()", [(1 + 0j), (1 + 0j), (1 + 0j)])
 def fft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
     """Return the discrete Fourier transform along `axis`: complex, of size `n`.
 
@@ -98,61 +96,113 @@ def fft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "bac
         divides both by the root of n.
 
     The gradient is the inverse transform with the norms exchanged. It can be differentiated again.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.fft.fft(tensor.tensor([1.0, 0.0, 0.0])).tolist()
+    [(1+0j), (1+0j), (1+0j)]
     """
     return _transformed("fft", "fftn", x, (n,), (axis,), norm)
 
 
-@example("tensor.fft.ifft(tensor.tensor([3.0, 0.0, 0.0])).tolist()", [(1 + 0j), (1 + 0j), (1 + 0j)])
 def ifft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
-    """Return the inverse of ``fft`` along `axis`."""
+    """Return the inverse of ``fft`` along `axis`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.fft.ifft(tensor.tensor([3.0, 0.0, 0.0])).tolist()
+    [(1+0j), (1+0j), (1+0j)]
+    """
     return _transformed("ifft", "ifftn", x, (n,), (axis,), norm)
 
 
-@example("tensor.fft.fftn(tensor.ones((2, 2))).tolist()", [[(4 + 0j), 0j], [0j, 0j]])
 def fftn(x: Tensor, /, *, s: Ints = None, axes: Ints = None, norm: Norm = "backward") -> Tensor:
     """Return the discrete Fourier transform over several dimensions: `axes`, of sizes `s`.
 
     Without `axes` it runs over the last ``len(s)`` dimensions, or over all without `s`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.fft.fftn(tensor.ones((2, 2))).tolist()
+    [[(4+0j), 0j], [0j, 0j]]
     """
     return _transformed("fftn", "fftn", x, s, axes, norm)
 
 
-@example("tensor.fft.ifftn(tensor.ones((2, 2))).tolist()", [[(1 + 0j), 0j], [0j, 0j]])
 def ifftn(x: Tensor, /, *, s: Ints = None, axes: Ints = None, norm: Norm = "backward") -> Tensor:
-    """Return the inverse of ``fftn``."""
+    """Return the inverse of ``fftn``.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.fft.ifftn(tensor.ones((2, 2))).tolist()
+    [[(1+0j), 0j], [0j, 0j]]
+    """
     return _transformed("ifftn", "ifftn", x, s, axes, norm)
 
 
-@example("tensor.fft.rfft(tensor.tensor([1.0, 0.0, 0.0])).tolist()", [(1 + 0j), (1 + 0j)])
 def rfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
-    """Return the transform of real numbers along `axis`: frequencies 0 to n // 2. Others are conjugates."""
+    """Return the transform of real numbers along `axis`: frequencies 0 to n // 2. Others are conjugates.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.fft.rfft(tensor.tensor([1.0, 0.0, 0.0])).tolist()
+    [(1+0j), (1+0j)]
+    """
     return _transformed("rfft", "rfftn", x, (n,), (axis,), norm)
 
 
-@example("tensor.fft.irfft(tensor.tensor([2.0, 0.0])).tolist()", [1.0, 1.0])
 def irfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
     """Return the inverse of ``rfft`` along `axis`: `n` real numbers, by default 2 * (size - 1).
 
     It ignores imaginary parts at frequency 0, and for an even `n` at the middle frequency.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.fft.irfft(tensor.tensor([2.0, 0.0])).tolist()
+    [1.0, 1.0]
     """
     return _transformed("irfft", "irfftn", x, (n,), (axis,), norm)
 
 
-@example("tensor.fft.rfftn(tensor.ones((2, 2))).tolist()", [[(4 + 0j), 0j], [0j, 0j]])
 def rfftn(x: Tensor, /, *, s: Ints = None, axes: Ints = None, norm: Norm = "backward") -> Tensor:
-    """Return the transform of real numbers over several dimensions: ``rfft`` along the last of them."""
+    """Return the transform of real numbers over several dimensions: ``rfft`` along the last of them.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.fft.rfftn(tensor.ones((2, 2))).tolist()
+    [[(4+0j), 0j], [0j, 0j]]
+    """
     return _transformed("rfftn", "rfftn", x, s, axes, norm)
 
 
-@example("tensor.fft.irfftn(tensor.tensor([[4.0, 0.0], [0.0, 0.0]])).tolist()", [[1.0, 1.0], [1.0, 1.0]])
 def irfftn(x: Tensor, /, *, s: Ints = None, axes: Ints = None, norm: Norm = "backward") -> Tensor:
-    """Return the inverse of ``rfftn``."""
+    """Return the inverse of ``rfftn``.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.fft.irfftn(tensor.tensor([[4.0, 0.0], [0.0, 0.0]])).tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
     return _transformed("irfftn", "irfftn", x, s, axes, norm)
 
 
-@example("tensor.fft.hfft(tensor.tensor([1.0, 0.0])).tolist()", [1.0, 1.0])
 def hfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
-    """Return the transform of a Hermitian-symmetric signal: `n` real numbers."""
+    """Return the transform of a Hermitian-symmetric signal: `n` real numbers.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.fft.hfft(tensor.tensor([1.0, 0.0])).tolist()
+    [1.0, 1.0]
+    """
     y = as_tensor(x)
     return _transformed("hfft", "irfftn", conj(y) if y.is_complex() else y, (n,), (axis,), _inverse(norm))
 
@@ -173,19 +223,31 @@ def _inverse(norm: str) -> str:
     return _INVERSE.get(norm, norm)
 
 
-@example("tensor.fft.fftfreq(4).tolist()", [0.0, 0.25, -0.5, -0.25])
 def fftfreq(
     n: int, /, *, d: float = 1.0, dtype: DtypeLike | None = None, device: str | None = None
 ) -> Tensor:
-    """Return the frequencies of ``fft`` of `n` samples that are `d` apart, in cycles per unit of `d`."""
+    """Return the frequencies of ``fft`` of `n` samples that are `d` apart, in cycles per unit of `d`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.fft.fftfreq(4).tolist()
+    [0.0, 0.25, -0.5, -0.25]
+    """
     return _frequencies("fftfreq", np.fft.fftfreq, n, d, dtype, device)
 
 
-@example("tensor.fft.rfftfreq(4).tolist()", [0.0, 0.25, 0.5])
 def rfftfreq(
     n: int, /, *, d: float = 1.0, dtype: DtypeLike | None = None, device: str | None = None
 ) -> Tensor:
-    """Return the frequencies of ``rfft`` of `n` samples that are `d` apart."""
+    """Return the frequencies of ``rfft`` of `n` samples that are `d` apart.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.fft.rfftfreq(4).tolist()
+    [0.0, 0.25, 0.5]
+    """
     return _frequencies("rfftfreq", np.fft.rfftfreq, n, d, dtype, device)
 
 
@@ -201,15 +263,27 @@ def _frequencies(
     return wrap(run_kernel(kernel, n, d).astype(wanted))
 
 
-@example("tensor.fft.fftshift(tensor.fft.fftfreq(4)).tolist()", [-0.5, -0.25, 0.0, 0.25])
 def fftshift(x: Tensor, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
-    """Return `x` with frequency 0 moved to the middle of each of `axes`, by default of all."""
+    """Return `x` with frequency 0 moved to the middle of each of `axes`, by default of all.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.fft.fftshift(tensor.fft.fftfreq(4)).tolist()
+    [-0.5, -0.25, 0.0, 0.25]
+    """
     return _shifted("fftshift", x, axes, 1)
 
 
-@example("tensor.fft.ifftshift(tensor.fft.fftshift(tensor.tensor([0, 1, 2]))).tolist()", [0, 1, 2])
 def ifftshift(x: Tensor, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
-    """Return the inverse of ``fftshift``."""
+    """Return the inverse of ``fftshift``.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.fft.ifftshift(tensor.fft.fftshift(tensor.tensor([0, 1, 2]))).tolist()
+    [0, 1, 2]
+    """
     return _shifted("ifftshift", x, axes, -1)
 
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from tensor._dtypes import Array, is_floating
 from tensor._errors import InvalidArgumentError
-from tensor._examples import example
 from tensor.core.dims import dim_of
 from tensor.core.storage import share_of, snapshot
 from tensor.core.tensor import TensorCore
@@ -90,10 +89,6 @@ class Indexing(Operators):
             raise _with_advice(error, array.shape) from None
         return over(self, array, out, _GETITEM, (where,))
 
-    @example(
-        "x = tensor.zeros((2, 2)); x[0] = tensor.tensor([1.0, 2.0]); x[:, 1] = 7; x.tolist()",
-        [[1.0, 7.0], [0.0, 7.0]],
-    )
     def __setitem__(self, key: object, value: object) -> None:
         """Write `value`, broadcast, to the elements at `key`. `value` gets a gradient.
 
@@ -106,6 +101,15 @@ class Indexing(Operators):
             it. In this case nothing is written.
         TypeError
             If `value` is complex and the tensor is real, or `value` is not a number, array or tensor.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.zeros((2, 2))
+        >>> x[0] = tensor.tensor([1.0, 2.0])
+        >>> x[:, 1] = 7
+        >>> x.tolist()
+        [[1.0, 7.0], [0.0, 7.0]]
         """
         self._raise_if_disposed()
         is_recorded = self._node is not None or getattr(value, "_node", None) is not None
@@ -147,14 +151,26 @@ class Indexing(Operators):
         other: Any = operand(value)
         return other is not NotImplemented and bool(np.any(np.equal(operand(self), other)))
 
-    @example("tensor.tensor([[1, 2], [3, 4]]).select(1, 0).tolist()", [1, 3])
     def select(self, dim: int, index: int) -> Tensor:
-        """Return a view of the slice at `index` along `dim`, without that dimension."""
+        """Return a view of the slice at `index` along `dim`, without that dimension.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[1, 2], [3, 4]]).select(1, 0).tolist()
+        [1, 3]
+        """
         return self[(*[slice(None)] * dim_of("select", dim, self._dimensions()), index)]
 
-    @example("tensor.tensor([1, 2, 3, 4]).narrow(0, 1, 2).tolist()", [2, 3])
     def narrow(self, dim: int, start: int | Tensor, length: int) -> Tensor:
-        """Return a view of `length` slices along `dim`, from `start`."""
+        """Return a view of `length` slices along `dim`, from `start`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1, 2, 3, 4]).narrow(0, 1, 2).tolist()
+        [2, 3]
+        """
         is_integer = hasattr(start, "__index__")
         if isinstance(start, TensorCore):
             array = start._live_array()

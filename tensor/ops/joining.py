@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tensor._errors import InvalidArgumentError, shown
-from tensor._examples import example
 from tensor.core.dims import dim_of
 from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor
@@ -27,7 +26,6 @@ _GETITEM = RULES["getitem"]
 _STACK = RULES["stack"]
 
 
-@example("tensor.concat([tensor.ones((1, 2)), tensor.zeros((1, 2))]).tolist()", [[1.0, 1.0], [0.0, 0.0]])
 def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0, out: Tensor | None = None) -> Tensor:
     """Return `arrays` concatenated along `axis`. None flattens them first.
 
@@ -37,6 +35,12 @@ def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0, out: Tensor | N
     ------
     ValueError
         If the list is empty, or the other sizes differ.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.concat([tensor.ones((1, 2)), tensor.zeros((1, 2))]).tolist()
+    [[1.0, 1.0], [0.0, 0.0]]
     """
     xs = _all("concat", arrays)
     if axis is None:
@@ -62,15 +66,20 @@ def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0, out: Tensor | N
     return result if out is None else copy_out("concat", xs, result, out)
 
 
-@example("tensor.cat((tensor.tensor([1]), tensor.tensor([2, 3]))).tolist()", [1, 2, 3])
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Return `tensors` concatenated along `dim`. PyTorch's name of ``concat``."""
+    """Return `tensors` concatenated along `dim`. PyTorch's name of ``concat``.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.cat((tensor.tensor([1]), tensor.tensor([2, 3]))).tolist()
+    [1, 2, 3]
+    """
     if isinstance(dim, TensorCore):
         raise TypeError("cat takes a list or tuple of tensors: write cat([x, y]), or cat([x, y], dim)")
     return concat(tensors, axis=dim)
 
 
-@example("tensor.stack([tensor.ones((2,)), tensor.zeros((2,))], axis=1).tolist()", [[1.0, 0.0], [1.0, 0.0]])
 def stack(arrays: Sequence[Tensor], /, *, axis: int = 0, out: Tensor | None = None) -> Tensor:
     """Return `arrays`, which have the same shape, stacked along a new dimension `axis`.
 
@@ -80,6 +89,12 @@ def stack(arrays: Sequence[Tensor], /, *, axis: int = 0, out: Tensor | None = No
     ------
     ValueError
         If the list is empty, or the shapes differ.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.stack([tensor.ones((2,)), tensor.zeros((2,))], axis=1).tolist()
+    [[1.0, 0.0], [1.0, 0.0]]
     """
     xs = _all("stack", arrays)
     first = xs[0].shape
@@ -102,11 +117,15 @@ def _all(op: str, arrays: Sequence[Tensor]) -> list[Tensor]:
     return xs
 
 
-@example(
-    "[part.tolist() for part in tensor.unstack(tensor.tensor([[1, 2], [3, 4]]), axis=1)]", [[1, 3], [2, 4]]
-)
 def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
-    """Return views of the slices of `x` along `axis`, without that dimension."""
+    """Return views of the slices of `x` along `axis`, without that dimension.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> [part.tolist() for part in tensor.unstack(tensor.tensor([[1, 2], [3, 4]]), axis=1)]
+    [[1, 3], [2, 4]]
+    """
     x = as_tensor(x)
     place = dim_of("unstack", axis, len(x.shape))
     return _parts(x, place, range(x.shape[place]))
@@ -131,10 +150,6 @@ def _split(x: Tensor, place: int, size: int) -> tuple[Tensor, ...]:
     return _parts(x, place, [slice(i, i + size) for i in range(0, count, size)] or [slice(0)])
 
 
-@example(
-    "x, y = tensor.meshgrid(tensor.tensor([1, 2]), tensor.tensor([3, 4, 5])); x.tolist(), y.tolist()",
-    ([[1, 2], [1, 2], [1, 2]], [[3, 3], [4, 4], [5, 5]]),
-)
 def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
     """Return the coordinates of a grid as views, one for each of the 1-D `arrays`.
 
@@ -142,6 +157,13 @@ def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
     ----------
     indexing
         ``"ij"``: dimension i runs along array i. ``"xy"``: the first two are exchanged.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> x, y = tensor.meshgrid(tensor.tensor([1, 2]), tensor.tensor([3, 4, 5]))
+    >>> x.tolist(), y.tolist()
+    ([[1, 2], [1, 2], [1, 2]], [[3, 3], [4, 4], [5, 5]])
     """
     if indexing not in ("xy", "ij"):
         raise InvalidArgumentError(f"meshgrid: indexing must be 'xy' or 'ij', not {shown(indexing)}")
@@ -170,12 +192,17 @@ class Joining(TensorCore):
 
     __slots__ = ()
 
-    @example("[part.tolist() for part in tensor.tensor([[1, 2], [3, 4]]).unbind()]", [[1, 2], [3, 4]])
     def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
-        """Return views of the slices along `dim`, without that dimension."""
+        """Return views of the slices along `dim`, without that dimension.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> [part.tolist() for part in tensor.tensor([[1, 2], [3, 4]]).unbind()]
+        [[1, 2], [3, 4]]
+        """
         return unstack(as_tensor(self), axis=dim)
 
-    @example("[part.tolist() for part in tensor.tensor([1, 2, 3, 4, 5]).split(2)]", [[1, 2], [3, 4], [5]])
     def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
         """Return views of parts of `split_size` along `dim`. The last one may be smaller.
 
@@ -183,6 +210,12 @@ class Joining(TensorCore):
         ----------
         split_size
             One size for all parts, or the size of each.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> [part.tolist() for part in tensor.tensor([1, 2, 3, 4, 5]).split(2)]
+        [[1, 2], [3, 4], [5]]
         """
         x = as_tensor(self)
         place = dim_of("split", dim, len(x.shape))
@@ -200,11 +233,16 @@ class Joining(TensorCore):
         ends = list(accumulate(sizes, initial=0))
         return _parts(x, place, map(slice, ends, ends[1:]))
 
-    @example("[part.tolist() for part in tensor.tensor([1, 2, 3, 4, 5]).chunk(2)]", [[1, 2, 3], [4, 5]])
     def chunk(self, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         """Return views of at most `chunks` parts of equal size along `dim`. The last one may be smaller.
 
         An empty dimension gives `chunks` empty parts.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> [part.tolist() for part in tensor.tensor([1, 2, 3, 4, 5]).chunk(2)]
+        [[1, 2, 3], [4, 5]]
         """
         if chunks < 1:
             raise InvalidArgumentError(f"chunk: chunks must be at least 1, not {chunks}")

@@ -9,7 +9,6 @@ import numpy as np
 
 from tensor._dtypes import float32, is_floating
 from tensor._errors import InvalidArgumentError, shown
-from tensor._examples import example
 from tensor.core.tensor import wrap
 from tensor.kernels.lapack import of_any_dtype
 from tensor.ops.casts import astype
@@ -26,11 +25,16 @@ if TYPE_CHECKING:
     from tensor._tensor import Tensor
 
 
-@example("tensor.linalg.matrix_rank(tensor.tensor([[1.0, 2.0], [2.0, 4.0]])).item()", 1)
 def matrix_rank(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:
     """Return the number of singular values of matrices above `rtol` times the largest, as int64.
 
     By default `rtol` is max(m, n) times the dtype's eps, for shape (..., m, n).
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.linalg.matrix_rank(tensor.tensor([[1.0, 2.0], [2.0, 4.0]])).item()
+    1
     """
     y = matrices_of("matrix_rank", x)
     array = y._live_array()

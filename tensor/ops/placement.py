@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from tensor._devices import Device, require_cpu
-from tensor._examples import example
 from tensor.core.tensor import TensorCore
 
 if TYPE_CHECKING:
@@ -77,9 +76,16 @@ class Placement(TensorCore):
         self._raise_if_disposed()
         return -1
 
-    @example("x = tensor.zeros((1,)); x.pin_memory() is x", True)
     def pin_memory(self) -> Self:
-        """Return the tensor itself. Pinned memory is only useful with other devices."""
+        """Return the tensor itself. Pinned memory is only useful with other devices.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.zeros((1,))
+        >>> x.pin_memory() is x
+        True
+        """
         self._raise_if_disposed()
         return self
 

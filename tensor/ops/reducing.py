@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, overload
 from scopes.lowlevel import ModuleOnDemand
 from tensor._dtypes import as_dtype, float32, int64, is_inexact
 from tensor._errors import InvalidArgumentError, shown
-from tensor._examples import example
 from tensor.core.dims import dims_of
 from tensor.core.donation import composite
 from tensor.core.tensor import TensorCore
@@ -51,14 +50,26 @@ class Reductions(TensorCore):
 
     __slots__ = ()
 
-    @example("tensor.ones((2, 3)).sum(dim=0, keepdim=True).tolist()", [[2.0, 2.0, 2.0]])
     def sum(self, dim: Axis = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Tensor:
-        """Return the sum over `dim`."""
+        """Return the sum over `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((2, 3)).sum(dim=0, keepdim=True).tolist()
+        [[2.0, 2.0, 2.0]]
+        """
         return f.sum(self, axis=over(dim), keepdims=keepdim, dtype=_of_totals(self, dtype))
 
-    @example("tensor.tensor([1.0, 3.0]).mean().item()", 2.0)
     def mean(self, dim: Axis = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Tensor:
-        """Return the mean over `dim`, computed in `dtype`; integers give float32."""
+        """Return the mean over `dim`, computed in `dtype`; integers give float32.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 3.0]).mean().item()
+        2.0
+        """
         if dtype is not None and not is_inexact(as_dtype(dtype)):
             raise TypeError(f"mean: dtype must be floating or complex, not {as_dtype(dtype)}")
         return f.mean(
@@ -66,27 +77,44 @@ class Reductions(TensorCore):
         )
 
     @composite
-    @example("tensor.tensor([1.0, tensor.nan]).nansum().item()", 1.0)
     def nansum(self, dim: Axis = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Tensor:
-        """Return the sum over `dim` of the elements that are not nan."""
+        """Return the sum over `dim` of the elements that are not nan.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, tensor.nan]).nansum().item()
+        1.0
+        """
         return f.sum(
             where(isnan(self), 0, self), axis=over(dim), keepdims=keepdim, dtype=_of_totals(self, dtype)
         )
 
     @composite
-    @example("tensor.tensor([1.0, tensor.nan, 3.0]).nanmean().item()", 2.0)
     def nanmean(self, dim: Axis = None, keepdim: bool = False) -> Tensor:
-        """Return the mean over `dim` of the elements that are not nan."""
+        """Return the mean over `dim` of the elements that are not nan.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, tensor.nan, 3.0]).nanmean().item()
+        2.0
+        """
         known = logical_not(isnan(self))
         total = f.sum(where(known, self, 0), axis=over(dim), keepdims=keepdim)
         return divide(total, f.sum(known, axis=over(dim), keepdims=keepdim, dtype=total.dtype))
 
-    @example("tensor.tensor([2.0, 3.0]).prod().item()", 6.0)
     def prod(self, dim: Axis = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Tensor:
-        """Return the product over `dim`."""
+        """Return the product over `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([2.0, 3.0]).prod().item()
+        6.0
+        """
         return f.prod(self, axis=dim, keepdims=keepdim, dtype=_of_totals(self, dtype))
 
-    @example("tensor.tensor([1.0, 3.0]).var().item()", 2.0)
     def var(
         self,
         dim: Axis | Flag = None,
@@ -103,11 +131,16 @@ class Reductions(TensorCore):
         ----------
         correction
             The number to subtract from the count, instead of `unbiased`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 3.0]).var().item()
+        2.0
         """
         axis, correction = _axis_and_correction(dim, unbiased, correction)
         return f.var(self, axis=axis, correction=correction, keepdims=keepdim)
 
-    @example("tensor.tensor([1.0, 3.0]).std(correction=0).item()", 1.0)
     def std(
         self,
         dim: Axis | Flag = None,
@@ -116,18 +149,37 @@ class Reductions(TensorCore):
         *,
         correction: float | None = None,
     ) -> Tensor:
-        """Return the standard deviation over `dim`: the square root of ``var``."""
+        """Return the standard deviation over `dim`: the square root of ``var``.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 3.0]).std(correction=0).item()
+        1.0
+        """
         axis, correction = _axis_and_correction(dim, unbiased, correction)
         return f.std(self, axis=axis, correction=correction, keepdims=keepdim)
 
-    @example("tensor.tensor([1.0, 3.0]).amax().item()", 3.0)
     def amax(self, dim: Axis = None, keepdim: bool = False) -> Tensor:
-        """Return the largest element over `dim`; equal elements share the gradient."""
+        """Return the largest element over `dim`; equal elements share the gradient.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 3.0]).amax().item()
+        3.0
+        """
         return f.max(self, axis=over(dim), keepdims=keepdim)
 
-    @example("tensor.tensor([1.0, 3.0]).amin().item()", 1.0)
     def amin(self, dim: Axis = None, keepdim: bool = False) -> Tensor:
-        """Return the smallest element over `dim`; equal elements share the gradient."""
+        """Return the smallest element over `dim`; equal elements share the gradient.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 3.0]).amin().item()
+        1.0
+        """
         return f.min(self, axis=over(dim), keepdims=keepdim)
 
     @overload
@@ -157,67 +209,138 @@ class Reductions(TensorCore):
     def min(self, dim: int, keepdim: bool = False) -> ValuesAndIndices: ...
     @overload
     def min(self, dim: TensorCore) -> Tensor: ...
-    @example("tensor.tensor([[1.0, 3.0], [5.0, 2.0]]).min(dim=1).values.tolist()", [1.0, 2.0])
     def min(self, dim: int | TensorCore | None = None, keepdim: bool = False) -> Tensor | ValuesAndIndices:
-        """Return the smallest element; along an int `dim` a named tuple ``(values, indices)``."""
+        """Return the smallest element; along an int `dim` a named tuple ``(values, indices)``.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[1.0, 3.0], [5.0, 2.0]]).min(dim=1).values.tolist()
+        [1.0, 2.0]
+        """
         return _found(self, f.min, f.min_along, minimum, dim, keepdim)
 
-    @example("tensor.tensor([1.0, 3.0]).argmax().item()", 1)
     def argmax(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
-        """Return the index of the first largest element, of the flattened tensor or along `dim`."""
+        """Return the index of the first largest element, of the flattened tensor or along `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 3.0]).argmax().item()
+        1
+        """
         return f.argmax(self, axis=dim, keepdims=keepdim)
 
-    @example("tensor.tensor([1.0, 3.0]).argmin().item()", 0)
     def argmin(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
-        """Return the index of the first smallest element, of the flattened tensor or along `dim`."""
+        """Return the index of the first smallest element, of the flattened tensor or along `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 3.0]).argmin().item()
+        0
+        """
         return f.argmin(self, axis=dim, keepdims=keepdim)
 
-    @example("(tensor.ones((2,)) > 0).all().item()", True)
     def all(self, dim: Axis = None, keepdim: bool = False) -> Tensor:
-        """Return whether all elements over `dim` are true."""
+        """Return whether all elements over `dim` are true.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> (tensor.ones((2,)) > 0).all().item()
+        True
+        """
         return f.all(self, axis=dim, keepdims=keepdim)
 
-    @example("(tensor.ones((2,)) > 1).any().item()", False)
     def any(self, dim: Axis = None, keepdim: bool = False) -> Tensor:
-        """Return whether any element over `dim` is true."""
+        """Return whether any element over `dim` is true.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> (tensor.ones((2,)) > 1).any().item()
+        False
+        """
         return f.any(self, axis=dim, keepdims=keepdim)
 
-    @example("tensor.tensor([1, 0, 2]).count_nonzero().item()", 2)
     def count_nonzero(self, dim: Axis = None) -> Tensor:
-        """Return the number of nonzero elements over `dim`."""
+        """Return the number of nonzero elements over `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1, 0, 2]).count_nonzero().item()
+        2
+        """
         return f.count_nonzero(self, axis=over(dim))
 
-    @example("tensor.ones((3,)).cumsum(0).tolist()", [1.0, 2.0, 3.0])
     def cumsum(self, dim: int, *, dtype: DtypeLike | None = None) -> Tensor:
-        """Return the cumulative sum along `dim`."""
+        """Return the cumulative sum along `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((3,)).cumsum(0).tolist()
+        [1.0, 2.0, 3.0]
+        """
         return scans.cumulative_sum(self, axis=dim, dtype=_of_totals(self, dtype))
 
-    @example("tensor.tensor([1.0, 2.0, 3.0]).cumprod(0).tolist()", [1.0, 2.0, 6.0])
     def cumprod(self, dim: int, *, dtype: DtypeLike | None = None) -> Tensor:
-        """Return the cumulative product along `dim`."""
+        """Return the cumulative product along `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 2.0, 3.0]).cumprod(0).tolist()
+        [1.0, 2.0, 6.0]
+        """
         return scans.cumulative_prod(self, axis=dim, dtype=_of_totals(self, dtype))
 
-    @example("tensor.tensor([1000.0]).logsumexp(0).item()", 1000.0)
     def logsumexp(self, dim: Axis, keepdim: bool = False) -> Tensor:
-        """Return log(sum(exp(x))) over `dim`, without overflow."""
+        """Return log(sum(exp(x))) over `dim`, without overflow.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1000.0]).logsumexp(0).item()
+        1000.0
+        """
         x = as_tensor(self)
         return scans.logsumexp(x if is_inexact(x.dtype) else astype(x, float32), axis=dim, keepdims=keepdim)
 
-    @example("tensor.zeros((2,)).softmax(0).tolist()", [0.5, 0.5])
     def softmax(self, dim: int, *, dtype: DtypeLike | None = None) -> Tensor:
-        """Return ``exp(x) / exp(x).sum(dim)``, computed in `dtype`."""
+        """Return ``exp(x) / exp(x).sum(dim)``, computed in `dtype`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2,)).softmax(0).tolist()
+        [0.5, 0.5]
+        """
         return scans.softmax(self if dtype is None else astype(as_tensor(self), dtype), axis=dim)
 
-    @example("tensor.tensor([1000.0]).log_softmax(0).tolist()", [0.0])
     def log_softmax(self, dim: int, *, dtype: DtypeLike | None = None) -> Tensor:
-        """Return the logarithm of ``softmax`` along `dim`, computed in `dtype`."""
+        """Return the logarithm of ``softmax`` along `dim`, computed in `dtype`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1000.0]).log_softmax(0).tolist()
+        [0.0]
+        """
         return scans.log_softmax(self if dtype is None else astype(as_tensor(self), dtype), axis=dim)
 
-    @example("tensor.tensor([3.0, 4.0]).norm().item()", 5.0)
     def norm(self, p: float | str = 2.0, dim: Axis = None, keepdim: bool = False) -> Tensor:
         """Return the vector norm of order `p` over `dim`; for inf the largest absolute value.
 
         The gradient at a norm of 0 is 0.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([3.0, 4.0]).norm().item()
+        5.0
         """
         if p == "nuc":
             return _nuclear_norm(as_tensor(self), dim, keepdim)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, float16, float32, float64
-from tensor._examples import example
 from tensor.core.dims import Axis
 from tensor.core.storage import snapshot
 from tensor.core.tensor import wrap
@@ -141,7 +140,6 @@ def _count_nonzero(a: Array, axis: Any, keepdims: bool) -> Any:
     return np.count_nonzero(a, axis, keepdims=keepdims)
 
 
-@example("tensor.sum(tensor.ones((2, 3)), axis=0).tolist()", [2.0, 2.0, 2.0])
 def sum(
     x: Operand,
     /,
@@ -162,22 +160,32 @@ def sum(
     ------
     IndexError
         If there is no such axis.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.sum(tensor.ones((2, 3)), axis=0).tolist()
+    [2.0, 2.0, 2.0]
     """
     result = reduce("sum", _sum, x, axis, keepdims, dtype=None if dtype is None else as_dtype(dtype))
     return result if out is None else copy_out("sum", (x,), result, out)
 
 
-@example("tensor.mean(tensor.tensor([1.0, 3.0])).item()", 2.0)
 def mean(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, out: Tensor | None = None) -> Tensor:
     """Return the mean over `axis`, nan where there is no element; integers give float32.
 
     With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.mean(tensor.tensor([1.0, 3.0])).item()
+    2.0
     """
     result = reduce("mean", _mean, x, axis, keepdims)
     return result if out is None else copy_out("mean", (x,), result, out)
 
 
-@example("tensor.prod(tensor.tensor([2.0, 3.0])).item()", 6.0)
 def prod(
     x: Operand,
     /,
@@ -190,24 +198,41 @@ def prod(
     """Return the product over `axis`, in `dtype`, by default in that of ``sum``.
 
     With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.prod(tensor.tensor([2.0, 3.0])).item()
+    6.0
     """
     result = reduce("prod", _prod, x, axis, keepdims, dtype=None if dtype is None else as_dtype(dtype))
     return result if out is None else copy_out("prod", (x,), result, out)
 
 
-@example("tensor.var(tensor.tensor([1.0, 3.0])).item()", 1.0)
 def var(x: Operand, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-    """Return the variance over `axis`: the sum of squared deviations / (count - `correction`)."""
+    """Return the variance over `axis`: the sum of squared deviations / (count - `correction`).
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.var(tensor.tensor([1.0, 3.0])).item()
+    1.0
+    """
     return reduce("var", _var_of, x, axis, keepdims, correction=correction)
 
 
-@example("tensor.std(tensor.tensor([1.0, 3.0])).item()", 1.0)
 def std(x: Operand, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-    """Return the standard deviation over `axis`: the root of ``var``. The gradient at 0 is 0."""
+    """Return the standard deviation over `axis`: the root of ``var``. The gradient at 0 is 0.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.std(tensor.tensor([1.0, 3.0])).item()
+    1.0
+    """
     return reduce("std", _std_of, x, axis, keepdims, correction=correction)
 
 
-@example("tensor.max(tensor.tensor([1.0, 3.0])).item()", 3.0)
 def max(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, out: Tensor | None = None) -> Tensor:
     """Return the largest element over `axis`. Equal ones share the gradient.
 
@@ -217,12 +242,17 @@ def max(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, out: Tensor
     ------
     ValueError
         If there is no element.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.max(tensor.tensor([1.0, 3.0])).item()
+    3.0
     """
     result = reduce("max", _max, x, axis, keepdims)
     return result if out is None else copy_out("max", (x,), result, out)
 
 
-@example("tensor.min(tensor.tensor([1.0, 3.0])).item()", 1.0)
 def min(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, out: Tensor | None = None) -> Tensor:
     """Return the smallest element over `axis`. Equal ones share the gradient.
 
@@ -232,6 +262,12 @@ def min(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, out: Tensor
     ------
     ValueError
         If there is no element.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.min(tensor.tensor([1.0, 3.0])).item()
+    1.0
     """
     result = reduce("min", _min, x, axis, keepdims)
     return result if out is None else copy_out("min", (x,), result, out)
@@ -272,31 +308,61 @@ def _along(
     return values, indices
 
 
-@example("tensor.all(tensor.tensor([True, False])).item()", False)
 def all(x: Operand, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Return whether all elements over `axis` are true, as bool."""
+    """Return whether all elements over `axis` are true, as bool.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.all(tensor.tensor([True, False])).item()
+    False
+    """
     return reduce("all", _all, x, axis, keepdims)
 
 
-@example("tensor.any(tensor.tensor([True, False])).item()", True)
 def any(x: Operand, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Return whether any element over `axis` is true, as bool."""
+    """Return whether any element over `axis` is true, as bool.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.any(tensor.tensor([True, False])).item()
+    True
+    """
     return reduce("any", _any, x, axis, keepdims)
 
 
-@example("tensor.argmax(tensor.tensor([1.0, 3.0])).item()", 1)
 def argmax(x: Operand, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """Return the index of the first largest element, flattened or along `axis`, as int64."""
+    """Return the index of the first largest element, flattened or along `axis`, as int64.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.argmax(tensor.tensor([1.0, 3.0])).item()
+    1
+    """
     return reduce("argmax", _argmax, x, axis, keepdims)
 
 
-@example("tensor.argmin(tensor.tensor([1.0, 3.0])).item()", 0)
 def argmin(x: Operand, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """Return the index of the first smallest element, flattened or along `axis`, as int64."""
+    """Return the index of the first smallest element, flattened or along `axis`, as int64.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.argmin(tensor.tensor([1.0, 3.0])).item()
+    0
+    """
     return reduce("argmin", _argmin, x, axis, keepdims)
 
 
-@example("tensor.count_nonzero(tensor.tensor([1.0, 0.0])).item()", 1)
 def count_nonzero(x: Operand, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Return the number of nonzero elements over `axis`, as int64."""
+    """Return the number of nonzero elements over `axis`, as int64.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.count_nonzero(tensor.tensor([1.0, 0.0])).item()
+    1
+    """
     return reduce("count_nonzero", _count_nonzero, x, axis, keepdims)

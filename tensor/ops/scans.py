@@ -11,7 +11,6 @@ import numpy as np
 from scopes.lowlevel import ModuleOnDemand
 from tensor._dtypes import Dtype, as_dtype, float16, float32, is_bfloat16, is_inexact
 from tensor._errors import InvalidArgumentError
-from tensor._examples import example
 from tensor.core.dims import dim_of
 from tensor.core.tensor import wrap
 from tensor.ops.data import as_tensor
@@ -165,33 +164,55 @@ def _floating(a: Array) -> Any:
     return a.astype(float32) if a.dtype.kind in "biu" or a.dtype == float16 else a
 
 
-@example("tensor.logsumexp(tensor.tensor([1000.0])).item()", 1000.0)
 def logsumexp(x: Operand, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Return log(sum(exp(x))) over `axis`, without overflow; -inf if all elements are -inf."""
+    """Return log(sum(exp(x))) over `axis`, without overflow; -inf if all elements are -inf.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.logsumexp(tensor.tensor([1000.0])).item()
+    1000.0
+    """
     return reduce("logsumexp", kernels.logsumexp, x, axis, keepdims)
 
 
-@example("tensor.softmax(tensor.tensor([0.0, 0.0])).tolist()", [0.5, 0.5])
 def softmax(x: Operand, /, *, axis: int = -1) -> Tensor:
     """Return ``exp(x) / exp(x).sum(axis)``: positive elements whose sum is 1.
 
     Integers give float32. If all elements are -inf, the result is nan, as in PyTorch.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.softmax(tensor.tensor([0.0, 0.0])).tolist()
+    [0.5, 0.5]
     """
     return along("softmax", kernels.softmax, x, axis)
 
 
-@example("tensor.log_softmax(tensor.tensor([1000.0])).tolist()", [0.0])
 def log_softmax(x: Operand, /, *, axis: int = -1) -> Tensor:
-    """Return the logarithm of ``softmax`` along `axis`, precise for small probabilities."""
+    """Return the logarithm of ``softmax`` along `axis`, precise for small probabilities.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.log_softmax(tensor.tensor([1000.0])).tolist()
+    [0.0]
+    """
     return along("log_softmax", kernels.log_softmax, x, axis)
 
 
-@example("tensor.vector_norm(tensor.tensor([3.0, 4.0])).item()", 5.0)
 def vector_norm(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Tensor:
     """Return the `ord`-th root of the sum of abs(x)**ord over `axis`.
 
     An `ord` of inf gives the largest abs(x), -inf the smallest, 0 the number of nonzero elements. The
     gradient at a norm of 0 is 0.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.vector_norm(tensor.tensor([3.0, 4.0])).item()
+    5.0
     """
     return reduce("vector_norm", _vector_norm, x, axis, keepdims, ord=ord)
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from tensor._dtypes import Array, is_floating, result_type
 from tensor._errors import InvalidArgumentError, shown
-from tensor._examples import example
 from tensor.core.dims import dim_of
 from tensor.core.donation import composite, own
 from tensor.core.tensor import TensorCore, wrap
@@ -31,7 +30,6 @@ _ADD_AT = RULES["add_at"]
 _TAKE = RULES["take"]
 
 
-@example("tensor.take(tensor.tensor([[1, 2, 3]]), tensor.tensor([2, 0]), axis=1).tolist()", [[3, 1]])
 def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
     """Return a copy of the slices of `x` along `axis` at `indices`.
 
@@ -44,6 +42,12 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
     ------
     IndexError
         If an index is out of range.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.take(tensor.tensor([[1, 2, 3]]), tensor.tensor([2, 0]), axis=1).tolist()
+    [[3, 1]]
     """
     x = as_tensor(x)
     shape = x.shape
@@ -57,9 +61,6 @@ def _taken(x: Tensor, where: Array, place: int) -> Tensor:
     return apply(_TAKE, lambda a: a.take(where, place), (x,), indices=where, axis=place, shape=x.shape)
 
 
-@example(
-    "tensor.take_along_axis(tensor.tensor([[3, 1], [2, 4]]), tensor.tensor([[0], [1]])).tolist()", [[3], [4]]
-)
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
     """Return a copy of the elements of `x` at `indices` along `axis`, in the shape of `indices`.
 
@@ -67,6 +68,12 @@ def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
     ----------
     indices
         As many dimensions as `x`. Sizes other than that of `axis` broadcast against those of `x`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.take_along_axis(tensor.tensor([[3, 1], [2, 4]]), tensor.tensor([[0], [1]])).tolist()
+    [[3], [4]]
     """
     x = as_tensor(x)
     shape = x.shape
@@ -80,18 +87,30 @@ def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
     return x[_key_along(where, shape, place)]
 
 
-@example("[i.tolist() for i in tensor.nonzero(tensor.tensor([[0, 5], [6, 0]]))]", [[0, 1], [1, 0]])
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
-    """Return the indices of nonzero elements: one int64 tensor for each dimension."""
+    """Return the indices of nonzero elements: one int64 tensor for each dimension.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> [i.tolist() for i in tensor.nonzero(tensor.tensor([[0, 5], [6, 0]]))]
+    [[0, 1], [1, 0]]
+    """
     array = array_for("nonzero", x)
     if array.ndim == 0:
         raise InvalidArgumentError("nonzero takes at least one dimension: reshape the tensor to (1,) first")
     return tuple([wrap(places.copy()) for places in np.nonzero(array)])
 
 
-@example("tensor.argwhere(tensor.tensor([[0, 5], [6, 0]])).tolist()", [[0, 1], [1, 0]])
 def argwhere(x: Tensor, /) -> Tensor:
-    """Return the indices of nonzero elements: one row for each element."""
+    """Return the indices of nonzero elements: one row for each element.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.argwhere(tensor.tensor([[0, 5], [6, 0]])).tolist()
+    [[0, 1], [1, 0]]
+    """
     return wrap(run_kernel(np.argwhere, array_for("argwhere", x)).copy())
 
 
@@ -100,17 +119,27 @@ class Selecting(TensorCore):
 
     __slots__ = ()
 
-    @example("tensor.tensor([[1, 2], [3, 4]]).take(tensor.tensor([3, 0])).tolist()", [4, 1])
     def take(self, index: Tensor) -> Tensor:
-        """Return the elements at `index` of the flattened tensor."""
+        """Return the elements at `index` of the flattened tensor.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[1, 2], [3, 4]]).take(tensor.tensor([3, 0])).tolist()
+        [4, 1]
+        """
         return take(as_tensor(self).ravel(), index)
 
     @composite
-    @example(
-        "tensor.tensor([[1, 2], [3, 4]]).index_select(0, tensor.tensor([1, 1])).tolist()", [[3, 4], [3, 4]]
-    )
     def index_select(self, dim: int, index: Tensor) -> Tensor:
-        """Return a copy of the slices along `dim` at `index`, which has shape ``(n,)`` or is an integer."""
+        """Return a copy of the slices along `dim` at `index`, which has shape ``(n,)`` or is an integer.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[1, 2], [3, 4]]).index_select(0, tensor.tensor([1, 1])).tolist()
+        [[3, 4], [3, 4]]
+        """
         x = as_tensor(self)
         if x.ndim == 0 and index.numel() != 1:
             raise InvalidArgumentError(
@@ -126,17 +155,19 @@ class Selecting(TensorCore):
         found = _taken(line, where, place)
         return found.reshape(()) if x.ndim == 0 else found
 
-    @example(
-        "tensor.tensor([[3, 1], [2, 4]]).take_along_dim(tensor.tensor([[0], [1]]), dim=1).tolist()",
-        [[3], [4]],
-    )
     def take_along_dim(self, indices: Tensor, dim: int | None = None) -> Tensor:
-        """Return the elements at `indices` along `dim`, or of the flattened tensor without `dim`."""
+        """Return the elements at `indices` along `dim`, or of the flattened tensor without `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[3, 1], [2, 4]]).take_along_dim(tensor.tensor([[0], [1]]), dim=1).tolist()
+        [[3], [4]]
+        """
         if dim is None:
             return take(as_tensor(self).reshape(-1), indices.reshape(-1))
         return take_along_axis(as_tensor(self), indices, axis=dim)
 
-    @example("tensor.tensor([[3, 1], [2, 4]]).gather(1, tensor.tensor([[0], [1]])).tolist()", [[3], [4]])
     def gather(self, dim: int, index: Tensor) -> Tensor:
         """Return the elements at `index` along `dim`, in the shape of `index`.
 
@@ -144,23 +175,39 @@ class Selecting(TensorCore):
         ----------
         index
             As many dimensions as the tensor. Its sizes are at most the tensor's, except along `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[3, 1], [2, 4]]).gather(1, tensor.tensor([[0], [1]])).tolist()
+        [[3], [4]]
         """
         if as_tensor(index).numel() == 0:
             return at_least_1d(as_tensor(self)).reshape(-1)[:0].reshape(index.shape)
         x, where = places_of("gather", self, dim, index)
         return x[where].reshape(index.shape) if index.ndim == 0 else x[where]
 
-    @example("tensor.tensor([1, 2, 3]).masked_select(tensor.tensor([True, False, True])).tolist()", [1, 3])
     def masked_select(self, mask: Tensor) -> Tensor:
-        """Return the elements where the broadcast `mask` is True, in one dimension."""
+        """Return the elements where the broadcast `mask` is True, in one dimension.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1, 2, 3]).masked_select(tensor.tensor([True, False, True])).tolist()
+        [1, 3]
+        """
         x, where = broadcast_arrays(as_tensor(self), as_tensor(mask_of("masked_select", mask)))
         return x[where]
 
-    @example(
-        "tensor.zeros((3,)).masked_fill_(tensor.tensor([True, False, True]), 5).tolist()", [5.0, 0.0, 5.0]
-    )
     def masked_fill_(self, mask: Tensor, value: complex | Tensor) -> Self:
-        """Write `value` where `mask`, broadcast to the tensor's shape, is True."""
+        """Write `value` where `mask`, broadcast to the tensor's shape, is True.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((3,)).masked_fill_(tensor.tensor([True, False, True]), 5).tolist()
+        [5.0, 0.0, 5.0]
+        """
         if isinstance(value, TensorCore) and as_tensor(value).ndim:
             raise InvalidArgumentError(
                 f"masked_fill takes one value, not a tensor of shape {as_tensor(value).shape}: write "
@@ -176,11 +223,15 @@ class Selecting(TensorCore):
         as_tensor(self)[where] = value
         return self
 
-    @example(
-        "tensor.zeros((3,)).masked_fill(tensor.tensor([True, False, True]), 5).tolist()", [5.0, 0.0, 5.0]
-    )
     def masked_fill(self, mask: Tensor, value: complex | Tensor) -> Tensor:
-        """Return a copy with `value` where the broadcast `mask` is True."""
+        """Return a copy with `value` where the broadcast `mask` is True.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((3,)).masked_fill(tensor.tensor([True, False, True]), 5).tolist()
+        [5.0, 0.0, 5.0]
+        """
         x = as_tensor(self)
         if type(value) in (int, float) and is_floating(x.dtype) and _is_mask_of(mask, x):
             return choose(mask, value, x)
@@ -195,10 +246,6 @@ class Selecting(TensorCore):
             x = x.broadcast_to(shape)
         return own(x, mask, value).masked_fill_(mask, value)
 
-    @example(
-        "tensor.zeros((2, 3)).scatter_(1, tensor.tensor([[2], [0]]), 1.0).tolist()",
-        [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]],
-    )
     def scatter_(
         self,
         dim: int,
@@ -219,6 +266,12 @@ class Selecting(TensorCore):
             index occurs several times, the order of the writes is not defined.
         reduce
             ``"add"`` or ``"multiply"``: combine with the current elements instead of replacing them.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).scatter_(1, tensor.tensor([[2], [0]]), 1.0).tolist()
+        [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
         """
         given = value if src is None else src
         if given is None:
@@ -242,7 +295,6 @@ class Selecting(TensorCore):
         x.copy_(x.scatter_reduce(dim, index, source, "sum" if reduce == "add" else "prod"))
         return self
 
-    @example("tensor.zeros((1, 3)).scatter(1, tensor.tensor([[2]]), 7.0).tolist()", [[0.0, 0.0, 7.0]])
     def scatter(
         self,
         dim: int,
@@ -252,15 +304,25 @@ class Selecting(TensorCore):
         value: complex | None = None,
         reduce: str | None = None,
     ) -> Tensor:
-        """Return a copy with the elements of `src` at the positions `index` along `dim`."""
+        """Return a copy with the elements of `src` at the positions `index` along `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((1, 3)).scatter(1, tensor.tensor([[2]]), 7.0).tolist()
+        [[0.0, 0.0, 7.0]]
+        """
         return own(as_tensor(self), index, src).scatter_(dim, index, src, value=value, reduce=reduce)
 
-    @example(
-        "tensor.zeros((3,)).scatter_add_(0, tensor.tensor([2, 2]), tensor.ones((2,))).tolist()",
-        [0.0, 0.0, 2.0],
-    )
     def scatter_add_(self, dim: int, index: Tensor, src: Tensor) -> Self:
-        """Add the elements of `src` at the positions `index` along `dim`."""
+        """Add the elements of `src` at the positions `index` along `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((3,)).scatter_add_(0, tensor.tensor([2, 2]), tensor.ones((2,))).tolist()
+        [0.0, 0.0, 2.0]
+        """
         if as_tensor(src).dtype != as_tensor(self).dtype:
             raise TypeError(
                 f"scatter_add: src is {src.dtype}, but the tensor is {as_tensor(self).dtype}: write "
@@ -272,18 +334,26 @@ class Selecting(TensorCore):
         add_at("scatter_add", x, where, as_tensor(sources_for("scatter_add", src, where)))
         return self
 
-    @example(
-        "tensor.ones((3,)).scatter_add(0, tensor.tensor([2, 2]), tensor.ones((2,))).tolist()", [1.0, 1.0, 3.0]
-    )
     def scatter_add(self, dim: int, index: Tensor, src: Tensor) -> Tensor:
-        """Return a copy with the elements of `src` added at the positions `index` along `dim`."""
+        """Return a copy with the elements of `src` added at the positions `index` along `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((3,)).scatter_add(0, tensor.tensor([2, 2]), tensor.ones((2,))).tolist()
+        [1.0, 1.0, 3.0]
+        """
         return own(as_tensor(self), index, src).scatter_add_(dim, index, src)
 
-    @example(
-        "tensor.zeros((3,)).index_add_(0, tensor.tensor([2, 2]), tensor.ones((2,))).tolist()", [0.0, 0.0, 2.0]
-    )
     def index_add_(self, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Self:
-        """Add `alpha` times the slices of `source` to the slices along `dim` at `index`."""
+        """Add `alpha` times the slices of `source` to the slices along `dim` at `index`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((3,)).index_add_(0, tensor.tensor([2, 2]), tensor.ones((2,))).tolist()
+        [0.0, 0.0, 2.0]
+        """
         x, where = parts_along("index_add", self, dim, index)
         parts = at_least_1d(as_tensor(source))
         if alpha != 1:
@@ -291,17 +361,26 @@ class Selecting(TensorCore):
         add_at("index_add", x, where, parts)
         return self
 
-    @example(
-        "tensor.ones((3,)).index_add(0, tensor.tensor([2]), tensor.ones((1,)), alpha=2).tolist()",
-        [1.0, 1.0, 3.0],
-    )
     def index_add(self, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
-        """Return a copy with the slices of `source` added to the slices along `dim` at `index`."""
+        """Return a copy with the slices of `source` added to the slices along `dim` at `index`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((3,)).index_add(0, tensor.tensor([2]), tensor.ones((1,)), alpha=2).tolist()
+        [1.0, 1.0, 3.0]
+        """
         return own(as_tensor(self), index, source).index_add_(dim, index, source, alpha=alpha)
 
-    @example("tensor.zeros((3,)).index_fill_(0, tensor.tensor([2]), 5.0).tolist()", [0.0, 0.0, 5.0])
     def index_fill_(self, dim: int, index: Tensor, value: complex | Tensor) -> Self:
-        """Write `value` to the slices along `dim` at `index`."""
+        """Write `value` to the slices along `dim` at `index`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((3,)).index_fill_(0, tensor.tensor([2]), 5.0).tolist()
+        [0.0, 0.0, 5.0]
+        """
         x, where = parts_along("index_fill", self, dim, index)
         if isinstance(value, TensorCore) and as_tensor(value).ndim:
             raise InvalidArgumentError(
@@ -311,26 +390,39 @@ class Selecting(TensorCore):
         x[Key.of((*where[:-1], np.unique(where[-1])))] = value
         return self
 
-    @example("tensor.zeros((3,)).index_fill(0, tensor.tensor([2]), 5.0).tolist()", [0.0, 0.0, 5.0])
     def index_fill(self, dim: int, index: Tensor, value: complex | Tensor) -> Tensor:
-        """Return a copy with `value` in the slices along `dim` at `index`."""
+        """Return a copy with `value` in the slices along `dim` at `index`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((3,)).index_fill(0, tensor.tensor([2]), 5.0).tolist()
+        [0.0, 0.0, 5.0]
+        """
         return own(as_tensor(self), index, value).index_fill_(dim, index, value)
 
-    @example(
-        "tensor.zeros((3,)).index_copy_(0, tensor.tensor([2, 0]), tensor.ones((2,))).tolist()",
-        [1.0, 0.0, 1.0],
-    )
     def index_copy_(self, dim: int, index: Tensor, source: Tensor) -> Self:
-        """Write the slices of `source` to the slices along `dim` at `index`."""
+        """Write the slices of `source` to the slices along `dim` at `index`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((3,)).index_copy_(0, tensor.tensor([2, 0]), tensor.ones((2,))).tolist()
+        [1.0, 0.0, 1.0]
+        """
         x, where = parts_along("index_copy", self, dim, index)
         x[where] = source
         return self
 
-    @example(
-        "tensor.zeros((3,)).index_copy(0, tensor.tensor([2]), tensor.ones((1,))).tolist()", [0.0, 0.0, 1.0]
-    )
     def index_copy(self, dim: int, index: Tensor, source: Tensor) -> Tensor:
-        """Return a copy with the slices of `source` in the slices along `dim` at `index`."""
+        """Return a copy with the slices of `source` in the slices along `dim` at `index`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((3,)).index_copy(0, tensor.tensor([2]), tensor.ones((1,))).tolist()
+        [0.0, 0.0, 1.0]
+        """
         return own(as_tensor(self), index, source).index_copy_(dim, index, source)
 
     def index_put_(self, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False) -> Self:
@@ -352,22 +444,31 @@ class Selecting(TensorCore):
             x[tuple(indices)] = values
         return self
 
-    @example(
-        "tensor.zeros((3,)).index_put((tensor.tensor([2]),), tensor.ones((1,))).tolist()", [0.0, 0.0, 1.0]
-    )
     def index_put(self, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False) -> Tensor:
-        """Return a copy with `values` written or added to ``x[indices]``."""
+        """Return a copy with `values` written or added to ``x[indices]``.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((3,)).index_put((tensor.tensor([2]),), tensor.ones((1,))).tolist()
+        [0.0, 0.0, 1.0]
+        """
         return as_tensor(self).clone().index_put_(indices, values, accumulate)
 
     @overload
     def nonzero(self, *, as_tuple: Literal[False] = False) -> Tensor: ...
     @overload
     def nonzero(self, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
-    @example("tensor.tensor([0, 5, 6]).nonzero().tolist()", [[1], [2]])
     def nonzero(self, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
         """Return the indices of nonzero elements, one row for each.
 
         With `as_tuple`, return one tensor for each dimension.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([0, 5, 6]).nonzero().tolist()
+        [[1], [2]]
         """
         return nonzero(at_least_1d(as_tensor(self))) if as_tuple else argwhere(as_tensor(self))
 

@@ -7,7 +7,6 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from tensor._errors import InvalidArgumentError
-from tensor._examples import example
 from tensor.core.dims import dim_of, dims_of, exchange, infer_sizes, order_of, sizes_of
 from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor
@@ -29,7 +28,6 @@ _UNSQUEEZE_INDICES = [(*[slice(None)] * n, None) for n in range(65)]
 _REVERSED = [(tuple(range(n))[::-1],) for n in range(65)]
 
 
-@example("tensor.reshape(tensor.arange(6), (2, -1)).tolist()", [[0, 1, 2], [3, 4, 5]])
 def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Tensor:
     """Return the elements of `x` in another shape, in the same order.
 
@@ -45,6 +43,12 @@ def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -
     ------
     ValueError
         If `shape` has another number of elements, or a view is impossible with ``copy=False``.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.reshape(tensor.arange(6), (2, -1)).tolist()
+    [[0, 1, 2], [3, 4, 5]]
     """
     x = as_tensor(x)
     if not copy:
@@ -53,9 +57,15 @@ def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -
     return apply(_RESHAPE, lambda a: a.reshape(sizes).copy(order="C"), (x,))
 
 
-@example("tensor.permute_dims(tensor.zeros((2, 3, 4)), (2, 0, 1)).shape", (4, 2, 3))
 def permute_dims(x: Tensor, /, axes: tuple[int, ...]) -> Tensor:
-    """Return a view of `x` with its dimensions in the order `axes`."""
+    """Return a view of `x` with its dimensions in the order `axes`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.permute_dims(tensor.zeros((2, 3, 4)), (2, 0, 1)).shape
+    (4, 2, 3)
+    """
     return _in_order(as_tensor(x), sizes_of("permute", (axes,)))
 
 
@@ -71,9 +81,15 @@ def _in_order(x: TensorCore, axes: tuple[int, ...]) -> Tensor:
     return over(x, array, array.transpose(order), _PERMUTE_DIMS, (order,))
 
 
-@example("tensor.matrix_transpose(tensor.zeros((2, 3, 4))).shape", (2, 4, 3))
 def matrix_transpose(x: Tensor, /) -> Tensor:
-    """Return a view of `x` with its last two dimensions exchanged."""
+    """Return a view of `x` with its last two dimensions exchanged.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.matrix_transpose(tensor.zeros((2, 3, 4))).shape
+    (2, 4, 3)
+    """
     x = as_tensor(x)
     if len(x.shape) < 2:
         raise InvalidArgumentError(
@@ -82,9 +98,15 @@ def matrix_transpose(x: Tensor, /) -> Tensor:
     return x.transpose(-2, -1)
 
 
-@example("tensor.moveaxis(tensor.zeros((2, 3, 4)), 0, -1).shape", (3, 4, 2))
 def moveaxis(x: Tensor, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Tensor:
-    """Return a view of `x` with the dimensions `source` moved to `destination`. Others keep their order."""
+    """Return a view of `x` with the dimensions `source` moved to `destination`. Others keep their order.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.moveaxis(tensor.zeros((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
     x = as_tensor(x)
     ndim = len(x.shape)
     sources = dims_of("moveaxis", source, ndim or 1)
@@ -99,9 +121,15 @@ def moveaxis(x: Tensor, source: int | tuple[int, ...], destination: int | tuple[
     return permute_dims(x, tuple(order))
 
 
-@example("tensor.squeeze(tensor.zeros((1, 3, 1)), 0).shape", (3, 1))
 def squeeze(x: Tensor, /, axis: int | tuple[int, ...]) -> Tensor:
-    """Return a view of `x` without the dimensions `axis`, which must have size 1."""
+    """Return a view of `x` without the dimensions `axis`, which must have size 1.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.squeeze(tensor.zeros((1, 3, 1)), 0).shape
+    (3, 1)
+    """
     x = as_tensor(x)
     places = dims_of("squeeze", axis, len(x.shape))
     for i in places:
@@ -145,29 +173,59 @@ class Shapes(TensorCore):
 
     __slots__ = ()
 
-    @example("tensor.arange(6).reshape(2, -1).shape", (2, 3))
     def reshape(self, *shape: int | Sequence[int]) -> Tensor:
-        """Return the elements in another shape; a view if the memory layout allows it."""
+        """Return the elements in another shape; a view if the memory layout allows it.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.arange(6).reshape(2, -1).shape
+        (2, 3)
+        """
         return reshaped(self, shape, None)
 
-    @example("tensor.zeros((2, 3)).view(-1).shape", (6,))
     def view(self, *shape: int | Sequence[int]) -> Tensor:
-        """Return a view in another shape. Raise a ValueError if that would need a copy."""
+        """Return a view in another shape. Raise a ValueError if that would need a copy.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).view(-1).shape
+        (6,)
+        """
         return reshaped(self, shape, False)
 
-    @example("tensor.zeros((2, 3)).view_as(tensor.zeros((6,))).shape", (6,))
     def view_as(self, other: Tensor) -> Tensor:
-        """Return a view in the shape of `other`."""
+        """Return a view in the shape of `other`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).view_as(tensor.zeros((6,))).shape
+        (6,)
+        """
         return self.view(*other.shape)
 
-    @example("tensor.zeros((2, 3)).reshape_as(tensor.zeros((6,))).shape", (6,))
     def reshape_as(self, other: Tensor) -> Tensor:
-        """Return the elements in the shape of `other`; a view if possible."""
+        """Return the elements in the shape of `other`; a view if possible.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).reshape_as(tensor.zeros((6,))).shape
+        (6,)
+        """
         return self.reshape(other.shape)
 
-    @example("tensor.zeros((2, 3, 4)).flatten(1).shape", (2, 12))
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-        """Return the tensor with dimensions `start_dim` to `end_dim` flattened to one; a view if possible."""
+        """Return the tensor with dimensions `start_dim` to `end_dim` flattened to one; a view if possible.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3, 4)).flatten(1).shape
+        (2, 12)
+        """
         shape = self._shape() or (1,)
         if start_dim == 0 and end_dim == -1:
             return self.ravel()
@@ -179,14 +237,26 @@ class Shapes(TensorCore):
             )
         return self.reshape(*shape[:first], prod(shape[first : last + 1]), *shape[last + 1 :])
 
-    @example("tensor.zeros((2, 3)).ravel().shape", (6,))
     def ravel(self) -> Tensor:
-        """Return the elements in one dimension, contiguous: a view if the tensor is, else a copy."""
+        """Return the elements in one dimension, contiguous: a view if the tensor is, else a copy.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).ravel().shape
+        (6,)
+        """
         return reshaped(self, (-1,), None).contiguous()
 
-    @example("tensor.zeros((2, 12)).unflatten(1, (3, -1)).shape", (2, 3, 4))
     def unflatten(self, dim: int, sizes: Sequence[int]) -> Tensor:
-        """Return a view with dimension `dim` split into `sizes`, of which one may be -1."""
+        """Return a view with dimension `dim` split into `sizes`, of which one may be -1.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 12)).unflatten(1, (3, -1)).shape
+        (2, 3, 4)
+        """
         shape = self._shape()
         place = dim_of("unflatten", dim, len(shape))
         split = infer_sizes(
@@ -194,9 +264,15 @@ class Shapes(TensorCore):
         )
         return self.reshape(*shape[:place], *split, *shape[place + 1 :])
 
-    @example("tensor.zeros((2, 3, 4)).permute(2, 0, 1).shape", (4, 2, 3))
     def permute(self, *dims: int | Sequence[int]) -> Tensor:
-        """Return a view with the dimensions in the order `dims`."""
+        """Return a view with the dimensions in the order `dims`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3, 4)).permute(2, 0, 1).shape
+        (4, 2, 3)
+        """
         return _in_order(self, sizes_of("permute", dims))
 
     def transpose(self, dim0: int | tuple[int, ...] | None = None, dim1: int | None = None) -> Tensor:
@@ -227,9 +303,15 @@ class Shapes(TensorCore):
     swapaxes = transpose
     swapdims = transpose
 
-    @example("tensor.zeros((2, 3)).t().shape", (3, 2))
     def t(self) -> Tensor:
-        """Return a view of a matrix with its dimensions exchanged, or of a vector or scalar unchanged."""
+        """Return a view of a matrix with its dimensions exchanged, or of a vector or scalar unchanged.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).t().shape
+        (3, 2)
+        """
         ndim = len(self._shape())
         if ndim > 2:
             raise InvalidArgumentError(
@@ -238,32 +320,54 @@ class Shapes(TensorCore):
         return self.T
 
     @property
-    @example("tensor.zeros((2, 3)).T.shape", (3, 2))
     def T(self) -> Tensor:  # noqa: N802 - the name that users know
-        """A view with the dimensions in reverse order."""
+        """A view with the dimensions in reverse order.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).T.shape
+        (3, 2)
+        """
         array = self._array
         if array is None:
             self._raise_disposed()
         return over(self, array, array.T, _PERMUTE_DIMS, _REVERSED[array.ndim])
 
     @property
-    @example("tensor.zeros((2, 3, 4)).mT.shape", (2, 4, 3))
     def mT(self) -> Tensor:  # noqa: N802 - the name that users know
-        """A view with the last two dimensions exchanged."""
+        """A view with the last two dimensions exchanged.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3, 4)).mT.shape
+        (2, 4, 3)
+        """
         return matrix_transpose(as_tensor(self))
 
-    @example("tensor.zeros((2, 3, 4)).movedim(0, -1).shape", (3, 4, 2))
     def movedim(self, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Tensor:
-        """Return a view with the dimensions `source` moved to `destination`."""
+        """Return a view with the dimensions `source` moved to `destination`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3, 4)).movedim(0, -1).shape
+        (3, 4, 2)
+        """
         return moveaxis(as_tensor(self), source, destination)
 
     moveaxis = movedim
 
-    @example(
-        "tensor.zeros((1, 3, 1)).squeeze().shape, tensor.zeros((1, 3, 1)).squeeze(0).shape", ((3,), (3, 1))
-    )
     def squeeze(self, dim: int | tuple[int, ...] | None = None) -> Tensor:
-        """Return a view without the dimensions of size 1 among `dim`, or among all for None."""
+        """Return a view without the dimensions of size 1 among `dim`, or among all for None.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((1, 3, 1)).squeeze().shape, tensor.zeros((1, 3, 1)).squeeze(0).shape
+        ((3,), (3, 1))
+        """
         array = self._array
         if array is None:
             self._raise_disposed()
@@ -281,9 +385,15 @@ class Shapes(TensorCore):
             out = array.view()
         return over(self, array, out, _SQUEEZE)
 
-    @example("tensor.zeros((2, 3)).unsqueeze(-1).shape", (2, 3, 1))
     def unsqueeze(self, dim: int) -> Tensor:
-        """Return a view with a new dimension of size 1 at index `dim`."""
+        """Return a view with a new dimension of size 1 at index `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).unsqueeze(-1).shape
+        (2, 3, 1)
+        """
         array = self._array
         if array is None:
             self._raise_disposed()
@@ -291,11 +401,16 @@ class Shapes(TensorCore):
             self, array, array[_UNSQUEEZE_INDICES[dim_of("unsqueeze", dim, array.ndim + 1)]], _EXPAND_DIMS
         )
 
-    @example("tensor.zeros((2, 3)).T.contiguous().stride()", (2, 1))
     def contiguous(self) -> Tensor:
         """Return the tensor itself if it is contiguous, else a contiguous copy.
 
         A contiguous view that covers less than half of its memory is copied too.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).T.contiguous().stride()
+        (2, 1)
         """
         x = as_tensor(self)
         if not x.is_contiguous():

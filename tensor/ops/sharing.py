@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tensor._examples import example
 from tensor.core.tensor import TensorCore, detached, donate, wrap_snapshot
 from tensor.ops.dispatch import over, with_history
 from tensor.tape.rules import RULES
@@ -21,18 +20,26 @@ class Sharing(TensorCore):
 
     __slots__ = ()
 
-    @example("x = tensor.zeros((2,)); y = x.alias(); x[0] = 3; x.dispose(); y.tolist()", [3.0, 0.0])
     def alias(self) -> Tensor:
         """Return another tensor on the same storage: a write to one changes both.
 
         Disposing one does not affect the other. The memory is freed with the last tensor on the storage.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.zeros((2,))
+        >>> y = x.alias()
+        >>> x[0] = 3
+        >>> x.dispose()
+        >>> y.tolist()
+        [3.0, 0.0]
         """
         array = self._array
         if array is None:
             self._raise_disposed()
         return over(self, array, array, _ALIAS)
 
-    @example("x = tensor.zeros((2,)); y = x.clone(); x[0] = 3; y.tolist()", [0.0, 0.0])
     def clone(self) -> Tensor:
         """Return a tensor with the same values and its own storage. O(1): the first write copies.
 
@@ -40,13 +47,29 @@ class Sharing(TensorCore):
         that covers less than half of its memory: the clone of a row does not keep the batch.
 
         Gradients flow to the original tensor.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.zeros((2,))
+        >>> y = x.clone()
+        >>> x[0] = 3
+        >>> y.tolist()
+        [0.0, 0.0]
         """
         self._raise_if_disposed()
         return with_history(wrap_snapshot(self), _CLONE, self)
 
-    @example("x = tensor.ones((2,), requires_grad=True); (x * 2).detach().requires_grad", False)
     def detach(self) -> Tensor:
-        """Return a new leaf on the same storage, without gradient history."""
+        """Return a new leaf on the same storage, without gradient history.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.ones((2,), requires_grad=True)
+        >>> (x * 2).detach().requires_grad
+        False
+        """
         self._raise_if_disposed()
         return detached(self)
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tensor._examples import example
 from tensor.core.tensor import wrap
 from tensor.kernels.lapack import of_any_dtype
 from tensor.ops.data import as_tensor
@@ -35,7 +34,6 @@ _solve = of_any_dtype(np.linalg.solve)
 _pinv = of_any_dtype(np.linalg.pinv)
 
 
-@example("tensor.linalg.inv(tensor.tensor([[2.0, 0.0], [0.0, 4.0]])).tolist()", [[0.5, 0.0], [0.0, 0.25]])
 def inv(x: Tensor, /) -> Tensor:
     """Return the inverses of square matrices, shape (..., n, n).
 
@@ -45,13 +43,18 @@ def inv(x: Tensor, /) -> Tensor:
     ------
     LinAlgError
         If a matrix is singular.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.linalg.inv(tensor.tensor([[2.0, 0.0], [0.0, 4.0]])).tolist()
+    [[0.5, 0.0], [0.0, 0.25]]
     """
     y = matrices_of("inv", x, square=True)
     out = np.asarray(run_lapack("inv", _inv, y._live_array()))
     return wrap_recorded(out, record(RULES["inv"], (y,), out, {}))
 
 
-@example("tensor.linalg.pinv(tensor.tensor([[2.0], [0.0]])).tolist()", [[0.5, 0.0]])
 def pinv(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:
     """Return the Moore-Penrose pseudo-inverses, (..., n, m), of matrices of shape (..., m, n).
 
@@ -60,6 +63,12 @@ def pinv(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:
 
     The gradient is that of Golub and Pereyra (1973). It can be differentiated again. It only exists if all
     matrices near `x` have the same rank.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.linalg.pinv(tensor.tensor([[2.0], [0.0]])).tolist()
+    [[0.5, 0.0]]
     """
     y = matrices_of("pinv", x)
     array = y._live_array()
@@ -67,10 +76,6 @@ def pinv(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:
     return wrap_recorded(out, record(RULES["pinv"], (y,), out, {}))
 
 
-@example(
-    "tensor.linalg.solve(tensor.tensor([[2.0, 0.0], [0.0, 4.0]]), tensor.tensor([1.0, 1.0])).tolist()",
-    [0.5, 0.25],
-)
 def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     """Return y such that x1 @ y = x2, for square matrices `x1`, shape (..., n, n).
 
@@ -82,6 +87,12 @@ def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     ------
     LinAlgError
         If a matrix is singular.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.linalg.solve(tensor.tensor([[2.0, 0.0], [0.0, 4.0]]), tensor.tensor([1.0, 1.0])).tolist()
+    [0.5, 0.25]
     """
     a, b = matrices_of("solve", x1, square=True), as_tensor(x2)
     arrays = promoted((a._live_array(), b._live_array()))
@@ -89,19 +100,23 @@ def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     return wrap_recorded(out, record(RULES["solve"], (a, b), out, {"is_vector": b.ndim == 1}))
 
 
-@example("tensor.linalg.det(tensor.tensor([[2.0, 0.0], [0.0, 4.0]])).item()", 8.0)
 def det(x: Tensor, /) -> Tensor:
     """Return the determinants of square matrices, shape (..., n, n): (...).
 
     The gradient is g conj(det) inv(x)^H (Giles 2008), and is computed from cofactors if a determinant is 0.
     It can be differentiated again.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.linalg.det(tensor.tensor([[2.0, 0.0], [0.0, 4.0]])).item()
+    8.0
     """
     y = matrices_of("det", x, square=True)
     out = np.asarray(run_lapack("det", _det, y._live_array()))
     return wrap_recorded(out, record(RULES["det"], (y,), out, {}))
 
 
-@example("tensor.linalg.slogdet(tensor.tensor([[-1.0, 0.0], [0.0, 1.0]])).sign.item()", -1.0)
 def slogdet(x: Tensor, /) -> SlogdetResult:
     """Return the signs of the determinants of square matrices, and the logarithms of their absolute values.
 
@@ -109,18 +124,27 @@ def slogdet(x: Tensor, /) -> SlogdetResult:
     of a complex determinant is a number of modulus 1. The gradient of the logarithm is g inv(x)^H (Giles
     2008). It can be differentiated again. For singular matrices, whose logarithm is -inf, backward raises
     ``LinAlgError``.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.linalg.slogdet(tensor.tensor([[-1.0, 0.0], [0.0, 1.0]])).sign.item()
+    -1.0
     """
     y = matrices_of("slogdet", x, square=True)
     sign, logabsdet = map(np.asarray, run_lapack("slogdet", _slogdet, y._live_array()))
     return SlogdetResult(*record_outputs("slogdet", y, {"sign": sign, "logabsdet": logabsdet}))
 
 
-@example(
-    "tensor.linalg.matrix_power(tensor.tensor([[1.0, 1.0], [0.0, 1.0]]), 5).tolist()",
-    [[1.0, 5.0], [0.0, 1.0]],
-)
 def matrix_power(x: Tensor, n: int, /) -> Tensor:
-    """Return square matrices to the power `n`. If `n` is negative, return powers of their inverses."""
+    """Return square matrices to the power `n`. If `n` is negative, return powers of their inverses.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.linalg.matrix_power(tensor.tensor([[1.0, 1.0], [0.0, 1.0]]), 5).tolist()
+    [[1.0, 5.0], [0.0, 1.0]]
+    """
     y = matrices_of("matrix_power", x, square=True)
     count = index(n)
     if count == 0:

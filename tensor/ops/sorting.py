@@ -9,7 +9,6 @@ import numpy as np
 from scopes.lowlevel import ModuleOnDemand
 from tensor._dtypes import Array
 from tensor._errors import InvalidArgumentError, shown
-from tensor._examples import example
 from tensor.core.bfloat16 import widen
 from tensor.core.dims import dim_of
 from tensor.core.tensor import TensorCore, wrap
@@ -26,11 +25,16 @@ else:
     results = ModuleOnDemand("tensor.ops.results")
 
 
-@example("tensor.argsort(tensor.tensor([3, 1, 2])).tolist()", [1, 2, 0])
 def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """Return the indices that sort `x` along `axis`. NaN counts as the largest.
 
     The sort is always stable, even if `stable` is False: equal elements keep their order.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.argsort(tensor.tensor([3, 1, 2])).tolist()
+    [1, 2, 0]
     """
     del stable
     array = keys_of(x)
@@ -38,13 +42,18 @@ def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: b
     return wrap(run_kernel(_order, array, place, descending) if array.ndim else np.zeros((), np.int64))
 
 
-@example("tensor.sort(tensor.tensor([3, 1, 2]), descending=True).tolist()", [3, 2, 1])
 def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """Return the elements of `x`, sorted along `axis`. NaN counts as the largest."""
+    """Return the elements of `x`, sorted along `axis`. NaN counts as the largest.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.sort(tensor.tensor([3, 1, 2]), descending=True).tolist()
+    [3, 2, 1]
+    """
     return as_tensor(x).sort(axis, descending, stable).values
 
 
-@example("tensor.searchsorted(tensor.tensor([1, 3, 5]), tensor.tensor([0, 3, 9])).tolist()", [0, 1, 3])
 def searchsorted(
     x1: Tensor, x2: Tensor, /, *, side: Literal["left", "right"] = "left", sorter: Tensor | None = None
 ) -> Tensor:
@@ -59,6 +68,12 @@ def searchsorted(
         Insert before (``"left"``) or after (``"right"``) equal elements.
     sorter
         If `x1` is not sorted: the indices that sort it, in its shape.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.searchsorted(tensor.tensor([1, 3, 5]), tensor.tensor([0, 3, 9])).tolist()
+    [0, 1, 3]
     """
     rows, values, order = keys_of(x1), keys_of(x2), None if sorter is None else array_of(sorter)
     if side not in ("left", "right"):
@@ -82,24 +97,40 @@ class Sorting(TensorCore):
 
     __slots__ = ()
 
-    @example(
-        "values, indices = tensor.tensor([3, 1, 2]).sort(); values.tolist(), indices.tolist()",
-        ([1, 2, 3], [1, 2, 0]),
-    )
     def sort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> Sorted:
-        """Return the sorted elements along `dim`, and their indices in the tensor."""
+        """Return the sorted elements along `dim`, and their indices in the tensor.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> values, indices = tensor.tensor([3, 1, 2]).sort()
+        >>> values.tolist(), indices.tolist()
+        ([1, 2, 3], [1, 2, 0])
+        """
         x = as_tensor(self)
         indices = argsort(x, axis=dim, descending=descending, stable=stable)
         return results.Sorted(x.clone() if x.ndim == 0 else take_along_axis(x, indices, axis=dim), indices)
 
-    @example("tensor.tensor([3, 1, 2]).argsort(descending=True).tolist()", [0, 2, 1])
     def argsort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-        """Return the indices that sort the tensor along `dim`."""
+        """Return the indices that sort the tensor along `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([3, 1, 2]).argsort(descending=True).tolist()
+        [0, 2, 1]
+        """
         return argsort(as_tensor(self), axis=dim, descending=descending, stable=stable)
 
-    @example("tensor.tensor([3, 1, 2]).topk(2).values.tolist()", [3, 2])
     def topk(self, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Sorted:
-        """Return the `k` largest (or smallest) elements along `dim`, sorted, and their indices."""
+        """Return the `k` largest (or smallest) elements along `dim`, sorted, and their indices.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([3, 1, 2]).topk(2).values.tolist()
+        [3, 2]
+        """
         del sorted  # the results are always sorted
         x = as_tensor(self)
         place = dim_of("topk", dim, x.ndim or 1)
@@ -164,7 +195,6 @@ class Sorting(TensorCore):
         return_counts: bool = False,
         dim: int | None = None,
     ) -> Tensor | tuple[Tensor, ...]: ...
-    @example("tensor.tensor([3, 1, 3]).unique().tolist()", [1, 3])
     def unique(
         self,
         sorted: bool = True,
@@ -182,6 +212,12 @@ class Sorting(TensorCore):
             Whether to also return the index of each element in the result, and the counts.
         dim
             The dimension whose slices are compared instead of elements.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([3, 1, 3]).unique().tolist()
+        [1, 3]
         """
         del sorted
         x = as_tensor(self)

@@ -8,7 +8,6 @@ import numpy as np
 
 from tensor._dtypes import Array, fits
 from tensor._errors import InvalidArgumentError
-from tensor._examples import example
 from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import operand, overwrite, write_plainly
@@ -50,9 +49,15 @@ class Writing(TensorCore):
 
     # The integer that nan becomes depends on the machine, as in PyTorch.
 
-    @example("tensor.zeros((2,)).fill_(3).tolist()", [3.0, 3.0])
     def fill_(self, value: Operand) -> Self:
-        """Set each element to `value`, a number or a tensor of one element, cast to the tensor's dtype."""
+        """Set each element to `value`, a number or a tensor of one element, cast to the tensor's dtype.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2,)).fill_(3).tolist()
+        [3.0, 3.0]
+        """
         given = operand(value)
         if isinstance(given, np.ndarray):
             if given.size != 1:
@@ -76,12 +81,17 @@ class Writing(TensorCore):
             overwrite(RULES["fill"], as_tensor(self), write, (self,))
         return self
 
-    @example("tensor.ones((2,)).zero_().tolist()", [0.0, 0.0])
     def zero_(self) -> Self:
-        """Set each element to 0."""
+        """Set each element to 0.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((2,)).zero_().tolist()
+        [0.0, 0.0]
+        """
         return self.fill_(0)
 
-    @example("tensor.zeros((2,)).copy_(tensor.tensor([1, 2])).tolist()", [1.0, 2.0])
     def copy_(self, source: Operand) -> Self:
         """Write the values of `source`, which broadcasts and is cast to the tensor's dtype.
 
@@ -91,6 +101,12 @@ class Writing(TensorCore):
             If `source` is complex and the tensor is not.
         ValueError
             If the shape of `source` does not broadcast to the tensor's.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2,)).copy_(tensor.tensor([1, 2])).tolist()
+        [1.0, 2.0]
         """
         given = operand(source)
         if given is NotImplemented:

@@ -7,7 +7,6 @@ from contextlib import ContextDecorator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tensor.lowlevel import Dtype
-from tensor.torch.calling import example
 
 if TYPE_CHECKING:
     from nn.optim import Optimizer
@@ -18,9 +17,15 @@ F = TypeVar("F", bound="Callable[..., Any]")
 T = TypeVar("T")
 
 
-@example('torch.amp.is_autocast_available("cpu")', False)
 def is_autocast_available(device_type: str) -> bool:
-    """Return False: autocast is not supported."""
+    """Return False: autocast is not supported.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.amp.is_autocast_available("cpu")
+    False
+    """
     del device_type
     return False
 

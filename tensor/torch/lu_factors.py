@@ -7,7 +7,7 @@ from typing import NamedTuple
 from tensor import Tensor
 from tensor.linalg import LinAlgError
 from tensor.lowlevel import LUFactor, LUFactorEx, factor_lu, plu, solve_lu, unpack_plu
-from tensor.torch.calling import example, with_out
+from tensor.torch.calling import with_out
 
 __all__ = ["lu_unpack"]
 
@@ -35,9 +35,15 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:
 
 
 @with_out
-@example("torch.linalg.lu_factor_ex(torch.zeros(2, 2)).info.item()", 1)
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> LUFactorEx:
-    """Return the results of ``lu_factor``, and the 1-based index of the first zero pivot, or 0."""
+    """Return the results of ``lu_factor``, and the 1-based index of the first zero pivot, or 0.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.lu_factor_ex(torch.zeros(2, 2)).info.item()
+    1
+    """
     found = factor_lu(A, pivot)
     if check_errors and found.info.any():
         raise LinAlgError(
@@ -47,12 +53,16 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
 
 
 @with_out
-@example(
-    "P, L, U = torch.linalg.lu(torch.tensor([[1.0, 2.0], [2.0, 2.0]])); (P @ L @ U).tolist()",
-    [[1.0, 2.0], [2.0, 2.0]],
-)
 def lu(A: Tensor, *, pivot: bool = True) -> PLU:
-    """Return a permutation matrix, a lower and an upper factor, whose product is `A`."""
+    """Return a permutation matrix, a lower and an upper factor, whose product is `A`.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> P, L, U = torch.linalg.lu(torch.tensor([[1.0, 2.0], [2.0, 2.0]]))
+    >>> (P @ L @ U).tolist()
+    [[1.0, 2.0], [2.0, 2.0]]
+    """
     if not pivot:
         factor_lu(A, pivot)  # raises
     return PLU(*plu(A))

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import scopes
-from tensor.torch.calling import example
 
 __all__ = [
     "ProfilerAction",
@@ -41,14 +40,18 @@ class ProfilerAction(Enum):
     RECORD_AND_SAVE = 3
 
 
-@example(
-    "action = torch.profiler.schedule(wait=1, warmup=0, active=2); [action(step).name for step in range(4)]",
-    ["NONE", "RECORD", "RECORD_AND_SAVE", "NONE"],
-)
 def schedule(
     *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0
 ) -> Callable[[int], ProfilerAction]:
-    """Return a schedule of steps: skip, wait, warm up, record. It repeats without end, or `repeat` times."""
+    """Return a schedule of steps: skip, wait, warm up, record. It repeats without end, or `repeat` times.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> action = torch.profiler.schedule(wait=1, warmup=0, active=2)
+    >>> [action(step).name for step in range(4)]
+    ['NONE', 'RECORD', 'RECORD_AND_SAVE', 'NONE']
+    """
     length = wait + warmup + active
 
     def action(step: int) -> ProfilerAction:

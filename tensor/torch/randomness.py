@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from tensor.lowlevel import default_generator
-from tensor.torch.calling import example
 
 __all__ = ["default_generator", "get_rng_state", "initial_seed", "seed", "set_rng_state"]
 
@@ -15,9 +14,16 @@ def seed() -> int:
     return default_generator.seed()
 
 
-@example("_ = torch.manual_seed(7); torch.initial_seed()", 7)
 def initial_seed() -> int:
-    """Return the initial seed of the default generator."""
+    """Return the initial seed of the default generator.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> _ = torch.manual_seed(7)
+    >>> torch.initial_seed()
+    7
+    """
     return default_generator.initial_seed()
 
 

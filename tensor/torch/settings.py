@@ -8,7 +8,6 @@ from typing import Any, Final, TypeVar
 
 from tensor import InvalidArgumentError, float32
 from tensor.lowlevel import Dtype, DtypeLike, as_dtype
-from tensor.torch.calling import example
 
 __all__ = [
     "Size",
@@ -51,9 +50,15 @@ def compile(model: F | None = None, **options: Any) -> Any:
     return (lambda function: function) if model is None else model
 
 
-@example("str(torch.get_default_dtype())", "float32")
 def get_default_dtype() -> Dtype:
-    """Return float32."""
+    """Return float32.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> str(torch.get_default_dtype())
+    'float32'
+    """
     return float32
 
 

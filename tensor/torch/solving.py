@@ -12,7 +12,7 @@ from tensor import linalg as _ours
 from tensor.linalg import LinAlgError
 from tensor.lowlevel import factor_lu
 from tensor.lowlevel import solve_triangular as _solve_triangular
-from tensor.torch.calling import example, with_out
+from tensor.torch.calling import with_out
 
 
 class CholeskyEx(NamedTuple):
@@ -59,11 +59,16 @@ def _require_regular(name: str, info: Tensor, check_errors: bool) -> None:
 
 
 @with_out
-@example("torch.linalg.solve(torch.tensor([[[2.0]], [[4.0]]]), torch.ones(2, 1)).tolist()", [[0.5], [0.25]])
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """Solve ``A @ X = B``, or ``X @ A = B`` if `left` is False.
 
     `B` is a vector, a batch of vectors (one dimension less than `A`), or matrices.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.solve(torch.tensor([[[2.0]], [[4.0]]]), torch.ones(2, 1)).tolist()
+    [[0.5], [0.25]]
     """
     is_vector = B.ndim == 1 or (A.ndim - 1 == B.ndim and B.shape == A.shape[:-1])
     if is_vector:
@@ -76,9 +81,6 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 
 
 @with_out
-@example(
-    "torch.linalg.solve_triangular(torch.tensor([[2.0]]), torch.ones(1, 1), upper=True).tolist()", [[0.5]]
-)
 def solve_triangular(
     A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Tensor:
@@ -90,16 +92,27 @@ def solve_triangular(
         Whether to use the upper triangle of `A` instead of the lower one.
     unitriangular
         Whether the diagonal is assumed to be 1.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.solve_triangular(torch.tensor([[2.0]]), torch.ones(1, 1), upper=True).tolist()
+    [[0.5]]
     """
     return _solve_triangular(A, B, upper=upper, left=left, unitriangular=unitriangular)
 
 
 @with_out
-@example("torch.linalg.cholesky_ex(-torch.eye(2)).info.item()", 1)
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> CholeskyEx:
     """Return the Cholesky factor, and an error code for each matrix instead of an exception.
 
     For a matrix that is not positive definite, the factor is the identity.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.cholesky_ex(-torch.eye(2)).info.item()
+    1
     """
     array = A._live_array()
     try:
@@ -114,11 +127,16 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
 
 
 @with_out
-@example("torch.linalg.inv_ex(torch.zeros(2, 2)).info.item()", 1)
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> InvEx:
     """Return the inverse, and an error code for each matrix instead of an exception.
 
     For a singular matrix, the inverse is the identity.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.inv_ex(torch.zeros(2, 2)).info.item()
+    1
     """
     info = factor_lu(A.detach()).info
     _require_regular("inv_ex", info, check_errors)
@@ -126,9 +144,15 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> InvEx:
 
 
 @with_out
-@example("torch.linalg.solve_ex(torch.zeros(2, 2), torch.ones(2)).info.item()", 1)
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> SolveEx:
-    """Return the solution, and an error code for each matrix instead of an exception."""
+    """Return the solution, and an error code for each matrix instead of an exception.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.solve_ex(torch.zeros(2, 2), torch.ones(2)).info.item()
+    1
+    """
     info = factor_lu(A.detach()).info
     _require_regular("solve_ex", info, check_errors)
     return SolveEx(solve(_where_regular(A, info) if info.any() else A, B, left=left), info)

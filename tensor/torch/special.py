@@ -11,7 +11,7 @@ from tensor.lowlevel import Operand, bessel_i, is_floating
 from tensor.lowlevel import erfcx as _erfcx
 from tensor.lowlevel import log_ndtr as _log_ndtr
 from tensor.torch import functions as _functions
-from tensor.torch.calling import example, function, with_out
+from tensor.torch.calling import function, with_out
 from tensor.torch.composing import polygamma
 
 __all__ = [
@@ -84,45 +84,81 @@ def entr(input: Tensor) -> Tensor:
 
 
 @with_out
-@example("torch.special.ndtr(torch.tensor([0.0])).tolist()", [0.5])
 def ndtr(input: Tensor) -> Tensor:
-    """Return the standard normal distribution function."""
+    """Return the standard normal distribution function.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.special.ndtr(torch.tensor([0.0])).tolist()
+    [0.5]
+    """
     return (input * -math.sqrt(0.5)).erfc() * 0.5
 
 
 @with_out
-@example("torch.special.xlog1py(torch.tensor([0.0]), torch.tensor([-1.0])).tolist()", [0.0])
 def xlog1py(input: Operand, other: Operand) -> Tensor:
-    """Return `input` times log(1 + `other`), and 0 where `input` is 0 and `other` is not nan."""
+    """Return `input` times log(1 + `other`), and 0 where `input` is 0 and `other` is not nan.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.special.xlog1py(torch.tensor([0.0]), torch.tensor([-1.0])).tolist()
+    [0.0]
+    """
     is_zero = tn.logical_and(tn.equal(input, 0), tn.logical_not(tn.isnan(other)))
     return tn.multiply(input, tn.log1p(tn.where(is_zero, 1.0, other)))
 
 
 @with_out
-@example("torch.special.i0e(torch.tensor([0.0])).tolist()", [1.0])
 def i0e(input: Tensor) -> Tensor:
-    """Return exp(-abs(x)) times the modified Bessel function of the first kind, of order 0."""
+    """Return exp(-abs(x)) times the modified Bessel function of the first kind, of order 0.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.special.i0e(torch.tensor([0.0])).tolist()
+    [1.0]
+    """
     return bessel_i(0, True, input)
 
 
 @with_out
-@example("torch.special.i1(torch.tensor([0.0])).tolist()", [0.0])
 def i1(input: Tensor) -> Tensor:
-    """Return the modified Bessel function of the first kind, of order 1."""
+    """Return the modified Bessel function of the first kind, of order 1.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.special.i1(torch.tensor([0.0])).tolist()
+    [0.0]
+    """
     return bessel_i(1, False, input)
 
 
 @with_out
-@example("torch.special.i1e(torch.tensor([0.0])).tolist()", [0.0])
 def i1e(input: Tensor) -> Tensor:
-    """Return exp(-abs(x)) times the modified Bessel function of the first kind, of order 1."""
+    """Return exp(-abs(x)) times the modified Bessel function of the first kind, of order 1.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.special.i1e(torch.tensor([0.0])).tolist()
+    [0.0]
+    """
     return bessel_i(1, True, input)
 
 
 @with_out
-@example("torch.special.erfcx(torch.tensor([0.0])).tolist()", [1.0])
 def erfcx(input: Tensor) -> Tensor:
-    """Return exp(x * x) * erfc(x), without overflow or underflow of the factors."""
+    """Return exp(x * x) * erfc(x), without overflow or underflow of the factors.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.special.erfcx(torch.tensor([0.0])).tolist()
+    [1.0]
+    """
     return _erfcx(input)
 
 
@@ -140,9 +176,15 @@ def log_ndtr(input: Tensor) -> Tensor:
 
 
 @with_out
-@example("torch.special.ndtri(torch.tensor([0.5])).tolist()", [0.0])
 def ndtri(input: Tensor) -> Tensor:
-    """Return the inverse of ``ndtr``."""
+    """Return the inverse of ``ndtr``.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.special.ndtri(torch.tensor([0.5])).tolist()
+    [0.0]
+    """
     p = input.double()
     with tn.no_grad():
         given = p.detach()

@@ -10,7 +10,6 @@ import numpy as np
 import tensor as tn
 from tensor import InvalidArgumentError, Tensor
 from tensor.lowlevel import Array, DtypeLike
-from tensor.torch.calling import example
 
 __all__ = ["assert_allclose", "assert_close", "make_tensor"]
 
@@ -159,10 +158,6 @@ def _worst(difference: Array) -> str:
     return f"{difference.flat[place]} at index {index}"
 
 
-@example(
-    "x = torch.testing.make_tensor(2, 3, dtype=torch.float32, low=0, high=1); x.shape, bool((x >= 0).all())",
-    ((2, 3), True),
-)
 def make_tensor(
     *shape: Any,
     dtype: DtypeLike,
@@ -176,6 +171,13 @@ def make_tensor(
     """Return random values from `low` to below `high`. Values of bool are random whatever the limits.
 
     The default of `low` is -9, or 0 for unsigned integers; that of `high` is 9, or 10 for integers.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> x = torch.testing.make_tensor(2, 3, dtype=torch.float32, low=0, high=1)
+    >>> x.shape, bool((x >= 0).all())
+    ((2, 3), True)
     """
     del device, noncontiguous
     sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape

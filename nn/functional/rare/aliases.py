@@ -16,19 +16,30 @@ from nn.functional.max_pooling import (
 )
 from nn.functional.rare.fractional_pooling import fractional_max_pool2d, fractional_max_pool3d
 from nn.functional.shuffles import channel_shuffle
-from nn.module.docstrings import example
 from tensor import Tensor
 
 
-@example("nn.functional.upsample_nearest(tensor.ones((1, 1, 2, 3)), scale_factor=2).shape", (1, 1, 4, 6))
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """Return ``interpolate(input, size, scale_factor, mode="nearest")``."""
+    """Return ``interpolate(input, size, scale_factor, mode="nearest")``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.upsample_nearest(tensor.ones((1, 1, 2, 3)), scale_factor=2).shape
+    (1, 1, 4, 6)
+    """
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
-@example("nn.functional.upsample_bilinear(tensor.ones((1, 1, 2, 3)), (5, 7)).shape", (1, 1, 5, 7))
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """Return ``interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)``."""
+    """Return ``interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.upsample_bilinear(tensor.ones((1, 1, 2, 3)), (5, 7)).shape
+    (1, 1, 5, 7)
+    """
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 import tensor as tn
 from nn.functional.checks import array_of, floating_array_of
-from nn.functional.linear_maps import lookup_sections, require_in_range, require_indices, row_of, shrink_rows
+from nn.functional.linear_maps import require_in_range, require_indices, row_of, shrink_rows
 from tensor import Tensor
 from tensor.kernels import AxisMatrix, multiply_axes
 from tensor.lowlevel import Array, InvalidArgumentError, apply, define, shown
@@ -99,7 +99,6 @@ def _starts(name: str, indices: Array, offsets: Tensor | None, include_last_offs
     return starts
 
 
-@lookup_sections
 def embedding_bag(
     input: Tensor,
     weight: Tensor,
@@ -121,10 +120,19 @@ def embedding_bag(
     ----------
     input
         Integers from 0 to the number of rows minus 1: ``(bags, entries)``, or all entries in one dimension.
+    weight
+        Shape ``(num_embeddings, embedding_dim)``.
     offsets
         For `input` of one dimension: the index of the first entry of each bag.
+    max_norm, norm_type
+        First scale the used rows of `weight` down to `max_norm`, in place, if their norm of degree
+        `norm_type` is larger.
+    scale_grad_by_freq
+        Divide the gradient of each row by the number of its uses.
     mode
         ``"sum"``, ``"mean"`` or ``"max"``. The result of an empty bag is 0.
+    sparse
+        Accepted for compatibility with PyTorch. Gradients are dense.
     per_sample_weights
         The weight of each entry, in the shape of `input`; only for ``"sum"``.
     include_last_offset

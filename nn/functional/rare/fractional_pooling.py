@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 from math import prod
-from typing import Any, Final, Literal, Protocol, cast, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from nn.functional.checks import array_of
 from nn.functional.convolutions import sizes_of
-from nn.functional.dimensions import Family, Template
 from nn.functional.plane_gather import recorded_largest
-from nn.functional.windows import Sizes, pooled_array, window_sections
-from nn.module.docstrings import example
+from nn.functional.windows import Sizes, pooled_array
 from tensor import Tensor
 from tensor.lowlevel import Array, InvalidArgumentError, default_generator, numbers_of, run_kernel, shown
 
@@ -71,84 +69,27 @@ def _output_sizes(
     return tuple([int(size * ratio) for size, ratio in zip(ins, ratios, strict=True)])
 
 
-class FractionalMaxPool(Protocol):
-    """The type of ``fractional_max_pool2d`` and the like, which return two tensors with `return_indices`."""
-
-    @overload
-    def __call__(
-        self,
-        input: Tensor,
-        kernel_size: Sizes,
-        output_size: Sizes | None = ...,
-        output_ratio: Ratios | None = ...,
-        return_indices: Literal[False] = ...,
-        _random_samples: Tensor | None = ...,
-    ) -> Tensor: ...
-    @overload
-    def __call__(
-        self,
-        input: Tensor,
-        kernel_size: Sizes,
-        output_size: Sizes | None = ...,
-        output_ratio: Ratios | None = ...,
-        *,
-        return_indices: Literal[True],
-        _random_samples: Tensor | None = ...,
-    ) -> tuple[Tensor, Tensor]: ...
-    @overload
-    def __call__(
-        self,
-        input: Tensor,
-        kernel_size: Sizes,
-        output_size: Sizes | None = ...,
-        output_ratio: Ratios | None = ...,
-        return_indices: bool = ...,
-        _random_samples: Tensor | None = ...,
-    ) -> Tensor | tuple[Tensor, Tensor]: ...
-
-
-@Family
-@window_sections
-@example(
-    "nn.functional.fractional_max_pool{dims}d(tensor.ones((3, {sizes[9,7,5]})), 2, output_ratio=0.7).shape",
-    Template("(3, {sizes[6,4,3]})"),
-)
 def _fractional_max_pool(
+    name: str,
+    dims: int,
     input: Tensor,
     kernel_size: Sizes,
-    output_size: Sizes | None = None,
-    output_ratio: Ratios | None = None,
-    return_indices: bool = False,
-    _random_samples: Tensor | None = None,
-    *,
-    _dims: int = 2,
+    output_size: Sizes | None,
+    output_ratio: Ratios | None,
+    return_indices: bool,
+    _random_samples: Tensor | None,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Return the largest element of each window of `input`, over {dimensions}, with random windows.
-
-    Parameters
-    ----------
-    kernel_size
-        The size of a window: one integer, or one for each spatial dimension.
-    output_size, output_ratio
-        Exactly one of them: the sizes of the result, or their ratio to the input's sizes, between 0 and 1.
-    return_indices
-        Also return the index of each largest element, as ``max_pool{dims}d`` does.
-    _random_samples
-        Random numbers from 0 to 1, of shape ``(batch, channels, {dims})``; from the default generator for
-        None.
-    """
-    name = f"fractional_max_pool{_dims}d"
-    x = pooled_array(name, _dims, input)
-    kernel = sizes_of(name, "kernel_size", kernel_size, _dims, 1)
-    outs = _output_sizes(name, _dims, x.shape[-_dims:], output_size, output_ratio)
-    for size, out, reach in zip(x.shape[-_dims:], outs, kernel, strict=True):
+    x = pooled_array(name, dims, input)
+    kernel = sizes_of(name, "kernel_size", kernel_size, dims, 1)
+    outs = _output_sizes(name, dims, x.shape[-dims:], output_size, output_ratio)
+    for size, out, reach in zip(x.shape[-dims:], outs, kernel, strict=True):
         if out < 1 or out + reach - 1 > size:
             raise InvalidArgumentError(
                 f"{name}: an input dimension of size {size} has {max(size - reach + 1, 0)} windows of size "
                 f"{reach}, so the output size must be from 1 to that number, not {out}"
             )
-    planes = x.shape[: x.ndim - _dims]
-    wanted = (*((1,) * (2 - len(planes))), *planes, _dims)
+    planes = x.shape[: x.ndim - dims]
+    wanted = (*((1,) * (2 - len(planes))), *planes, dims)
     if _random_samples is None:
         draws = numbers_of(default_generator).random(wanted).astype(x.dtype)
     else:
@@ -158,14 +99,160 @@ def _fractional_max_pool(
                 f"{name}: _random_samples must have shape {wanted} and the input's dtype, {x.dtype}, not "
                 f"{draws.shape} and {draws.dtype}"
             )
-    flat = draws.reshape(-1, _dims)
+    flat = draws.reshape(-1, dims)
     # In two dimensions, the first number is for the width, as in PyTorch.
-    flat = flat[:, ::-1] if _dims == 2 else flat
+    flat = flat[:, ::-1] if dims == 2 else flat
     found, places = run_kernel(partial(_found, draws=flat, kernel=kernel, outs=outs), x)
     return recorded_largest(  # type: ignore[no-any-return]
-        _dims, input, found, places, return_indices
+        dims, input, found, places, return_indices
     )
 
 
-fractional_max_pool2d: Final = cast("FractionalMaxPool", _fractional_max_pool[2])
-fractional_max_pool3d: Final = cast("FractionalMaxPool", _fractional_max_pool[3])
+@overload
+def fractional_max_pool2d(
+    input: Tensor,
+    kernel_size: Sizes,
+    output_size: Sizes | None = ...,
+    output_ratio: Ratios | None = ...,
+    return_indices: Literal[False] = ...,
+    _random_samples: Tensor | None = ...,
+) -> Tensor: ...
+@overload
+def fractional_max_pool2d(
+    input: Tensor,
+    kernel_size: Sizes,
+    output_size: Sizes | None = ...,
+    output_ratio: Ratios | None = ...,
+    *,
+    return_indices: Literal[True],
+    _random_samples: Tensor | None = ...,
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def fractional_max_pool2d(
+    input: Tensor,
+    kernel_size: Sizes,
+    output_size: Sizes | None = ...,
+    output_ratio: Ratios | None = ...,
+    return_indices: bool = ...,
+    _random_samples: Tensor | None = ...,
+) -> Tensor | tuple[Tensor, Tensor]: ...
+def fractional_max_pool2d(
+    input: Tensor,
+    kernel_size: Sizes,
+    output_size: Sizes | None = None,
+    output_ratio: Ratios | None = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Return the largest element of each window of `input`, over two dimensions, with random windows.
+
+    Parameters
+    ----------
+    input
+        Shape ``(batch, channels, height, width)``, or without the batch.
+    kernel_size
+        The size of a window: one integer, or one for each spatial dimension.
+    output_size, output_ratio
+        Exactly one of them: the sizes of the result, or their ratio to the input's sizes, between 0 and 1.
+    return_indices
+        Also return the index of each largest element, as ``max_pool2d`` does.
+    _random_samples
+        Random numbers from 0 to 1, of shape ``(batch, channels, 2)``; from the default generator for
+        None.
+
+    Raises
+    ------
+    ValueError
+        If shapes or options do not fit.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.fractional_max_pool2d(tensor.ones((3, 9, 7)), 2, output_ratio=0.7).shape
+    (3, 6, 4)
+    """
+    return _fractional_max_pool(
+        "fractional_max_pool2d",
+        2,
+        input,
+        kernel_size,
+        output_size,
+        output_ratio,
+        return_indices,
+        _random_samples,
+    )
+
+
+@overload
+def fractional_max_pool3d(
+    input: Tensor,
+    kernel_size: Sizes,
+    output_size: Sizes | None = ...,
+    output_ratio: Ratios | None = ...,
+    return_indices: Literal[False] = ...,
+    _random_samples: Tensor | None = ...,
+) -> Tensor: ...
+@overload
+def fractional_max_pool3d(
+    input: Tensor,
+    kernel_size: Sizes,
+    output_size: Sizes | None = ...,
+    output_ratio: Ratios | None = ...,
+    *,
+    return_indices: Literal[True],
+    _random_samples: Tensor | None = ...,
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def fractional_max_pool3d(
+    input: Tensor,
+    kernel_size: Sizes,
+    output_size: Sizes | None = ...,
+    output_ratio: Ratios | None = ...,
+    return_indices: bool = ...,
+    _random_samples: Tensor | None = ...,
+) -> Tensor | tuple[Tensor, Tensor]: ...
+def fractional_max_pool3d(
+    input: Tensor,
+    kernel_size: Sizes,
+    output_size: Sizes | None = None,
+    output_ratio: Ratios | None = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Return the largest element of each window of `input`, over three dimensions, with random windows.
+
+    Parameters
+    ----------
+    input
+        Shape ``(batch, channels, depth, height, width)``, or without the batch.
+    kernel_size
+        The size of a window: one integer, or one for each spatial dimension.
+    output_size, output_ratio
+        Exactly one of them: the sizes of the result, or their ratio to the input's sizes, between 0 and 1.
+    return_indices
+        Also return the index of each largest element, as ``max_pool3d`` does.
+    _random_samples
+        Random numbers from 0 to 1, of shape ``(batch, channels, 3)``; from the default generator for
+        None.
+
+    Raises
+    ------
+    ValueError
+        If shapes or options do not fit.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.functional.fractional_max_pool3d(tensor.ones((3, 9, 7, 5)), 2, output_ratio=0.7).shape
+    (3, 6, 4, 3)
+    """
+    return _fractional_max_pool(
+        "fractional_max_pool3d",
+        3,
+        input,
+        kernel_size,
+        output_size,
+        output_ratio,
+        return_indices,
+        _random_samples,
+    )

@@ -13,17 +13,14 @@ from nn.functional.checks import (
     check_same_shape,
     floating_array_of,
     floating_target,
-    loss_sections,
     pair_of,
     reduce_losses,
 )
 from nn.functional.distances import pairwise_distance
-from nn.module.docstrings import example
 from tensor import Tensor
 from tensor.lowlevel import Array, composite, shown, snapshot, widening
 
 
-@loss_sections
 @widening
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, reduction: str = "mean"
@@ -38,6 +35,13 @@ def margin_ranking_loss(
         In the same shape: 1 if `input1` should be larger, -1 if `input2` should be larger.
     margin
         The difference from which the loss is 0.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
 
     Examples
     --------
@@ -57,7 +61,6 @@ def margin_ranking_loss(
 
 
 @composite
-@loss_sections
 def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, reduction: str = "mean"
 ) -> Tensor:
@@ -71,6 +74,13 @@ def hinge_embedding_loss(
         In the same shape: 1 for a similar pair, -1 for a dissimilar pair.
     margin
         The distance of dissimilar pairs from which the loss is 0.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
 
     Examples
     --------
@@ -84,11 +94,7 @@ def hinge_embedding_loss(
     return reduce_losses(dissimilar + tn.where(target != -1, input, 0.0), reduction)
 
 
-@loss_sections
 @widening
-@example(
-    "round(nn.functional.soft_margin_loss(tensor.tensor([0.0]), tensor.tensor([1.0])).item(), 4)", 0.6931
-)
 def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """Return log(1 + exp(-target * input)): the logistic loss, with targets 1 and -1.
 
@@ -98,12 +104,24 @@ def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> 
         Logits, any shape.
     target
         In the same shape, 1 or -1.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> round(nn.functional.soft_margin_loss(tensor.tensor([0.0]), tensor.tensor([1.0])).item(), 4)
+    0.6931
     """
     pair_of("soft_margin_loss", input, target, reduction)
     return reduce_losses(tn.softplus(-floating_target(input, target) * input), reduction)
 
 
-@loss_sections
 @widening
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, reduction: str = "mean"
@@ -118,6 +136,8 @@ def cosine_embedding_loss(
         Shape ``(batch,)`` or ``()``: 1 for a similar pair, -1 for a dissimilar pair.
     margin
         The cosine of dissimilar pairs up to which the loss is 0, from -1 to 1.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
 
     Raises
     ------
@@ -150,7 +170,6 @@ def cosine_embedding_loss(
 
 
 @composite
-@loss_sections
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,
@@ -173,6 +192,8 @@ def triplet_margin_loss(
         The arguments of ``pairwise_distance``.
     swap
         Replace d(anchor, negative) by d(positive, negative) if that is smaller (Balntas et al., 2016).
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
 
     Raises
     ------
@@ -246,7 +267,6 @@ def _triplets(
     return reduce_losses((margin + near - far).clamp(min=0), reduction)
 
 
-@loss_sections
 @widening
 def multi_margin_loss(
     input: Tensor,
@@ -272,6 +292,8 @@ def multi_margin_loss(
         The difference from the target's score from which the loss is 0.
     weight
         The weight of each class, shape ``(classes,)``.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
 
     Raises
     ------
@@ -305,7 +327,6 @@ def multi_margin_loss(
     return reduce_losses(tn.where(is_other, losses, 0.0).sum(dim=-1) / x.shape[-1], reduction)
 
 
-@loss_sections
 @widening
 def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """Return the sum of ``max(0, 1 - x[target] + x[i])`` over targets and other classes i.
@@ -318,6 +339,8 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
         Scores, shape ``(batch, classes)`` or ``(classes,)``.
     target
         Class indices in the same shape. -1 ends a row: later indices are ignored.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
 
     Raises
     ------
@@ -352,7 +375,6 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
 
 
 @composite
-@loss_sections
 def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -366,6 +388,13 @@ def multilabel_soft_margin_loss(
         0 or 1, in the same shape.
     weight
         The weight of each class, shape ``(classes,)``, or of each element, in the same shape.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
 
     Examples
     --------

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Final
 
 import numpy as np
 
 from nn.functional.checks import array_of
 from nn.functional.convolutions import sizes_of
-from nn.functional.dimensions import Family
 from nn.functional.plane_gather import UNPOOL
 from nn.functional.windows import Sizes, pooled_array
 from tensor import Tensor
@@ -53,55 +51,30 @@ def _unpooled_sizes(
     return found
 
 
-@Family
 def _max_unpool(
+    name: str,
+    dims: int,
     input: Tensor,
     indices: Tensor,
     kernel_size: Sizes,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
-    output_size: Sequence[int] | None = None,
-    *,
-    _dims: int = 1,
+    stride: Sizes | None,
+    padding: Sizes,
+    output_size: Sequence[int] | None,
 ) -> Tensor:
-    """Return zeros with the elements of `input` at the indices that ``max_pool{dims}d`` returned.
-
-    Parameters
-    ----------
-    input, indices
-        The results of ``max_pool{dims}d`` with ``return_indices=True``.
-    kernel_size, stride, padding
-        The options of ``max_pool{dims}d``.
-    output_size
-        The sizes of the result, if several are possible.
-
-    Raises
-    ------
-    ValueError
-        If shapes do not fit, or an index is outside the output.
-
-    Examples
-    --------
-    >>> import nn, tensor
-    >>> found = nn.functional.max_pool{dims}d(tensor.ones((1, 3, {sizes[5]})), 2, return_indices=True)
-    >>> nn.functional.max_unpool{dims}d(*found, 2, output_size=({sizes[5]},)).shape
-    (1, 3, {sizes[5]})
-    """
-    name = f"max_unpool{_dims}d"
-    x, given = pooled_array(name, _dims, input), array_of(name, "indices", indices)
-    kernel = sizes_of(name, "kernel_size", kernel_size, _dims, 1)
+    x, given = pooled_array(name, dims, input), array_of(name, "indices", indices)
+    kernel = sizes_of(name, "kernel_size", kernel_size, dims, 1)
     sizes = _unpooled_sizes(
         name,
-        x.shape[-_dims:],
+        x.shape[-dims:],
         kernel,
-        sizes_of(name, "stride", kernel if stride is None else stride, _dims, 1),
-        sizes_of(name, "padding", padding, _dims, 0),
+        sizes_of(name, "stride", kernel if stride is None else stride, dims, 1),
+        sizes_of(name, "padding", padding, dims, 0),
         output_size,
     )
     if given.dtype != np.int64 or given.shape != x.shape:
         raise InvalidArgumentError(
             f"{name}: indices must be int64 and have the input's shape, {x.shape}, not {given.dtype} and "
-            f"{given.shape}: pass those that max_pool{_dims}d returns with return_indices=True"
+            f"{given.shape}: pass those that max_pool{dims}d returns with return_indices=True"
         )
     # Take a snapshot, so that kernels read the checked values even if `indices` is written to later.
     places = np.ascontiguousarray(snapshot(indices))
@@ -113,14 +86,111 @@ def _max_unpool(
         )
 
     def kernel_of(x: Array) -> Array:
-        out = np.zeros((prod(x.shape[:-_dims]), room), x.dtype)
-        flat = (out.shape[0], prod(x.shape[-_dims:]))
+        out = np.zeros((prod(x.shape[:-dims]), room), x.dtype)
+        flat = (out.shape[0], prod(x.shape[-dims:]))
         np.put_along_axis(out, places.reshape(flat), x.reshape(flat), 1)
-        return out.reshape(*x.shape[:-_dims], *sizes)
+        return out.reshape(*x.shape[:-dims], *sizes)
 
-    return apply(UNPOOL, kernel_of, (input,), places=places, space=_dims)
+    return apply(UNPOOL, kernel_of, (input,), places=places, space=dims)
 
 
-max_unpool1d: Final = _max_unpool[1]
-max_unpool2d: Final = _max_unpool[2]
-max_unpool3d: Final = _max_unpool[3]
+def max_unpool1d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:
+    """Return zeros with the elements of `input` at the indices that ``max_pool1d`` returned.
+
+    Parameters
+    ----------
+    input, indices
+        The results of ``max_pool1d`` with ``return_indices=True``.
+    kernel_size, stride, padding
+        The options of ``max_pool1d``.
+    output_size
+        The sizes of the result, if several are possible.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, or an index is outside the output.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> found = nn.functional.max_pool1d(tensor.ones((1, 3, 5)), 2, return_indices=True)
+    >>> nn.functional.max_unpool1d(*found, 2, output_size=(5,)).shape
+    (1, 3, 5)
+    """
+    return _max_unpool("max_unpool1d", 1, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool2d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:
+    """Return zeros with the elements of `input` at the indices that ``max_pool2d`` returned.
+
+    Parameters
+    ----------
+    input, indices
+        The results of ``max_pool2d`` with ``return_indices=True``.
+    kernel_size, stride, padding
+        The options of ``max_pool2d``.
+    output_size
+        The sizes of the result, if several are possible.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, or an index is outside the output.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> found = nn.functional.max_pool2d(tensor.ones((1, 3, 5, 5)), 2, return_indices=True)
+    >>> nn.functional.max_unpool2d(*found, 2, output_size=(5, 5)).shape
+    (1, 3, 5, 5)
+    """
+    return _max_unpool("max_unpool2d", 2, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool3d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:
+    """Return zeros with the elements of `input` at the indices that ``max_pool3d`` returned.
+
+    Parameters
+    ----------
+    input, indices
+        The results of ``max_pool3d`` with ``return_indices=True``.
+    kernel_size, stride, padding
+        The options of ``max_pool3d``.
+    output_size
+        The sizes of the result, if several are possible.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, or an index is outside the output.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> found = nn.functional.max_pool3d(tensor.ones((1, 3, 5, 5, 5)), 2, return_indices=True)
+    >>> nn.functional.max_unpool3d(*found, 2, output_size=(5, 5, 5)).shape
+    (1, 3, 5, 5, 5)
+    """
+    return _max_unpool("max_unpool3d", 3, input, indices, kernel_size, stride, padding, output_size)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from nn.layers.dimensions import Dimensional
-from nn.module.options import options
+from nn import functional as F
+from nn.module.module import Module
 from tensor import Tensor
 from tensor.lowlevel import InvalidArgumentError, shown
 
@@ -14,48 +14,67 @@ if TYPE_CHECKING:
     from nn.functional.windows import Sizes
 
 
-@options
-class _FractionalMaxPool(Dimensional):
-    kernel_size: Sizes
-    output_size: Sizes | None = None
-    output_ratio: Ratios | None = None
-    return_indices: bool = False
-    _random_samples: Tensor | None = None
+class _FractionalMaxPool(Module):
+    """Base class of fractional max pooling layers."""
 
-    _family = "fractional_max_pool"
-    _sections = """
-        See ``nn.functional.fractional_max_pool{dims}d``.
+    _random_samples: Tensor | None
 
-        Parameters
-        ----------
-        return_indices
-            Also return the indices of the maxima, for ``MaxUnpool{dims}d``.
-
-        Raises
-        ------
-        ValueError
-            If neither or both of `output_size` and `output_ratio` are given, or a ratio is out of range.
-    """
-    _example = (
-        "nn.{name}(2, output_ratio=0.5)(tensor.ones((2, 3, {sizes[8,6,4]}))).shape",
-        "(2, 3, {sizes[4,3,2]})",
-    )
-
-    def _set_options(self, given: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        kernel_size: Sizes,
+        output_size: Sizes | None = None,
+        output_ratio: Ratios | None = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> None:
         super().__init__()
-        name, ratio = type(self).__name__, given["output_ratio"]
-        if (given["output_size"] is None) == (ratio is None):
+        name = type(self).__name__
+        if (output_size is None) == (output_ratio is None):
             raise InvalidArgumentError(f"{name}: pass either output_size or output_ratio")
-        ratios = ratio if isinstance(ratio, (tuple, list)) else [ratio]
+        ratios = output_ratio if isinstance(output_ratio, (tuple, list)) else [output_ratio]
         if not all(ratio is None or 0 < ratio < 1 for ratio in ratios):
-            raise InvalidArgumentError(f"{name}: output_ratio must be between 0 and 1, not {shown(ratio)}")
-        self.register_buffer("_random_samples", given.pop("_random_samples"))
-        for option, value in given.items():
-            setattr(self, option, value)
+            raise InvalidArgumentError(
+                f"{name}: output_ratio must be between 0 and 1, not {shown(output_ratio)}"
+            )
+        self.register_buffer("_random_samples", _random_samples)
+        self.kernel_size = kernel_size
+        self.output_size = output_size
+        self.output_ratio = output_ratio
+        self.return_indices = return_indices
+
+
+class FractionalMaxPool2d(_FractionalMaxPool):
+    """Fractional max pooling with random windows, over two dimensions.
+
+    See ``nn.functional.fractional_max_pool2d``.
+
+    Parameters
+    ----------
+    kernel_size
+        The size of a window: one integer, or one for each spatial dimension.
+    output_size, output_ratio
+        Exactly one of them: the sizes of the result, or their ratio to the input's sizes, between 0 and 1.
+    return_indices
+        Also return the indices of the maxima, for ``MaxUnpool2d``.
+    _random_samples
+        Random numbers from 0 to 1, of shape ``(batch, channels, 2)``; from the default generator for
+        None.
+
+    Raises
+    ------
+    ValueError
+        If neither or both of `output_size` and `output_ratio` are given, or a ratio is out of range.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.FractionalMaxPool2d(2, output_ratio=0.5)(tensor.ones((2, 3, 8, 6))).shape
+    (2, 3, 4, 3)
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the maximum of each window; with `return_indices`, a tuple with their indices."""
-        return type(self)._function(
+        return F.fractional_max_pool2d(  # type: ignore[return-value]
             input,
             self.kernel_size,
             self.output_size,
@@ -65,9 +84,42 @@ class _FractionalMaxPool(Dimensional):
         )
 
 
-class FractionalMaxPool2d(_FractionalMaxPool, dims=2):
-    """Fractional max pooling with random windows, over two dimensions."""
+class FractionalMaxPool3d(_FractionalMaxPool):
+    """Fractional max pooling with random windows, over three dimensions.
 
+    See ``nn.functional.fractional_max_pool3d``.
 
-class FractionalMaxPool3d(_FractionalMaxPool, dims=3):
-    """Fractional max pooling with random windows, over three dimensions."""
+    Parameters
+    ----------
+    kernel_size
+        The size of a window: one integer, or one for each spatial dimension.
+    output_size, output_ratio
+        Exactly one of them: the sizes of the result, or their ratio to the input's sizes, between 0 and 1.
+    return_indices
+        Also return the indices of the maxima, for ``MaxUnpool3d``.
+    _random_samples
+        Random numbers from 0 to 1, of shape ``(batch, channels, 3)``; from the default generator for
+        None.
+
+    Raises
+    ------
+    ValueError
+        If neither or both of `output_size` and `output_ratio` are given, or a ratio is out of range.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.FractionalMaxPool3d(2, output_ratio=0.5)(tensor.ones((2, 3, 8, 6, 4))).shape
+    (2, 3, 4, 3, 2)
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the maximum of each window; with `return_indices`, a tuple with their indices."""
+        return F.fractional_max_pool3d(  # type: ignore[return-value]
+            input,
+            self.kernel_size,
+            self.output_size,
+            self.output_ratio,
+            self.return_indices,
+            _random_samples=self._random_samples,
+        )

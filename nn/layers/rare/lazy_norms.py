@@ -13,28 +13,19 @@ from nn.layers.channel_norms import (
     InstanceNorm2d,
     InstanceNorm3d,
 )
-from nn.layers.dimensions import LazyDimensional
-from nn.layers.rare.lazy_weighted import LazyWeighted
-from nn.module.options import option, options
+from nn.layers.rare.lazy_weighted import forget_shapes, set_shapes
+from nn.module.lazy import LazyModuleMixin
 from tensor import Tensor
-from tensor.lowlevel import InvalidArgumentError
+from tensor.lowlevel import DtypeLike, InvalidArgumentError
 
 
-@options
-class _LazyNorm(LazyWeighted, LazyDimensional, ChannelNorm):
-    num_features: int = option(init=False)
+class _LazyNorm(LazyModuleMixin, ChannelNorm):
+    """Base class of lazy norms."""
 
-    _inferred = "num_features"
-    _inferred_buffers = ("running_mean", "running_var")
-    _sections = """
-        Examples
-        --------
-        >>> import nn, tensor
-        >>> layer = nn.{name}()
-        >>> _ = layer(tensor.ones((2, 3, {sizes[4]})))
-        >>> layer.num_features, isinstance(layer, nn.{name})
-        (3, False)
-    """
+    def reset_parameters(self) -> None:
+        """Initialize the parameters, if they have shapes."""
+        if not self.has_uninitialized_params():
+            super().reset_parameters()
 
     def _channel_dim(self, input: Tensor) -> int:
         if input.ndim not in self._input_shapes:
@@ -47,29 +38,271 @@ class _LazyNorm(LazyWeighted, LazyDimensional, ChannelNorm):
     def initialize_parameters(self, input: Tensor, *_: Any) -> None:
         """Set `num_features` from `input`, unless a state dict has set the shapes."""
         self.num_features = input.shape[self._channel_dim(input)]
-        sizes = (self.num_features,)
-        self._set_shapes(weight=sizes, bias=sizes, running_mean=sizes, running_var=sizes)
+        if self.has_uninitialized_params():
+            sizes = (self.num_features,)
+            set_shapes(self, weight=sizes, bias=sizes, running_mean=sizes, running_var=sizes)
+            self.reset_parameters()
 
 
-class LazyBatchNorm1d(_LazyNorm, BatchNorm1d, dims=1):
-    """``BatchNorm1d`` that infers ``num_features`` from its first input."""
+class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
+    """``BatchNorm1d`` that infers ``num_features`` from its first input.
+
+    Parameters
+    ----------
+    eps
+        Added to the variance.
+    momentum
+        The weight of a batch in the running mean and variance; None for the cumulative average.
+    affine
+        Whether a weight (initially 1) and a bias (initially 0) scale and shift the result.
+    track_running_stats
+        Whether to keep a running mean and variance. If not, evaluation uses the statistics of the
+        batch.
+    dtype
+        The dtype of parameters and buffers; float32 for None.
+    bias
+        Whether the affine part has a bias.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> layer = nn.LazyBatchNorm1d()
+    >>> _ = layer(tensor.ones((2, 3, 4)))
+    >>> layer.num_features, isinstance(layer, nn.LazyBatchNorm1d)
+    (3, False)
+    """
+
+    cls_to_become = BatchNorm1d
+
+    def __init__(
+        self,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        BatchNorm1d.__init__(self, 0, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        forget_shapes(self, dtype, "running_mean", "running_var")
 
 
-class LazyBatchNorm2d(_LazyNorm, BatchNorm2d, dims=2):
-    """``BatchNorm2d`` that infers ``num_features`` from its first input."""
+class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
+    """``BatchNorm2d`` that infers ``num_features`` from its first input.
+
+    Parameters
+    ----------
+    eps
+        Added to the variance.
+    momentum
+        The weight of a batch in the running mean and variance; None for the cumulative average.
+    affine
+        Whether a weight (initially 1) and a bias (initially 0) scale and shift the result.
+    track_running_stats
+        Whether to keep a running mean and variance. If not, evaluation uses the statistics of the
+        batch.
+    dtype
+        The dtype of parameters and buffers; float32 for None.
+    bias
+        Whether the affine part has a bias.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> layer = nn.LazyBatchNorm2d()
+    >>> _ = layer(tensor.ones((2, 3, 4, 4)))
+    >>> layer.num_features, isinstance(layer, nn.LazyBatchNorm2d)
+    (3, False)
+    """
+
+    cls_to_become = BatchNorm2d
+
+    def __init__(
+        self,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        BatchNorm2d.__init__(self, 0, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        forget_shapes(self, dtype, "running_mean", "running_var")
 
 
-class LazyBatchNorm3d(_LazyNorm, BatchNorm3d, dims=3):
-    """``BatchNorm3d`` that infers ``num_features`` from its first input."""
+class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
+    """``BatchNorm3d`` that infers ``num_features`` from its first input.
+
+    Parameters
+    ----------
+    eps
+        Added to the variance.
+    momentum
+        The weight of a batch in the running mean and variance; None for the cumulative average.
+    affine
+        Whether a weight (initially 1) and a bias (initially 0) scale and shift the result.
+    track_running_stats
+        Whether to keep a running mean and variance. If not, evaluation uses the statistics of the
+        batch.
+    dtype
+        The dtype of parameters and buffers; float32 for None.
+    bias
+        Whether the affine part has a bias.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> layer = nn.LazyBatchNorm3d()
+    >>> _ = layer(tensor.ones((2, 3, 4, 4, 4)))
+    >>> layer.num_features, isinstance(layer, nn.LazyBatchNorm3d)
+    (3, False)
+    """
+
+    cls_to_become = BatchNorm3d
+
+    def __init__(
+        self,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        BatchNorm3d.__init__(self, 0, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        forget_shapes(self, dtype, "running_mean", "running_var")
 
 
-class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d, dims=1):
-    """``InstanceNorm1d`` that infers ``num_features`` from its first input."""
+class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
+    """``InstanceNorm1d`` that infers ``num_features`` from its first input.
+
+    Parameters
+    ----------
+    eps
+        Added to the variance.
+    momentum
+        The weight of a batch in the running mean and variance.
+    affine
+        Whether a weight (initially 1) and a bias (initially 0) scale and shift the result.
+    track_running_stats
+        Whether to keep a running mean and variance for evaluation. If not, evaluation uses the
+        statistics of each sample.
+    dtype
+        The dtype of parameters and buffers; float32 for None.
+    bias
+        Whether the affine part has a bias.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.LazyInstanceNorm1d(3)(tensor.ones((2, 3, 4))).shape
+    (2, 3, 4)
+    """
+
+    cls_to_become = InstanceNorm1d
+
+    def __init__(
+        self,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        InstanceNorm1d.__init__(self, 0, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        forget_shapes(self, dtype, "running_mean", "running_var")
 
 
-class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d, dims=2):
-    """``InstanceNorm2d`` that infers ``num_features`` from its first input."""
+class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
+    """``InstanceNorm2d`` that infers ``num_features`` from its first input.
+
+    Parameters
+    ----------
+    eps
+        Added to the variance.
+    momentum
+        The weight of a batch in the running mean and variance.
+    affine
+        Whether a weight (initially 1) and a bias (initially 0) scale and shift the result.
+    track_running_stats
+        Whether to keep a running mean and variance for evaluation. If not, evaluation uses the
+        statistics of each sample.
+    dtype
+        The dtype of parameters and buffers; float32 for None.
+    bias
+        Whether the affine part has a bias.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.LazyInstanceNorm2d(3)(tensor.ones((2, 3, 4, 5))).shape
+    (2, 3, 4, 5)
+    """
+
+    cls_to_become = InstanceNorm2d
+
+    def __init__(
+        self,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        InstanceNorm2d.__init__(self, 0, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        forget_shapes(self, dtype, "running_mean", "running_var")
 
 
-class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d, dims=3):
-    """``InstanceNorm3d`` that infers ``num_features`` from its first input."""
+class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
+    """``InstanceNorm3d`` that infers ``num_features`` from its first input.
+
+    Parameters
+    ----------
+    eps
+        Added to the variance.
+    momentum
+        The weight of a batch in the running mean and variance.
+    affine
+        Whether a weight (initially 1) and a bias (initially 0) scale and shift the result.
+    track_running_stats
+        Whether to keep a running mean and variance for evaluation. If not, evaluation uses the
+        statistics of each sample.
+    dtype
+        The dtype of parameters and buffers; float32 for None.
+    bias
+        Whether the affine part has a bias.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.LazyInstanceNorm3d(3)(tensor.ones((2, 3, 4, 5, 6))).shape
+    (2, 3, 4, 5, 6)
+    """
+
+    cls_to_become = InstanceNorm3d
+
+    def __init__(
+        self,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: str | None = None,
+        dtype: DtypeLike | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        InstanceNorm3d.__init__(self, 0, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        forget_shapes(self, dtype, "running_mean", "running_var")

@@ -3,63 +3,127 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY
-from typing import Any
 
 from nn import functional as F
 from nn.layers.distances import PairwiseDistance
-from nn.layers.losses import CLASS_WEIGHT, Loss, PlainLoss, ReducedLoss
-from nn.module.docstrings import example
-from nn.module.options import options
+from nn.layers.losses import Loss
 from tensor import Tensor
 
 
-@options
-class _PairLoss(Loss):
-    margin: float = 0.0
-    reduction: str = "mean"
+class MarginRankingLoss(Loss):
+    """Margin ranking loss of two scores; see ``functional.margin_ranking_loss``.
+
+    Parameters
+    ----------
+    margin
+        The difference from which the loss is 0.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.MarginRankingLoss()(tensor.tensor([1.0]), tensor.tensor([3.0]), tensor.tensor([1])).item()
+    2.0
+    """
+
+    def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.margin = margin
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
-        return self._computed(input1, input2, target)
+        return F.margin_ranking_loss(input1, input2, target, self.margin, self.reduction)
 
 
-class _TripletLoss(Loss):
-    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+class HingeEmbeddingLoss(Loss):
+    """Hinge loss of distances of similar and dissimilar pairs; see ``functional.hinge_embedding_loss``.
+
+    Parameters
+    ----------
+    margin
+        The distance of dissimilar pairs from which the loss is 0.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.HingeEmbeddingLoss()(tensor.tensor([0.25, 0.25]), tensor.tensor([1, -1])).item()
+    0.5
+    """
+
+    def __init__(self, margin: float = 1.0, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.margin = margin
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
-        return self._computed(anchor, positive, negative)
+        return F.hinge_embedding_loss(input, target, self.margin, self.reduction)
 
 
-@options
-@example("nn.MarginRankingLoss()(tensor.tensor([1.0]), tensor.tensor([3.0]), tensor.tensor([1])).item()", 2.0)
-class MarginRankingLoss(_PairLoss, function=F.margin_ranking_loss):
-    """Margin ranking loss of two scores; see ``functional.margin_ranking_loss``."""
+class SoftMarginLoss(Loss):
+    """Logistic loss with targets 1 and -1; see ``functional.soft_margin_loss``.
+
+    Parameters
+    ----------
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> round(nn.SoftMarginLoss()(tensor.tensor([0.0]), tensor.tensor([1.0])).item(), 4)
+    0.6931
+    """
+
+    def __init__(self, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        return F.soft_margin_loss(input, target, self.reduction)
 
 
-@options
-@example("nn.HingeEmbeddingLoss()(tensor.tensor([0.25, 0.25]), tensor.tensor([1, -1])).item()", 0.5)
-class HingeEmbeddingLoss(PlainLoss, function=F.hinge_embedding_loss):
-    """Hinge loss of distances of similar and dissimilar pairs; see ``functional.hinge_embedding_loss``."""
+class CosineEmbeddingLoss(Loss):
+    """Cosine loss of similar and dissimilar pairs; see ``functional.cosine_embedding_loss``.
 
-    margin: float = 1.0
-    reduction: str = "mean"
+    Parameters
+    ----------
+    margin
+        The cosine of dissimilar pairs up to which the loss is 0, from -1 to 1.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.CosineEmbeddingLoss()(tensor.ones(2), tensor.ones(2), tensor.tensor(-1)).item()
+    1.0
+    """
+
+    def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.margin = margin
+
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        return F.cosine_embedding_loss(input1, input2, target, self.margin, self.reduction)
 
 
-@options
-@example("round(nn.SoftMarginLoss()(tensor.tensor([0.0]), tensor.tensor([1.0])).item(), 4)", 0.6931)
-class SoftMarginLoss(ReducedLoss, function=F.soft_margin_loss):
-    """Logistic loss with targets 1 and -1; see ``functional.soft_margin_loss``."""
-
-
-@options
-@example("nn.CosineEmbeddingLoss()(tensor.ones(2), tensor.ones(2), tensor.tensor(-1)).item()", 1.0)
-class CosineEmbeddingLoss(_PairLoss, function=F.cosine_embedding_loss):
-    """Cosine loss of similar and dissimilar pairs; see ``functional.cosine_embedding_loss``."""
-
-
-@options
-class TripletMarginLoss(_TripletLoss, function=F.triplet_margin_loss):
+class TripletMarginLoss(Loss):
     """Triplet loss of anchor, positive and negative; see ``functional.triplet_margin_loss``.
+
+    Parameters
+    ----------
+    margin
+        The difference of distances from which the loss is 0. It must be positive.
+    p, eps
+        The arguments of ``pairwise_distance``.
+    swap
+        Replace d(anchor, negative) by d(positive, negative) if that is smaller (Balntas et al., 2016).
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
 
     Examples
     --------
@@ -69,26 +133,32 @@ class TripletMarginLoss(_TripletLoss, function=F.triplet_margin_loss):
     2.0
     """
 
-    margin: float = 1.0
-    p: float = 2.0
-    eps: float = 1e-6
-    swap: bool = False
-    reduction: str = "mean"
+    def __init__(
+        self,
+        margin: float = 1.0,
+        p: float = 2.0,
+        eps: float = 1e-6,
+        swap: bool = False,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(reduction)
+        self.margin = margin
+        self.p = p
+        self.eps = eps
+        self.swap = swap
+
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        """Return the loss."""
+        return F.triplet_margin_loss(
+            anchor, positive, negative, self.margin, self.p, self.eps, self.swap, self.reduction
+        )
 
 
-@options
-class TripletMarginWithDistanceLoss(_TripletLoss, function=F.triplet_margin_with_distance_loss):
+class TripletMarginWithDistanceLoss(Loss):
     """Triplet loss with your own distance function; see ``functional.triplet_margin_with_distance_loss``.
 
     Parameters
     ----------
-    distance_function
-        Function of two tensors that returns the distance of each pair of vectors. The default is
-        ``PairwiseDistance()``.
-    margin
-        The margin, above 0.
-    swap
-        Use the smaller one of d(anchor, negative) and d(positive, negative).
     reduction
         ``"mean"``, ``"sum"`` or ``"none"``.
 
@@ -101,19 +171,45 @@ class TripletMarginWithDistanceLoss(_TripletLoss, function=F.triplet_margin_with
     2.0
     """
 
-    _: KW_ONLY
-    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None
-    margin: float = 1.0
-    swap: bool = False
-    reduction: str = "mean"
+    def __init__(
+        self,
+        *,
+        distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+        margin: float = 1.0,
+        swap: bool = False,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(reduction)
+        self.distance_function: Callable[[Tensor, Tensor], Tensor] = distance_function or PairwiseDistance()
+        self.margin = margin
+        self.swap = swap
 
-    def _set_options(self, given: dict[str, Any]) -> None:
-        super()._set_options({**given, "distance_function": given["distance_function"] or PairwiseDistance()})
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        """Return the loss."""
+        return F.triplet_margin_with_distance_loss(
+            anchor,
+            positive,
+            negative,
+            distance_function=self.distance_function,
+            margin=self.margin,
+            swap=self.swap,
+            reduction=self.reduction,
+        )
 
 
-@options
-class MultiMarginLoss(PlainLoss, function=F.multi_margin_loss):
+class MultiMarginLoss(Loss):
     """Multi-class margin loss; see ``functional.multi_margin_loss``.
+
+    Parameters
+    ----------
+    p
+        1, or 2 for squares.
+    margin
+        The difference from the target's score from which the loss is 0.
+    weight
+        The weight of each class, shape ``(classes,)``. It is registered as a buffer, without a copy.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
 
     Examples
     --------
@@ -123,23 +219,53 @@ class MultiMarginLoss(PlainLoss, function=F.multi_margin_loss):
     0.5
     """
 
-    p: int = 1
-    margin: float = 1.0
-    weight: Tensor | None = None
-    reduction: str = "mean"
+    weight: Tensor | None
 
-    _texts = CLASS_WEIGHT
+    def __init__(
+        self, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, reduction: str = "mean"
+    ) -> None:
+        super().__init__(reduction)
+        self.p = p
+        self.margin = margin
+        self.register_buffer("weight", weight)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        return F.multi_margin_loss(input, target, self.p, self.margin, self.weight, self.reduction)
 
 
-@options
-@example("nn.MultiLabelMarginLoss()(tensor.tensor([2.0, 1.5]), tensor.tensor([0, -1])).item()", 0.25)
-class MultiLabelMarginLoss(ReducedLoss, function=F.multilabel_margin_loss):
-    """Margin loss for several target classes; see ``functional.multilabel_margin_loss``."""
+class MultiLabelMarginLoss(Loss):
+    """Margin loss for several target classes; see ``functional.multilabel_margin_loss``.
+
+    Parameters
+    ----------
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> nn.MultiLabelMarginLoss()(tensor.tensor([2.0, 1.5]), tensor.tensor([0, -1])).item()
+    0.25
+    """
+
+    def __init__(self, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        return F.multilabel_margin_loss(input, target, self.reduction)
 
 
-@options
-class MultiLabelSoftMarginLoss(PlainLoss, function=F.multilabel_soft_margin_loss):
+class MultiLabelSoftMarginLoss(Loss):
     """Binary cross entropy, averaged over classes; see ``functional.multilabel_soft_margin_loss``.
+
+    Parameters
+    ----------
+    weight
+        The weight of each class, shape ``(classes,)``. It is registered as a buffer, without a copy.
+    reduction
+        ``"mean"``, ``"sum"`` or ``"none"``.
 
     Examples
     --------
@@ -149,7 +275,12 @@ class MultiLabelSoftMarginLoss(PlainLoss, function=F.multilabel_soft_margin_loss
     0.6931
     """
 
-    weight: Tensor | None = None
-    reduction: str = "mean"
+    weight: Tensor | None
 
-    _texts = CLASS_WEIGHT
+    def __init__(self, weight: Tensor | None = None, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.register_buffer("weight", weight)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        return F.multilabel_soft_margin_loss(input, target, self.weight, self.reduction)

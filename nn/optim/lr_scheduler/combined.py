@@ -7,29 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from nn.optim.lr_scheduler.plateau import ReduceLROnPlateau
-from nn.optim.lr_scheduler.scheduler import LRScheduler, documented
+from nn.optim.lr_scheduler.scheduler import LRScheduler
 from nn.optim.optimizer import Optimizer
-
-_EXAMPLE = """\
-Examples
---------
->>> import nn
->>> schedules = nn.optim.{module}
->>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
->>> warm_up = schedules.ConstantLR(optimizer, factor=0.5, total_iters=2)
->>> decay = schedules.ExponentialLR(optimizer, gamma=0.5)
->>> schedule = schedules.{name}({arguments})
->>> rates = []
->>> for _ in range(4):
-...     rates += schedule.get_last_lr()
-...     schedule.step()
->>> rates
-{rates}
-"""
 
 
 class _Combined(LRScheduler):
-    _example_template = _EXAMPLE
     _schedulers: Sequence[LRScheduler]
 
     def step(self, epoch: float | None = None) -> None:
@@ -82,24 +64,40 @@ def _require_parts(name: str, parts: Sequence[LRScheduler], optimizer: Optimizer
     return parts[0].optimizer
 
 
-@documented
 class SequentialLR(_Combined):
     """Runs several schedulers in sequence.
 
     Parameters
     ----------
+    optimizer
+        The optimizer whose learning rates are set.
     schedulers
         At least one scheduler, all of `optimizer`.
     milestones
         The epochs at which the second and later schedulers start. Each scheduler counts its epochs from 0.
+    last_epoch
+        The number of the last completed epoch; -1 to start.
 
     Raises
     ------
     ValueError
         If `milestones` is not shorter than `schedulers` by one, or a scheduler has another optimizer.
-    """
 
-    _example = ("optimizer, [warm_up, decay], milestones=[2]", [0.5, 0.5, 1.0, 0.5])
+    Examples
+    --------
+    >>> import nn
+    >>> schedules = nn.optim.lr_scheduler
+    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+    >>> warm_up = schedules.ConstantLR(optimizer, factor=0.5, total_iters=2)
+    >>> decay = schedules.ExponentialLR(optimizer, gamma=0.5)
+    >>> schedule = schedules.SequentialLR(optimizer, [warm_up, decay], milestones=[2])
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates += schedule.get_last_lr()
+    ...     schedule.step()
+    >>> rates
+    [0.5, 0.5, 1.0, 0.5]
+    """
 
     def __init__(
         self,
@@ -152,7 +150,6 @@ class SequentialLR(_Combined):
         self._last_lr = part.get_last_lr()
 
 
-@documented
 class ChainedScheduler(_Combined):
     """Chains schedulers: each changes the learning rates that the previous one has set.
 
@@ -167,9 +164,22 @@ class ChainedScheduler(_Combined):
     ------
     ValueError
         If the list is empty, or a scheduler has another optimizer.
-    """
 
-    _example = ("[warm_up, decay]", [0.5, 0.25, 0.25, 0.125])
+    Examples
+    --------
+    >>> import nn
+    >>> schedules = nn.optim.lr_scheduler
+    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+    >>> warm_up = schedules.ConstantLR(optimizer, factor=0.5, total_iters=2)
+    >>> decay = schedules.ExponentialLR(optimizer, gamma=0.5)
+    >>> schedule = schedules.ChainedScheduler([warm_up, decay])
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates += schedule.get_last_lr()
+    ...     schedule.step()
+    >>> rates
+    [0.5, 0.25, 0.25, 0.125]
+    """
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         self.optimizer: Optimizer = _require_parts("ChainedScheduler", schedulers, optimizer)

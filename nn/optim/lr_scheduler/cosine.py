@@ -3,28 +3,55 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from nn.module.options import options
-from nn.optim.lr_scheduler.scheduler import Schedule
+from nn.optim.lr_scheduler.scheduler import LRScheduler, require_epochs
+from nn.optim.optimizer import Optimizer
 from tensor.lowlevel import shown
 
 
-@options
-class CosineAnnealingLR(Schedule):
+class CosineAnnealingLR(LRScheduler):
     """Decreases learning rates to `eta_min` along half a cosine (Loshchilov and Hutter, 2017).
 
     They reach `eta_min` after `T_max` epochs, and then increase again.
+
+    Parameters
+    ----------
+    optimizer
+        The optimizer whose learning rates are set.
+    T_max
+        The number of epochs of half a cosine.
+    eta_min
+        The lowest learning rate.
+    last_epoch
+        The number of the last completed epoch; -1 to start.
+
+    Examples
+    --------
+    >>> import nn
+    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+    >>> schedule = nn.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=2)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates += schedule.get_last_lr()
+    ...     schedule.step()
+    >>> [round(rate, 3) for rate in rates]
+    [1.0, 0.5, 0.0, 0.5]
     """
 
-    T_max: int
-    eta_min: float = 0.0
-    last_epoch: int = -1
-
-    _example = ("T_max=2", [1.0, 0.5, 0.0, 0.5])
-    _epochs = ("T_max",)
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        T_max: int,  # noqa: N803
+        eta_min: float = 0.0,
+        last_epoch: int = -1,
+    ) -> None:
+        require_epochs(type(self).__name__, "T_max", T_max)
+        self.T_max = T_max
+        self.eta_min = eta_min
+        super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
+        """Return the learning rates of the groups in epoch ``last_epoch``. ``step`` calls it."""
         if self._is_initial:
             return self._current()
         if (
@@ -46,40 +73,54 @@ class CosineAnnealingLR(Schedule):
         return [self.eta_min + (first - self.eta_min) * height / 2 for first in self.base_lrs]
 
 
-@options
-class CosineAnnealingWarmRestarts(Schedule):
+class CosineAnnealingWarmRestarts(LRScheduler):
     """Decreases learning rates along half a cosine, with restarts (SGDR: Loshchilov and Hutter, 2017).
 
     Parameters
     ----------
+    optimizer
+        The optimizer whose learning rates are set.
     T_0
         The number of epochs before the first restart.
     T_mult
         The length of each period divided by that of the previous period.
     eta_min
         The learning rate at the end of each period.
+    last_epoch
+        The number of the last completed epoch; -1 to start.
+
+    Examples
+    --------
+    >>> import nn
+    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+    >>> schedule = nn.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=2)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates += schedule.get_last_lr()
+    ...     schedule.step()
+    >>> [round(rate, 3) for rate in rates]
+    [1.0, 0.5, 1.0, 0.5]
     """
 
-    T_0: int
-    T_mult: int = 1
-    eta_min: float = 0.0
-    last_epoch: int = -1
-
-    _example = ("T_0=2", [1.0, 0.5, 1.0, 0.5])
-    _epochs = ("T_0",)
-
-    def _set_options(self, given: dict[str, Any]) -> None:
-        self.T_i: int = given["T_0"]
-        self.T_cur: float = given["last_epoch"]
-        super()._set_options(given)
-
-    def _check(self) -> None:
-        super()._check()
-        if self.T_mult < 1 or self.T_mult % 1:
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        T_0: int,  # noqa: N803
+        T_mult: int = 1,  # noqa: N803
+        eta_min: float = 0.0,
+        last_epoch: int = -1,
+    ) -> None:
+        require_epochs(type(self).__name__, "T_0", T_0)
+        if T_mult < 1 or T_mult % 1:
             raise ValueError(
-                "CosineAnnealingWarmRestarts: T_mult must be an integer of at least 1, not "
-                f"{shown(self.T_mult)}"
+                f"CosineAnnealingWarmRestarts: T_mult must be an integer of at least 1, not {shown(T_mult)}"
             )
+        self.T_0 = T_0
+        self.T_mult = T_mult
+        self.eta_min = eta_min
+        self.T_i: int = T_0
+        self.T_cur: float = last_epoch
+        super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
         """Return the learning rates of the groups at the current position in the period."""

@@ -8,7 +8,6 @@ from typing import Any
 
 from nn.optim.lr_scheduler.scheduler import (
     LRScheduler,
-    documented,
     one_for_each_group,
     require_epochs,
     require_optimizer,
@@ -50,12 +49,13 @@ class _Cycles(LRScheduler):
             group["momentum"] = momentum
 
 
-@documented
 class CyclicLR(_Cycles):
     """Cycles learning rates from `base_lr` to `max_lr` and back (Smith, 2017).
 
     Parameters
     ----------
+    optimizer
+        The optimizer whose learning rates are set.
     base_lr, max_lr
         The lowest and the highest learning rate: numbers, or lists with one for each group.
     step_size_up
@@ -83,9 +83,21 @@ class CyclicLR(_Cycles):
     ------
     ValueError
         If the optimizer has no momentum to cycle, or the mode is unknown.
-    """
 
-    _example = ("base_lr=0.0, max_lr=1.0, step_size_up=2, cycle_momentum=False", [0.0, 0.5, 1.0, 0.5])
+    Examples
+    --------
+    >>> import nn
+    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+    >>> schedule = nn.optim.lr_scheduler.CyclicLR(
+    ...     optimizer, base_lr=0.0, max_lr=1.0, step_size_up=2, cycle_momentum=False
+    ... )
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates += schedule.get_last_lr()
+    ...     schedule.step()
+    >>> [round(rate, 3) for rate in rates]
+    [0.0, 0.5, 1.0, 0.5]
+    """
 
     def __init__(
         self,
@@ -170,12 +182,13 @@ class CyclicLR(_Cycles):
         super().load_state_dict(state)
 
 
-@documented
 class OneCycleLR(_Cycles):
     """Increases learning rates to `max_lr` and decreases them to almost 0, in one cycle (Smith, 2018).
 
     Parameters
     ----------
+    optimizer
+        The optimizer whose learning rates are set.
     max_lr
         The highest learning rate: a number, or a list with one for each group.
     total_steps
@@ -204,9 +217,21 @@ class OneCycleLR(_Cycles):
     ValueError
         If the number of steps is not given, or an option is out of its range. ``step`` raises it when the
         number of the step is above `total_steps`.
-    """
 
-    _example = ("max_lr=1.0, total_steps=5, pct_start=0.6, cycle_momentum=False", [0.04, 0.52, 1.0, 0.5])
+    Examples
+    --------
+    >>> import nn
+    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+    >>> schedule = nn.optim.lr_scheduler.OneCycleLR(
+    ...     optimizer, max_lr=1.0, total_steps=5, pct_start=0.6, cycle_momentum=False
+    ... )
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates += schedule.get_last_lr()
+    ...     schedule.step()
+    >>> [round(rate, 3) for rate in rates]
+    [0.04, 0.52, 1.0, 0.5]
+    """
 
     def __init__(
         self,

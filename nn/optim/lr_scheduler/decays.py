@@ -6,24 +6,48 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
 
-from nn.module.options import options
-from nn.optim.lr_scheduler.scheduler import LRScheduler, Schedule, documented
+from nn.optim.lr_scheduler.scheduler import LRScheduler, require_epochs
 from nn.optim.optimizer import Optimizer
 from tensor.lowlevel import shown
 
 
-@options
-class StepLR(Schedule):
-    """Multiplies learning rates by `gamma` after every `step_size` epochs."""
+class StepLR(LRScheduler):
+    """Multiplies learning rates by `gamma` after every `step_size` epochs.
 
-    step_size: int
-    gamma: float = 0.1
-    last_epoch: int = -1
+    Parameters
+    ----------
+    optimizer
+        The optimizer whose learning rates are set.
+    step_size
+        The number of epochs between two changes.
+    gamma
+        The factor of the learning rates.
+    last_epoch
+        The number of the last completed epoch; -1 to start.
 
-    _example = ("step_size=2, gamma=0.5", [1.0, 1.0, 0.5, 0.5])
-    _epochs = ("step_size",)
+    Examples
+    --------
+    >>> import nn
+    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+    >>> schedule = nn.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates += schedule.get_last_lr()
+    ...     schedule.step()
+    >>> [round(rate, 3) for rate in rates]
+    [1.0, 1.0, 0.5, 0.5]
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
+    ) -> None:
+        require_epochs(type(self).__name__, "step_size", step_size)
+        self.step_size = step_size
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
+        """Return the learning rates of the groups in epoch ``last_epoch``. ``step`` calls it."""
         falls = self.last_epoch > 0 and self.last_epoch % self.step_size == 0
         return self._scaled(self.gamma) if falls else self._current()
 
@@ -32,11 +56,32 @@ class StepLR(Schedule):
         return [first * factor for first in self.base_lrs]
 
 
-@documented
 class MultiStepLR(LRScheduler):
-    """Multiplies learning rates by `gamma` at each epoch in `milestones`, which may repeat an epoch."""
+    """Multiplies learning rates by `gamma` at each epoch in `milestones`, which may repeat an epoch.
 
-    _example = ("milestones=[1, 3], gamma=0.5", [1.0, 0.5, 0.5, 0.25])
+    Parameters
+    ----------
+    optimizer
+        The optimizer whose learning rates are set.
+    milestones
+        The numbers of the epochs, in any order.
+    gamma
+        The factor of the learning rates.
+    last_epoch
+        The number of the last completed epoch; -1 to start.
+
+    Examples
+    --------
+    >>> import nn
+    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+    >>> schedule = nn.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[1, 3], gamma=0.5)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates += schedule.get_last_lr()
+    ...     schedule.step()
+    >>> [round(rate, 3) for rate in rates]
+    [1.0, 0.5, 0.5, 0.25]
+    """
 
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
@@ -46,6 +91,7 @@ class MultiStepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
+        """Return the learning rates of the groups in epoch ``last_epoch``. ``step`` calls it."""
         if self.last_epoch not in self.milestones:
             return self._current()
         return self._scaled(self.gamma ** self.milestones[self.last_epoch])
@@ -55,36 +101,80 @@ class MultiStepLR(LRScheduler):
         return [first * self.gamma**passed for first in self.base_lrs]
 
 
-@options
-class ExponentialLR(Schedule):
-    """Multiplies learning rates by `gamma` after every epoch."""
+class ExponentialLR(LRScheduler):
+    """Multiplies learning rates by `gamma` after every epoch.
 
-    gamma: float
-    last_epoch: int = -1
+    Parameters
+    ----------
+    optimizer
+        The optimizer whose learning rates are set.
+    gamma
+        The factor of the learning rates.
+    last_epoch
+        The number of the last completed epoch; -1 to start.
 
-    _example = ("gamma=0.5", [1.0, 0.5, 0.25, 0.125])
+    Examples
+    --------
+    >>> import nn
+    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+    >>> schedule = nn.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates += schedule.get_last_lr()
+    ...     schedule.step()
+    >>> [round(rate, 3) for rate in rates]
+    [1.0, 0.5, 0.25, 0.125]
+    """
+
+    def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
+        """Return the learning rates of the groups in epoch ``last_epoch``. ``step`` calls it."""
         return self._current() if self._is_initial else self._scaled(self.gamma)
 
     def _get_closed_form_lr(self) -> list[float]:
         return [first * self.gamma**self.last_epoch for first in self.base_lrs]
 
 
-@options
-class ConstantLR(Schedule):
-    """Multiplies learning rates by `factor` for the first `total_iters` epochs."""
+class ConstantLR(LRScheduler):
+    """Multiplies learning rates by `factor` for the first `total_iters` epochs.
 
-    factor: float = 1.0 / 3
-    total_iters: int = 5
-    last_epoch: int = -1
+    Parameters
+    ----------
+    optimizer
+        The optimizer whose learning rates are set.
+    factor
+        The factor of the learning rates, above 0 and at most 1.
+    total_iters
+        The number of epochs.
+    last_epoch
+        The number of the last completed epoch; -1 to start.
 
-    _example = ("factor=0.5, total_iters=2", [0.5, 0.5, 1.0, 1.0])
+    Examples
+    --------
+    >>> import nn
+    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+    >>> schedule = nn.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=2)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates += schedule.get_last_lr()
+    ...     schedule.step()
+    >>> [round(rate, 3) for rate in rates]
+    [0.5, 0.5, 1.0, 1.0]
+    """
 
-    def _check(self) -> None:
-        _require_fraction("ConstantLR", "factor", self.factor, is_divisor=True)
+    def __init__(
+        self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
+    ) -> None:
+        _require_fraction("ConstantLR", "factor", factor, is_divisor=True)
+        self.factor = factor
+        self.total_iters = total_iters
+        super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
+        """Return the learning rates of the groups in epoch ``last_epoch``. ``step`` calls it."""
         if self.last_epoch == 0:
             return self._scaled(self.factor)
         if self.last_epoch == self.total_iters:
@@ -96,22 +186,52 @@ class ConstantLR(Schedule):
         return [first * factor for first in self.base_lrs]
 
 
-@options
-class LinearLR(Schedule):
-    """Multiplies learning rates by a factor that changes linearly for `total_iters` epochs."""
+class LinearLR(LRScheduler):
+    """Multiplies learning rates by a factor that changes linearly for `total_iters` epochs.
 
-    start_factor: float = 1.0 / 3
-    end_factor: float = 1.0
-    total_iters: int = 5
-    last_epoch: int = -1
+    Parameters
+    ----------
+    optimizer
+        The optimizer whose learning rates are set.
+    start_factor
+        The factor of the initial learning rates at the start, above 0 and at most 1.
+    end_factor
+        The factor after `total_iters` epochs, from 0 to 1.
+    total_iters
+        The number of epochs of the change.
+    last_epoch
+        The number of the last completed epoch; -1 to start.
 
-    _example = ("start_factor=0.5, total_iters=2", [0.5, 0.75, 1.0, 1.0])
+    Examples
+    --------
+    >>> import nn
+    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+    >>> schedule = nn.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.5, total_iters=2)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates += schedule.get_last_lr()
+    ...     schedule.step()
+    >>> [round(rate, 3) for rate in rates]
+    [0.5, 0.75, 1.0, 1.0]
+    """
 
-    def _check(self) -> None:
-        _require_fraction("LinearLR", "start_factor", self.start_factor, is_divisor=True)
-        _require_fraction("LinearLR", "end_factor", self.end_factor)
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        start_factor: float = 1.0 / 3,
+        end_factor: float = 1.0,
+        total_iters: int = 5,
+        last_epoch: int = -1,
+    ) -> None:
+        _require_fraction("LinearLR", "start_factor", start_factor, is_divisor=True)
+        _require_fraction("LinearLR", "end_factor", end_factor)
+        self.start_factor = start_factor
+        self.end_factor = end_factor
+        self.total_iters = total_iters
+        super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
+        """Return the learning rates of the groups in epoch ``last_epoch``. ``step`` calls it."""
         if self.last_epoch == 0:
             return self._scaled(self.start_factor)
         if self._is_initial or self.last_epoch > self.total_iters:
@@ -125,18 +245,43 @@ class LinearLR(Schedule):
         return [first * factor for first in self.base_lrs]
 
 
-@options
-class PolynomialLR(Schedule):
-    """Decreases learning rates to 0 in `total_iters` epochs, by a polynomial of degree `power`."""
+class PolynomialLR(LRScheduler):
+    """Decreases learning rates to 0 in `total_iters` epochs, by a polynomial of degree `power`.
 
-    total_iters: int = 5
-    power: float = 1.0
-    last_epoch: int = -1
+    Parameters
+    ----------
+    optimizer
+        The optimizer whose learning rates are set.
+    total_iters
+        The number of epochs until the learning rates are 0.
+    power
+        The degree of the polynomial.
+    last_epoch
+        The number of the last completed epoch; -1 to start.
 
-    _example = ("total_iters=2, power=2.0", [1.0, 0.25, 0.0, 0.0])
-    _epochs = ("total_iters",)
+    Examples
+    --------
+    >>> import nn
+    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+    >>> schedule = nn.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=2, power=2.0)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates += schedule.get_last_lr()
+    ...     schedule.step()
+    >>> [round(rate, 3) for rate in rates]
+    [1.0, 0.25, 0.0, 0.0]
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1
+    ) -> None:
+        require_epochs(type(self).__name__, "total_iters", total_iters)
+        self.total_iters = total_iters
+        self.power = power
+        super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
+        """Return the learning rates of the groups in epoch ``last_epoch``. ``step`` calls it."""
         if self._is_initial or self.last_epoch > self.total_iters:
             return self._current()
         left, left_before = (

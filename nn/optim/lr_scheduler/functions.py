@@ -7,7 +7,6 @@ from typing import Any
 
 from nn.optim.lr_scheduler.scheduler import (
     LRScheduler,
-    documented,
     one_for_each_group,
     require_optimizer,
     state_of_function,
@@ -47,24 +46,64 @@ class _ByFunction(LRScheduler):
         super().load_state_dict(state)
 
 
-@documented
 class LambdaLR(_ByFunction):
-    """Multiplies the initial learning rates by ``lr_lambda(epoch)``."""
+    """Multiplies the initial learning rates by ``lr_lambda(epoch)``.
 
-    _example = ("lambda epoch: 1 / (1 + epoch)", [1.0, 0.5, 0.333, 0.25])
+    Parameters
+    ----------
+    optimizer
+        The optimizer whose learning rates are set.
+    lr_lambda
+        A function of the number of the epoch that returns the factor, or a list with one for each group.
+    last_epoch
+        The number of the last completed epoch; -1 to start.
+
+    Examples
+    --------
+    >>> import nn
+    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+    >>> schedule = nn.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (1 + epoch))
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates += schedule.get_last_lr()
+    ...     schedule.step()
+    >>> [round(rate, 3) for rate in rates]
+    [1.0, 0.5, 0.333, 0.25]
+    """
 
     def get_lr(self) -> list[float]:
+        """Return the learning rates of the groups in epoch ``last_epoch``. ``step`` calls it."""
         pairs = zip(self.lr_lambdas, self.base_lrs, strict=True)
         return [first * function(self.last_epoch) for function, first in pairs]
 
 
-@documented
 class MultiplicativeLR(_ByFunction):
-    """Multiplies the learning rates of the previous epoch by ``lr_lambda(epoch)``."""
+    """Multiplies the learning rates of the previous epoch by ``lr_lambda(epoch)``.
 
-    _example = ("lambda epoch: 1 / (1 + epoch)", [1.0, 0.5, 0.167, 0.042])
+    Parameters
+    ----------
+    optimizer
+        The optimizer whose learning rates are set.
+    lr_lambda
+        A function of the number of the epoch that returns the factor, or a list with one for each group.
+    last_epoch
+        The number of the last completed epoch; -1 to start.
+
+    Examples
+    --------
+    >>> import nn
+    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+    >>> schedule = nn.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda epoch: 1 / (1 + epoch))
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates += schedule.get_last_lr()
+    ...     schedule.step()
+    >>> [round(rate, 3) for rate in rates]
+    [1.0, 0.5, 0.167, 0.042]
+    """
 
     def get_lr(self) -> list[float]:
+        """Return the learning rates of the groups in epoch ``last_epoch``. ``step`` calls it."""
         if self._is_initial:
             return self._current()
         pairs = zip(self.lr_lambdas, self._current(), strict=True)

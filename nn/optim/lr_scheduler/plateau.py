@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import InitVar
 from typing import Any
 
-from nn.module.options import options
 from nn.optim.lr_scheduler.scheduler import LRScheduler, one_for_each_group, require_optimizer
 from nn.optim.optimizer import Optimizer
 from tensor.lowlevel import shown
 
 
-@options
 class ReduceLROnPlateau(LRScheduler):
     """Multiplies learning rates by `factor` when a metric has not improved for more than `patience` epochs.
 
     Parameters
     ----------
+    optimizer
+        The optimizer whose learning rates are set.
     mode
         ``"min"`` if a lower metric is better, such as a loss, else ``"max"``.
     factor
@@ -50,32 +49,38 @@ class ReduceLROnPlateau(LRScheduler):
     [0.1]
     """
 
-    optimizer: Optimizer
-    mode: str = "min"
-    factor: float = 0.1
-    patience: int = 10
-    threshold: float = 1e-4
-    threshold_mode: str = "rel"
-    cooldown: int = 0
-    min_lr: InitVar[float | list[float]] = 0
-    eps: float = 1e-8
-
-    def _set_options(self, given: dict[str, Any]) -> None:
-        name, least = "ReduceLROnPlateau", given.pop("min_lr")
-        require_optimizer(name, given["optimizer"])
-        vars(self).update(given)
-        if self.factor >= 1.0:
-            raise ValueError(f"{name}: factor must be below 1, not {shown(self.factor)}")
-        if self.mode not in ("min", "max"):
-            raise ValueError(f"{name}: mode must be 'min' or 'max', not {shown(self.mode)}")
-        if self.threshold_mode not in ("rel", "abs"):
-            raise ValueError(
-                f"{name}: threshold_mode must be 'rel' or 'abs', not {shown(self.threshold_mode)}"
-            )
-        self.cooldown_counter: int = 0
-        self.min_lrs: list[float] = one_for_each_group(name, "min_lr", self.optimizer, least)
-        self.best: float = float("inf") if self.mode == "min" else float("-inf")
-        self.num_bad_epochs: int = 0
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        mode: str = "min",
+        factor: float = 0.1,
+        patience: int = 10,
+        threshold: float = 1e-4,
+        threshold_mode: str = "rel",
+        cooldown: int = 0,
+        min_lr: float | list[float] = 0,
+        eps: float = 1e-8,
+    ) -> None:
+        name = "ReduceLROnPlateau"
+        require_optimizer(name, optimizer)
+        if factor >= 1.0:
+            raise ValueError(f"{name}: factor must be below 1, not {shown(factor)}")
+        if mode not in ("min", "max"):
+            raise ValueError(f"{name}: mode must be 'min' or 'max', not {shown(mode)}")
+        if threshold_mode not in ("rel", "abs"):
+            raise ValueError(f"{name}: threshold_mode must be 'rel' or 'abs', not {shown(threshold_mode)}")
+        self.optimizer = optimizer
+        self.mode = mode
+        self.factor = factor
+        self.patience = patience
+        self.threshold = threshold
+        self.threshold_mode = threshold_mode
+        self.cooldown = cooldown
+        self.eps = eps
+        self.cooldown_counter = 0
+        self.min_lrs: list[float] = one_for_each_group(name, "min_lr", optimizer, min_lr)
+        self.best = float("inf") if mode == "min" else float("-inf")
+        self.num_bad_epochs = 0
         self.last_epoch = 0
         self._last_lr = self._current()
 

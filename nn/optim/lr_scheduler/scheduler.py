@@ -4,31 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import Any, ClassVar, TypeVar
+from typing import Any
 
-from nn.module.docstrings import complete
-from nn.module.options import options
 from nn.optim.optimizer import Optimizer
 from tensor.lowlevel import shown
-
-# Descriptions of the parameters that schedulers share, and the example that most of them have.
-_TEXTS = {
-    "optimizer": "The optimizer whose learning rates are set.",
-    "last_epoch": "The number of the last completed epoch; -1 to start.",
-}
-_EXAMPLE = """\
-Examples
---------
->>> import nn
->>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
->>> schedule = nn.optim.{module}.{name}(optimizer, {arguments})
->>> rates = []
->>> for _ in range(4):
-...     rates += schedule.get_last_lr()
-...     schedule.step()
->>> [round(rate, 3) for rate in rates]
-{rates}
-"""
 
 
 class LRScheduler:
@@ -72,24 +51,10 @@ class LRScheduler:
     [0.5]
     """
 
-    # The arguments and the learning rates for the example, which `_complete_docstring` adds.
-    _example: ClassVar[tuple[str, list[float]] | None] = None
-    _example_template: ClassVar[str] = _EXAMPLE
-    _public_module: ClassVar[str] = "lr_scheduler"
     # True during the first step, which the constructor makes.
     _is_initial = False
     _step_count = 0
     _last_lr: list[float]
-
-    @classmethod
-    def _complete_docstring(cls) -> None:
-        complete(cls, _TEXTS)
-        cls.get_lr.__doc__ = cls.get_lr.__doc__ or LRScheduler.get_lr.__doc__
-        if cls._example and cls.__doc__:
-            arguments, rates = cls._example
-            cls.__doc__ += "\n" + cls._example_template.format(
-                module=cls._public_module, name=cls.__name__, arguments=arguments, rates=rates
-            )
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         require_optimizer(type(self).__name__, optimizer)
@@ -162,36 +127,6 @@ class LRScheduler:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load a state from ``state_dict()``. Also load the optimizer's state: it holds the rates."""
         vars(self).update(state_dict)
-
-
-Scheduler = TypeVar("Scheduler", bound=type[LRScheduler])
-
-
-def documented(cls: Scheduler) -> Scheduler:
-    """Add the shared parameters and the common example to the docstring of a scheduler."""
-    cls._complete_docstring()
-    return cls
-
-
-@options
-class Schedule(LRScheduler):
-    """Base class of schedulers whose constructors only check and store their options."""
-
-    optimizer: Optimizer
-
-    # The options that are numbers of epochs.
-    _epochs: ClassVar[tuple[str, ...]] = ()
-
-    def _set_options(self, given: dict[str, Any]) -> None:
-        optimizer, last_epoch = given.pop("optimizer"), given.pop("last_epoch", -1)
-        vars(self).update(given)
-        self._check()
-        super().__init__(optimizer, last_epoch)
-
-    def _check(self) -> None:
-        """Raise ``ValueError`` if an option is out of its range."""
-        for name in self._epochs:
-            require_epochs(type(self).__name__, name, getattr(self, name))
 
 
 def require_optimizer(name: str, optimizer: object) -> None:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import InitVar
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 import tensor as tn
-from nn.module.options import options
 from nn.optim.chunks import chunk_keys
-from nn.optim.optimizer import Group
+from nn.optim.optimizer import Group, Optimizer
 from nn.optim.options import Bound, bounds, require_real
-from nn.optim.rule import Rule
 from tensor import Tensor
 from tensor.kernels import empty
 from tensor.lowlevel import Array, shown
@@ -25,8 +22,7 @@ if TYPE_CHECKING:
     Variance = Callable[[Key], Array]
 
 
-@options
-class Adafactor(Rule):
+class Adafactor(Optimizer):
     """Adafactor: Adam with second moments of rows and columns only (Shazeer and Stern, 2018), as in PyTorch.
 
     For a matrix with n rows and m columns the state has n + m numbers. A tensor of more dimensions is a batch
@@ -48,6 +44,10 @@ class Adafactor(Rule):
         The upper bound of the root mean square of an update, at least 1; infinity for no bound.
     weight_decay
         Each step subtracts ``lr * weight_decay`` times the parameter.
+    maximize
+        Maximize the objective instead of minimizing it.
+    foreach
+        Accepted for compatibility with PyTorch. No effect: a step is one pass over each parameter.
 
     Raises
     ------
@@ -67,12 +67,6 @@ class Adafactor(Rule):
     ((2, 1), (1, 3))
     """
 
-    lr: InitVar[float] = 1e-2
-    beta2_decay: InitVar[float] = -0.8
-    eps: InitVar[tuple[float | None, float]] = (None, 1e-3)
-    d: InitVar[float] = 1.0
-    weight_decay: InitVar[float] = 0.0
-
     _bounds = bounds(
         "weight_decay",
         lr=Bound(0.0, math.inf, True),
@@ -80,6 +74,28 @@ class Adafactor(Rule):
         d=Bound(1.0, math.inf, True),
     )
     _counter = "step"
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[Group],
+        lr: float = 1e-2,
+        beta2_decay: float = -0.8,
+        eps: tuple[float | None, float] = (None, 1e-3),
+        d: float = 1.0,
+        weight_decay: float = 0.0,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,  # noqa: ARG002
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "beta2_decay": beta2_decay,
+            "eps": eps,
+            "d": d,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+        }
+        super().__init__(params, defaults)
 
     def _check_options(self, group: Group) -> None:
         super()._check_options(group)

@@ -3,40 +3,82 @@
 from __future__ import annotations
 
 import math
-from dataclasses import InitVar
+from collections.abc import Iterable
 
 import numpy as np
 
-from nn.module.options import options
-from nn.optim.adam import AdamOptions, Averaging
-from nn.optim.optimizer import Group
+from nn.optim.adam import ADAM_BOUNDS, average_numbers, update_averages
+from nn.optim.decay import sign_and_decay, with_sign_and_decay
+from nn.optim.optimizer import Group, Optimizer
 from nn.optim.options import DECAY_RATE, bounds
-from nn.optim.rule import with_sign_and_decay
 from tensor import Tensor
 from tensor.lowlevel import Array
 
 
-@options
-class Adamax(AdamOptions):
+class Adamax(Optimizer):
     """Adamax: Adam with the infinity norm of gradients instead of the second moment (Kingma and Ba, 2015).
 
     Parameters
     ----------
+    params
+        Leaf tensors, or dicts of options with such tensors under ``"params"``.
+    lr
+        The learning rate.
     betas
         The decay rates of the average of the gradient, and of its infinity norm.
     eps
         Added to the absolute value of each gradient.
+    weight_decay
+        Add this factor times the parameter to its gradient.
+    maximize
+        Maximize the objective instead of minimizing it.
+    foreach
+        Accepted for compatibility with PyTorch. No effect: a step is one pass over each parameter.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x = nn.Parameter(tensor.tensor([1.0]))
+    >>> optimizer = nn.optim.Adamax([x], lr=0.1)
+    >>> (x * 5).sum().backward()
+    >>> optimizer.step()
+    >>> round(x.item(), 4)
+    0.9
     """
 
-    lr: InitVar[float] = 2e-3
-
-    _example = ("lr=0.1", 0.9)
+    _bounds = ADAM_BOUNDS
+    _counter = "step"
     _state_names = ("exp_avg", "exp_inf")
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[Group],
+        lr: float = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,  # noqa: ARG002
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+        }
+        super().__init__(params, defaults)
 
     def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:
         beta1, beta2 = group["betas"]
         size = group["lr"] / (1 - beta1 ** (steps + 1))
-        return *self._sign_and_decay(group), 1 - beta1, beta2, group["eps"], size
+        return *sign_and_decay(group), 1 - beta1, beta2, group["eps"], size
 
     def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
         sign, decay, weight1, beta2, eps, size = numbers
@@ -47,25 +89,73 @@ class Adamax(AdamOptions):
         p -= m / largest * size
 
 
-@options
-class NAdam(Averaging):
+class NAdam(Optimizer):
     """NAdam: Adam with Nesterov momentum (Dozat, 2016).
 
     Parameters
     ----------
+    params
+        Leaf tensors, or dicts of options with such tensors under ``"params"``.
+    lr
+        The learning rate.
+    betas
+        The decay rates of the averages of the gradient and of its square.
+    eps
+        Added to the square root of the average of squared gradients.
+    weight_decay
+        Add this factor times the parameter to its gradient.
     momentum_decay
         The rate at which the momentum grows from half of ``betas[0]`` to ``betas[0]``.
+    decoupled_weight_decay
+        Subtract `lr` times `weight_decay` times the parameter from it, instead of changing the gradient.
+    maximize
+        Maximize the objective instead of minimizing it.
+    foreach
+        Accepted for compatibility with PyTorch. No effect: a step is one pass over each parameter.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x = nn.Parameter(tensor.tensor([1.0]))
+    >>> optimizer = nn.optim.NAdam([x], lr=0.1)
+    >>> (x * 5).sum().backward()
+    >>> optimizer.step()
+    >>> round(x.item(), 4)
+    0.8944
     """
 
-    lr: InitVar[float] = 2e-3
-    momentum_decay: InitVar[float] = 4e-3
-    decoupled_weight_decay: InitVar[bool] = False
-
-    _example = ("lr=0.1", 0.8944)
     _bounds = bounds("lr", "eps", "weight_decay", "momentum_decay", betas=DECAY_RATE)
+    _counter = "step"
+    _state_names = ("exp_avg", "exp_avg_sq", "mu_product")
 
-    def _tensors(self, group: Group) -> tuple[str, ...]:
-        return (*super()._tensors(group), "mu_product")
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[Group],
+        lr: float = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,  # noqa: ARG002
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "momentum_decay": momentum_decay,
+            "decoupled_weight_decay": decoupled_weight_decay,
+            "maximize": maximize,
+        }
+        super().__init__(params, defaults)
 
     def _new_state(self, group: Group, x: Tensor, name: str) -> Tensor:
         if name == "mu_product":
@@ -78,7 +168,7 @@ class NAdam(Averaging):
             beta1 * (1 - 0.5 * 0.96 ** (step * group["momentum_decay"])) for step in (steps + 1, steps + 2)
         )
         root = math.sqrt(1 - beta2 ** (steps + 1))
-        averages = self._average_numbers(group)
+        averages = average_numbers(group, group["decoupled_weight_decay"])
         return *averages, group["eps"] * root, group["lr"] * root, share, next_share
 
     def _update_plainly(self, numbers: tuple[float, ...], arrays: list[Array]) -> None:
@@ -93,28 +183,84 @@ class NAdam(Averaging):
     def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
         *averages, eps, by_gradient, by_average = numbers
         m, v = state
-        g = self._average(averages, p, g, m, v)
+        g = update_averages(averages, p, g, m, v)
         p -= (g * by_gradient + m * by_average) / (np.sqrt(v) + eps)
 
 
-@options
-class RAdam(Averaging):
-    """RAdam: Adam whose early steps correct the variance of the second moment (Liu et al., 2020)."""
+class RAdam(Optimizer):
+    """RAdam: Adam whose early steps correct the variance of the second moment (Liu et al., 2020).
 
-    decoupled_weight_decay: InitVar[bool] = False
+    Parameters
+    ----------
+    params
+        Leaf tensors, or dicts of options with such tensors under ``"params"``.
+    lr
+        The learning rate.
+    betas
+        The decay rates of the averages of the gradient and of its square.
+    eps
+        Added to the square root of the average of squared gradients.
+    weight_decay
+        Add this factor times the parameter to its gradient.
+    decoupled_weight_decay
+        Subtract `lr` times `weight_decay` times the parameter from it, instead of changing the gradient.
+    maximize
+        Maximize the objective instead of minimizing it.
+    foreach
+        Accepted for compatibility with PyTorch. No effect: a step is one pass over each parameter.
 
-    _example = ("lr=0.1", 0.5)
+    Raises
+    ------
+    ValueError
+        If an option is out of its range.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x = nn.Parameter(tensor.tensor([1.0]))
+    >>> optimizer = nn.optim.RAdam([x], lr=0.1)
+    >>> (x * 5).sum().backward()
+    >>> optimizer.step()
+    >>> round(x.item(), 4)
+    0.5
+    """
+
+    _bounds = ADAM_BOUNDS
+    _counter = "step"
+    _state_names = ("exp_avg", "exp_avg_sq")
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[Group],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,  # noqa: ARG002
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "decoupled_weight_decay": decoupled_weight_decay,
+            "maximize": maximize,
+        }
+        super().__init__(params, defaults)
 
     def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:
         beta1, beta2 = group["betas"]
         size = group["lr"] / (1 - beta1 ** (steps + 1))
         rectified = _rectification(beta2, steps + 1)
-        return *self._average_numbers(group), group["eps"], size, rectified
+        return *average_numbers(group, group["decoupled_weight_decay"]), group["eps"], size, rectified
 
     def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
         *averages, eps, size, rectified = numbers
         m, v = state
-        self._average(averages, p, g, m, v)
+        update_averages(averages, p, g, m, v)
         if rectified:
             p -= m / (np.sqrt(v) + eps) * (size * rectified)
         else:

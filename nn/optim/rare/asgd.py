@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import InitVar
+from collections.abc import Iterable
 
 import numpy as np
 
-from nn.module.options import options
-from nn.optim.optimizer import Group
+from nn.optim.decay import sign_and_decay, with_sign_and_decay
+from nn.optim.optimizer import Group, Optimizer
 from nn.optim.options import bounds
-from nn.optim.rule import Rule, with_sign_and_decay
 from tensor import Tensor
 from tensor.lowlevel import Array
 
 
-@options
-class ASGD(Rule):
+class ASGD(Optimizer):
     """Averaged stochastic gradient descent (Polyak and Juditsky, 1992).
 
     ``optimizer.state[parameter]["ax"]`` is the mean of the parameter's values from step ``t0 + 2`` on. Before
@@ -23,6 +21,8 @@ class ASGD(Rule):
 
     Parameters
     ----------
+    params
+        Leaf tensors, or dicts of options with such tensors under ``"params"``.
     lr
         The learning rate of the first step.
     lambd
@@ -31,6 +31,17 @@ class ASGD(Rule):
         Divide the learning rate by ``(1 + lambd * lr * steps) ** alpha``.
     t0
         The mean starts with the value after step ``t0 + 2``.
+    weight_decay
+        Add this factor times the parameter to its gradient.
+    maximize
+        Maximize the objective instead of minimizing it.
+    foreach
+        Accepted for compatibility with PyTorch. No effect: a step is one pass over each parameter.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range.
 
     Examples
     --------
@@ -45,15 +56,31 @@ class ASGD(Rule):
     (-0.5, -0.25)
     """
 
-    lr: InitVar[float] = 1e-2
-    lambd: InitVar[float] = 1e-4
-    alpha: InitVar[float] = 0.75
-    t0: InitVar[float] = 1e6
-    weight_decay: InitVar[float] = 0
-
     _bounds = bounds("lr", "weight_decay")
     _counter = "step"
     _state_names = ("eta", "mu", "ax")
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[Group],
+        lr: float = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,  # noqa: ARG002
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "lambd": lambd,
+            "alpha": alpha,
+            "t0": t0,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+        }
+        super().__init__(params, defaults)
 
     def _new_state(self, group: Group, x: Tensor, name: str) -> Tensor:
         if name == "ax":
@@ -64,7 +91,7 @@ class ASGD(Rule):
     def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:
         lr, step = group["lr"], steps + 1
         next_size = lr / (1 + group["lambd"] * lr * step) ** group["alpha"]
-        return *self._sign_and_decay(group), group["lambd"], next_size, 1 / max(1, step - group["t0"])
+        return *sign_and_decay(group), group["lambd"], next_size, 1 / max(1, step - group["t0"])
 
     def _update_plainly(self, numbers: tuple[float, ...], arrays: list[Array]) -> None:
         sign, decay, lambd, next_size, next_share = numbers

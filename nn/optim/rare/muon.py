@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import InitVar
+from collections.abc import Iterable
 
 import numpy as np
 
-from nn.module.options import options
-from nn.optim.optimizer import Group
+from nn.optim.optimizer import Group, Optimizer
 from nn.optim.options import Bound, bounds, require_real
-from nn.optim.rule import Options
+from tensor import Tensor
 from tensor.lowlevel import Array, shown
 
 _RATES = (None, "original", "match_rms_adamw")
 
 
-@options
-class Muon(Options):
+class Muon(Optimizer):
     """Muon: steps along the orthogonalized momentum, whose singular values are about 1 (Jordan et al., 2024).
 
     It is for the matrices of hidden layers. Use another optimizer for other parameters (biases, embeddings).
@@ -29,6 +27,8 @@ class Muon(Options):
     ----------
     params
         Leaf tensors of two dimensions, or dicts of options with such tensors under ``"params"``.
+    lr
+        The learning rate.
     weight_decay
         Each step subtracts ``lr * weight_decay`` times the parameter.
     momentum
@@ -62,18 +62,34 @@ class Muon(Options):
     [[-0.1, 0.0], [0.0, 0.1]]
     """
 
-    lr: InitVar[float] = 1e-3
-    weight_decay: InitVar[float] = 0.1
-    momentum: InitVar[float] = 0.95
-    nesterov: InitVar[bool] = True
-    ns_coefficients: InitVar[tuple[float, float, float]] = (3.4445, -4.7750, 2.0315)
-    eps: InitVar[float] = 1e-7
-    ns_steps: InitVar[int] = 5
-    adjust_lr_fn: InitVar[str | None] = None
-
     _bounds = bounds(
         "lr", "weight_decay", "momentum", "eps", ns_steps=Bound(0, 100), ns_coefficients=Bound(-math.inf)
     )
+    _state_names = ("momentum_buffer",)
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[Group],
+        lr: float = 1e-3,
+        weight_decay: float = 0.1,
+        momentum: float = 0.95,
+        nesterov: bool = True,
+        ns_coefficients: tuple[float, float, float] = (3.4445, -4.7750, 2.0315),
+        eps: float = 1e-7,
+        ns_steps: int = 5,
+        adjust_lr_fn: str | None = None,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "weight_decay": weight_decay,
+            "momentum": momentum,
+            "nesterov": nesterov,
+            "ns_coefficients": ns_coefficients,
+            "eps": eps,
+            "ns_steps": ns_steps,
+            "adjust_lr_fn": adjust_lr_fn,
+        }
+        super().__init__(params, defaults)
 
     def _check_options(self, group: Group) -> None:
         super()._check_options(group)
@@ -94,8 +110,6 @@ class Muon(Options):
                     f"parameters of Muon must be matrices, but parameter {i} has shape {x.shape}: use "
                     "another optimizer for the others, such as AdamW"
                 )
-
-    _state_names = ("momentum_buffer",)
 
     def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:  # noqa: ARG002
         lr, momentum = group["lr"], group["momentum"]

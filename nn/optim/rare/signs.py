@@ -2,39 +2,70 @@
 
 from __future__ import annotations
 
-from dataclasses import InitVar
+from collections.abc import Iterable
 
 import numpy as np
 
-from nn.module.options import options
-from nn.optim.optimizer import Group
-from nn.optim.options import DECAY_RATE, TWO_STEPS, bounds, require_two
-from nn.optim.rule import Rule
+from nn.optim.optimizer import Group, Optimizer
+from nn.optim.options import DECAY_RATE, bounds, require_two
 from tensor import Tensor
 from tensor.lowlevel import Array, shown
 
 
-@options
-class Lion(Rule):
+class Lion(Optimizer):
     """Lion: steps of equal size along the sign of the momentum (Chen et al., 2023).
 
     Parameters
     ----------
+    params
+        Leaf tensors, or dicts of options with such tensors under ``"params"``.
     lr
         The learning rate, usually 3 to 10 times smaller than for ``AdamW``.
     betas
         The weight of the momentum in the step, and the decay rate of the momentum.
     weight_decay
         Each step subtracts ``lr * weight_decay`` times the parameter.
+    maximize
+        Maximize the objective instead of minimizing it.
+    foreach
+        Accepted for compatibility with PyTorch. No effect: a step is one pass over each parameter.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x = nn.Parameter(tensor.tensor([1.0]))
+    >>> optimizer = nn.optim.Lion([x], lr=0.1)
+    >>> (x * 5).sum().backward()
+    >>> optimizer.step()
+    >>> round(x.item(), 4)
+    0.9
     """
 
-    lr: InitVar[float] = 1e-4
-    betas: InitVar[tuple[float, float]] = (0.9, 0.99)
-    weight_decay: InitVar[float] = 0
-
-    _example = ("lr=0.1", 0.9)
     _bounds = bounds("lr", "weight_decay", betas=DECAY_RATE)
     _state_names = ("exp_avg",)
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[Group],
+        lr: float = 1e-4,
+        betas: tuple[float, float] = (0.9, 0.99),
+        weight_decay: float = 0,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,  # noqa: ARG002
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+        }
+        super().__init__(params, defaults)
 
     def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:  # noqa: ARG002
         sign, (beta1, beta2), lr = -1 if group["maximize"] else 1, group["betas"], group["lr"]
@@ -49,8 +80,7 @@ class Lion(Rule):
         m[...] = m * beta2 + g * weight2
 
 
-@options
-class Rprop(Rule):
+class Rprop(Optimizer):
     """Rprop: steps along the gradient's sign, with a step size for each element (Riedmiller and Braun, 1993).
 
     A step size grows while the sign of its gradient stays the same. When the sign changes, it
@@ -58,23 +88,58 @@ class Rprop(Rule):
 
     Parameters
     ----------
+    params
+        Leaf tensors, or dicts of options with such tensors under ``"params"``.
     lr
         The initial step size of all elements.
     etas
         The factors of a step size when the sign changes (below 1), and when it stays the same (above 1).
     step_sizes
         The smallest and the largest step size.
+    maximize
+        Maximize the objective instead of minimizing it.
+    foreach
+        Accepted for compatibility with PyTorch. No effect: a step is one pass over each parameter.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range.
+
+    Examples
+    --------
+    >>> import nn, tensor
+    >>> x = nn.Parameter(tensor.tensor([1.0]))
+    >>> optimizer = nn.optim.Rprop([x], lr=0.1)
+    >>> for _ in range(2):
+    ...     optimizer.zero_grad()
+    ...     (x * 5).sum().backward()
+    ...     optimizer.step()
+    >>> round(x.item(), 4)
+    0.78
     """
 
-    lr: InitVar[float] = 1e-2
-    etas: InitVar[tuple[float, float]] = (0.5, 1.2)
-    step_sizes: InitVar[tuple[float, float]] = (1e-6, 50)
-
-    _example = ("lr=0.1", 0.78)
-    _step = TWO_STEPS
     _bounds = bounds("lr")
     _counter = "step"
     _state_names = ("prev", "step_size")
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[Group],
+        lr: float = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50),
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,  # noqa: ARG002
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "etas": etas,
+            "step_sizes": step_sizes,
+            "maximize": maximize,
+        }
+        super().__init__(params, defaults)
 
     def _check_options(self, group: Group) -> None:
         super()._check_options(group)
@@ -90,7 +155,7 @@ class Rprop(Rule):
     def _new_state(self, group: Group, x: Tensor, name: str) -> Tensor:
         if name == "prev":
             return super()._new_state(group, x, name)
-        return self._filled_with(group["lr"], x)
+        return self._filled_like(x, group["lr"])
 
     def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:  # noqa: ARG002
         return -1 if group["maximize"] else 1, *group["etas"], *group["step_sizes"]

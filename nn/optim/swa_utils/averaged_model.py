@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from dataclasses import InitVar
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import tensor as tn
 from nn.layers.channel_norms import BatchNorm1d, BatchNorm2d, BatchNorm3d
 from nn.module.module import Module
-from nn.module.options import option, options
 from nn.optim.swa_utils.averages import get_swa_multi_avg_fn
 from tensor import Tensor, no_grad
 from tensor.lowlevel import require_cpu
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
     from nn.optim.swa_utils.averages import AvgFn, MultiAvgFn
 
 
-@options
 class AveragedModel(Module):
     """A copy of a model with averages of the model's parameters over all updates (Izmailov et al., 2018).
 
@@ -68,26 +65,27 @@ class AveragedModel(Module):
     (3.0, 3)
     """
 
-    model: InitVar[Module]
-    device: InitVar[str | None] = None
-    avg_fn: AvgFn | None = None
-    multi_avg_fn: MultiAvgFn | None = None
-    use_buffers: bool = False
+    n_averaged: Tensor
 
-    n_averaged: Tensor = option(init=False)
-
-    def _set_options(self, given: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        model: Module,
+        device: str | None = None,
+        avg_fn: AvgFn | None = None,
+        multi_avg_fn: MultiAvgFn | None = None,
+        use_buffers: bool = False,
+    ) -> None:
         super().__init__()
-        require_cpu(given.pop("device"))
-        model = given.pop("model")
+        require_cpu(device)
         if not isinstance(model, Module):
             raise TypeError(f"AveragedModel requires an nn.Module, not {type(model).__name__}")
-        if given["avg_fn"] is not None and given["multi_avg_fn"] is not None:
+        if avg_fn is not None and multi_avg_fn is not None:
             raise ValueError("AveragedModel: pass either avg_fn or multi_avg_fn, not both")
         self.module: Module = copy.deepcopy(model)
         self.register_buffer("n_averaged", tn.zeros((), dtype="int64"))
-        for name, value in given.items():
-            setattr(self, name, value)
+        self.avg_fn = avg_fn
+        self.multi_avg_fn = multi_avg_fn
+        self.use_buffers = use_buffers
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Call the averaged model."""

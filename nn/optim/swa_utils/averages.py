@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
 
-from nn.module.docstrings import complete
 from tensor import Tensor, no_grad
 from tensor.lowlevel import is_inexact, shown
 
@@ -14,17 +12,18 @@ AvgFn = Callable[[Tensor, Tensor, Tensor | int], Tensor]
 MultiAvgFn = Callable[[Sequence[Tensor], Sequence[Tensor], Tensor | int], None]
 
 
-Function = TypeVar("Function")
-
-
-def _sections(function: Function) -> Function:
-    texts = {"decay": "The decay rate of the average, from 0 to 1."}
-    return complete(function, texts, "ValueError\n    If `decay` is out of its range.")
-
-
-@_sections
 def get_ema_avg_fn(decay: float = 0.999) -> AvgFn:
     """Return a function for ``AveragedModel(avg_fn=)``: the exponential moving average of one parameter.
+
+    Parameters
+    ----------
+    decay
+        The decay rate of the average, from 0 to 1.
+
+    Raises
+    ------
+    ValueError
+        If `decay` is out of its range.
 
     Examples
     --------
@@ -37,9 +36,18 @@ def get_ema_avg_fn(decay: float = 0.999) -> AvgFn:
     return partial(_exponential_average, decay)
 
 
-@_sections
 def get_ema_multi_avg_fn(decay: float = 0.999) -> MultiAvgFn:
     """Return a function for ``AveragedModel(multi_avg_fn=)``: exponential moving averages of lists, in place.
+
+    Parameters
+    ----------
+    decay
+        The decay rate of the average, from 0 to 1.
+
+    Raises
+    ------
+    ValueError
+        If `decay` is out of its range.
 
     Examples
     --------

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 
-from nn.optim.lr_scheduler.scheduler import LRScheduler, documented, one_for_each_group, require_optimizer
+from nn.optim.lr_scheduler.scheduler import LRScheduler, one_for_each_group, require_optimizer
 from nn.optim.optimizer import Optimizer
 from tensor.lowlevel import shown
 
 
-@documented
 class SWALR(LRScheduler):
     """Changes learning rates to `swa_lr` in `anneal_epochs` epochs, then keeps it (Izmailov et al., 2018).
 
     Parameters
     ----------
+    optimizer
+        The optimizer whose learning rates are set.
     swa_lr
         The final learning rate: a number, or a list with one for each group. The groups store it as
         ``"swa_lr"``.
@@ -22,15 +23,26 @@ class SWALR(LRScheduler):
         The number of epochs of the change; 0 for an immediate change.
     anneal_strategy
         ``"cos"`` for cosine annealing, ``"linear"`` for linear annealing.
+    last_epoch
+        The number of the last completed epoch; -1 to start.
 
     Raises
     ------
     ValueError
         If an option is out of its range.
-    """
 
-    _example = ('swa_lr=0.5, anneal_epochs=2, anneal_strategy="linear"', [1.0, 0.75, 0.5, 0.5])
-    _public_module = "swa_utils"
+    Examples
+    --------
+    >>> import nn
+    >>> optimizer = nn.optim.SGD(nn.Linear(1, 1).parameters(), lr=1.0)
+    >>> schedule = nn.optim.swa_utils.SWALR(optimizer, swa_lr=0.5, anneal_epochs=2, anneal_strategy="linear")
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates += schedule.get_last_lr()
+    ...     schedule.step()
+    >>> [round(rate, 3) for rate in rates]
+    [1.0, 0.75, 0.5, 0.5]
+    """
 
     def __init__(
         self,

@@ -10,7 +10,6 @@ import numpy as np
 from scopes.lowlevel import ModuleOnDemand
 from tensor._dtypes import Array, float64, is_floating, result_type
 from tensor._errors import InvalidArgumentError
-from tensor._examples import example
 from tensor.core.donation import composite
 from tensor.core.tensor import TensorCore, wrap
 from tensor.kernels.context import run_kernel
@@ -35,9 +34,15 @@ class Arithmetic(TensorCore):
     __slots__ = ()
 
     @composite
-    @example("tensor.ones((1,)).rsub(5.0, alpha=2).tolist()", [3.0])
     def rsub(self, other: Operand, *, alpha: complex = 1) -> Tensor:
-        """Return `other` minus `alpha` times the tensor."""
+        """Return `other` minus `alpha` times the tensor.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1,)).rsub(5.0, alpha=2).tolist()
+        [3.0]
+        """
         if alpha == 1:
             return f.subtract(other, self)
         require_whole("rsub", alpha, self, other)
@@ -46,50 +51,92 @@ class Arithmetic(TensorCore):
         return cast(f.subtract(other, subtrahend), dtype)
 
     @composite
-    @example("tensor.tensor([180.0]).deg2rad().tolist() == [tensor.tensor(tensor.pi).item()]", True)
     def deg2rad(self) -> Tensor:
-        """Return the angles, in degrees, as radians."""
+        """Return the angles, in degrees, as radians.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([180.0]).deg2rad().tolist() == [tensor.tensor(tensor.pi).item()]
+        True
+        """
         return f.multiply(self, math.pi / 180)
 
     @composite
-    @example("tensor.tensor([tensor.pi]).rad2deg().tolist()", [180.0])
     def rad2deg(self) -> Tensor:
-        """Return the angles, in radians, as degrees."""
+        """Return the angles, in radians, as degrees.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([tensor.pi]).rad2deg().tolist()
+        [180.0]
+        """
         return f.multiply(self, 180 / math.pi)
 
     @composite
-    @example("tensor.tensor([1.5, -1.5]).frac().tolist()", [0.5, -0.5])
     def frac(self) -> Tensor:
-        """Return the fractional part of each element, with its sign."""
+        """Return the fractional part of each element, with its sign.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.5, -1.5]).frac().tolist()
+        [0.5, -0.5]
+        """
         return f.subtract(self, f.trunc(self))
 
     @composite
-    @example("tensor.tensor([0.0, 0.5]).sinc().tolist()[0]", 1.0)
     def sinc(self) -> Tensor:
-        """Return sin(pi x) / (pi x), and 1 at 0."""
+        """Return sin(pi x) / (pi x), and 1 at 0.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([0.0, 0.5]).sinc().tolist()[0]
+        1.0
+        """
         x = f.multiply(self, math.pi)
         is_zero = f.equal(x, 0)
         # At 0, use the series 1 - x * x / 6, which has the right derivatives.
         return f.where(is_zero, 1 - x * x / 6, f.divide(f.sin(x), f.where(is_zero, 1.0, x)))
 
     @composite
-    @example("tensor.tensor([1.0, tensor.nan]).fmax(tensor.tensor([0.0, 2.0])).tolist()", [1.0, 2.0])
     def fmax(self, other: Operand) -> Tensor:
-        """Return the larger element of each pair. If one of them is nan, return the other."""
+        """Return the larger element of each pair. If one of them is nan, return the other.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, tensor.nan]).fmax(tensor.tensor([0.0, 2.0])).tolist()
+        [1.0, 2.0]
+        """
         x, y = as_tensor(self), as_tensor(other)
         return f.where(f.logical_or(f.greater_equal(x, y), f.isnan(y)), x, y)
 
     @composite
-    @example("tensor.tensor([1.0, tensor.nan]).fmin(tensor.tensor([0.0, 2.0])).tolist()", [0.0, 2.0])
     def fmin(self, other: Operand) -> Tensor:
-        """Return the smaller element of each pair. If one of them is nan, return the other."""
+        """Return the smaller element of each pair. If one of them is nan, return the other.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, tensor.nan]).fmin(tensor.tensor([0.0, 2.0])).tolist()
+        [0.0, 2.0]
+        """
         x, y = as_tensor(self), as_tensor(other)
         return f.where(f.logical_or(f.less_equal(x, y), f.isnan(y)), x, y)
 
     @composite
-    @example("tensor.tensor([-1.0, 0.0, 2.0]).heaviside(tensor.tensor(0.5)).tolist()", [0.0, 0.5, 1.0])
     def heaviside(self, values: object) -> Tensor:
-        """Return 0 for negative elements, 1 for positive ones, and the element of `values` for 0."""
+        """Return 0 for negative elements, 1 for positive ones, and the element of `values` for 0.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([-1.0, 0.0, 2.0]).heaviside(tensor.tensor(0.5)).tolist()
+        [0.0, 0.5, 1.0]
+        """
         x = as_tensor(self)
         if not isinstance(values, TensorCore) or as_tensor(values).dtype != x.dtype:
             raise InvalidArgumentError(
@@ -99,27 +146,51 @@ class Arithmetic(TensorCore):
         return f.where(f.equal(x, 0), as_tensor(values), step).detach()
 
     @composite
-    @example("tensor.tensor([12, 7]).gcd(tensor.tensor([18, 3])).tolist()", [6, 1])
     def gcd(self, other: Tensor) -> Tensor:
-        """Return the greatest common divisor of each pair of integers."""
+        """Return the greatest common divisor of each pair of integers.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([12, 7]).gcd(tensor.tensor([18, 3])).tolist()
+        [6, 1]
+        """
         return _of_integers("gcd", np.gcd, self, other)
 
     @composite
-    @example("tensor.tensor([4, 3]).lcm(tensor.tensor([6, 5])).tolist()", [12, 15])
     def lcm(self, other: Tensor) -> Tensor:
-        """Return the least common multiple of each pair of integers."""
+        """Return the least common multiple of each pair of integers.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([4, 3]).lcm(tensor.tensor([6, 5])).tolist()
+        [12, 15]
+        """
         return _of_integers("lcm", np.lcm, self, other)
 
     @composite
-    @example("tensor.ones((2,)).ldexp(tensor.tensor([1, 3])).tolist()", [2.0, 8.0])
     def ldexp(self, other: Tensor) -> Tensor:
-        """Return the tensor times 2 to the power `other`."""
+        """Return the tensor times 2 to the power `other`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((2,)).ldexp(tensor.tensor([1, 3])).tolist()
+        [2.0, 8.0]
+        """
         return f.multiply(self, f.pow(2.0, other))
 
     @composite
-    @example("tensor.ones((1,)).logaddexp2(tensor.ones((1,))).tolist()", [2.0])
     def logaddexp2(self, other: Tensor) -> Tensor:
-        """Return log2(2**x + 2**other) without overflow."""
+        """Return log2(2**x + 2**other) without overflow.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1,)).logaddexp2(tensor.ones((1,))).tolist()
+        [2.0]
+        """
         scale = math.log(2)
         dtype = result_type(self, other, 1.0)
         wide = wide_dtype(dtype)
@@ -127,17 +198,29 @@ class Arithmetic(TensorCore):
         return cast(f.divide(f.logaddexp(*powers), scale), dtype)
 
     @composite
-    @example("tensor.tensor([2, 3]).float_power(2).tolist()", [4.0, 9.0])
     def float_power(self, exponent: Operand) -> Tensor:
-        """Return the tensor to the power `exponent`, computed in float64."""
+        """Return the tensor to the power `exponent`, computed in float64.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([2, 3]).float_power(2).tolist()
+        [4.0, 9.0]
+        """
         x = as_tensor(self)
         base = x if x.is_complex() else x.to(float64)
         return f.pow(base, exponent.to(float64) if isinstance(exponent, TensorCore) else exponent)  # type: ignore[attr-defined]
 
     @composite
-    @example("[x.tolist() for x in tensor.tensor([6.0]).frexp()]", [[0.75], [3]])
     def frexp(self) -> Frexp:
-        """Return the fraction and the power of 2 of each element: ``mantissa * 2**exponent``."""
+        """Return the fraction and the power of 2 of each element: ``mantissa * 2**exponent``.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> [x.tolist() for x in tensor.tensor([6.0]).frexp()]
+        [[0.75], [3]]
+        """
         x = as_tensor(self)
         if not is_floating(x.dtype):
             raise TypeError(f"frexp takes floating tensors, not {x.dtype}: convert it with x.float()")
@@ -146,28 +229,52 @@ class Arithmetic(TensorCore):
         return results.Frexp(f.divide(x, f.pow(2.0, powers.to(x.dtype))), powers)
 
     @composite
-    @example("tensor.tensor([tensor.inf, -tensor.inf]).isposinf().tolist()", [True, False])
     def isposinf(self) -> Tensor:
-        """Return where the tensor is positive infinity."""
+        """Return where the tensor is positive infinity.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([tensor.inf, -tensor.inf]).isposinf().tolist()
+        [True, False]
+        """
         return f.equal(self, math.inf)
 
     @composite
-    @example("tensor.tensor([tensor.inf, -tensor.inf]).isneginf().tolist()", [False, True])
     def isneginf(self) -> Tensor:
-        """Return where the tensor is negative infinity."""
+        """Return where the tensor is negative infinity.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([tensor.inf, -tensor.inf]).isneginf().tolist()
+        [False, True]
+        """
         return f.equal(self, -math.inf)
 
     @composite
-    @example("tensor.tensor([1.0, 1j]).isreal().tolist()", [True, False])
     def isreal(self) -> Tensor:
-        """Return where the tensor has no imaginary part."""
+        """Return where the tensor has no imaginary part.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 1j]).isreal().tolist()
+        [True, False]
+        """
         x = as_tensor(self)
         return f.equal(x.imag, 0) if x.is_complex() else x.new_ones(x.shape, dtype="bool")
 
     @composite
-    @example("tensor.tensor([1j]).angle().tolist() == tensor.tensor([tensor.pi / 2]).tolist()", True)
     def angle(self) -> Tensor:
-        """Return the angle of each complex number in radians; 0 or pi for real ones."""
+        """Return the angle of each complex number in radians; 0 or pi for real ones.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1j]).angle().tolist() == tensor.tensor([tensor.pi / 2]).tolist()
+        True
+        """
         x = as_tensor(self)
         if x.is_complex():
             return f.atan2(x.imag, x.real)
@@ -178,9 +285,15 @@ class Arithmetic(TensorCore):
         )
 
     @composite
-    @example("tensor.tensor([2.0]).mvlgamma(1).tolist() == tensor.tensor([2.0]).lgamma().tolist()", True)
     def mvlgamma(self, p: int) -> Tensor:
-        """Return the logarithm of the multivariate gamma function of dimension `p`."""
+        """Return the logarithm of the multivariate gamma function of dimension `p`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([2.0]).mvlgamma(1).tolist() == tensor.tensor([2.0]).lgamma().tolist()
+        True
+        """
         x = as_tensor(self)
         if p < 1:
             raise InvalidArgumentError(f"mvlgamma: p must be at least 1, not {p}")

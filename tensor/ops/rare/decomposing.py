@@ -11,7 +11,6 @@ import numpy as np
 from scopes.lowlevel import ModuleOnDemand
 from tensor._dtypes import is_floating, is_inexact
 from tensor._errors import InvalidArgumentError
-from tensor._examples import example
 from tensor.core.dims import sizes_of
 from tensor.core.donation import composite
 from tensor.core.tensor import TensorCore
@@ -40,29 +39,53 @@ class Decomposing(TensorCore):
     __slots__ = ()
 
     @composite
-    @example("tensor.ones((1,)).addbmm(tensor.ones((2, 1, 3)), tensor.ones((2, 3, 1))).tolist()", [[7.0]])
     def addbmm(self, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-        """Return `beta` times the tensor plus `alpha` times the sum of the products of matrices."""
+        """Return `beta` times the tensor plus `alpha` times the sum of the products of matrices.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1,)).addbmm(tensor.ones((2, 1, 3)), tensor.ones((2, 3, 1))).tolist()
+        [[7.0]]
+        """
         product = as_tensor(batch1).bmm(batch2)
         product = product.sum(0, dtype=product.dtype)
         return plus_product(self, product, beta, alpha)
 
     @composite
-    @example("tensor.tensor([[4.0]]).cholesky().tolist()", [[2.0]])
     def cholesky(self, upper: bool = False) -> Tensor:
-        """Return the triangular factor of positive definite matrices: `tensor.linalg.cholesky`."""
+        """Return the triangular factor of positive definite matrices: `tensor.linalg.cholesky`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[4.0]]).cholesky().tolist()
+        [[2.0]]
+        """
         return factorizations.cholesky(as_tensor(self), upper=upper)
 
     @composite
-    @example("tensor.ones((3, 2)).qr().Q.shape", (3, 2))
     def qr(self, some: bool = True) -> QRResult:
-        """Return Q and R: `tensor.linalg.qr`; with ``some=False`` Q is square."""
+        """Return Q and R: `tensor.linalg.qr`; with ``some=False`` Q is square.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((3, 2)).qr().Q.shape
+        (3, 2)
+        """
         return factorizations.qr(as_tensor(self), mode="reduced" if some else "complete")
 
     @composite
-    @example("[x.shape for x in tensor.ones((3, 2)).svd()]", [(3, 2), (2,), (2, 2)])
     def svd(self, some: bool = True, compute_uv: bool = True) -> tuple[Tensor, Tensor, Tensor]:
-        """Return U, S and V with ``x = U @ diag(S) @ V.mH``. `tensor.linalg.svd` returns V.mH."""
+        """Return U, S and V with ``x = U @ diag(S) @ V.mH``. `tensor.linalg.svd` returns V.mH.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> [x.shape for x in tensor.ones((3, 2)).svd()]
+        [(3, 2), (2,), (2, 2)]
+        """
         x = as_tensor(self)
         if not compute_uv:
             rows, columns = x.shape[-2:]
@@ -73,28 +96,52 @@ class Decomposing(TensorCore):
         return u, s, vh.mH
 
     @composite
-    @example("tensor.tensor([[1.0]]).logdet().item()", 0.0)
     def logdet(self) -> Tensor:
-        """Return the logarithm of the determinants; nan for negative ones."""
+        """Return the logarithm of the determinants; nan for negative ones.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[1.0]]).logdet().item()
+        0.0
+        """
         sign, logarithm = solving.slogdet(as_tensor(self))
         return f.where(f.less(sign, 0), math.nan, logarithm)
 
     @composite
-    @example("tensor.tensor([[2.0]]).pinverse().tolist()", [[0.5]])
     def pinverse(self, rcond: float = 1e-15) -> Tensor:
-        """Return the pseudo-inverse: `tensor.linalg.pinv`."""
+        """Return the pseudo-inverse: `tensor.linalg.pinv`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[2.0]]).pinverse().tolist()
+        [[0.5]]
+        """
         return solving.pinv(as_tensor(self), rtol=rcond)
 
     @composite
-    @example("tensor.tensor([[2.0]]).inverse().tolist()", [[0.5]])
     def inverse(self) -> Tensor:
-        """Return the inverse: `tensor.linalg.inv`."""
+        """Return the inverse: `tensor.linalg.inv`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[2.0]]).inverse().tolist()
+        [[0.5]]
+        """
         return solving.inv(as_tensor(self))
 
     @composite
-    @example("tensor.tensor([[1, 2]]).kron(tensor.tensor([[1, 1]])).tolist()", [[1, 1, 2, 2]])
     def kron(self, other: Tensor) -> Tensor:
-        """Return the Kronecker product: blocks of `other`, each times one element of the tensor."""
+        """Return the Kronecker product: blocks of `other`, each times one element of the tensor.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[1, 2]]).kron(tensor.tensor([[1, 1]])).tolist()
+        [[1, 1, 2, 2]]
+        """
         a, b = as_tensor(self), as_tensor(other)
         rank = max(a.ndim, b.ndim)
         first = (1,) * (rank - a.ndim) + a.shape
@@ -104,9 +151,15 @@ class Decomposing(TensorCore):
         return (spread * inner).reshape([n * m for n, m in zip(first, second, strict=True)])
 
     @composite
-    @example("tensor.zeros((2, 2)).matrix_exp().tolist()", [[1.0, 0.0], [0.0, 1.0]])
     def matrix_exp(self) -> Tensor:
-        """Return the exponentials of square matrices, by scaling and squaring: exp(x / 2**n) ** 2**n."""
+        """Return the exponentials of square matrices, by scaling and squaring: exp(x / 2**n) ** 2**n.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 2)).matrix_exp().tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+        """
         x = as_tensor(self)
         if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
             raise InvalidArgumentError(f"matrix_exp takes square matrices, not shape {x.shape}")
@@ -127,15 +180,27 @@ class Decomposing(TensorCore):
         return out.to(given)
 
     @composite
-    @example("tensor.tensor([[1], [2]]).diagflat().tolist()", [[1, 0], [0, 2]])
     def diagflat(self, offset: int = 0) -> Tensor:
-        """Return a matrix with the elements of the flattened tensor on a diagonal."""
+        """Return a matrix with the elements of the flattened tensor on a diagonal.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[1], [2]]).diagflat().tolist()
+        [[1, 0], [0, 2]]
+        """
         return as_tensor(self).reshape(-1).diag_embed(offset)
 
     @composite
-    @example("tensor.ones((2, 3)).sum_to_size(1, 3).tolist()", [[2.0, 2.0, 2.0]])
     def sum_to_size(self, *size: int | Sequence[int]) -> Tensor:
-        """Return the tensor summed to the shape `size`, which broadcasts to the tensor's shape."""
+        """Return the tensor summed to the shape `size`, which broadcasts to the tensor's shape.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((2, 3)).sum_to_size(1, 3).tolist()
+        [[2.0, 2.0, 2.0]]
+        """
         x = as_tensor(self)
         wanted = sizes_of("sum_to_size", size)
         ahead = x.ndim - len(wanted)

@@ -8,7 +8,6 @@ import numpy as np
 
 from scopes.lowlevel import ModuleOnDemand
 from tensor._errors import InvalidArgumentError
-from tensor._examples import example
 from tensor.core.donation import composite
 from tensor.core.tensor import TensorCore, wrap
 from tensor.ops.data import as_tensor
@@ -88,41 +87,61 @@ class Factoring(TensorCore):
 
     __slots__ = ()
 
-    @example(
-        "factors, pivots = tensor.tensor([[1.0, 2.0], [2.0, 2.0]]).lu(); factors.tolist(), pivots.tolist()",
-        ([[2.0, 2.0], [0.5, 1.0]], [2, 2]),
-    )
     def lu(self, pivot: bool = True, get_infos: bool = False) -> LUFactor | LUFactorEx:
         """Return the LU factors in one matrix, and the pivots.
 
         With `get_infos`, also return the number of the first zero pivot, counted from 1, or 0 for none.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> factors, pivots = tensor.tensor([[1.0, 2.0], [2.0, 2.0]]).lu()
+        >>> factors.tolist(), pivots.tolist()
+        ([[2.0, 2.0], [0.5, 1.0]], [2, 2])
         """
         found = factor_lu(as_tensor(self), pivot)
         return found if get_infos else results.LUFactor(*found[:2])
 
     @composite
-    @example("tensor.ones((1, 1)).lu_solve(*tensor.tensor([[2.0]]).lu()).tolist()", [[0.5]])
     def lu_solve(self, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:  # noqa: N803 -- PyTorch's names
-        """Return x such that ``A @ x`` is this tensor, from the factors of A that ``lu()`` returns."""
+        """Return x such that ``A @ x`` is this tensor, from the factors of A that ``lu()`` returns.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1, 1)).lu_solve(*tensor.tensor([[2.0]]).lu()).tolist()
+        [[0.5]]
+        """
         return solve_lu(LU_data, LU_pivots, as_tensor(self))
 
     @composite
-    @example("tensor.ones((1, 1)).cholesky_solve(tensor.tensor([[2.0]])).tolist()", [[0.25]])
     def cholesky_solve(self, input2: Tensor, upper: bool = False) -> Tensor:
-        """Return x such that ``A @ x`` is this tensor, from the Cholesky factor `input2` of A."""
+        """Return x such that ``A @ x`` is this tensor, from the Cholesky factor `input2` of A.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1, 1)).cholesky_solve(tensor.tensor([[2.0]])).tolist()
+        [[0.25]]
+        """
         lower = input2.mH if upper else input2
         return solve_triangular(lower.mH, solve_triangular(lower, as_tensor(self), upper=False), upper=True)
 
     @composite
-    @example("tensor.tensor([[2.0]]).cholesky_inverse().tolist()", [[0.25]])
     def cholesky_inverse(self, upper: bool = False) -> Tensor:
-        """Return the inverse of the matrix whose Cholesky factor is this tensor."""
+        """Return the inverse of the matrix whose Cholesky factor is this tensor.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[2.0]]).cholesky_inverse().tolist()
+        [[0.25]]
+        """
         factor = lapack.matrices_of("cholesky_inverse", self, square=True)
         one = np.broadcast_to(np.eye(factor.shape[-1], dtype=factor.dtype), factor.shape).copy()
         return wrap(one).cholesky_solve(factor, upper)
 
     @composite
-    @example("tensor.ones((1, 1)).triangular_solve(tensor.tensor([[2.0]])).solution.tolist()", [[0.5]])
     def triangular_solve(
         self,
         A: Tensor,  # noqa: N803
@@ -130,14 +149,27 @@ class Factoring(TensorCore):
         transpose: bool = False,
         unitriangular: bool = False,
     ) -> TriangularSolve:
-        """Return x such that ``A @ x`` is this tensor, for a triangular `A`, and a copy of `A`."""
+        """Return x such that ``A @ x`` is this tensor, for a triangular `A`, and a copy of `A`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1, 1)).triangular_solve(tensor.tensor([[2.0]])).solution.tolist()
+        [[0.5]]
+        """
         read = A.mT if transpose else A
         found = solve_triangular(read, as_tensor(self), upper=upper != transpose, unitriangular=unitriangular)
         return results.TriangularSolve(found, A.clone())
 
-    @example("tensor.tensor([[3.0], [4.0]]).geqrf().a.tolist()", [[-5.0], [0.5]])
     def geqrf(self) -> Reflectors:
-        """Return R with the reflectors of Q below its diagonal, and their factors, without a gradient."""
+        """Return R with the reflectors of Q below its diagonal, and their factors, without a gradient.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[3.0], [4.0]]).geqrf().a.tolist()
+        [[-5.0], [0.5]]
+        """
         h, tau = lapack.run_lapack(
             "geqrf",
             kernels.of_any_dtype(np.linalg.qr),
@@ -147,9 +179,15 @@ class Factoring(TensorCore):
         return results.Reflectors(wrap(np.swapaxes(h, -1, -2).copy()), wrap(tau))
 
     @composite
-    @example("tensor.zeros((2, 1)).orgqr(tensor.zeros((1,))).tolist()", [[1.0], [0.0]])
     def orgqr(self, input2: Tensor) -> Tensor:
-        """Return the first columns of Q, the product of this tensor's reflectors with factors `input2`."""
+        """Return the first columns of Q, the product of this tensor's reflectors with factors `input2`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 1)).orgqr(tensor.zeros((1,))).tolist()
+        [[1.0], [0.0]]
+        """
         vectors = lapack.matrices_of("orgqr", self)
         if vectors.shape[-2] < vectors.shape[-1] or vectors.shape[-1] < input2.shape[-1]:
             raise InvalidArgumentError(
@@ -160,12 +198,17 @@ class Factoring(TensorCore):
         return _reflected(vectors, input2, wrap(one), is_forward=False)
 
     @composite
-    @example("tensor.zeros((2, 1)).ormqr(tensor.zeros((1,)), tensor.ones((2, 1))).tolist()", [[1.0], [1.0]])
     def ormqr(self, input2: Tensor, input3: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
         """Return ``Q @ input3`` for the reflectors of Q and their factors `input2`.
 
         With `transpose`, multiply by the conjugate transpose of Q. If `left` is False, multiply from the
         right.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 1)).ormqr(tensor.zeros((1,)), tensor.ones((2, 1))).tolist()
+        [[1.0], [1.0]]
         """
         if not left:
             # C @ Q is (Q^H @ C^H)^H.

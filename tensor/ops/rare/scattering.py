@@ -8,7 +8,6 @@ import numpy as np
 
 from tensor._dtypes import Array, is_floating, is_inexact
 from tensor._errors import InvalidArgumentError, shown
-from tensor._examples import example
 from tensor.core.donation import composite
 from tensor.core.tensor import TensorCore, wrap
 from tensor.kernels.context import run_kernel
@@ -79,11 +78,15 @@ class Scattering(TensorCore):
         return out.reshape(as_tensor(self).shape)
 
     @composite
-    @example(
-        "tensor.zeros((2, 2)).put(tensor.tensor([3]), tensor.ones((1,))).tolist()", [[0.0, 0.0], [0.0, 1.0]]
-    )
     def put(self, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-        """Return a copy with `source` at the indices `index` of the flattened tensor."""
+        """Return a copy with `source` at the indices `index` of the flattened tensor.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 2)).put(tensor.tensor([3]), tensor.ones((1,))).tolist()
+        [[0.0, 0.0], [0.0, 1.0]]
+        """
         x, where, values = as_tensor(self), as_tensor(index), as_tensor(source)
         if where.numel() != values.numel():
             raise InvalidArgumentError(
@@ -126,29 +129,45 @@ class Scattering(TensorCore):
         return out
 
     @composite
-    @example("tensor.zeros((2, 2)).diagonal_scatter(tensor.ones((2,))).tolist()", [[1.0, 0.0], [0.0, 1.0]])
     def diagonal_scatter(self, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-        """Return a copy with `src` on the diagonal of two dimensions."""
+        """Return a copy with `src` on the diagonal of two dimensions.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 2)).diagonal_scatter(tensor.ones((2,))).tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+        """
         out = as_tensor(self).clone()
         _replace("diagonal_scatter", out.diagonal(offset, dim1, dim2), src)
         return out
 
     @composite
-    @example(
-        "tensor.zeros((2, 2)).select_scatter(tensor.ones((2,)), 0, 1).tolist()", [[0.0, 0.0], [1.0, 1.0]]
-    )
     def select_scatter(self, src: Tensor, dim: int, index: int) -> Tensor:
-        """Return a copy with `src` as slice `index` along `dim`."""
+        """Return a copy with `src` as slice `index` along `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 2)).select_scatter(tensor.ones((2,)), 0, 1).tolist()
+        [[0.0, 0.0], [1.0, 1.0]]
+        """
         out = as_tensor(self).clone()
         _replace("select_scatter", out.select(dim, index), src)
         return out
 
     @composite
-    @example("tensor.zeros((3,)).slice_scatter(tensor.ones((2,)), start=1).tolist()", [0.0, 1.0, 1.0])
     def slice_scatter(
         self, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
     ) -> Tensor:
-        """Return a copy with `src` in the slice ``start:end:step`` along `dim`."""
+        """Return a copy with `src` in the slice ``start:end:step`` along `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((3,)).slice_scatter(tensor.ones((2,)), start=1).tolist()
+        [0.0, 1.0, 1.0]
+        """
         out = as_tensor(self).clone()
         place = dim + out.ndim if dim < 0 else dim
         _replace("slice_scatter", out[(*[slice(None)] * place, slice(start, end, step))], src)

@@ -9,7 +9,6 @@ import numpy as np
 
 from scopes.lowlevel import ModuleOnDemand
 from tensor._errors import InvalidArgumentError, shown
-from tensor._examples import example
 from tensor.core.donation import composite
 from tensor.core.tensor import TensorCore, wrap
 from tensor.ops.data import as_tensor
@@ -58,7 +57,6 @@ class Spectrograms(TensorCore):
     __slots__ = ()
 
     @composite
-    @example("tensor.ones((8,)).stft(4, return_complex=True).shape", (3, 9))
     def stft(
         self,
         n_fft: int,
@@ -90,6 +88,12 @@ class Spectrograms(TensorCore):
             Whether frequencies below 0 are left out; by default if signal and window are real.
         return_complex
             Whether the result is complex, or has real and imaginary parts in a last dimension of size 2.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((8,)).stft(4, return_complex=True).shape
+        (3, 9)
         """
         x = as_tensor(self)
         if x.ndim not in (1, 2):

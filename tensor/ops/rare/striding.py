@@ -10,7 +10,6 @@ from numpy.lib.stride_tricks import as_strided
 
 from tensor._dtypes import Array
 from tensor._errors import InvalidArgumentError
-from tensor._examples import example
 from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import view
@@ -25,7 +24,6 @@ class Striding(TensorCore):
 
     __slots__ = ()
 
-    @example("tensor.arange(4).as_strided((3, 2), (1, 1)).tolist()", [[0, 1], [1, 2], [2, 3]])
     def as_strided(
         self, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
     ) -> Tensor:
@@ -39,6 +37,12 @@ class Striding(TensorCore):
         ------
         InvalidArgumentError
             If the tensor is not contiguous, or the view would reach beyond its elements.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.arange(4).as_strided((3, 2), (1, 1)).tolist()
+        [[0, 1], [1, 2], [2, 3]]
         """
         x = as_tensor(self)
         sizes, steps = tuple(size), tuple(stride)

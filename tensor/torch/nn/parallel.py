@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nn import Module, parallel
-from tensor.torch.calling import example
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -91,7 +90,6 @@ class DistributedDataParallel(Module):
         return parallel.no_sync(self.module)
 
 
-@example("torch.nn.parallel.data_parallel(torch.nn.Linear(2, 1), torch.ones(3, 2), range(1)).shape", (3, 1))
 def data_parallel(
     module: Module,
     inputs: Any,
@@ -100,7 +98,14 @@ def data_parallel(
     dim: int = 0,
     module_kwargs: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Return ``module(*inputs)``. A single input needs no tuple."""
+    """Return ``module(*inputs)``. A single input needs no tuple.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.nn.parallel.data_parallel(torch.nn.Linear(2, 1), torch.ones(3, 2), range(1)).shape
+    (3, 1)
+    """
     del device_ids, output_device, dim
     given = inputs if isinstance(inputs, tuple) else (inputs,)
     return module(*given, **(module_kwargs or {}))

@@ -13,7 +13,7 @@ import numpy as np
 
 import tensor as tn
 from tensor import InvalidArgumentError, Tensor
-from tensor.torch.calling import example, options_for_cpu
+from tensor.torch.calling import options_for_cpu
 
 __all__ = [
     "bartlett",
@@ -44,9 +44,15 @@ def _window(name: str, m: int, sym: bool, options: dict[str, Any], of: Callable[
     return made.requires_grad_() if given.get("requires_grad") else made
 
 
-@example("torch.signal.windows.general_cosine(3, a=[0.5, 0.5]).tolist()", [0.0, 1.0, 0.0])
 def general_cosine(M: int, *, a: Sequence[float], sym: bool = True, **options: Any) -> Tensor:
-    """Return the general cosine window: the sum of ``(-1)**i * a[i] * cos(i * angle)``."""
+    """Return the general cosine window: the sum of ``(-1)**i * a[i] * cos(i * angle)``.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.signal.windows.general_cosine(3, a=[0.5, 0.5]).tolist()
+    [0.0, 1.0, 0.0]
+    """
     weights = [float(weight) for weight in a]
     if not weights:
         raise InvalidArgumentError("general_cosine takes at least one weight: write a=[0.5, 0.5]")
@@ -58,53 +64,101 @@ def general_cosine(M: int, *, a: Sequence[float], sym: bool = True, **options: A
     return _window("general_cosine", M, sym, options, of)
 
 
-@example("torch.signal.windows.general_hamming(3, alpha=0.5).tolist()", [0.0, 1.0, 0.0])
 def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **options: Any) -> Tensor:
-    """Return the general Hamming window: ``alpha - (1 - alpha) * cos``."""
+    """Return the general Hamming window: ``alpha - (1 - alpha) * cos``.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.signal.windows.general_hamming(3, alpha=0.5).tolist()
+    [0.0, 1.0, 0.0]
+    """
     return general_cosine(M, a=[alpha, 1 - alpha], sym=sym, **options)
 
 
-@example("torch.signal.windows.hamming(3).shape", (3,))
 def hamming(M: int, *, sym: bool = True, **options: Any) -> Tensor:
-    """Return the Hamming window."""
+    """Return the Hamming window.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.signal.windows.hamming(3).shape
+    (3,)
+    """
     return general_hamming(M, sym=sym, **options)
 
 
-@example("torch.signal.windows.hann(3).tolist()", [0.0, 1.0, 0.0])
 def hann(M: int, *, sym: bool = True, **options: Any) -> Tensor:
-    """Return the Hann window: ``(1 - cos) / 2``."""
+    """Return the Hann window: ``(1 - cos) / 2``.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.signal.windows.hann(3).tolist()
+    [0.0, 1.0, 0.0]
+    """
     return general_hamming(M, alpha=0.5, sym=sym, **options)
 
 
-@example("torch.signal.windows.blackman(3)[1].item()", 1.0)
 def blackman(M: int, *, sym: bool = True, **options: Any) -> Tensor:
-    """Return the Blackman window."""
+    """Return the Blackman window.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.signal.windows.blackman(3)[1].item()
+    1.0
+    """
     return general_cosine(M, a=[0.42, 0.5, 0.08], sym=sym, **options)
 
 
-@example("torch.signal.windows.nuttall(3)[1].item()", 1.0)
 def nuttall(M: int, *, sym: bool = True, **options: Any) -> Tensor:
-    """Return the Nuttall window in Heinzel's definition."""
+    """Return the Nuttall window in Heinzel's definition.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.signal.windows.nuttall(3)[1].item()
+    1.0
+    """
     return general_cosine(M, a=[0.3635819, 0.4891775, 0.1365995, 0.0106411], sym=sym, **options)
 
 
-@example("torch.signal.windows.bartlett(3).tolist()", [0.0, 1.0, 0.0])
 def bartlett(M: int, *, sym: bool = True, **options: Any) -> Tensor:
-    """Return the Bartlett window: a triangle."""
+    """Return the Bartlett window: a triangle.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.signal.windows.bartlett(3).tolist()
+    [0.0, 1.0, 0.0]
+    """
     return _window("bartlett", M, sym, options, lambda n, last: 1 - np.abs(2 * n / last - 1))
 
 
-@example("torch.signal.windows.cosine(3)[1].item()", 1.0)
 def cosine(M: int, *, sym: bool = True, **options: Any) -> Tensor:
-    """Return the cosine window: half a period of a sine."""
+    """Return the cosine window: half a period of a sine.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.signal.windows.cosine(3)[1].item()
+    1.0
+    """
     return _window("cosine", M, sym, options, lambda n, last: np.sin(math.pi * (n + 0.5) / (last + 1)))
 
 
-@example("torch.signal.windows.exponential(3)[1].item()", 1.0)
 def exponential(
     M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, **options: Any
 ) -> Tensor:
-    """Return the exponential window: exp(-distance / tau) from the middle, or from `center` if not `sym`."""
+    """Return the exponential window: exp(-distance / tau) from the middle, or from `center` if not `sym`.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.signal.windows.exponential(3)[1].item()
+    1.0
+    """
     if tau <= 0:
         raise InvalidArgumentError(f"exponential: tau must be above 0, not {tau}")
     if sym and center is not None:
@@ -118,17 +172,29 @@ def exponential(
     return _window("exponential", M, sym, options, of)
 
 
-@example("torch.signal.windows.gaussian(3)[1].item()", 1.0)
 def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **options: Any) -> Tensor:
-    """Return the Gaussian window with standard deviation `std`, in elements."""
+    """Return the Gaussian window with standard deviation `std`, in elements.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.signal.windows.gaussian(3)[1].item()
+    1.0
+    """
     if std <= 0:
         raise InvalidArgumentError(f"gaussian: std must be above 0, not {std}")
     return _window("gaussian", M, sym, options, lambda n, last: np.exp(-0.5 * ((n - last / 2) / std) ** 2))
 
 
-@example("torch.signal.windows.kaiser(3)[1].item()", 1.0)
 def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **options: Any) -> Tensor:
-    """Return the Kaiser window with shape parameter `beta`."""
+    """Return the Kaiser window with shape parameter `beta`.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.signal.windows.kaiser(3)[1].item()
+    1.0
+    """
     if beta < 0:
         raise InvalidArgumentError(f"kaiser: beta must be at least 0, not {beta}")
 
