@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
@@ -15,11 +15,13 @@ from tensor.autograd.pending_gradients import PendingGradient
 from tensor.autograd.tensor_gradients import fit_tensor
 from tensor.core.tensor import TensorCore, wrap, wrap_share
 from tensor.memory.buffer import zeros
+from tensor.tape.hooks import RemovableHandle
 from tensor.tape.nodes import Node, Rule
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
     from tensor.autograd.function_context import FunctionCtx, Saved
+    from tensor.tape.hooks import Grads
 
 # A plan without saved values and derivatives.
 _PLAN = Rule("function", {}).plan(())
@@ -80,6 +82,14 @@ class Applied(Node):
             node = Output(self, place)
             self.outputs[place] = ref(node)
         return node
+
+    def input_places(self) -> list[int]:
+        """Return the indices of the arguments that are tensors."""
+        return [i for i, is_tensor in enumerate(self.are_tensors) if is_tensor]
+
+    def count_outputs(self) -> int:
+        """Return the number of results of forward."""
+        return len(self.slots)
 
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
         """Return new tensors with the saved values and their history."""
@@ -192,6 +202,19 @@ class Output(Node):
     def name(self) -> str:
         """Return the name of the call's node."""
         return self.applied.name()
+
+    def register_hook(self, hook: Callable[[Grads, Grads], Any]) -> RemovableHandle:
+        """Call `hook` after the call is evaluated, with the gradients of all its arguments and outputs."""
+        return self.applied.register_hook(hook)
+
+    def register_prehook(self, hook: Callable[[Grads], Any]) -> RemovableHandle:
+        """Call `hook` before the call is evaluated, with the gradients of all its outputs."""
+        return self.applied.register_prehook(hook)
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """The nodes of the arguments that are tensors."""
+        return self.applied.next_functions
 
     def step(self, pending: PendingGradient, walk: Backward) -> None:
         """Store the gradient of this output in the pending gradient of the call."""

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 class RecordedBackward(Backward):
     """A recorded backward pass, whose results can be differentiated again."""
 
-    def __init__(self, retain_graph: bool, only: Collection[Node] | None = None) -> None:
-        super().__init__(retain_graph, only, is_recorded=True)
+    def __init__(
+        self, retain_graph: bool, only: Collection[Node] | None = None, into_leaves: bool = False
+    ) -> None:
+        super().__init__(retain_graph, only, is_recorded=True, into_leaves=into_leaves)
 
     def step(self, node: Node, pending: PendingGradient) -> None:
         """Add the gradients of the inputs of `node`. Saved values are tensors with their history."""

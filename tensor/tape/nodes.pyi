@@ -1,4 +1,4 @@
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -6,7 +6,7 @@ from tensor._dtypes import Array, Dtype
 from tensor.core.storage import StorageReference
 from tensor.core.tensor import TensorCore
 from tensor.memory.buffer import Share
-from tensor.tape.hooks import NodeHooks
+from tensor.tape.hooks import NodeHooks, RemovableHandle
 from tensor.tape.recipes import Recipe
 
 if TYPE_CHECKING:  # so that type checkers read the operations before the class that uses them
@@ -64,6 +64,14 @@ class Node:
     is_in_use: bool
     def shares(self) -> list[Share]: ...
     def save_output(self, array: Array | None, share: Share | None) -> int: ...
+    def register_hook(
+        self, hook: Callable[[tuple[Tensor | None, ...], tuple[Tensor | None, ...]], Any]
+    ) -> RemovableHandle: ...
+    def register_prehook(self, hook: Callable[[tuple[Tensor | None, ...]], Any]) -> RemovableHandle: ...
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]: ...
+    def input_places(self) -> Sequence[int]: ...
+    def count_outputs(self) -> int: ...
     def moved_to(self, x: StorageReference) -> None: ...
     def name(self) -> str: ...
 
