@@ -66,20 +66,30 @@ _SECOND_BACKWARD = (
 _CONSTANTS = frozenset({bool, int, float, complex, str, slice, type(None), type(Ellipsis)})
 
 
-def saved_by(Node node not None) -> tuple:
-    """Return the saved values of `node`, computed again if necessary."""
+def restore(Node node not None) -> Deferred | None:
+    """Compute or read the saved values of `node` if necessary. Return the argument for `put_back`."""
     node.is_in_use = True
+    packed = None
     saved = node.saved
     try:
         while isinstance(saved, Deferred):  # a checkpoint may be inside another one
             saved.restore(node)
+            if saved.is_put_back:
+                packed = saved
             saved = node.saved
     except BaseException:
         node.is_in_use = False
         raise
     if saved is None:
         raise RuntimeError(f"{node.name()}: {_SECOND_BACKWARD}")
-    return saved
+    return packed
+
+
+def put_back(Node node not None, packed) -> None:
+    """After the use of saved values, let the hooks that restored them keep them again."""
+    if packed is not None and node.saved is not None:
+        node.saved = packed
+        node.holds = ()
 
 
 cpdef bint holds_memory(object saved) except -1:
@@ -363,11 +373,10 @@ cdef class Backward:
         cdef Node after
         cdef Py_ssize_t count, i, left
         cdef bint is_free, is_sole, is_large
+        if type(node.saved) is not tuple:
+            return self._restore_and_step(node, pending)
         node.is_in_use = True
-        if type(node.saved) is tuple:
-            saved = node.saved
-        else:
-            saved = self._outside(_saved_by, node, None)
+        saved = node.saved
         if is_bfloat16(g):
             # Compute in float32, and round each gradient once.
             g = pending.value = widened(g)
@@ -432,6 +441,13 @@ cdef class Backward:
             if holds_memory(saved):
                 node.saved = None
                 node.holds = ()
+
+    cdef object _restore_and_step(self, Node node, PendingGradient pending):
+        packed = self._outside(_restore, node, None)
+        try:
+            self.step(node, pending)
+        finally:
+            put_back(node, packed)
 
     cdef int _evaluate_together(
         self, Node node, cnp.ndarray g, PendingGradient pending, cnp.ndarray root, tuple saved, bint is_free
@@ -652,8 +668,8 @@ cdef tuple _widened(tuple saved):
     return tuple(wide)
 
 
-def _saved_by(node, _):
-    return saved_by(node)
+def _restore(node, _):
+    return restore(node)
 
 
 def _call_prehooks(node, outputs):

@@ -10,7 +10,7 @@ from weakref import ref
 import numpy as np
 
 from tensor._dtypes import Dtype
-from tensor.autograd.engine import Backward, saved_by
+from tensor.autograd.engine import Backward, put_back, restore
 from tensor.autograd.pending_gradients import PendingGradient
 from tensor.autograd.tensor_gradients import fit_tensor
 from tensor.core.tensor import TensorCore, wrap, wrap_share
@@ -93,14 +93,20 @@ class Applied(Node):
 
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
         """Return new tensors with the saved values and their history."""
-        saved_by(self)  # raises an error if they are freed
+        packed = restore(self)  # raises an error if they are freed
         found: list[Tensor | None] = []
-        for share, source in zip(self.holds, self.sources, strict=True):
+        for place, share in enumerate(self.holds):
             x = None if share is None else wrap_share(share)
             if x is not None:
-                x._node = self.output(source) if isinstance(source, int) else source
+                x._node = self.source_of(place)
             found.append(x)
+        put_back(self, packed)
         return tuple(found)
+
+    def source_of(self, place: int) -> Node | None:
+        """Return the history of a saved tensor."""
+        source = self.sources[place]
+        return self.output(source) if isinstance(source, int) else source
 
     def step(self, pending: PendingGradient, walk: Backward) -> None:
         """Call the user's backward, pass its gradients on, and free the saved values."""

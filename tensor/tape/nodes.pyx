@@ -237,10 +237,21 @@ cdef class Node:
 
     cpdef int save_output(self, object array, object share) except -1:
         """Save the output and its share at the index that the plan gives."""
-        cdef Py_ssize_t place = self.plan.saves.index(len(self.next))
+        cdef Py_ssize_t place
+        if type(self.saved) is not tuple:
+            self.saved.save_output(self, share)
+            return 0
+        place = self.plan.saves.index(len(self.next))
         self.saved = (*self.saved[:place], array, *self.saved[place + 1 :])
         self.holds = (*self.holds[:place], share, *self.holds[place + 1 :])
         return 0
+
+    def source_of(self, Py_ssize_t place) -> object:
+        """Return the node that is the history of the saved value at `place`, or None if it has none."""
+        source = self.plan.saves[place] if place < len(self.plan.saves) else None
+        if isinstance(source, str) or source is None:
+            return None
+        return self if source == len(self.next) else self.next[source]
 
     # --- Hooks ----------------------------------------------------------------------------------------------
 
@@ -353,8 +364,15 @@ class Deferred:
 
     __slots__ = ()
 
+    # Whether the node gets this object back after a backward that keeps the graph.
+    is_put_back = False
+
     def restore(self, node: Node) -> None:
         """Compute or read the values, and store them in `node`."""
+        raise NotImplementedError
+
+    def save_output(self, node: Node, share: object) -> None:
+        """Save the share of the output, which is None before an in-place op writes it."""
         raise NotImplementedError
 
     def shares(self) -> list:

@@ -109,6 +109,70 @@ def gradients_with_node_hooks(library: Any, seed: int) -> tuple[Any, Any]:
     return [None if g is None else rounded(g) for g in found], calls
 
 
+def gradients_with_saved_tensors_hooks(library: Any, seed: int) -> Any:
+    """Run a random program in blocks with hooks. Return its gradients, and those of its gradients."""
+    random = Random(seed)
+    leaves = leaves_of(library, random)
+    values = list(leaves)
+    stored: dict[int, Any] = {}
+    count = {"pack": 0, "unpack": 0}
+
+    def store(x: Any) -> int:
+        count["pack"] += 1
+        stored[count["pack"]] = x.numpy().copy() if not x.requires_grad else x.detach().numpy().copy()
+        return count["pack"]
+
+    def read(key: int) -> Any:
+        count["unpack"] += 1
+        return library.from_numpy(stored[key].copy())
+
+    pairs: list[tuple[Callable[[Any], Any], Callable[[Any], Any]]] = [
+        (lambda x: x, lambda x: x),
+        (lambda x: (x.detach(), "a label"), lambda pair: pair[0]),
+        (lambda x: (x.float(), x.dtype), lambda pair: pair[0].to(pair[1])),
+        (store, read),
+        (lambda x: {"items": [x.clone()]}, lambda kept: kept["items"][0] * 1),
+    ]
+
+    def run(number: int) -> Any:
+        kind = random.randrange(5)
+        a, b = random.choice(values), random.choice(values)
+        if kind == 0:
+            return UNARY[random.choice(list(UNARY))](a)
+        if kind == 1:
+            return a[library.tensor([1, 0])] * 1.5
+        if kind == 2:
+            y = b * 1.0
+            y.mul_(a)
+            y[0] = a[1]
+            return y
+        if kind == 3:
+            outer = random.choice(list(BINARY))
+            return library.utils.checkpoint.checkpoint(
+                lambda p, q: BINARY[outer](p.tanh(), q).sin(), a, b, use_reentrant=False
+            )
+        return BINARY[random.choice(list(BINARY))](a, b)
+
+    for number in range(random.randint(3, 8)):
+        depth = random.randrange(3)
+        blocks = [library.autograd.graph.saved_tensors_hooks(*random.choice(pairs)) for _ in range(depth)]
+        if random.random() < 0.1:
+            blocks.append(library.autograd.graph.save_on_cpu())
+        for block in blocks:
+            block.__enter__()
+        try:
+            values.append(run(number))
+        finally:
+            for block in reversed(blocks):
+                block.__exit__(None, None, None)
+    loss = values[-1].sum() + (values[-2] * values[-2]).sum()
+    first = library.autograd.grad(loss, leaves, retain_graph=True, allow_unused=True)
+    again = library.autograd.grad(loss, leaves, create_graph=True, allow_unused=True)
+    slopes = [(g * g).sum() for g in again if g is not None and g.requires_grad]
+    second = library.autograd.grad(sum(slopes), leaves, materialize_grads=True) if slopes else ()
+    return [None if g is None else rounded(g) for g in (*first, *again, *second)]
+
+
 def close(a: Any, b: Any) -> bool:
     if isinstance(a, float) and isinstance(b, float):
         return a == pytest.approx(b, rel=2e-3, abs=1e-9)
@@ -126,3 +190,10 @@ def test_random_programs_with_node_hooks_have_pytorchs_gradients_and_calls(part:
         assert calls.keys() == their_calls.keys(), seed
         for key, value in calls.items():
             assert close(value, their_calls[key]), (seed, key)
+
+
+@pytest.mark.parametrize("part", range(5))
+def test_random_programs_with_saved_tensors_hooks_have_pytorchs_gradients(part: int) -> None:
+    for seed in range(part * 100, part * 100 + 100):
+        expected = gradients_with_saved_tensors_hooks(theirs, seed)
+        assert close(gradients_with_saved_tensors_hooks(ours, seed), expected), seed
