@@ -76,6 +76,7 @@ REFERENCE = {
     "tensor.linalg": "Linear algebra",
     "tensor.fft": "Fourier transforms",
     "tensor.autograd": "Gradients, checkpoints, operations of your own",
+    "tensor.autograd.graph": "Hooks on nodes and on saved tensors",
     "tensor.memory": "Measuring and limiting memory",
     "tensor.torch": "PyTorch's functions over the same tensors",
     "tensor.lowlevel": "For libraries that build on tensors",

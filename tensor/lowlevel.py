@@ -29,6 +29,7 @@ from tensor.core.dims import sizes_of
 from tensor.core.donation import composite, last_use, widening
 from tensor.core.storage import snapshot
 from tensor.core.tensor import TensorCore, wrap, wrap_snapshot, wrap_snapshot_unowned, wrap_unowned
+from tensor.core.untyped_storage import UntypedStorage
 from tensor.core.writing import writing, writing_all
 from tensor.kernels.context import run_kernel
 from tensor.kernels.threads import configure_threads

@@ -18,6 +18,7 @@ _ON_DEMAND = _origins_of(
         "tensor.autograd.checkpointing": "checkpoint",
         "tensor.autograd.function": "Function once_differentiable",
         "tensor.autograd.function_context": "FunctionCtx",
+        "tensor.autograd.graph": "graph",
         "tensor.autograd.gradchecks": "GradcheckError gradcheck gradgradcheck",
         "tensor.tape.statistics": "GraphStatistics OpStatistics graph_statistics",
     }

@@ -11,18 +11,21 @@ backward has reached has saved values.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
 from typing import Any, ParamSpec, TypeVar, cast
 from weakref import ref
 
 from scopes import new_dispose_scope
 from tensor.autograd.nesting import map_nested
+from tensor.autograd.saved_tensors import PackedTensor, active_hooks
 from tensor.core.storage import history_group_of, join_storage, on_same_storage, snapshot_share
 from tensor.core.tensor import TensorCore, wrap_share
 from tensor.creation.generators import default_generator
 from tensor.memory.buffer import Share
 from tensor.tape.modes import (
+    GradMode,
     Recorder,
     Recording,
     grad_enabled,
@@ -36,6 +39,10 @@ from tensor.tape.rules import RULES
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+# Returns the contexts of the first and of the later runs of a checkpoint's function.
+ContextFn = Callable[[], "tuple[AbstractContextManager[Any], AbstractContextManager[Any]]"]
 
 
 def checkpoint(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -52,7 +59,8 @@ def checkpoint(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -
         parameters, must not change in between. The running statistics of ``batch_norm`` are updated once.
     *args, **kwargs
         The arguments of `function`. Tensors may be in lists, tuples and dicts. PyTorch's ``use_reentrant`` is
-        accepted and ignored, because there is only one kind of checkpoint.
+        accepted and ignored, because there is only one kind of checkpoint. ``context_fn`` is PyTorch's too: a
+        function that returns two context managers, for the forward pass and for the second run.
 
     Raises
     ------
@@ -71,22 +79,77 @@ def checkpoint(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -
     0.0
     """
     kwargs.pop("use_reentrant", None)
+    context_fn: Any = kwargs.pop("context_fn", None)
+    return checkpoint_in(context_fn, function, args, kwargs)
+
+
+def checkpoint_in(
+    context_fn: ContextFn | None, function: Callable[..., R], args: Any, kwargs: Mapping[str, Any]
+) -> R:
+    """Return ``function(*args, **kwargs)`` in a checkpoint, each run in a context of `context_fn`."""
+    first: AbstractContextManager[Any]
+    again: AbstractContextManager[Any]
+    first, again = (nullcontext(), nullcontext()) if context_fn is None else _contexts(context_fn)
     if not is_recording() or _is_in_first_run():
-        return function(*args, **kwargs)
-    segment = Segment(function, args, kwargs)
+        return _run_in(first, function, args, kwargs)
+    segment = Segment(function, args, kwargs, again)
     with Recording(_FirstRun(segment)):
-        result = function(*args, **kwargs)
+        result = _run_in(first, function, args, kwargs)
     segment.end()
     return result
+
+
+def _run_in(
+    context: AbstractContextManager[Any], function: Callable[..., R], args: Any, kwargs: Mapping[str, Any]
+) -> R:
+    with context:
+        return function(*args, **kwargs)
+    raise RuntimeError(
+        "checkpoint: the forward context of context_fn suppressed an exception of the function, so there is "
+        "no result. Let the context raise it"
+    )
+
+
+def _contexts(context_fn: ContextFn) -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
+    if not callable(context_fn):
+        raise TypeError(
+            f"checkpoint: context_fn must be a function, not {type(context_fn).__name__}: pass a function "
+            "that returns two context managers"
+        )
+    given: Any = context_fn()
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        raise TypeError(
+            "checkpoint: context_fn must return two context managers, for the forward pass and for the "
+            f"second run, not {type(given).__name__}"
+        )
+    for context in given:
+        if not hasattr(context, "__enter__") or not hasattr(context, "__exit__"):
+            raise TypeError(
+                f"checkpoint: context_fn returned {type(context).__name__!r}, which is not a context manager"
+            )
+    return given[0], given[1]
 
 
 class Segment(Deferred):
     """A part of the forward pass that can run again: its function, inputs and random state."""
 
-    __slots__ = ("function", "inputs", "is_complete", "nodes", "random_end", "random_state", "rules")
+    __slots__ = (
+        "context",
+        "function",
+        "inputs",
+        "is_complete",
+        "nodes",
+        "random_end",
+        "random_state",
+        "rules",
+    )
 
-    def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
+    def __init__(
+        self, function: Callable[..., Any], args: Any, kwargs: Any, context: AbstractContextManager[Any]
+    ) -> None:
         self.function: Callable[..., Any] = function
+        # The context in which the function runs again.
+        self.context: AbstractContextManager[Any] = context
         self.inputs: Any = _kept((args, kwargs))
         self.random_state: dict[str, Any] = default_generator.get_state()
         self.nodes: list[ref[Node]] = []
@@ -139,7 +202,8 @@ class Segment(Deferred):
             when_enabled.set(again)
             with new_dispose_scope("checkpoint"):
                 args, kwargs = _given(self.inputs)
-                self.function(*args, **kwargs)
+                with self.context:
+                    self.function(*args, **kwargs)
             self._require_the_same_draws(default_generator.get_state())
             return again.nodes
         except Exception as error:
@@ -170,7 +234,7 @@ class Segment(Deferred):
 
     def shares(self) -> list[Share]:
         """Return the shares of the arrays kept for the second run."""
-        return [kept.share for kept in _all_kept(self.inputs)]
+        return [kept.share for kept in _all_kept(self.inputs) if kept.share is not None]
 
 
 def _difference(before: list[Any], now: list[Any]) -> str:
@@ -229,12 +293,17 @@ def is_recomputing() -> bool:
 
 
 class _SavedArgument:
-    """The values of a tensor argument, protected from later writes."""
+    """The values of a tensor argument, protected from later writes, or what a pack hook returned for them."""
 
-    __slots__ = ("history_group", "is_leaf", "requires_grad", "share", "storage")
+    __slots__ = ("history_group", "is_leaf", "packed", "requires_grad", "share", "storage")
 
     def __init__(self, x: TensorCore, storage: _SavedArgument | None) -> None:
-        self.share = snapshot_share(x)
+        self.share: Share | None = snapshot_share(x)
+        self.packed: PackedTensor | None = None
+        hooks = active_hooks()
+        if hooks is not None and hooks.pack is not None:
+            self.packed = PackedTensor(hooks, self.share, x._node)
+            self.share = None
         self.requires_grad = x._node is not None
         self.is_leaf = isinstance(x._node, Leaf)
         # The first argument on the same storage, or None if it is this one.
@@ -246,9 +315,14 @@ class _SavedArgument:
 
         `first` is the new tensor for the first of the arguments on its storage.
         """
-        x = wrap_share(self.share)
+        share = self.share
+        if self.packed is not None:
+            with GradMode(False):
+                share = self.packed.unpacked()
+        assert share is not None, "an argument without a pack hook has a share"
+        x = wrap_share(share)
         # If other code may write to the memory, each argument has its own copy, without a shared storage.
-        if self.storage is not None and first is not None and first._buffer is self.share.buffer:
+        if self.storage is not None and first is not None and first._buffer is share.buffer:
             is_related = self.history_group == self.storage.history_group
             # Numbers of groups are not negative, so ~ gives a group of no other tensor.
             join_storage(x, first, history_group_of(first) if is_related else ~self.history_group)

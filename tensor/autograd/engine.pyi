@@ -4,12 +4,13 @@ from typing import TYPE_CHECKING, Any
 from tensor.autograd.pending_gradients import PendingGradient
 from tensor.core.tensor import TensorCore
 from tensor.memory.buffer import Share
-from tensor.tape.nodes import Node
+from tensor.tape.nodes import Deferred, Node
 
 if TYPE_CHECKING:  # so that type checkers read the operations before the class that uses them
     from tensor._tensor import Tensor
 
-def saved_by(node: Node) -> tuple[Any, ...]: ...
+def restore(node: Node) -> Deferred | None: ...
+def put_back(node: Node, packed: Deferred | None) -> None: ...
 def holds_memory(saved: Collection[Any]) -> bool: ...
 
 class Backward:
@@ -20,7 +21,11 @@ class Backward:
     @property
     def anomalies(self) -> Any: ...
     def __init__(
-        self, retain_graph: bool, only: Collection[Node] | None = None, is_recorded: bool = False
+        self,
+        retain_graph: bool,
+        only: Collection[Node] | None = None,
+        is_recorded: bool = False,
+        into_leaves: bool = False,
     ) -> None: ...
     def run(self, roots: list[tuple[Node, Any, Share | None]]) -> None: ...
     def gradients(self) -> dict[Node, Tensor]: ...

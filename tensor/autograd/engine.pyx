@@ -66,20 +66,30 @@ _SECOND_BACKWARD = (
 _CONSTANTS = frozenset({bool, int, float, complex, str, slice, type(None), type(Ellipsis)})
 
 
-def saved_by(Node node not None) -> tuple:
-    """Return the saved values of `node`, computed again if necessary."""
+def restore(Node node not None) -> Deferred | None:
+    """Compute or read the saved values of `node` if necessary. Return the argument for `put_back`."""
     node.is_in_use = True
+    packed = None
     saved = node.saved
     try:
         while isinstance(saved, Deferred):  # a checkpoint may be inside another one
             saved.restore(node)
+            if saved.is_put_back:
+                packed = saved
             saved = node.saved
     except BaseException:
         node.is_in_use = False
         raise
     if saved is None:
         raise RuntimeError(f"{node.name()}: {_SECOND_BACKWARD}")
-    return saved
+    return packed
+
+
+def put_back(Node node not None, packed) -> None:
+    """After the use of saved values, let the hooks that restored them keep them again."""
+    if packed is not None and node.saved is not None:
+        node.saved = packed
+        node.holds = ()
 
 
 cpdef bint holds_memory(object saved) except -1:
@@ -104,9 +114,11 @@ cdef class Backward:
     retain_graph
         Keep the saved values of nodes for another backward pass.
     only
-        The nodes whose gradients ``gradients()`` returns. None: accumulate gradients in the leaves.
+        The nodes whose gradients ``gradients()`` returns. None: accumulate gradients in all leaves.
     is_recorded
         Record backward itself, with tensors as gradients. For subclasses.
+    into_leaves
+        The nodes in `only` are leaves: accumulate their gradients.
     """
 
     cdef readonly bint is_recorded
@@ -114,6 +126,8 @@ cdef class Backward:
     # The anomaly detector, or None.
     cdef readonly object anomalies
     cdef object only
+    # Whether gradients are accumulated in leaves.
+    cdef bint into_leaves
     # The nodes from which one of `only` can be reached.
     cdef set ancestors
     # The pending gradient of each reachable node.
@@ -123,15 +137,18 @@ cdef class Backward:
     # The open kernel context, or None.
     cdef object context
     cdef bint is_pooled
+    # While a node with hooks is evaluated: the gradient of each of its inputs, which the hooks get first.
+    cdef list received
     # Whether user code is running. Its memory errors are not converted to OutOfMemoryError.
     cdef bint is_outside
 
-    def __init__(self, bint retain_graph, only=None, bint is_recorded=False):
+    def __init__(self, bint retain_graph, only=None, bint is_recorded=False, bint into_leaves=False):
         self.is_recorded = is_recorded
         # A backward pass in a checkpoint's second run must not free the values that this run saves.
         self.retain_graph = retain_graph or _recomputing.get() > 0
         self.anomalies = None if _when_enabled.get() is True else _detection.anomalies()
         self.only = only
+        self.into_leaves = into_leaves or only is None
         self.pending = {}
         self.found = []
 
@@ -145,7 +162,7 @@ cdef class Backward:
             if self.is_recorded:
                 set_recording(_when_enabled.get())
             self._walk(roots)
-            if self.only is None:
+            if self.into_leaves:
                 self.leave_kernels()
                 accumulate(self.found)
         except OutOfMemoryError:
@@ -194,17 +211,19 @@ cdef class Backward:
                 if self.only is None:
                     is_passed_on = not isinstance(node, Leaf)
                     if not is_passed_on:
-                        if node.hooks is not None and node.hooks.after:
-                            self._accumulate_now(node, moved(pending))
-                        else:
-                            self._complete(pending)
+                        self._finish_leaf(node, pending)
                 else:
                     if node in self.only:
-                        self._capture(pending)
+                        if self.into_leaves:
+                            self._finish_leaf(node, pending)
+                        else:
+                            self._capture(pending)
                     is_passed_on = node in self.ancestors
                 if is_passed_on:
                     self._evaluate(node, pending)
                     clear(pending)  # the next gradient may use its memory
+            elif node.hooks is not None and (self.only is None or node in self.ancestors):
+                self._run_node_hooks(node, pending)
             for x in node.next:
                 if x is None:
                     continue
@@ -221,6 +240,11 @@ cdef class Backward:
                 else:
                     ready.append(next_pending)
         return 0
+
+    cdef int _finish_leaf(self, Node node, PendingGradient pending) except -1:
+        if node.hooks is not None and (node.hooks.after or node.hooks.are_on_node):
+            return self._accumulate_now(node, moved(pending))
+        return self._complete(pending)
 
     cdef int _complete(self, PendingGradient pending) except -1:
         """Store the gradient of a leaf until the gradients of all leaves are complete."""
@@ -284,7 +308,9 @@ cdef class Backward:
 
     cdef int _evaluate(self, Node node, PendingGradient pending) except -1:
         try:
-            if type(node) is not Node:
+            if node.hooks is not None and node.hooks.are_on_node:
+                self._run_node_hooks(node, pending)
+            elif type(node) is not Node:
                 self._outside(node.step, pending, self)  # a node of a user's function
             else:
                 self.step(node, pending)
@@ -347,11 +373,10 @@ cdef class Backward:
         cdef Node after
         cdef Py_ssize_t count, i, left
         cdef bint is_free, is_sole, is_large
+        if type(node.saved) is not tuple:
+            return self._restore_and_step(node, pending)
         node.is_in_use = True
-        if type(node.saved) is tuple:
-            saved = node.saved
-        else:
-            saved = self._outside(_saved_by, node, None)
+        saved = node.saved
         if is_bfloat16(g):
             # Compute in float32, and round each gradient once.
             g = pending.value = widened(g)
@@ -417,6 +442,13 @@ cdef class Backward:
                 node.saved = None
                 node.holds = ()
 
+    cdef object _restore_and_step(self, Node node, PendingGradient pending):
+        packed = self._outside(_restore, node, None)
+        try:
+            self.step(node, pending)
+        finally:
+            put_back(node, packed)
+
     cdef int _evaluate_together(
         self, Node node, cnp.ndarray g, PendingGradient pending, cnp.ndarray root, tuple saved, bint is_free
     ) except -1:
@@ -461,8 +493,12 @@ cdef class Backward:
                     break
         if self.anomalies is not None:
             self.anomalies.check(out, node, i)
-        self._accumulate(<PendingGradient>self.pending[after], out, share, is_owned)
+        self._accumulate(self._sum_for(after, i), out, share, is_owned)
         return 0
+
+    cdef PendingGradient _sum_for(self, Node after, Py_ssize_t i):
+        """Return the sum to which the gradient of input `i` of a node is added."""
+        return <PendingGradient>(self.pending[after] if self.received is None else self.received[i])
 
     cdef int _accumulate(self, PendingGradient to, object g, Share share, bint is_owned) except -1:
         """Add `g` to the sum, in place if no other code uses its memory."""
@@ -487,7 +523,7 @@ cdef class Backward:
         if self.is_recorded:
             if self.anomalies is not None:
                 self.anomalies.check(x, node, i)
-            self._accumulate(<PendingGradient>self.pending[to], x, None, False)
+            self._accumulate(self._sum_for(to, i), x, None, False)
             return
         share = take_snapshot(x)
         self.enter_kernels(is_worth_pooling(cnp.PyArray_NBYTES(share.array)))
@@ -496,9 +532,9 @@ cdef class Backward:
             if self.anomalies is not None:
                 self.anomalies.check(out, node, i)
             if root_of(out) is root_of(share.array):
-                self._accumulate(<PendingGradient>self.pending[to], out, share, False)
+                self._accumulate(self._sum_for(to, i), out, share, False)
             else:
-                self._accumulate(<PendingGradient>self.pending[to], out, None, _is_writable(out))
+                self._accumulate(self._sum_for(to, i), out, None, _is_writable(out))
         except MemoryError:
             self.is_outside = False
             raise
@@ -539,29 +575,89 @@ cdef class Backward:
         return wrap(compact_copy(array) if compact else contiguous_copy(array))
 
     cdef int _run_hooks(self, Node node, PendingGradient pending) except -1:
-        """Replace the gradient with the result of the hooks of `node`."""
+        """Replace the gradient with the result of the hooks of the tensor of `node`."""
+        if node.hooks.before or node.hooks.keeper is not None:
+            self.leave_kernels()
+            self._replace(
+                pending, self._outside(node.hooks.pass_through, node, self.as_tensor(pending))
+            )
+        return 0
+
+    cdef int _replace(self, PendingGradient pending, given) except -1:
+        """Set the gradient to the tensor `given`, which other code may use too, or to None."""
         cdef Share share
-        self.leave_kernels()
-        given = self._outside(node.hooks.pass_through, node, self.as_tensor(pending))
-        if self.is_recorded:
+        clear(pending)
+        if self.is_recorded or given is None:
             pending.value = given
             return 0
         share = take_snapshot(<TensorCore?>given)
         pending.value = share.array
         pending.share = share
-        pending.is_owned = False
         return 0
+
+    cdef int _run_node_hooks(self, Node node, PendingGradient pending) except -1:
+        """Evaluate `node` between its prehooks and its hooks, and pass on the gradients that these return."""
+        cdef list received = []
+        cdef list tensors = []
+        cdef PendingGradient one
+        places = node.input_places()
+        outputs = self._run_prehooks(node, pending)
+        for x in node.next:
+            received.append(None if x is None else new_pending(x, 0))
+        if pending.value is not None:
+            self.received = received
+            try:
+                if type(node) is not Node:
+                    self._outside(node.step, pending, self)
+                else:
+                    self.step(node, pending)
+            finally:
+                self.received = None
+            self.leave_kernels()
+        for place in places:
+            one = received[place]
+            tensors.append(None if one is None or one.value is None else self.as_tensor(one))
+        given = self._outside(node.hooks.after_node, tuple(tensors), outputs)
+        for place, x in zip(places, given):
+            if x is not None:
+                one = received[place]
+                self._replace(one, x)
+                self._accumulate(<PendingGradient>self.pending[one.node], one.value, one.share, False)
+        return 0
+
+    cdef tuple _run_prehooks(self, Node node, PendingGradient pending):
+        """Replace the gradients of the outputs with the result of the prehooks. Return them as tensors."""
+        cdef list sums = pending.value if isinstance(pending.value, list) else [pending]
+        cdef list tensors = []
+        cdef PendingGradient one
+        if pending.value is None:
+            sums = [None] * node.count_outputs()
+        self.leave_kernels()
+        for one in sums:
+            tensors.append(None if one is None else self.as_tensor(one))
+        outputs = self._outside(_call_prehooks, node, tuple(tensors))
+        for i, x in enumerate(<tuple>outputs):
+            one = sums[i]
+            if one is not None:
+                self._replace(one, x)
+                if x is None and one is not pending:
+                    sums[i] = None
+        return outputs
 
     # --- Leaves ---------------------------------------------------------------------------------------------
 
     cdef int _accumulate_now(self, Node node, PendingGradient pending) except -1:
         """Accumulate the gradient of one leaf now, and call its post-accumulate hooks."""
+        hooks = node.hooks
         self.leave_kernels()
-        accumulate([pending])
-        clear(pending)
-        x = node.tensor()
-        if isinstance(x, TensorCore) and node.hooks is not None:
-            self._outside(_call_each, list(node.hooks.after.values()), x)
+        outputs = self._run_prehooks(node, pending) if hooks.are_on_node else ()
+        if pending.value is not None:
+            accumulate([pending])
+            clear(pending)
+            x = node.tensor()
+            if isinstance(x, TensorCore):
+                self._outside(_call_each, list(hooks.after.values()), x)
+        self._outside(hooks.after_node, (), outputs)
         return 0
 
 
@@ -572,8 +668,12 @@ cdef tuple _widened(tuple saved):
     return tuple(wide)
 
 
-def _saved_by(node, _):
-    return saved_by(node)
+def _restore(node, _):
+    return restore(node)
+
+
+def _call_prehooks(node, outputs):
+    return node.hooks.before_node(outputs)
 
 
 def _call_each(functions, x):

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
 import numpy as np
 
 from tensor._dtypes import Dtype
-from tensor.autograd.engine import Backward, saved_by
+from tensor.autograd.engine import Backward, put_back, restore
 from tensor.autograd.pending_gradients import PendingGradient
 from tensor.autograd.tensor_gradients import fit_tensor
 from tensor.core.tensor import TensorCore, wrap, wrap_share
 from tensor.memory.buffer import zeros
+from tensor.tape.hooks import RemovableHandle
 from tensor.tape.nodes import Node, Rule
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
     from tensor.autograd.function_context import FunctionCtx, Saved
+    from tensor.tape.hooks import Grads
 
 # A plan without saved values and derivatives.
 _PLAN = Rule("function", {}).plan(())
@@ -81,16 +83,30 @@ class Applied(Node):
             self.outputs[place] = ref(node)
         return node
 
+    def input_places(self) -> list[int]:
+        """Return the indices of the arguments that are tensors."""
+        return [i for i, is_tensor in enumerate(self.are_tensors) if is_tensor]
+
+    def count_outputs(self) -> int:
+        """Return the number of results of forward."""
+        return len(self.slots)
+
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
         """Return new tensors with the saved values and their history."""
-        saved_by(self)  # raises an error if they are freed
+        packed = restore(self)  # raises an error if they are freed
         found: list[Tensor | None] = []
-        for share, source in zip(self.holds, self.sources, strict=True):
+        for place, share in enumerate(self.holds):
             x = None if share is None else wrap_share(share)
             if x is not None:
-                x._node = self.output(source) if isinstance(source, int) else source
+                x._node = self.source_of(place)
             found.append(x)
+        put_back(self, packed)
         return tuple(found)
+
+    def source_of(self, place: int) -> Node | None:
+        """Return the history of a saved tensor."""
+        source = self.sources[place]
+        return self.output(source) if isinstance(source, int) else source
 
     def step(self, pending: PendingGradient, walk: Backward) -> None:
         """Call the user's backward, pass its gradients on, and free the saved values."""
@@ -192,6 +208,19 @@ class Output(Node):
     def name(self) -> str:
         """Return the name of the call's node."""
         return self.applied.name()
+
+    def register_hook(self, hook: Callable[[Grads, Grads], Any]) -> RemovableHandle:
+        """Call `hook` after the call is evaluated, with the gradients of all its arguments and outputs."""
+        return self.applied.register_hook(hook)
+
+    def register_prehook(self, hook: Callable[[Grads], Any]) -> RemovableHandle:
+        """Call `hook` before the call is evaluated, with the gradients of all its outputs."""
+        return self.applied.register_prehook(hook)
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """The nodes of the arguments that are tensors."""
+        return self.applied.next_functions
 
     def step(self, pending: PendingGradient, walk: Backward) -> None:
         """Store the gradient of this output in the pending gradient of the call."""

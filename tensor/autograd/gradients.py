@@ -13,9 +13,9 @@ from tensor._dtypes import Array, Dtype, is_inexact
 from tensor.autograd.engine import Backward
 from tensor.core.storage import relatives, snapshot_share
 from tensor.core.tensor import TensorCore, wrap
-from tensor.tape.hooks import Hooks
 from tensor.tape.modes import GradMode
 from tensor.tape.nodes import Leaf, Node, become_leaf
+from tensor.tape.tensor_hooks import Hooks
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
@@ -294,29 +294,21 @@ def _add_gradients(
             raise RuntimeError(
                 f"backward: inputs[{i}] is not a leaf that requires grad, so it accumulates no gradient"
             )
-    found = _derivatives(
-        list(outputs),
-        leaves,
-        list(gradients),
-        retain_graph=create_graph if retain_graph is None else retain_graph,
-        create_graph=create_graph,
-        allow_unused=True,
-    )
-    sums: list[Any] = []
-    with GradMode(create_graph):
-        for x, g in zip(leaves, found, strict=True):
-            before: Any = x._grad
-            sums.append(g if before is None or g is None else before + g)
-    for x, total in zip(leaves, sums, strict=True):
-        if total is not None:
-            as_any: Any = x
-            as_any.grad = total
+    nodes = frozenset([x._node for x in leaves if x._node is not None])
+    walk(retain_graph, create_graph, nodes, into_leaves=True).run(roots_of(outputs, gradients, create_graph))
 
 
-def walk(retain_graph: bool | None, create_graph: bool, only: Collection[Node] | None = None) -> Backward:
+def walk(
+    retain_graph: bool | None,
+    create_graph: bool,
+    only: Collection[Node] | None = None,
+    into_leaves: bool = False,
+) -> Backward:
     """Return a backward pass, ready to run."""
     keep = create_graph if retain_graph is None else retain_graph
-    return tensor_gradients.RecordedBackward(keep, only) if create_graph else Backward(keep, only)
+    if create_graph:
+        return tensor_gradients.RecordedBackward(keep, only, into_leaves)
+    return Backward(keep, only, into_leaves=into_leaves)
 
 
 def roots_of(

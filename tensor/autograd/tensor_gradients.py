@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tensor.autograd.engine import Backward, holds_memory, saved_by
+from tensor.autograd.engine import Backward, holds_memory, put_back, restore
 from tensor.autograd.pending_gradients import PendingGradient
 from tensor.autograd.recorded_functions import Functions as xp  # noqa: N813  # the name that derivatives use
 from tensor.core.tensor import wrap_share
@@ -21,12 +21,20 @@ if TYPE_CHECKING:
 class RecordedBackward(Backward):
     """A recorded backward pass, whose results can be differentiated again."""
 
-    def __init__(self, retain_graph: bool, only: Collection[Node] | None = None) -> None:
-        super().__init__(retain_graph, only, is_recorded=True)
+    def __init__(
+        self, retain_graph: bool, only: Collection[Node] | None = None, into_leaves: bool = False
+    ) -> None:
+        super().__init__(retain_graph, only, is_recorded=True, into_leaves=into_leaves)
 
     def step(self, node: Node, pending: PendingGradient) -> None:
         """Add the gradients of the inputs of `node`. Saved values are tensors with their history."""
-        saved = saved_by(node)
+        packed = restore(node)
+        try:
+            self._add_all(node, pending)
+        finally:
+            put_back(node, packed)
+
+    def _add_all(self, node: Node, pending: PendingGradient) -> None:
         known: dict[int, Any] = {}
         for i, function, places in node.plan.steps:
             after = node.next[i]
@@ -46,9 +54,14 @@ class RecordedBackward(Backward):
         node.is_in_use = False
         if not self.retain_graph:
             node.recipe = None
-            if holds_memory(saved):
+            if holds_memory(_saved_by(node)):
                 node.saved = None
                 node.holds = ()
+
+
+def _saved_by(node: Node) -> tuple[Any, ...]:
+    """Return the saved values of `node`, which are restored."""
+    return cast("tuple[Any, ...]", node.saved)
 
 
 def fit_tensor(gradient: Any, node: Node) -> Tensor:
@@ -71,7 +84,7 @@ def fit_tensor(gradient: Any, node: Node) -> Tensor:
 
 def _connected(node: Node, place: int) -> Any:
     """Return a saved value. The array of an input or output becomes a tensor with its history."""
-    saved = saved_by(node)
+    saved = _saved_by(node)
     source, value = node.plan.saves[place], saved[place]
     if isinstance(source, str):
         return _parameter(node, source, place)
@@ -83,7 +96,7 @@ def _connected(node: Node, place: int) -> Any:
 
 def _parameter(node: Node, name: str, place: int) -> Any:
     """Return a parameter: a constant, or a tensor if higher derivatives depend on its history."""
-    saved = saved_by(node)
+    saved = _saved_by(node)
     value = saved[place]
     rule = node.rule.derived.get(name)
     if rule is None or not isinstance(value, np.ndarray):

@@ -8,6 +8,7 @@ from tensor._devices import CPU, Device
 from tensor._dtypes import Array, is_floating
 from tensor.core.dims import dim_of
 from tensor.core.tensor import TensorCore
+from tensor.core.untyped_storage import UntypedStorage
 
 
 class Layout(TensorCore):
@@ -101,6 +102,12 @@ class Layout(TensorCore):
         """
         address: int = self._whole().__array_interface__["data"][0]
         return address
+
+    @example("x = tensor.zeros((2, 3)); x[1].untyped_storage().nbytes()", 24)
+    def untyped_storage(self) -> UntypedStorage:
+        """Return the block of memory of the tensor and its views, to read its size, address and bytes."""
+        self._raise_if_disposed()
+        return UntypedStorage(self)
 
     @overload
     def stride(self, dim: None = None) -> tuple[int, ...]: ...

@@ -14,9 +14,9 @@ from tensor.core.donation import composite
 from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor
 from tensor.ops.writing import become
-from tensor.tape.hooks import keep_retaining
 from tensor.tape.modes import enable_grad
 from tensor.tape.nodes import Leaf
+from tensor.tape.tensor_hooks import keep_retaining
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor

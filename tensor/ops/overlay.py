@@ -16,11 +16,11 @@ from tensor._dtypes import Array
 from tensor.core.storage import StorageReference
 from tensor.core.tensor import TensorCore
 from tensor.memory.buffer import Buffer
-from tensor.tape.hooks import keep_retaining
 from tensor.tape.nodes import Node
 from tensor.tape.recording import record_places
 from tensor.tape.rules import RULES
 from tensor.tape.rules.overlay import Places
+from tensor.tape.tensor_hooks import keep_retaining
 
 # Tensors with their next histories, by id. `set_histories` sets them all at once.
 Histories: TypeAlias = dict[int, tuple[StorageReference, Node]]

@@ -1,4 +1,4 @@
-"""Hooks on tensors: functions that backward calls with gradients."""
+"""Hooks of nodes: functions that backward calls with gradients."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from weakref import ref
 
 from tensor.core.storage import StorageReference
 from tensor.core.tensor import TensorCore, wrap_snapshot_unowned
-from tensor.tape.nodes import Leaf, Node
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
+    from tensor.tape.nodes import Node
+
+    # The gradients of the inputs or outputs of a node.
+    Grads = tuple[Tensor | None, ...]
 
 _keys = count()
 
@@ -68,20 +71,29 @@ class RemovableHandle:
 
 
 class NodeHooks:
-    """The hooks of one tensor, kept by its node."""
+    """The hooks of a node, and of the tensor with this history."""
 
-    __slots__ = ("after", "before", "keeper")
+    __slots__ = ("after", "before", "keeper", "posthooks", "prehooks")
 
     def __init__(self) -> None:
-        # Hooks to call with the gradient, before it is used.
+        # Hooks of the tensor, to call with its gradient, before it is used.
         self.before: HookTable = HookTable()
         # Hooks to call with the leaf, after its gradient was accumulated.
         self.after: HookTable = HookTable()
         # The tensor with `retain_grad()`, which is no leaf.
         self.keeper: ref[StorageReference] | None = None
+        # Hooks of the node, to call with the gradients of its outputs, before it is evaluated.
+        self.prehooks: HookTable = HookTable()
+        # Hooks of the node, to call with the gradients of its inputs and of its outputs.
+        self.posthooks: HookTable = HookTable()
+
+    @property
+    def are_on_node(self) -> bool:
+        """Whether the node itself has hooks."""
+        return bool(self.prehooks or self.posthooks)
 
     def pass_through(self, node: Node, g: Tensor) -> Tensor:
-        """Return the gradient `g` after all hooks, and store it in the tensor that retains it."""
+        """Return the gradient `g` after all hooks of the tensor, and store it in the one that retains it."""
         for hook in list(self.before.values()):
             given = hook(g)
             g = _checked(node, g if given is None else given)
@@ -92,6 +104,22 @@ class NodeHooks:
             kept._node = total._node
             x._grad = kept
         return g
+
+    def before_node(self, outputs: Grads) -> Grads:
+        """Return the gradients of the outputs of a node after its prehooks."""
+        for hook in list(self.prehooks.values()):
+            given = hook(outputs)
+            if given is not None:
+                outputs = _checked_tuple(hook, outputs, given)
+        return outputs
+
+    def after_node(self, inputs: Grads, outputs: Grads) -> Grads:
+        """Return the gradients of the inputs of a node after its hooks."""
+        for hook in list(self.posthooks.values()):
+            given = hook(inputs, outputs)
+            if given is not None:
+                inputs = _checked_tuple(hook, inputs, given)
+        return inputs
 
 
 def _checked(node: Node, given: object) -> Tensor:
@@ -110,118 +138,35 @@ def _checked(node: Node, given: object) -> Tensor:
     return given  # type: ignore[return-value]  # every instance is a Tensor
 
 
-class Hooks(TensorCore):
-    """Methods that register hooks, and ``retain_grad``."""
-
-    __slots__ = ()
-
-    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
-        """Call ``hook(grad)`` in each backward with this tensor's complete gradient.
-
-        If the hook returns a tensor, that replaces the gradient. Hooks are called in the order of their
-        registration; on a leaf, before the gradient is added to ``grad``. They belong to the graph, and are
-        freed with it. A hook that refers to its own tensor makes a reference cycle. The current scope owns
-        `grad`: move it out to keep it longer.
-
-        Raises
-        ------
-        RuntimeError
-            If the tensor does not require grad.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> x = tensor.ones((2,), requires_grad=True)
-        >>> handle = x.register_hook(lambda grad: grad * 10)
-        >>> (x * 2).sum().backward()
-        >>> x.grad.tolist()
-        [20.0, 20.0]
-        """
-        return _hooks_of(self, "register_hook").before.register(hook)
-
-    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
-        """Call ``hook(x)`` with this leaf in each backward, after its gradient was added to ``grad``.
-
-        If the hook updates the leaf and frees the gradient, the gradients of all leaves are never in memory
-        at once. A leaf with such a hook gets its gradient as soon as it is complete, even if backward fails
-        later.
-
-        Raises
-        ------
-        RuntimeError
-            If the tensor is not a leaf that requires grad.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> x = tensor.ones((2,), requires_grad=True)
-        >>> def update(x):
-        ...     with tensor.no_grad():
-        ...         x -= 0.1 * x.grad
-        ...     x.grad = None
-        >>> handle = x.register_post_accumulate_grad_hook(update)
-        >>> (x * 2).sum().backward()
-        >>> x.grad is None, [round(v, 1) for v in x.tolist()]
-        (True, [0.8, 0.8])
-        """
-        hooks = _hooks_of(self, "register_post_accumulate_grad_hook")
-        if not isinstance(self._node, Leaf):
-            raise RuntimeError(
-                "register_post_accumulate_grad_hook: only leaves accumulate gradients, but this tensor was "
-                "computed: use register_hook(), which is called with the gradient"
-            )
-        return hooks.after.register(hook)
-
-    def retain_grad(self) -> None:
-        """Keep the gradient of this computed tensor in ``grad`` after backward, as leaves do.
-
-        It is the gradient after all hooks; a second backward adds its own. For a tensor that was written to,
-        it is the gradient of the final values. On a leaf, ``retain_grad`` does nothing.
-
-        Raises
-        ------
-        RuntimeError
-            If the tensor does not require grad.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> x = tensor.ones((1,), requires_grad=True)
-        >>> y = x * 3
-        >>> y.retain_grad()
-        >>> (y * y).backward()
-        >>> y.grad.item(), x.grad.item()
-        (6.0, 18.0)
-        """
-        hooks = _hooks_of(self, "retain_grad")
-        if not isinstance(self._node, Leaf):
-            hooks.keeper = ref(self)
-
-    @property
-    def retains_grad(self) -> bool:
-        """Whether ``retain_grad`` was called on this computed tensor."""
-        self._raise_if_disposed()
-        hooks = None if self._node is None else self._node.hooks
-        return hooks is not None and hooks.keeper is not None and hooks.keeper() is self
-
-
-def keep_retaining(x: StorageReference, node: Node) -> None:
-    """Let `node`, the next history of `x`, retain the gradient of `x` if its present history does."""
-    hooks = None if x._node is None else x._node.hooks
-    if hooks is not None and hooks.keeper is not None and hooks.keeper() is x:
-        node.hooks = NodeHooks()
-        node.hooks.keeper = ref(x)
-
-
-def _hooks_of(x: TensorCore, what: str) -> NodeHooks:
-    x._raise_if_disposed()
-    node = x._node
-    if node is None:
-        raise RuntimeError(
-            f"{what}: this tensor has no gradient history, so backward never computes its gradient. Create "
-            "it, or the tensors it is computed from, with requires_grad=True"
+def _checked_tuple(hook: Callable[..., Any], before: Grads, given: object) -> Grads:
+    name = getattr(hook, "__name__", type(hook).__name__)
+    if not isinstance(given, tuple):
+        raise TypeError(
+            f"expected tuple, but hook {name!r} returned {type(given).__name__!r}: return None, or a tuple "
+            f"with a gradient or None for each of the {len(before)}"
         )
-    hooks: NodeHooks | None = node.hooks
-    if hooks is None:
-        hooks = node.hooks = NodeHooks()
-    return hooks
+    if len(given) != len(before):
+        raise RuntimeError(
+            f"hook {name!r} has returned an incorrect number of values (got {len(given)}, but expected "
+            f"{len(before)}): return a gradient or None for each"
+        )
+    for i, (x, old) in enumerate(zip(given, before, strict=True)):
+        if x is None:
+            continue
+        if old is None:
+            raise RuntimeError(
+                f"hook {name!r} can't replace a None gradient with a non-None value: there is no gradient "
+                f"number {i}"
+            )
+        if not isinstance(x, TensorCore):
+            raise TypeError(
+                f"expected Tensor, but hook {name!r} returned {type(x).__name__!r} as gradient number {i}"
+            )
+        new, known = x._live_array(), old._live_array()
+        if new.shape != known.shape or new.dtype != known.dtype:
+            raise RuntimeError(
+                f"hook {name!r} has changed the {'type' if new.dtype != known.dtype else 'size'} of gradient "
+                f"number {i} from {known.dtype}{list(known.shape)} to {new.dtype}{list(new.shape)}: return a "
+                "gradient with the same shape and dtype"
+            )
+    return given

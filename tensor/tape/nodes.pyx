@@ -10,6 +10,8 @@ from tensor.memory.buffer cimport collector_header
 
 from weakref import ref
 
+from tensor.tape.hooks import NodeHooks
+
 cnp.import_array()
 
 # Parameters of derivatives that need no saved value: the index of an input, and its shape.
@@ -187,6 +189,12 @@ def _no_gradient(_xp, _g):
     """Return None, for an input without a derivative."""
 
 
+cdef object _hooks_of(Node node):
+    if node.hooks is None:
+        node.hooks = NodeHooks()
+    return node.hooks
+
+
 @cython.trashcan(True)  # a graph can be a very long chain of nodes
 cdef class Node:
     """One recorded op. It holds arrays and the nodes of its inputs, never tensors."""
@@ -229,10 +237,90 @@ cdef class Node:
 
     cpdef int save_output(self, object array, object share) except -1:
         """Save the output and its share at the index that the plan gives."""
-        cdef Py_ssize_t place = self.plan.saves.index(len(self.next))
+        cdef Py_ssize_t place
+        if type(self.saved) is not tuple:
+            self.saved.save_output(self, share)
+            return 0
+        place = self.plan.saves.index(len(self.next))
         self.saved = (*self.saved[:place], array, *self.saved[place + 1 :])
         self.holds = (*self.holds[:place], share, *self.holds[place + 1 :])
         return 0
+
+    def source_of(self, Py_ssize_t place) -> object:
+        """Return the node that is the history of the saved value at `place`, or None if it has none."""
+        source = self.plan.saves[place] if place < len(self.plan.saves) else None
+        if isinstance(source, str) or source is None:
+            return None
+        return self if source == len(self.next) else self.next[source]
+
+    # --- Hooks ----------------------------------------------------------------------------------------------
+
+    def register_hook(self, hook):
+        """Call ``hook(grad_inputs, grad_outputs)`` in each backward, after this node is evaluated.
+
+        `grad_inputs` has the gradient of each input, in the order of ``next_functions``, and `grad_outputs`
+        that of each output. Both are tuples, with None for an input or output without a gradient. The hook
+        may return a tuple that replaces `grad_inputs`. Hooks are called in the order of their registration,
+        each with the result of the one before. They belong to the node, and are freed with it. The current
+        scope owns the gradients: move them out to keep them longer.
+
+        On the node of a leaf, ``AccumulateGrad``, `grad_inputs` is empty, and the hook is called after the
+        gradient was added to ``grad``.
+
+        Raises
+        ------
+        TypeError
+            In backward, if the hook returns anything but None or a tuple of tensors and None.
+        RuntimeError
+            In backward, if the tuple has another length, or a tensor has another shape or dtype than the
+            gradient, or replaces None.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.ones((2,), requires_grad=True)
+        >>> y = x * 3
+        >>> handle = y.grad_fn.register_hook(lambda grad_inputs, grad_outputs: (grad_outputs[0] * 10, None))
+        >>> y.sum().backward()
+        >>> x.grad.tolist()
+        [10.0, 10.0]
+        >>> handle.remove()
+        """
+        return _hooks_of(self).posthooks.register(hook)
+
+    def register_prehook(self, hook):
+        """Call ``hook(grad_outputs)`` in each backward, before this node is evaluated.
+
+        `grad_outputs` is a tuple with the gradient of each output, or None. The hook may return a tuple that
+        replaces it. Hooks of the tensor are called before. The rest is as for ``register_hook``.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.ones((2,), requires_grad=True)
+        >>> y = x * 3
+        >>> handle = y.grad_fn.register_prehook(lambda grad_outputs: (grad_outputs[0] * 10,))
+        >>> y.sum().backward()
+        >>> x.grad.tolist()
+        [30.0, 30.0]
+        """
+        return _hooks_of(self).prehooks.register(hook)
+
+    @property
+    def next_functions(self) -> tuple:
+        """The nodes of the inputs: a tuple of pairs ``(node, 0)``, and ``(None, 0)`` without a gradient."""
+        found = []
+        for i in self.input_places():
+            found.append((self.next[i], 0))
+        return tuple(found)
+
+    def input_places(self):
+        """Return the indices in ``next`` of the inputs that can have gradients."""
+        return range(len(self.next))
+
+    def count_outputs(self) -> int:
+        """Return the number of outputs."""
+        return 1
 
     def moved_to(self, x: StorageReference) -> None:
         """Update the node after the tensor with this history moved its values and history to `x`."""
@@ -276,8 +364,15 @@ class Deferred:
 
     __slots__ = ()
 
+    # Whether the node gets this object back after a backward that keeps the graph.
+    is_put_back = False
+
     def restore(self, node: Node) -> None:
         """Compute or read the values, and store them in `node`."""
+        raise NotImplementedError
+
+    def save_output(self, node: Node, share: object) -> None:
+        """Save the share of the output, which is None before an in-place op writes it."""
         raise NotImplementedError
 
     def shares(self) -> list:

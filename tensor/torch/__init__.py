@@ -57,6 +57,7 @@ from tensor import int16 as short
 from tensor import int32 as int
 from tensor import int64 as long
 from tensor.lowlevel import Dtype as dtype  # noqa: N813
+from tensor.lowlevel import UntypedStorage as UntypedStorage
 from tensor.torch.amp import autocast
 from tensor.torch.composing import *  # noqa: F403 -- what its `__all__` lists
 from tensor.torch.creation import *  # noqa: F403

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from nn import functional as F
 from scopes import disposing, new_dispose_scope
 from tensor import Tensor, autograd
 from tensor.autograd import checkpoint
+from tensor.torch.utils.checkpoint import checkpoint as torch_checkpoint
 from tests.tensor.checkpoints import SIDE, layer, matrix, nested, plainly
 from tests.tensor.graphs import leaf
 
@@ -398,3 +400,103 @@ def test_errors_of_the_call_are_those_of_the_function():
         checkpoint(lambda a: a, leaf(1.0), b=2)
     with pytest.raises(TypeError):
         checkpoint()
+
+
+class Entries:
+    """Pairs of contexts for `context_fn`, and when each is entered and left."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    @contextmanager
+    def note(self, name: str) -> Iterator[None]:
+        self.events.append(f"enter {name}")
+        yield
+        self.events.append(f"leave {name}")
+
+    def __call__(self) -> tuple[Any, Any]:
+        self.events.append("made")
+        return self.note("forward"), Again(self)
+
+
+class Again:
+    """A context that can be entered again."""
+
+    def __init__(self, entries: Entries) -> None:
+        self.entries = entries
+
+    def __enter__(self) -> None:
+        self.entries.events.append("enter again")
+
+    def __exit__(self, *error: object) -> None:
+        self.entries.events.append("leave again")
+
+
+def test_each_run_of_a_checkpoint_is_in_its_own_context():
+    x, entries = leaf(2.0), Entries()
+
+    def function(x: Tensor) -> Tensor:
+        entries.events.append("run")
+        return x.exp()
+
+    y = autograd.checkpoint(function, x, context_fn=entries)
+    assert entries.events == ["made", "enter forward", "run", "leave forward"]
+    y.backward()
+    assert entries.events[4:] == ["enter again", "run", "leave again"]
+    assert x.grad.item() == pytest.approx(np.exp(2.0))
+
+
+def test_where_nothing_is_recorded_only_the_forward_context_is_used():
+    entries = Entries()
+    with tensor.no_grad():
+        autograd.checkpoint(lambda x: x * 2, leaf(1.0), context_fn=entries)
+    assert entries.events == ["made", "enter forward", "leave forward"]
+
+
+def test_a_context_that_changes_what_is_computed_again_changes_what_backward_uses():
+    factors = [3.0]
+
+    @contextmanager
+    def times(factor: float) -> Iterator[None]:
+        factors.append(factor)
+        yield
+        factors.pop()
+
+    x = leaf(2.0)
+    y = autograd.checkpoint(
+        lambda x: x * tensor.tensor([factors[-1]]), x, context_fn=lambda: (times(5.0), times(7.0))
+    )
+    y.backward()
+    assert (y.tolist(), x.grad.tolist()) == ([10.0], [7.0])
+
+
+@pytest.mark.parametrize(
+    ("context_fn", "message"),
+    [
+        (3, "context_fn must be a function, not int"),
+        (lambda: 3, "must return two context managers.* not int"),
+        (lambda: (nullcontext(),), "must return two context managers"),
+        (lambda: (nullcontext(), 3), "returned 'int', which is not a context manager"),
+    ],
+)
+def test_a_context_fn_must_return_two_context_managers(context_fn, message):
+    with pytest.raises(TypeError, match=message):
+        autograd.checkpoint(lambda x: x * 2, leaf(1.0), context_fn=context_fn)
+
+
+def test_a_forward_context_that_suppresses_an_error_is_an_error():
+    def fail(x: Tensor) -> Tensor:
+        raise KeyError
+
+    with pytest.raises(RuntimeError, match="suppressed an exception"):
+        autograd.checkpoint(fail, leaf(1.0), context_fn=lambda: (suppress(KeyError), nullcontext()))
+
+
+def test_pytorchs_checkpoint_takes_contexts_without_reentrance_only():
+    x, entries = leaf(2.0), Entries()
+    for use_reentrant in (True, None):
+        with pytest.raises(ValueError, match="only supported with use_reentrant=False"):
+            torch_checkpoint(lambda x: x * 2, x, use_reentrant=use_reentrant, context_fn=entries)
+    assert torch_checkpoint(lambda x, y: x * y, x, y=3.0).tolist() == [6.0]
+    torch_checkpoint(lambda x: x.exp(), x, use_reentrant=False, context_fn=entries, debug=True).backward()
+    assert entries.events == ["made", "enter forward", "leave forward", "enter again", "leave again"]
