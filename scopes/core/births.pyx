@@ -438,11 +438,12 @@ cdef bint fill(Births made) noexcept:
     It runs no other code, not even the garbage collector.
     """
     global _used, _last_scope, _last_counters
+    # Even without notes: those that `take_one` has read would keep their scopes alive.
+    made.used, _used = _used, made.used
+    _last_scope = _last_counters = 0
     if _notes.empty():
         return False
     made.notes.swap(_notes)
-    made.used, _used = _used, made.used
-    _last_scope = _last_counters = 0
     return True
 
 

@@ -249,7 +249,7 @@ def _general(steps: tuple[_Step, ...]) -> tuple[str, ...]:
 def _search(
     roots: list[_Root], wanted: set[int], effort: Effort, way: Referrers | None
 ) -> Iterator[tuple[int, _Path]]:
-    """Yield each found address of `wanted` with the shortest path to it. With `way`, go through its objects."""
+    """Yield each found address of `wanted` with the shortest path to it, on the `way` if given."""
     # One entry for each visited object: the object, its parent entry, the step, and the root's format.
     entries: list[_Entry] = [(root.holder, -1, None, root.form) for root in roots]
     # Skip the search's own lists, which refer to everything.
