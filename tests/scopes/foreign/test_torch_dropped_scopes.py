@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
+
 pytest.importorskip("torch")
 import torch
 
