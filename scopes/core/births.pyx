@@ -43,14 +43,16 @@ cdef extern from *:
     #include <cstdint>
 
     // This thread's numbers of open blocks whose births scopes own, pauses, blocks that hide births, blocks
-    // of `owning(strict=True)`, and open logs; and the number of the last birth before the outermost one.
+    // of `owning(strict=True)`, and open logs; the number of the last birth before the outermost log; and the
+    // object whose gradient is being read, which the caller owns.
     typedef struct {
         int blocks, pauses, hiding, strict_blocks, logs;
         std::uint64_t log_start;
+        PyObject* gradient_of;
     } scopes_recording;
 
     static scopes_recording* scopes_recording_here(void) {
-        static thread_local scopes_recording recording = {0, 0, 0, 0, 0, 0};
+        static thread_local scopes_recording recording = {0, 0, 0, 0, 0, 0, NULL};
         return &recording;
     }
 
@@ -67,19 +69,25 @@ cdef extern from *:
         ((PyTypeObject*)kind)->tp_free = deallocator;
     }
 
-    // A C attribute whose values no scope owns: its new and its previous definition.
+    // A C attribute whose values no scope owns: its new and its previous definition, and whether its values are
+    // gradients.
     typedef struct {
         PyGetSetDef definition;
         PyGetSetDef* before;
+        int is_gradient;
     } scopes_attribute;
 
     static void (*scopes_on_set)(PyObject*) = NULL;
 
     static PyObject* scopes_get(PyObject* x, void* closure) {
-        PyGetSetDef* before = ((scopes_attribute*)closure)->before;
+        scopes_attribute* attribute = (scopes_attribute*)closure;
+        PyGetSetDef* before = attribute->before;
         scopes_recording* here = scopes_recording_here();
         ++here->pauses;
+        PyObject* outer = here->gradient_of;
+        here->gradient_of = attribute->is_gradient ? x : NULL;
         PyObject* value = before->get(x, before->closure);
+        here->gradient_of = outer;
         --here->pauses;
         return value;
     }
@@ -92,7 +100,7 @@ cdef extern from *:
     }
     // Replace the definition of `descriptor`. The result is never freed, because another thread may be in a
     // call through it.
-    static scopes_attribute* scopes_exclude(PyObject* descriptor) {
+    static scopes_attribute* scopes_exclude(PyObject* descriptor, int is_gradient) {
         PyGetSetDescrObject* object = (PyGetSetDescrObject*)descriptor;
         scopes_attribute* made;
         if (!Py_IS_TYPE(descriptor, &PyGetSetDescr_Type) || object->d_getset->get == NULL)
@@ -100,6 +108,7 @@ cdef extern from *:
         made = (scopes_attribute*)PyMem_RawMalloc(sizeof(scopes_attribute));
         if (made == NULL)
             return NULL;
+        made->is_gradient = is_gradient;
         made->before = object->d_getset;
         made->definition = *object->d_getset;
         made->definition.get = scopes_get;
@@ -117,13 +126,14 @@ cdef extern from *:
     ctypedef struct scopes_recording:
         int blocks, pauses, hiding, strict_blocks, logs
         uint64_t log_start
+        PyObject* gradient_of
     scopes_recording* scopes_recording_here() noexcept
     void (*scopes_on_set)(PyObject*) noexcept
     allocfunc scopes_allocator_of(PyObject* kind)
     void scopes_set_allocator(PyObject* kind, allocfunc allocator)
     freefunc scopes_deallocator_of(PyObject* kind)
     void scopes_set_deallocator(PyObject* kind, freefunc deallocator)
-    scopes_attribute* scopes_exclude(PyObject* descriptor)
+    scopes_attribute* scopes_exclude(PyObject* descriptor, bint is_gradient)
     Py_ssize_t Py_REFCNT(PyObject* x) nogil
     void PyObject_GC_Del(void* x) noexcept
     PyObject* PyType_GenericAlloc(PyTypeObject* kind, Py_ssize_t count)
@@ -138,6 +148,8 @@ cdef size_t _last_scope = 0, _last_counters = 0
 cdef uint64_t _serial = 0
 # Returns the current line of the user's code, while objects are tracked; else None.
 cdef object _locate = None
+# The function of `locate_gradients`, or None.
+cdef object _locate_gradient = None
 # The notes of living instances of the classes that `locate` was given, until a search finds the instance. They
 # own their references. `scope` is 1 if a scope owns it.
 cdef unordered_map[size_t, Note] _located
@@ -158,7 +170,7 @@ cdef PyObject* _allocate(PyTypeObject* kind, Py_ssize_t count) noexcept:
     if not _is_suspended and scopes_recording_here().hiding == 0:
         # This may run Python code, so it comes before the allocation.
         counters = counters_of(<type>kind)
-        site = None if _locate is None else _locate()
+        site = None if _locate is None else _line_of_birth()
     made = PyType_GenericAlloc(kind, count)
     if made is not NULL:
         if counters is not None:
@@ -166,6 +178,14 @@ cdef PyObject* _allocate(PyTypeObject* kind, Py_ssize_t count) noexcept:
         elif not _notes.empty():
             _finish(made)
     return made
+
+
+cdef object _line_of_birth():
+    cdef PyObject* owner = scopes_recording_here().gradient_of
+    line = None
+    if owner is not NULL and _locate_gradient is not None:
+        line = _locate_gradient(<object>owner)
+    return _locate() if line is None else line
 
 
 cdef PyObject* _allocate_located(PyTypeObject* kind, Py_ssize_t count) noexcept:
@@ -428,6 +448,15 @@ def locate_by(function):
     _locate = function
 
 
+def locate_gradients(function):
+    """Set the function that returns the line of the gradient of ``x``, when reading it creates an instance.
+
+    It returns None for the current line. None instead of a function: always the current line.
+    """
+    global _locate_gradient
+    _locate_gradient = function
+
+
 def is_noted_in(x, scope):
     """Return whether `x` has an unread note, and `scope` owns it; None means no scope."""
     found = _notes.find(<size_t><PyObject*>x)
@@ -437,13 +466,14 @@ def is_noted_in(x, scope):
     return dereference(found).second.scope & ~<size_t>1 == wanted
 
 
-def exclude_attribute(descriptor):
+def exclude_attribute(descriptor, bint is_gradient=False):
     """Keep values of a C attribute out of all scopes, and return whether that is possible.
 
     A value that is assigned to the attribute leaves its scope: the attribute's object owns it then.
+    `locate_gradients` has the lines of the values of an attribute with `is_gradient`.
     """
     if descriptor not in _excluded:
-        if scopes_exclude(<PyObject*>descriptor) is NULL:
+        if scopes_exclude(<PyObject*>descriptor, is_gradient) is NULL:
             return False
         _excluded.add(descriptor)
     return True
