@@ -526,6 +526,18 @@ def how_it_ended(x):
     return None if found.counters is not None else (ending_by(found._ended_scope), found.ending)
 
 
+def names_of_ended_scope(x):
+    """Return the names of the scope whose end disposed `x` and of those around it, outermost first."""
+    cdef MemberList scope = None
+    names = []
+    if _by_address.find(<size_t><PyObject*>x) != _by_address.end():
+        scope = (<Foreign>_by_address[<size_t><PyObject*>x])._ended_scope
+    while scope is not None:
+        names.append(scope.name)
+        scope = scope.outer
+    return tuple(reversed(names))
+
+
 def run_unreferenced(function, *xs):
     """Call `function` without our weak references to `xs`, which it does not allow."""
     cdef Foreign foreign
