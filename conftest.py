@@ -57,6 +57,14 @@ def no_scope_is_left_current(earlier_objects_are_frozen: None) -> Iterator[None]
     assert left is None, f"the test left {left} open"
 
 
+@pytest.fixture(autouse=True)
+def reports_have_no_memory_of_earlier_tests() -> None:
+    # Some tests leave memory that PyTorch never frees, which `scopes.torch.still_held()` would list.
+    held = sys.modules.get("scopes.foreign.torch.held")
+    if held is not None:
+        held.storages.clear()
+
+
 @pytest.fixture(scope="module", autouse=True)
 def main_module_is_restored() -> Iterator[None]:
     # A shell of IPython replaces it by one without `__spec__`, which prevents spawning a process.

@@ -34,8 +34,8 @@ cdef bint fill(Births made) noexcept
 cdef Births take_one(PyObject* x)
 # Remove the note of `x`, if there is one, undo its count, and return its line or None.
 cdef object uncount(PyObject* x)
-# The line and thread of `x`, if its class was given to `locate`, else None.
-cdef object line_of(PyObject* x)
+# Remove the note of `x` by `locate`, if there is one, undo its count, and return its line and thread or None.
+cdef object uncount_located(PyObject* x)
 cdef void release_by(void (*release)(PyObject*) noexcept) noexcept
 # Whether births of the class of `x` are recorded.
 cdef bint is_recorded(PyObject* x) noexcept

@@ -14,6 +14,9 @@ C++ object has no scope either. An example is the gradient that an attribute ret
 pauses for the values of such an attribute.
 
 While objects are tracked, a note also has the line of the allocation.
+
+Arrays of a library that is searched for new objects, such as JAX, have notes of their own (`locate`). The slot
+``tp_free`` removes such a note, and counts the instance as finalized.
 """
 
 cimport cython
@@ -25,6 +28,7 @@ from cython.operator cimport dereference, preincrement
 from libc.stdint cimport uint64_t
 from libcpp.unordered_map cimport unordered_map
 from libcpp.unordered_set cimport unordered_set
+from libcpp.vector cimport vector
 
 from weakref import ref
 
@@ -39,14 +43,16 @@ cdef extern from *:
     #include <cstdint>
 
     // This thread's numbers of open blocks whose births scopes own, pauses, blocks that hide births, blocks
-    // of `owning(strict=True)`, and open logs; and the number of the last birth before the outermost one.
+    // of `owning(strict=True)`, and open logs; the number of the last birth before the outermost log; and the
+    // object whose gradient is being read, which the caller owns.
     typedef struct {
         int blocks, pauses, hiding, strict_blocks, logs;
         std::uint64_t log_start;
+        PyObject* gradient_of;
     } scopes_recording;
 
     static scopes_recording* scopes_recording_here(void) {
-        static thread_local scopes_recording recording = {0, 0, 0, 0, 0, 0};
+        static thread_local scopes_recording recording = {0, 0, 0, 0, 0, 0, NULL};
         return &recording;
     }
 
@@ -56,20 +62,32 @@ cdef extern from *:
     static void scopes_set_allocator(PyObject* kind, allocfunc allocator) {
         ((PyTypeObject*)kind)->tp_alloc = allocator;
     }
+    static freefunc scopes_deallocator_of(PyObject* kind) {
+        return ((PyTypeObject*)kind)->tp_free;
+    }
+    static void scopes_set_deallocator(PyObject* kind, freefunc deallocator) {
+        ((PyTypeObject*)kind)->tp_free = deallocator;
+    }
 
-    // A C attribute whose values no scope owns: its new and its previous definition.
+    // A C attribute whose values no scope owns: its new and its previous definition, and whether its values are
+    // gradients.
     typedef struct {
         PyGetSetDef definition;
         PyGetSetDef* before;
+        int is_gradient;
     } scopes_attribute;
 
     static void (*scopes_on_set)(PyObject*) = NULL;
 
     static PyObject* scopes_get(PyObject* x, void* closure) {
-        PyGetSetDef* before = ((scopes_attribute*)closure)->before;
+        scopes_attribute* attribute = (scopes_attribute*)closure;
+        PyGetSetDef* before = attribute->before;
         scopes_recording* here = scopes_recording_here();
         ++here->pauses;
+        PyObject* outer = here->gradient_of;
+        here->gradient_of = attribute->is_gradient ? x : NULL;
         PyObject* value = before->get(x, before->closure);
+        here->gradient_of = outer;
         --here->pauses;
         return value;
     }
@@ -82,7 +100,7 @@ cdef extern from *:
     }
     // Replace the definition of `descriptor`. The result is never freed, because another thread may be in a
     // call through it.
-    static scopes_attribute* scopes_exclude(PyObject* descriptor) {
+    static scopes_attribute* scopes_exclude(PyObject* descriptor, int is_gradient) {
         PyGetSetDescrObject* object = (PyGetSetDescrObject*)descriptor;
         scopes_attribute* made;
         if (!Py_IS_TYPE(descriptor, &PyGetSetDescr_Type) || object->d_getset->get == NULL)
@@ -90,6 +108,7 @@ cdef extern from *:
         made = (scopes_attribute*)PyMem_RawMalloc(sizeof(scopes_attribute));
         if (made == NULL)
             return NULL;
+        made->is_gradient = is_gradient;
         made->before = object->d_getset;
         made->definition = *object->d_getset;
         made->definition.get = scopes_get;
@@ -101,16 +120,22 @@ cdef extern from *:
     }
     """
     ctypedef PyObject* (*allocfunc)(PyTypeObject*, Py_ssize_t) noexcept
+    ctypedef void (*freefunc)(void*) noexcept
     ctypedef struct scopes_attribute:
         pass
     ctypedef struct scopes_recording:
         int blocks, pauses, hiding, strict_blocks, logs
         uint64_t log_start
+        PyObject* gradient_of
     scopes_recording* scopes_recording_here() noexcept
     void (*scopes_on_set)(PyObject*) noexcept
     allocfunc scopes_allocator_of(PyObject* kind)
     void scopes_set_allocator(PyObject* kind, allocfunc allocator)
-    scopes_attribute* scopes_exclude(PyObject* descriptor)
+    freefunc scopes_deallocator_of(PyObject* kind)
+    void scopes_set_deallocator(PyObject* kind, freefunc deallocator)
+    scopes_attribute* scopes_exclude(PyObject* descriptor, bint is_gradient)
+    Py_ssize_t Py_REFCNT(PyObject* x) nogil
+    void PyObject_GC_Del(void* x) noexcept
     PyObject* PyType_GenericAlloc(PyTypeObject* kind, Py_ssize_t count)
 
 cdef object _current = _current_scope
@@ -123,8 +148,13 @@ cdef size_t _last_scope = 0, _last_counters = 0
 cdef uint64_t _serial = 0
 # Returns the current line of the user's code, while objects are tracked; else None.
 cdef object _locate = None
-# The line and thread of each instance of the classes that `locate` was given, by address.
-cdef dict _lines = {}
+# The function of `locate_gradients`, or None.
+cdef object _locate_gradient = None
+# The notes of living instances of the classes that `locate` was given, until a search finds the instance. They
+# own their references. `scope` is 1 if a scope owns it.
+cdef unordered_map[size_t, Note] _located
+cdef bint _is_counting_located = False
+cdef unsigned long _located_owner = 0
 # Weak references to the classes whose `tp_alloc` was replaced.
 cdef list _watched = []
 # The addresses of the classes among them whose instances no scope owns.
@@ -140,7 +170,7 @@ cdef PyObject* _allocate(PyTypeObject* kind, Py_ssize_t count) noexcept:
     if not _is_suspended and scopes_recording_here().hiding == 0:
         # This may run Python code, so it comes before the allocation.
         counters = counters_of(<type>kind)
-        site = None if _locate is None else _locate()
+        site = None if _locate is None else _line_of_birth()
     made = PyType_GenericAlloc(kind, count)
     if made is not NULL:
         if counters is not None:
@@ -150,31 +180,133 @@ cdef PyObject* _allocate(PyTypeObject* kind, Py_ssize_t count) noexcept:
     return made
 
 
+cdef object _line_of_birth():
+    cdef PyObject* owner = scopes_recording_here().gradient_of
+    line = None
+    if owner is not NULL and _locate_gradient is not None:
+        line = _locate_gradient(<object>owner)
+    return _locate() if line is None else line
+
+
 cdef PyObject* _allocate_located(PyTypeObject* kind, Py_ssize_t count) noexcept:
     cdef PyObject* made
-    site = None if _locate is None else _locate()
+    cdef Counters counters = None
+    if _is_counting_located:
+        # This may run Python code, so it comes before the allocation.
+        counters = counters_of(<type>kind)
+        site = None if _locate is None else _locate()
     made = PyType_GenericAlloc(kind, count)
-    if made is not NULL:
-        if site is not None:
-            _lines[<size_t>made] = site, PyThread_get_thread_ident()
-        elif _lines:
-            _lines.pop(<size_t>made, None)
+    if made is not NULL and counters is not None:
+        _note_located(made, counters, site)
     return made
 
 
-def locate(kind):
-    """Remember the line of each new instance of `kind` while objects are tracked.
+cdef void _free_located(void* x) noexcept:
+    cdef Note note
+    found = _located.find(<size_t>x)
+    if found != _located.end():
+        note = dereference(found).second
+        _located.erase(found)
+        _count_end(&note)
+        _drop_located(&note)
+    PyObject_GC_Del(x)
 
-    This is for a library that is searched for new objects. Return whether it is possible.
+
+cdef void _note_located(PyObject* made, Counters counters, site) noexcept:
+    cdef PyObject* scope = NULL
+    cdef Note note
+    note.counters = <PyObject*>counters
+    Py_INCREF(counters)
+    note.scope = note.serial = 0
+    note.site = NULL
+    note.thread = PyThread_get_thread_ident()
+    if note.thread == _located_owner:
+        PyContextVar_Get(_current, NULL, &scope)
+        note.scope = scope is not NULL and scope is not <PyObject*>None
+        Py_XDECREF(scope)
+    if site is not None:
+        Py_INCREF(site)
+        note.site = <PyObject*>site
+    if note.scope:
+        counters.created_in.fetch_add(1)
+    else:
+        counters.created_outside.fetch_add(1)
+    _located[<size_t>made] = note
+
+
+cdef void _drop_located(Note* note) noexcept:
+    """Release the references of a removed note."""
+    cdef PyObject* site = note.site
+    cdef PyObject* counters = note.counters
+    Py_XDECREF(site)
+    Py_XDECREF(counters)
+
+
+def locate(kind):
+    """Count new instances of `kind` inside `count_located`, and remember their lines while objects are tracked.
+
+    This is for a library that is searched for new objects. An instance that is freed before a search finds it
+    counts as created and as finalized. Return whether it is possible.
     """
     if scopes_allocator_of(<PyObject*>kind) != PyType_GenericAlloc:
         return False
+    if scopes_deallocator_of(<PyObject*>kind) != PyObject_GC_Del:
+        return False
     scopes_set_allocator(<PyObject*>kind, _allocate_located)
+    scopes_set_deallocator(<PyObject*>kind, _free_located)
     return True
 
 
-cdef object line_of(PyObject* x):
-    return _lines.get(<size_t>x)
+def count_located(bint is_counting, unsigned long owner):
+    """Begin or stop counting new instances of the classes that `locate` was given.
+
+    The thread `owner` gives its instances to its scopes; 0: no thread does.
+    """
+    global _is_counting_located, _located_owner
+    _is_counting_located = is_counting
+    _located_owner = owner
+
+
+def located():
+    """Return the counted instances that are alive and that no search has found yet."""
+    cdef vector[PyObject*] living
+    cdef unordered_map[size_t, Note].iterator each = _located.begin()
+    while each != _located.end():
+        if Py_REFCNT(<PyObject*>dereference(each).first) > 0:  # else it is being freed
+            living.push_back(<PyObject*>dereference(each).first)
+            Py_INCREF(<object>living.back())
+        preincrement(each)
+    found = []
+    for pointer in living:
+        found.append(<object>pointer)
+        Py_DECREF(<object>pointer)
+    return found
+
+
+def end_located(x):
+    """Count the instance `x`, which its library has emptied, as finalized, if no search has found it."""
+    found = _located.find(<size_t><PyObject*>x)
+    if found != _located.end():
+        note = dereference(found).second
+        _located.erase(found)
+        _count_end(&note)
+        _drop_located(&note)
+
+
+cdef object uncount_located(PyObject* x):
+    found = _located.find(<size_t>x)
+    if found == _located.end():
+        return None
+    cdef Note note = dereference(found).second
+    _located.erase(found)
+    if note.scope:
+        (<Counters>note.counters).created_in.fetch_sub(1)
+    else:
+        (<Counters>note.counters).created_outside.fetch_sub(1)
+    site = None if note.site is NULL else <object>note.site
+    thread = note.thread
+    _drop_located(&note)
+    return None if site is None else (site, thread)
 
 
 cdef void _note(PyObject* made, Counters counters, site) noexcept:
@@ -314,8 +446,15 @@ def locate_by(function):
     """Set the function that returns the line of each birth, or None."""
     global _locate
     _locate = function
-    if function is None:
-        _lines.clear()
+
+
+def locate_gradients(function):
+    """Set the function that returns the line of the gradient of ``x``, when reading it creates an instance.
+
+    It returns None for the current line. None instead of a function: always the current line.
+    """
+    global _locate_gradient
+    _locate_gradient = function
 
 
 def is_noted_in(x, scope):
@@ -327,13 +466,14 @@ def is_noted_in(x, scope):
     return dereference(found).second.scope & ~<size_t>1 == wanted
 
 
-def exclude_attribute(descriptor):
+def exclude_attribute(descriptor, bint is_gradient=False):
     """Keep values of a C attribute out of all scopes, and return whether that is possible.
 
     A value that is assigned to the attribute leaves its scope: the attribute's object owns it then.
+    `locate_gradients` has the lines of the values of an attribute with `is_gradient`.
     """
     if descriptor not in _excluded:
-        if scopes_exclude(<PyObject*>descriptor) is NULL:
+        if scopes_exclude(<PyObject*>descriptor, is_gradient) is NULL:
             return False
         _excluded.add(descriptor)
     return True
@@ -438,11 +578,12 @@ cdef bint fill(Births made) noexcept:
     It runs no other code, not even the garbage collector.
     """
     global _used, _last_scope, _last_counters
+    # Even without notes: those that `take_one` has read would keep their scopes alive.
+    made.used, _used = _used, made.used
+    _last_scope = _last_counters = 0
     if _notes.empty():
         return False
     made.notes.swap(_notes)
-    made.used, _used = _used, made.used
-    _last_scope = _last_counters = 0
     return True
 
 

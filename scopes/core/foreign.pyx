@@ -16,8 +16,8 @@ from cpython.weakref cimport PyWeakref_NewRef
 from libcpp.unordered_map cimport unordered_map
 
 from scopes.core.births cimport (
-    Births, Note, is_in_log, is_paused, is_recorded, is_strict, line_of, release_by, serial_of, take_one,
-    uncount
+    Births, Note, is_in_log, is_paused, is_recorded, is_strict, release_by, serial_of, take_one, uncount,
+    uncount_located
 )
 from scopes.core.counters cimport Counters
 from scopes.core.disposable cimport (
@@ -293,7 +293,7 @@ cdef Foreign _new(x, adapter, bint is_owned):
     site = uncount(<PyObject*>x)
     cdef Foreign foreign = _new_foreign(x, adapter, is_owned, is_strict())
     if adapter.harvest is not None:
-        found = line_of(<PyObject*>x)
+        found = uncount_located(<PyObject*>x)
         if found is None:
             register_late(foreign, type(x), is_owned)
         else:
@@ -524,6 +524,18 @@ def how_it_ended(x):
         return None
     found = <Foreign>_by_address[<size_t><PyObject*>x]
     return None if found.counters is not None else (ending_by(found._ended_scope), found.ending)
+
+
+def names_of_ended_scope(x):
+    """Return the names of the scope whose end disposed `x` and of those around it, outermost first."""
+    cdef MemberList scope = None
+    names = []
+    if _by_address.find(<size_t><PyObject*>x) != _by_address.end():
+        scope = (<Foreign>_by_address[<size_t><PyObject*>x])._ended_scope
+    while scope is not None:
+        names.append(scope.name)
+        scope = scope.outer
+    return tuple(reversed(names))
 
 
 def run_unreferenced(function, *xs):

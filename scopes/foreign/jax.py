@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 from weakref import ref
 
-from scopes.core.births import locate
+from scopes.core.births import count_located, end_located, locate, located
 from scopes.core.containers import add_holder, add_virtual_holder
 from scopes.core.foreign import (
     add_adapter,
@@ -63,6 +63,17 @@ class JaxAdapter(Adapter):
             if (before is None or before() is not x) and not is_adopted(x):
                 self.adopted[key] = ref(x)
                 register(x)
+        # Deleted arrays, and those of other devices than the default ones.
+        for x in located():
+            if x.is_deleted():
+                end_located(x)
+            else:
+                self.adopted[id(x)] = ref(x)
+                register(x)
+
+    def count_new(self) -> None:
+        """Count new arrays in the blocks that are open now."""
+        count_located(self.depth > 0 or self.watchers > 0, self.thread if self.depth else 0)
 
     def begin(self) -> None:
         """Make scopes of this thread own new arrays."""
@@ -76,6 +87,7 @@ class JaxAdapter(Adapter):
             self.thread = threading.get_ident()
             self.remember_earlier()
         self.depth += 1
+        self.count_new()
 
     def remember_earlier(self) -> None:
         """Remember the arrays that are older than the block which begins."""
@@ -87,6 +99,7 @@ class JaxAdapter(Adapter):
             self.harvest()
         finally:
             self.depth -= 1
+            self.count_new()
             if not self.depth and not self.watchers:
                 self.earlier = {}
 
@@ -201,10 +214,12 @@ class watching:  # noqa: N801  # it is called like a function
         if not ADAPTER.depth and not ADAPTER.watchers:
             ADAPTER.remember_earlier()
         ADAPTER.watchers += 1
+        ADAPTER.count_new()
 
     def __exit__(self, *error: object) -> None:
         ADAPTER.harvest()
         ADAPTER.watchers -= 1
+        ADAPTER.count_new()
 
 
 _enabled: list[Any] = []

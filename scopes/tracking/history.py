@@ -251,7 +251,7 @@ class History:
             # Nothing holds the newest one yet.
             report = with_holders(judged, alive[before:found], Effort(most), in_libraries=with_all_holders)
             for row in report.rows:
-                if row.holder:
+                if row.holder or (row.followed_count and row.site not in self._holders):
                     self._note_holder(row, at)
         return report, at
 
@@ -286,6 +286,7 @@ class History:
             holder=before.holder,
             held_count=before.held_count,
             searched_count=before.searched_count,
+            followed_count=before.followed_count,
         )
 
     def _find_lasting(self, items: list[tuple[Record, Any]]) -> None:

@@ -38,6 +38,7 @@ from types import (
 from typing import Any, NamedTuple
 
 from scopes.core.tracebacks import is_ours, is_ours_by_name
+from scopes.tracking.ancestors import Referrers
 from scopes.tracking.hidden import GRAPH, has_hidden, hidden_references
 from scopes.tracking.members import members_of
 from scopes.tracking.sites import is_skipped
@@ -47,6 +48,8 @@ from scopes.tracking.sites import is_skipped
 _MAX_SEARCHED, _RUN = 1024, 8
 # The maximum number of references that a report follows. Following them takes a few tenths of a second.
 MAX_REFERENCES = 100_000
+# The maximum number of references of a search that follows only objects that lead to the wanted ones.
+_MAX_GUIDED = 3_000_000
 _ATOMS = frozenset(
     {int, float, complex, str, bytes, bytearray, bool, type(None), range, slice, type(...), CodeType}
 )
@@ -67,11 +70,14 @@ class _Step(NamedTuple):
 class Holder(NamedTuple):
     """The holder of most objects of a group."""
 
-    #: A path of references from a name, a reference cycle, or words for what has no name.
+    #: A path of references from a name, a reference cycle, or words for what has no name. Empty if the search
+    #: found none.
     text: str
     #: How many of the objects it holds, and how many were looked for.
     held_count: int
     searched_count: int
+    #: The number of references after which a search ended that found none; 0 if it found one.
+    followed_count: int = 0
 
 
 class _Root(NamedTuple):
@@ -88,15 +94,21 @@ _Entry = tuple[Any, int, _Step | None, str]
 
 
 class Effort:
-    """The number of references that a search may still follow.
+    """The number of references that a search may still follow, and has followed.
 
     It is not a time limit, so a search finds the same on a slow machine.
     """
 
-    __slots__ = ("left",)
+    __slots__ = ("followed", "left")
 
     def __init__(self, left: int) -> None:
         self.left = left
+        self.followed = 0
+
+    def spend(self, count: int) -> None:
+        """Count `count` followed references."""
+        self.left -= count
+        self.followed += count
 
 
 def holders_of(
@@ -104,10 +116,16 @@ def holders_of(
     effort: Effort,
     *,
     in_libraries: bool = True,
-    explain: Callable[[list[Any], set[int]], dict[int, str]] | None = None,
+    explain: Callable[[list[Any], Referrers], dict[int, str]] | None = None,
     explained: Container[Any] = (),
 ) -> dict[Any, Holder]:
-    """Return the holder of most objects of each group. Omit groups without a holder.
+    """Return the holder of most objects of each group.
+
+    A group without a holder is omitted. But if a search ended before it had followed all references, or if
+    even names of libraries lead to no object of the group, the group has a `Holder` without text.
+
+    A search from the user's names may meet many objects that hold none of the groups. When its effort is used
+    up, another search follows only the objects that lead to the groups, see `Referrers`.
 
     Parameters
     ----------
@@ -118,8 +136,8 @@ def holders_of(
     in_libraries
         Whether to search from names of libraries too, for objects not found from the user's names.
     explain
-        Called with the objects not found from the user's names, if the search was complete, and with the ids
-        of lists to ignore. It returns texts for those that no name holds, by id.
+        Called with the objects to which none of the user's names leads, and with all objects that lead to
+        them. It returns texts for those that no name holds, by id.
     explained
         The keys of the groups to explain.
     """
@@ -132,16 +150,35 @@ def holders_of(
     wanted = set(keys)
     if wanted:
         _look_for(_own_roots, wanted, effort, keys, found)
-    if wanted and explain is not None and effort.left > 0:
-        unknown = _of(searched, explained, wanted)
-        own = {id(unknown), *map(id, searched.values()), *map(id, groups.values())}
-        for address, text in explain(unknown, own).items():
-            wanted.discard(address)
-            for key in keys[address]:
-                found[key].append((_escaped(text), ()))
-    if wanted and in_libraries:
+    is_complete = effort.left > 0
+    way: Referrers | None = None
+    unknown = _of(searched, groups if effort.left <= 0 else explained, wanted)
+    if unknown and (effort.left <= 0 or explain is not None):
+        way = Referrers(unknown, {*map(id, searched.values()), *map(id, groups.values())})
+        try:
+            if not is_complete:
+                effort.left = _MAX_GUIDED
+                _look_for(_own_roots, wanted, effort, keys, found, way)
+                # Frozen objects are not among the referrers.
+                is_complete = way.is_complete and effort.left > 0 and gc.get_freeze_count() == 0
+            if explain is not None and way.is_complete and is_complete:
+                unknown = _of(searched, explained, wanted)
+                for address, text in explain(unknown, way).items():
+                    wanted.discard(address)
+                    for key in keys[address]:
+                        found[key].append((_escaped(text), ()))
+            if wanted and in_libraries:
+                _look_for(_library_roots, wanted, effort, keys, found, None if is_complete else way)
+        finally:
+            way.objects.clear()  # they may refer to themselves
+    elif wanted and in_libraries:
         _look_for(_library_roots, wanted, effort, keys, found)
-    return {key: _most_common(paths, len(searched[key])) for key, paths in found.items() if paths}
+    holders = {key: _most_common(paths, len(searched[key])) for key, paths in found.items() if paths}
+    if in_libraries or not is_complete:
+        for key, objects in searched.items():
+            if key not in holders and objects:
+                holders[key] = Holder("", 0, len(objects), effort.followed)
+    return holders
 
 
 def _of(groups: Mapping[Any, Sequence[Any]], keys: Container[Any], wanted: set[int]) -> list[Any]:
@@ -154,8 +191,9 @@ def _look_for(
     effort: Effort,
     keys: dict[int, list[Hashable]],
     found: dict[Any, list[_Path]],
+    way: Referrers | None = None,
 ) -> None:
-    for address, path in _search(list(roots()), set(wanted), effort):
+    for address, path in _search(list(roots()), set(wanted), effort, way):
         wanted.discard(address)
         for key in keys[address]:
             found[key].append(path)
@@ -208,8 +246,10 @@ def _general(steps: tuple[_Step, ...]) -> tuple[str, ...]:
 # --- The search -------------------------------------------------------------------------------------------
 
 
-def _search(roots: list[_Root], wanted: set[int], effort: Effort) -> Iterator[tuple[int, _Path]]:
-    """Yield each found address of `wanted` with the shortest path to it."""
+def _search(
+    roots: list[_Root], wanted: set[int], effort: Effort, way: Referrers | None
+) -> Iterator[tuple[int, _Path]]:
+    """Yield each found address of `wanted` with the shortest path to it, on the `way` if given."""
     # One entry for each visited object: the object, its parent entry, the step, and the root's format.
     entries: list[_Entry] = [(root.holder, -1, None, root.form) for root in roots]
     # Skip the search's own lists, which refer to everything.
@@ -217,13 +257,13 @@ def _search(roots: list[_Root], wanted: set[int], effort: Effort) -> Iterator[tu
     seen.update([id(root.holder) for root in roots])
     roots.clear()
     try:
-        yield from _found(entries, seen, wanted, effort)
+        yield from _found(entries, seen, wanted, effort, way)
     finally:
         entries.clear()  # the search may have visited itself: break the cycle
 
 
 def _found(
-    entries: list[_Entry], seen: set[int], wanted: set[int], effort: Effort
+    entries: list[_Entry], seen: set[int], wanted: set[int], effort: Effort, way: Referrers | None
 ) -> Iterator[tuple[int, _Path]]:
     # Follow references in C++ after the others, so that a name that holds an object directly comes first. But
     # keep half of the effort for them.
@@ -245,14 +285,14 @@ def _found(
                 references = [
                     (_Step(text), x) for text, x in islice(hidden_references(holder, operations), effort.left)
                 ]
+                effort.spend(len(references))
             else:
-                references = list(islice(references_of(holder, is_root=step_to is None), effort.left))
+                references = _references_on(way, holder, effort, is_root=step_to is None)
                 if has_hidden(holder):
                     later.append(at)
         # Another thread changed the object, or user code raises.
         except Exception:  # noqa: BLE001
             references = []
-        effort.left -= len(references)
         for step, x in references:
             address = id(x)
             if address in seen or type(x) in _ATOMS:
@@ -262,6 +302,22 @@ def _found(
             if address in wanted:
                 wanted.discard(address)
                 yield address, (form, _steps_to(entries, len(entries) - 1))
+
+
+def _references_on(
+    way: Referrers | None, holder: Any, effort: Effort, is_root: bool
+) -> list[tuple[_Step, Any]]:
+    """Return the references of `holder` to objects of `way`, or all of them."""
+    references = islice(references_of(holder, is_root), effort.left)
+    found = list(references) if way is None else []
+    followed_count = len(found)
+    if way is not None:
+        for reference in references:
+            followed_count += 1
+            if way.has(reference[1]):
+                found.append(reference)
+    effort.spend(followed_count)
+    return found
 
 
 def _steps_to(entries: list[_Entry], place: int) -> tuple[_Step, ...]:
@@ -531,19 +587,6 @@ def _running(is_wanted: Callable[[FrameType], bool]) -> list[tuple[int, FrameTyp
             frame = frame.f_back
         found += reversed(chain)
         chain.clear()
-    return found
-
-
-def running_frames() -> set[int]:
-    """Return the ids of the frames that run on any thread."""
-    found: set[int] = set()
-    # Leave no variable that refers to this function's own frame: that would be a cycle.
-    for innermost in sys._current_frames().values():
-        frame: FrameType | None = innermost
-        del innermost
-        while frame is not None:
-            found.add(id(frame))
-            frame = frame.f_back
     return found
 
 

@@ -67,7 +67,7 @@ class LeakRow:
     is_growing: bool = False
     #: The holder, as far as the garbage collector can find it: a path of references from one of your names.
     #: Or "a reference cycle: Node.me", "C++ (a backward graph)", or words for what has no name. Empty if
-    #: there was no search or it found nothing.
+    #: there was no search, or it found nothing: see `followed_count`.
     holder: str = ""
     #: The growth of the least weight over the run, in bytes, if a history measured it. A graph's operation
     #: counts as 256.
@@ -75,6 +75,8 @@ class LeakRow:
     #: How many living disposables the holder holds, and how many were looked for.
     held_count: int = 0
     searched_count: int = 0
+    #: The number of references after which a search ended that found no holder; 0 without such a search.
+    followed_count: int = 0
 
     @property
     def weight(self) -> int:
@@ -96,6 +98,7 @@ class LeakRow:
             "holder": self.holder,
             "held_count": self.held_count,
             "searched_count": self.searched_count,
+            "followed_count": self.followed_count,
             "risen": self.risen,
         }
 
@@ -104,6 +107,8 @@ class LeakRow:
         if self.count_per_round:
             growth = f"+{self.count_per_round:.3g}, {format_bytes(round(self.bytes_per_round))}"
         held = f"held by {self.holder}{self._share()}" if self.holder else ""
+        if self.followed_count and not self.holder:
+            held = f"no holder found: the search ended after {self.followed_count:,} references"
         return (
             figure(self.count),
             size(self.nbytes),
@@ -467,5 +472,7 @@ def with_holders(
 def _with_holder(row: LeakRow, holder: Holder | None) -> LeakRow:
     if holder is None:
         return row
-    text, count, searched_count = holder
-    return replace(row, holder=text, held_count=count, searched_count=searched_count)
+    text, count, searched_count, followed_count = holder
+    return replace(
+        row, holder=text, held_count=count, searched_count=searched_count, followed_count=followed_count
+    )

@@ -70,7 +70,7 @@ def told(module: types.ModuleType, source: str, most: int = ENOUGH) -> str:
 
 def looked_for(groups: dict[int, Any]) -> dict[int, str]:
     found = holders_of(groups, Effort(MAX_REFERENCES), in_libraries=False)
-    return {key: holder.text for key, holder in found.items()}
+    return {key: holder.text for key, holder in found.items() if holder.text}
 
 
 @pytest.mark.parametrize(
@@ -214,21 +214,62 @@ def test_a_search_calls_no_method_of_the_users_containers(
     assert module.called == []
 
 
-def test_a_search_follows_a_limited_number_of_references(module: types.ModuleType) -> None:
-    source = "kept = [[[Held()]]]; wanted = Weakly(kept[0][0][0])"
-    found = [told(module, source, most) for most in (0, 1, 100 * MAX_REFERENCES)]
-    assert found == ["", "", "users_own_module.kept[0][0][0]"]
+def nested(depth: int) -> str:
+    """Return source of a module that keeps an object in this many lists."""
+    return f"""
+    kept = Held()
+    wanted = Weakly(kept)
+    for _ in range({depth}):
+        kept = [kept]
+    """
+
+
+@pytest.mark.parametrize("most", [0, 1, 1000])
+def test_many_other_objects_hide_no_holder(module: types.ModuleType, most: int) -> None:
+    module.others = [[n] for n in range(50_000)]  # type: ignore[attr-defined]
+    assert told(module, nested(3), most) == "users_own_module.kept[0][0][0]"
+
+
+def test_many_other_objects_hide_no_local_variable(module: types.ModuleType) -> None:
+    module.others = list(range(2 * MAX_REFERENCES))  # type: ignore[attr-defined]
+    source = """
+    def work(look):
+        mine = {"a": [Held()]}
+        return look({1: Weakly(*mine["a"])})
+    """
+    exec(BEGINNING + textwrap.dedent(source), vars(module))
+    assert module.work(looked_for) == {1: "mine['a'][0], a local of work()"}
+
+
+def test_a_search_that_ends_early_says_after_how_many_references(module: types.ModuleType) -> None:
+    exec(BEGINNING + textwrap.dedent(nested(100)), vars(module))
+    effort = Effort(5)
+    found = holders_of({1: module.wanted}, effort, in_libraries=False)
+    assert found == {1: ("", 0, 1, effort.followed)}
+    assert effort.followed >= 5
+
+
+def test_a_report_says_that_the_search_for_a_holder_ended(module: types.ModuleType) -> None:
+    module.others = list(range(2 * MAX_REFERENCES))  # type: ignore[attr-defined]
+    with scopes.track():
+        kept: Any = tensor.ones(100)
+        for _ in range(100):
+            kept = [kept]
+        report = scopes.leaks()
+    (row,) = report.rows
+    assert row.holder == ""
+    assert row.followed_count >= MAX_REFERENCES
+    assert row.to_dict()["followed_count"] == row.followed_count
+    assert f"no holder found: the search ended after {row.followed_count:,} references" in str(report)
 
 
 def test_a_search_reports_its_cost(module: types.ModuleType) -> None:
-    exec(BEGINNING + "kept = list(range(1_000_000)); wanted = Weakly(Held())", vars(module))
-    whole, short = Effort(MAX_REFERENCES), Effort(5000)
-    assert holders_of({1: module.wanted}, short, in_libraries=False) == {}
-    assert short.left == 0
-    exec("kept = Held(); wanted = Weakly(kept)", vars(module))
-    found = holders_of({1: module.wanted}, whole, in_libraries=False)
-    assert found == {1: ("users_own_module.kept", 1, 1)}
-    assert 0 < whole.left < MAX_REFERENCES
+    exec(BEGINNING + "kept = Held(); wanted = Weakly(kept)", vars(module))
+    effort = Effort(ENOUGH)
+    found = holders_of({1: module.wanted}, effort, in_libraries=False)
+    assert found == {1: ("users_own_module.kept", 1, 1, 0)}
+    assert effort.followed > 0
+    assert effort.left == ENOUGH - effort.followed
 
 
 def test_objects_without_a_named_holder_are_left_out(module: types.ModuleType) -> None:

@@ -89,7 +89,7 @@ def _births_are_noted() -> bool:
         return False
     weight = torch.ones(1, requires_grad=True)
     (weight * 2).sum().backward()
-    attributes = torch.Tensor.grad, torch.Tensor._grad, torch.Tensor._base
+    attributes = {torch.Tensor.grad: True, torch.Tensor._grad: True, torch.Tensor._base: False}
     watch = Watch()
     births.count_recording(1)
     tracker = tracking.current.tracker
@@ -97,7 +97,7 @@ def _births_are_noted() -> bool:
     try:
         with new_dispose_scope() as scope:
             x, y, gradient = torch.ones(1), weight * 2, None
-            if all(births.exclude_attribute(attribute) for attribute in attributes):
+            if all(births.exclude_attribute(*each) for each in attributes.items()):
                 gradient = weight.grad
             return (
                 births.is_noted_in(x, scope)

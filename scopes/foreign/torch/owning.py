@@ -22,7 +22,7 @@ from scopes.core.disposable import current_dispose_scope, is_watched, watch_call
 from scopes.core.foreign import Adopter, adopt, leave_alone, run_unreferenced
 from scopes.foreign import calling
 from scopes.foreign.patches import Patches
-from scopes.foreign.torch import streams
+from scopes.foreign.torch import gradients, streams
 from scopes.foreign.torch.adapter import ADAPTER
 from scopes.foreign.torch.keeping import KEEPERS
 from scopes.foreign.torch.library import torch
@@ -271,6 +271,8 @@ class watching:  # noqa: N801  # it is called like a function
     ) -> None:
         global _watchers
         _watchers -= 1
+        if not _watchers:
+            gradients.forget()
         _adjust()
         _patches.end()
 
@@ -388,10 +390,10 @@ def _running_backward(run: Callable[..., Any]) -> Callable[..., Any]:
 
     def called(*args: Any, **kwargs: Any) -> Any:
         if not _state.depth:
-            return run(*args, **kwargs)
+            return gradients.run_backward(run, *args, **kwargs)
         with _log():
             with paused(), _Functions(_take_unowned) if is_watched() else nullcontext():
-                result = run(*args, **kwargs)
+                result = gradients.run_backward(run, *args, **kwargs)
             _take(None, result, args, kwargs)
         return result
 

@@ -178,9 +178,10 @@ def kept(scope: str | DisposeScope | None = None) -> KeptReport:
 class HeldRow:
     """Memory of the disposed tensors of one line that is still held by holders of one kind."""
 
-    #: The line that created them.
+    #: The line that created them; without lines if tracking was off.
     site: Site
-    #: The names of the scopes that were open around it, the outermost first.
+    #: The names of the scopes that were open around it, the outermost first. If tracking was off: those of
+    #: the scope whose end disposed the tensors.
     scope: tuple[str, ...]
     #: The bytes that are still held, and the device that they are on.
     nbytes: int
@@ -194,6 +195,16 @@ class HeldRow:
     count: int = 1
     #: Whether the line left such tensors throughout the run, and no tracked tensor holds them.
     is_growing: bool = False
+    #: The name of the operation that created them, if tracking was off and they have one:
+    #: "SavesItsResultBackward".
+    op: str = ""
+
+    @property
+    def _created_by(self) -> Cell:
+        if self.site.lines:
+            return line(self.site)
+        unknown = "an unknown line, because tracking was off"
+        return words(f"{self.op}, {unknown}" if self.op else unknown)
 
 
 _HELD_HEADINGS = (
@@ -231,7 +242,7 @@ class HeldReport(Report):
                 words(row.device),
                 words(row.by if row.holder is None else f"{row.by}: {row.holder}"),
                 words(" > ".join(row.scope)),
-                line(row.site),
+                row._created_by,
             )
             for row in self.rows
         ]
@@ -241,8 +252,9 @@ class HeldReport(Report):
 def still_held(scope: str | DisposeScope | None = None) -> HeldReport:
     """Return the memory that disposed tensors could not release yet: bytes, creators and holders.
 
-    Only tensors that were disposed during tracking are included. If objects in C++ refer to each other, such
-    as a graph and a tensor that it saved, nothing frees them; a row names the line and the bytes.
+    If objects in C++ refer to each other, such as a graph and a tensor that it saved, nothing frees them; a
+    row names the line and the bytes. Tensors that were created while tracking was off have no line. Their
+    rows have the scope whose end disposed them, and the name of the operation.
 
     Parameters
     ----------
@@ -267,13 +279,13 @@ def still_held(scope: str | DisposeScope | None = None) -> HeldReport:
     views, graphs = holder_lines()
     groups: dict[tuple[Any, ...], list[held.Held]] = defaultdict(list)
     for key, storage in list(held.storages.items()):
-        if name is None or name in storage.record.scope:
+        if name is None or name in storage.scope:
             by, holder = storage.by, None
             if key in graphs:
                 by, holder = held.GRAPH, graphs[key]
             elif key in views:
                 by, holder = held.VIEW, views[key]
-            kind = storage.record.site, storage.record.scope, storage.device, by, holder
+            kind = storage.site, storage.scope, storage.device, by, holder, storage.op
             groups[kind].append(storage)
     # Memory that other reports count, or other rows.
     seen = Seen()
@@ -289,8 +301,9 @@ def still_held(scope: str | DisposeScope | None = None) -> HeldReport:
             holder,
             len(group),
             holder is None and _is_growing(group),
+            op,
         )
-        for (site, place, device, by, holder), group in groups.items()
+        for (site, place, device, by, holder, op), group in groups.items()
     ]
     heap.trim()
     return HeldReport(tuple(sorted(rows, key=lambda row: -row.nbytes)), heap.resident_bytes())
@@ -312,5 +325,5 @@ def _is_growing(group: Iterable[held.Held]) -> bool:
     tracker = current.tracker
     if tracker is None:
         return False
-    records = [storage.record for storage in group if storage.tracker is tracker]
+    records = [x.record for x in group if x.record is not None and x.tracker is tracker]
     return is_created_throughout(records, Snapshot(0, {}), tracker.closings, tracker.serial)

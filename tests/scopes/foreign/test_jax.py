@@ -190,14 +190,85 @@ def test_an_array_of_numpy_stays_valid() -> None:
 
 def test_statistics_and_reports_include_arrays_of_jax() -> None:
     kind = type(jnp.ones(1))
+    one = jnp.ones(250)
+    one * 2  # the first call compiles, which creates other arrays
     before = statistics.of(kind).snapshot()
     with scopes.track(), scopes.jax.owning(), new_dispose_scope() as scope:
-        kept = [jnp.ones(250) for _ in range(3)]
+        kept = [one * 2 for _ in range(3)]
         assert len(scope) == 3
         (row,) = scope.survivors().rows
         assert (row.count, row.nbytes, row.kinds) == (3, 3000, ("jax.ArrayImpl",))
     assert (statistics.of(kind).snapshot() - before).disposed_in_scope_count == 3
     assert all(x.is_deleted() for x in kept)
+
+
+def arrays_of(work: Callable[[], object]) -> DisposeStatistics:
+    """Return what the statistics of JAX's arrays count while `work` runs."""
+    kind = type(ONE)
+    before = statistics.of(kind).snapshot()
+    work()
+    return statistics.of(kind).snapshot() - before
+
+
+ONE = jnp.ones(3)
+COMPILED = [ONE * n for n in (2, 3, 4)]
+
+
+def three_arrays() -> list[Any]:
+    # JAX makes one array for each of these. Other functions also make some for themselves.
+    return [ONE * 2, ONE * 3, ONE * 4]
+
+
+def test_arrays_that_end_before_a_figure_is_read_are_counted() -> None:
+    with scopes.jax.owning():
+        found = arrays_of(three_arrays)
+    assert (found.created_outside_scope_count, found.live_count, found.finalized_count) == (3, 0, 3)
+    with scopes.track():
+        found = arrays_of(three_arrays)
+    assert (found.created_in_scope_count, found.live_count) == (0, 0)
+    assert found.created_outside_scope_count == 3
+
+
+def test_arrays_that_end_in_a_scope_count_there() -> None:
+    kept: list[Any] = []
+
+    def work() -> None:
+        with new_dispose_scope() as scope:
+            three_arrays()
+            kept.append(scope.detach(three_arrays()[0]))
+
+    with scopes.jax.owning():
+        found = arrays_of(work)
+    assert (found.created_in_scope_count, found.created_outside_scope_count) == (6, 0)
+    assert (found.live_count, found.finalized_count) == (1, 5)
+    assert arrays_of(kept.clear).live_count == -1
+
+
+def test_arrays_that_the_program_deletes_are_not_alive() -> None:
+    with scopes.jax.owning():
+        kept: list[Any] = []
+
+        def work() -> None:
+            kept.extend(three_arrays())
+            kept[0].delete()
+
+        assert arrays_of(work).live_count == 2
+        assert arrays_of(kept.clear).live_count == -2
+
+
+def test_arrays_of_other_threads_count_outside_of_scopes() -> None:
+    def work() -> None:
+        thread = threading.Thread(target=three_arrays)
+        thread.start()
+        thread.join()
+
+    with scopes.jax.owning(), new_dispose_scope():
+        found = arrays_of(work)
+    assert (found.created_outside_scope_count, found.live_count) == (3, 0)
+
+
+def test_outside_of_owning_and_tracking_no_array_counts() -> None:
+    assert arrays_of(three_arrays).created_outside_scope_count == 0
 
 
 def test_another_thread_gets_an_error_that_says_to_wait() -> None:

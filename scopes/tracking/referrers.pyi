@@ -1,0 +1,3 @@
+from typing import Any
+
+def references_to(objects: list[Any], targets: set[int]) -> list[tuple[Any, int]]: ...
