@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import numpy
@@ -68,7 +69,8 @@ class _Outcomes:
         if report.outcome == "failed":
             crash = getattr(report.longrepr, "reprcrash", None)
             error = getattr(crash, "message", None) or str(report.longrepr)
-        calls = dict(report.user_properties).get("calls", 0)
+        properties: dict[str, Any] = dict(report.user_properties)
+        calls = properties.get("calls", 0)
         self.outcomes[report.nodeid] = outcome, seconds + report.duration, error, calls
         if report.when == "teardown":
             # At once: the process may die in a later test.
