@@ -114,18 +114,30 @@ programs: $(VENV)/.has-bench $(VENV)/.built
 	@test -d "$(EXAMPLES)/mnist" -a -d "$(MINGPT)/mingpt" || { echo "make programs EXAMPLES=folder MINGPT=folder: checkouts of pytorch/examples and karpathy/minGPT"; exit 1; }
 	$(BIN)/python -m tests.programs --examples $(EXAMPLES) --mingpt $(MINGPT) $(if $(ONLY),--only $(ONLY))
 
-# Other projects' own tests, plain and with --torch-scopes: docs/pytorch.md says where they are. EACH=20 runs one of 20.
+# Other projects' own tests, plain, in a scope for each test, and in one for each call of the library: docs/pytorch.md
+# says where they are. EACH=20 runs one of 20; MODES="calls calls-exact" runs these beside the plain ones.
+BOTORCH ?=
+CAPTUM ?=
+DIFFUSERS ?=
+GPYTORCH ?=
+KORNIA ?=
+LIGHTNING ?=
+SKORCH ?=
 TORCHMETRICS ?=
 TIMM ?=
 TRANSFORMERS ?=
 EINOPS ?=
 PYTORCH ?=
+MODES ?=
 EACH ?= 1
 SUITES := $(if $(TORCHMETRICS),--torchmetrics $(TORCHMETRICS)) $(if $(TIMM),--timm $(TIMM)) \
-	$(if $(TRANSFORMERS),--transformers $(TRANSFORMERS)) $(if $(EINOPS),--einops $(EINOPS)) $(if $(PYTORCH),--torch $(PYTORCH))
+	$(if $(TRANSFORMERS),--transformers $(TRANSFORMERS)) $(if $(EINOPS),--einops $(EINOPS)) $(if $(PYTORCH),--torch $(PYTORCH)) \
+	$(if $(CAPTUM),--captum $(CAPTUM)) $(if $(KORNIA),--kornia $(KORNIA)) $(if $(GPYTORCH),--gpytorch $(GPYTORCH)) \
+	$(if $(BOTORCH),--botorch $(BOTORCH)) $(if $(SKORCH),--skorch $(SKORCH)) $(if $(LIGHTNING),--lightning $(LIGHTNING)) \
+	$(if $(DIFFUSERS),--diffusers $(DIFFUSERS))
 test-suites: $(VENV)/.has-torch-suites $(VENV)/.built
 	@test -n "$(strip $(SUITES))" || { echo "make test-suites TORCHMETRICS=folder TIMM=folder TRANSFORMERS=folder EINOPS=folder PYTORCH=folder: checkouts of one or more"; exit 1; }
-	$(BIN)/python -m tests.suites $(SUITES) --each $(EACH) $(if $(ONLY),--only $(ONLY))
+	$(BIN)/python -m tests.suites $(SUITES) --each $(EACH) $(if $(ONLY),--only $(ONLY)) $(if $(MODES),--modes $(MODES))
 	$(BIN)/python -m pytest -q tests/scopes/foreign/test_torch_frameworks.py
 
 # PyTorch's data bases of samples against tensor.torch; ONLY="add linalg.solve" runs some, and writes no page.

@@ -267,16 +267,18 @@ cdef list _held(x):
         return None
     if issubclass(kind, SimpleNamespace) or hasattr(kind, "__dataclass_fields__") or _is_estimator(kind):
         held = items_of(x)
-    elif issubclass(kind, Mapping):
-        for item in x.items():
-            held += item
     elif issubclass(kind, Collection):
         if issubclass(kind, (str, range)):
             return None
         try:
-            held = list(x)
-        except NotImplementedError:  # `__iter__` or `__len__` is not implemented
-            held = []
+            if issubclass(kind, Mapping):
+                for item in x.items():
+                    held += item
+            else:
+                held = list(x)
+        except (AttributeError, NotImplementedError, TypeError):
+            # It can't be iterated, or not now: tqdm's bar may have nothing to iterate over.
+            held = items_of(x)
     elif issubclass(kind, Iterator) and not is_closable(x):
         _refuse(x)
     else:

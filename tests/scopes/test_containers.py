@@ -185,6 +185,29 @@ def test_a_collection_that_cannot_be_iterated_is_looked_into_by_its_attributes()
     assert found(Unlisted(x)) == [x]
 
 
+class Bar(Unlisted):
+    """Fails as a progress bar of tqdm does that has nothing to iterate over."""
+
+    def __iter__(self):
+        yield from None
+
+
+class Unread(UserDict):
+    """A mapping that is read before its data is there."""
+
+    def __init__(self, x):
+        self.x = x
+
+
+@pytest.mark.parametrize("kind", [Bar, Unread])
+def test_a_collection_that_cannot_be_iterated_yet_is_looked_into_by_its_attributes(kind) -> None:
+    x = Thing()
+    assert found([kind(x)]) == [x]
+    with new_dispose_scope() as outer:
+        kept = disposing(lambda: kind(Thing()))()
+        assert found(kept)[0] in outer
+
+
 def test_fields_of_a_dataclass_that_are_not_there_are_passed_over() -> None:
     @dataclass(init=False)
     class Late:

@@ -1,6 +1,9 @@
-"""Run other projects' own tests plain and with ``--torch-scopes``, and compare the outcome of each test.
+"""Run other projects' own tests plain and inside scopes, and compare the outcome of each test.
 
     make test-suites TORCHMETRICS=folder TIMM=folder TRANSFORMERS=folder EINOPS=folder PYTORCH=folder
+
+A scope is around a whole test (``--torch-scopes``), or around each call of the library that the test makes.
+The latter is for suites with `calls`. In their plain runs the functions are wrapped too, without a scope.
 
 The folders are checkouts, at the installed versions. A suite without a folder is left out. The result is a
 table in Markdown. The status is 1 if a test passes plain, fails in a scope, and is no listed exception.
@@ -21,18 +24,25 @@ from collections import Counter
 from fnmatch import fnmatchcase
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.suites.table import EXCEPTIONS, SUITES, Suite
 
 PLUGINS = Path(__file__).with_name("plugins")
-MODES = {"plain": "", "owning": "--torch-scopes", "exact": "--torch-scopes-exact"}
+# By mode, the option of pytest. The last two open a scope around each call of the library, not around a test.
+MODES = {
+    "plain": "",
+    "owning": "--torch-scopes",
+    "exact": "--torch-scopes-exact",
+    "calls": "--call-scopes=owning",
+    "calls-exact": "--call-scopes=exact",
+}
 
 
 class Run(NamedTuple):
-    """What one run of a suite gave: (outcome, seconds, error) by test."""
+    """What one run of a suite gave: (outcome, seconds, error, calls) by test."""
 
-    tests: dict[str, tuple[str, float, str]]
+    tests: dict[str, tuple[str, float, str, int]]
     seconds: float
     log: str
     code: int
@@ -49,13 +59,19 @@ class Run(NamedTuple):
     def passed(self) -> set[str]:
         return {name for name, (outcome, *_) in self.tests.items() if outcome == "passed"}
 
+    def calls(self) -> int:
+        """Return how many calls the tests made that pass."""
+        return sum(calls for outcome, _, _, calls in self.tests.values() if outcome == "passed")
+
 
 def run(suite: Suite, checkout: Path, mode: str, given: argparse.Namespace, *only: str) -> Run:
     """Run the suite in a process of its own; `only`: these tests of it."""
     with tempfile.TemporaryDirectory() as folder:
         outcomes = Path(folder, "outcomes.json")
-        plugins = [word for plugin in ("suite_outcomes", *suite.plugins) for word in ("-p", plugin)]
+        names = ("suite_outcomes", *suite.plugins, *(["suite_calls"] if suite.calls else []))
+        plugins = [word for name in names for word in ("-p", name)]
         command = [sys.executable, "-m", "pytest", "-q", *plugins, "-p", "no:cacheprovider", "-o", "addopts="]
+        command += [f"--call={each}" for each in suite.calls]
         command += ["-o", "faulthandler_timeout=600"]
         command += ["--outcomes", str(outcomes), *suite.options, *filter(None, [MODES[mode]])]
         command += only if only else [*suite.tests, f"--each={given.each}"]
@@ -63,6 +79,8 @@ def run(suite: Suite, checkout: Path, mode: str, given: argparse.Namespace, *onl
             command += ["-n", str(given.workers)]
         environment = {
             **os.environ,
+            # A suite with calls tests the installed library, not the folder of the checkout.
+            **({"PYTHONSAFEPATH": "1"} if suite.calls else {}),
             **dict(suite.environment),
             "PYTHONPATH": str(PLUGINS),
             # One of einops' tests starts `python`.
@@ -79,7 +97,7 @@ def run(suite: Suite, checkout: Path, mode: str, given: argparse.Namespace, *onl
         )
         seconds = time.perf_counter() - began
         lines = outcomes.read_text(encoding="utf-8").splitlines() if outcomes.exists() else ()
-        tests = {name: tuple(found) for name, *found in map(json.loads, lines)}
+        tests: dict[str, Any] = {name: tuple(found) for name, *found in map(json.loads, lines)}
         return Run(tests, seconds, done.stdout + done.stderr, done.returncode)
 
 
@@ -94,7 +112,7 @@ def worse(
     # Once more, as some are random.
     again, again_scoped = (run(suite, checkout, each, given, *names) for each in ("plain", mode))
     still = again.passed() - again_scoped.passed()
-    unknown = ("failed", 0.0, "it never ended")
+    unknown = ("failed", 0.0, "it never ended", 0)
     found = {**scoped.tests, **again_scoped.tests}
     return scoped, {name: found.get(name, unknown)[2] for name in sorted(still)}
 
@@ -110,8 +128,8 @@ def main() -> int:
     given = parser.parse_args()
     print(f"PyTorch {version('torch')}, Python {sys.version.partition(' ')[0]}\n")
     columns = "".join(f" passed, {mode} | exceptions | time |" for mode in given.modes)
-    print(f"| suite | tests | passed, plain | time |{columns}")
-    print("|---|---|---|---|" + "---|---|---|" * len(given.modes), flush=True)
+    print(f"| suite | tests | calls | passed, plain | time |{columns}")
+    print("|---|---|---|---|---|" + "---|---|---|" * len(given.modes), flush=True)
     faults: list[str] = []
     with tempfile.TemporaryDirectory() as cache:
         given.cache = cache
@@ -124,8 +142,12 @@ def main() -> int:
                 faults.append(f"{name}, plain: {plain.fault() or 'no test passes'}")
             counts = Counter(outcome for outcome, *_ in plain.tests.values())
             row = f"| {name} ({suite.package} {version(suite.package)}) | {len(plain.tests):,} "
+            row += f"| {plain.calls():,} " if suite.calls else "| "
             row += f"| {counts['passed']:,} | {plain.seconds:.0f} s |"
             for mode in given.modes:
+                if mode.startswith("calls") and not suite.calls:
+                    row += " | | |"
+                    continue
                 scoped, found = worse(suite, checkout, mode, plain, given)
                 if scoped.fault():
                     faults.append(f"{name}, {mode}: {scoped.fault()}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from scopes import TensorDisposedError, new_dispose_scope
+from scopes import TensorDisposedError, current_dispose_scope, new_dispose_scope
 
 torch = pytest.importorskip("torch")
 import scopes.torch  # noqa: E402
@@ -104,11 +105,31 @@ def test_the_global_of_generate_keeps_what_stops_it(exact: bool) -> None:
     assert found[0] == found[1] == found[2]
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_a_callback_may_open_a_scope_for_each_step_of_a_trainer(tmp_path: Path) -> None:
+def trainer_with(folder: Path, steps: int, *callbacks: Any, model: Any = None) -> Any:
     transformers = pytest.importorskip("transformers")
     pytest.importorskip("accelerate")
     data = [{"input_ids": [n, 2, 3, 4], "labels": [n, 2, 3, 4]} for n in range(16)]
+    given = transformers.TrainingArguments(
+        str(folder),
+        max_steps=steps,
+        per_device_train_batch_size=2,
+        gradient_accumulation_steps=2,
+        logging_steps=1,
+        save_steps=2,
+        eval_steps=2,
+        eval_strategy="steps",
+        report_to=[],
+        disable_tqdm=True,
+        use_cpu=True,
+    )
+    return transformers.Trainer(
+        model or small_gpt2(), given, train_dataset=data, eval_dataset=data[:4], callbacks=list(callbacks)
+    )
+
+
+def scope_per_step() -> Any:
+    """Return a user's callback that opens a scope when a step begins, and closes it when the step ends."""
+    transformers = pytest.importorskip("transformers")
 
     class ScopePerStep(transformers.TrainerCallback):  # type: ignore[misc, name-defined]
         def on_step_begin(self, *_: Any, **__: Any) -> None:
@@ -117,24 +138,56 @@ def test_a_callback_may_open_a_scope_for_each_step_of_a_trainer(tmp_path: Path) 
         def on_step_end(self, *_: Any, **__: Any) -> None:
             self.scope.dispose()
 
-    def train(name: str, *callbacks: Any) -> list[tuple[float, float]]:
-        given = transformers.TrainingArguments(
-            str(tmp_path / name),
-            max_steps=4,
-            per_device_train_batch_size=4,
-            logging_steps=1,
-            report_to=[],
-            disable_tqdm=True,
-            use_cpu=True,
-        )
-        trainer = transformers.Trainer(small_gpt2(), given, train_dataset=data, callbacks=list(callbacks))
-        trainer.train()
-        return [(row["loss"], row["grad_norm"]) for row in trainer.state.log_history if "loss" in row]
+    return ScopePerStep()
 
-    plain = train("plain")
+
+def figures_of_training(folder: Path, *callbacks: Any) -> list[Any]:
+    """Train with logging, evaluation and checkpoints, evaluate, resume from one, and return all figures."""
+    first = trainer_with(folder, 4, *callbacks)
+    first.train()
+    found = [first.evaluate()["eval_loss"]]
+    second = trainer_with(folder, 7, *callbacks)
+    second.train(resume_from_checkpoint=str(folder / "checkpoint-4"))
+    found.append([parameter.tolist() for parameter in second.model.parameters()])
+    for each in (first, second):
+        found += [
+            [row[key] for key in ("loss", "grad_norm", "eval_loss") if key in row]
+            for row in each.state.log_history
+        ]
+    return found
+
+
+@both
+@pytest.mark.filterwarnings("ignore")
+def test_a_callback_may_open_a_scope_for_each_step_of_a_trainer(tmp_path: Path, exact: bool) -> None:
+    plain = figures_of_training(tmp_path / "plain")
+    with scopes.torch.owning(exact=exact):
+        assert figures_of_training(tmp_path / "owned", scope_per_step()) == plain
+        assert current_dispose_scope() is None
+    assert len(plain) > 12
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_next_scope_reports_one_that_a_callback_left_open_because_a_step_raised(tmp_path: Path) -> None:
+    def fail(*_: Any) -> None:
+        raise ZeroDivisionError
+
+    def train() -> None:
+        trainer = trainer_with(tmp_path, 2, scope_per_step())
+        trainer.model.register_forward_pre_hook(fail)
+        with pytest.raises(ZeroDivisionError):
+            trainer.train()  # it calls no callback when a step raises
+
     with scopes.torch.owning():
-        assert train("owned", ScopePerStep()) == plain
-    assert len(plain) == 4
+        train()
+        assert "'step'" in str(current_dispose_scope())
+        gc.collect()  # the trainer, its callback and the callback's scope
+        with pytest.warns(ResourceWarning, match="'step'.* was never ended, and no variable refers to it"):
+            new_dispose_scope().dispose()
+        scope = current_dispose_scope()
+        assert scope is not None
+        scope.dispose()
+        assert current_dispose_scope() is None
 
 
 MODELS = """

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import numpy
@@ -54,12 +55,12 @@ def pytest_configure(config: pytest.Config) -> None:
 class _Outcomes:
     def __init__(self, path: Path) -> None:
         self.path = path
-        # By test: its outcome, its seconds, and the last line of its error.
-        self.outcomes: dict[str, tuple[str, float, str]] = {}
+        # By test: its outcome, its seconds, the last line of its error, and how many calls had a scope.
+        self.outcomes: dict[str, tuple[str, float, str, int]] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Join what the three phases of a test report, and write the outcome after the last phase."""
-        outcome, seconds, error = self.outcomes.get(report.nodeid, ("passed", 0.0, ""))
+        outcome, seconds, error, _ = self.outcomes.get(report.nodeid, ("passed", 0.0, "", 0))
         if report.outcome not in _ORDER:  # pytest-rerunfailures: "rerun"; the next run of the test decides
             self.outcomes.pop(report.nodeid, None)
             return
@@ -68,7 +69,9 @@ class _Outcomes:
         if report.outcome == "failed":
             crash = getattr(report.longrepr, "reprcrash", None)
             error = getattr(crash, "message", None) or str(report.longrepr)
-        self.outcomes[report.nodeid] = outcome, seconds + report.duration, error
+        properties: dict[str, Any] = dict(report.user_properties)
+        calls = properties.get("calls", 0)
+        self.outcomes[report.nodeid] = outcome, seconds + report.duration, error, calls
         if report.when == "teardown":
             # At once: the process may die in a later test.
             with self.path.open("a") as file:
