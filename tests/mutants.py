@@ -219,9 +219,8 @@ def tests_for(mutant: Mutant) -> list[str]:
     paths = sorted((ROOT / "tests" / package).rglob("test_*.py"))
     texts = {path: names_in(path.read_text(encoding="utf-8")) for path in paths}
     module = mutant.file.rpartition(".")[0].replace("/", ".")
-    users = [
-        path for path in (ROOT / package).rglob("*.py*") if f" {module} " in path.read_text(encoding="utf-8")
-    ]
+    sources = [path for path in (ROOT / package).rglob("*.py*") if path.suffix in (".py", ".pyx")]
+    users = [path for path in sources if f" {module} " in path.read_text(encoding="utf-8")]
     code = mutant.source
     near = code[: mutant.start].rpartition("\n\n")[2] + code[mutant.start :].partition("\n\n")[0]
     weights = dict.fromkeys(names_in(near), 0.3)

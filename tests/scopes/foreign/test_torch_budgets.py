@@ -292,15 +292,33 @@ def test_it_works_with_functions_of_ones_own(
 def test_sparse_and_complex_values_pass(device: str, budget: Callable[[int], scopes.torch.budget]) -> None:
     def gradient(x: torch.Tensor) -> torch.Tensor:
         y = torch.view_as_complex(x.sin().view(-1, 2))
-        z = (y.conj() * y.exp()).real.sin().sum()
+        z = (y.conj() * y.exp()).real.sin().sum() + (y.conj().imag * y.real).sum()
         (
             torch.sparse.mm(torch.eye(100, device=device).to_sparse(), x.view(100, 100)).sin().sum() + z
         ).backward()
         return x.grad
 
+    plain = gradient(leaf(device))
     with budget(0) as held:
-        assert torch.equal(gradient(leaf(device)), gradient(leaf(device)))
+        assert torch.equal(gradient(leaf(device)), plain)
     assert held.statistics().spill_count > 0
+
+
+def test_tensors_without_memory_pass(budget: Callable[[int], scopes.torch.budget]) -> None:
+    x = leaf("meta")
+    with budget(0) as held:
+        sines(x, 3).sum().backward()
+    assert x.grad.shape == (10_000,)
+    assert held.statistics().spill_count == 0
+
+
+@pytest.mark.parametrize(("count", "spilled"), [(1023, 0), (1024, 2)])
+def test_tensors_below_4_kib_stay(
+    count: int, spilled: int, device: str, budget: Callable[[int], scopes.torch.budget]
+) -> None:
+    with budget(0) as held:
+        sines(leaf(device, count), 4).sum().backward()
+    assert held.statistics().spill_count == spilled
 
 
 @pytest.mark.parametrize("exact", [False, True])
