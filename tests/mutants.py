@@ -262,7 +262,7 @@ def failing_test(arguments: list[str], seconds: float) -> str:
     )  # home and temporary folder of a change that may break anything
     name, _, number = MARK.partition("=")
     environment = os.environ | {name: number, "HOME": scratch, "TMPDIR": scratch, "COLUMNS": "200"}
-    options = ["-x", "-v", "--tb=no", "-p", "no:cacheprovider", "-o", "faulthandler_timeout=120"]
+    options = ["-x", "-v", "--tb=no", "-p", "no:cacheprovider", "-o", "faulthandler_timeout=300"]
     process = subprocess.Popen(
         ["nice", "-n", "19", str(PYTHON), "-m", "pytest", *options, *arguments],
         cwd=TREE,

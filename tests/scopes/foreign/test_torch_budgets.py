@@ -224,6 +224,18 @@ def test_second_derivatives_are_the_same(device: str, budget: Callable[[int], sc
     assert held.statistics().return_count > 0
 
 
+def test_a_new_tensor_at_the_address_of_an_evicted_one_is_saved_itself(
+    device: str, budget: Callable[[int], scopes.torch.budget]
+) -> None:
+    with budget(4 * 40_000):
+        loss = sines(leaf(device), 8).sum()
+        kept = [torch.full((10_000,), float(n), device=device) for n in range(100)]
+        loss.backward(retain_graph=True)  # brings back what was evicted, to other addresses
+        weight = leaf(device)
+        sum((weight * x).sum() for x in kept).backward()
+    assert torch.equal(weight.grad, torch.full_like(weight, sum(range(100))))
+
+
 def test_a_change_in_place_is_found_out(device: str, budget: Callable[[int], scopes.torch.budget]) -> None:
     x = leaf(device)
     with budget(50_000):
