@@ -136,6 +136,14 @@ def test_the_path_from_a_name_of_the_users(module: types.ModuleType, source: str
     assert told(module, source) == f"users_own_module.{expected}"
 
 
+def test_a_search_without_references_hidden_in_c_uses_all_its_effort(module) -> None:
+    source = """
+    kept = [*([0] * 60_000 for _ in range(10)), [[Held()]]]
+    wanted = Weakly(kept[10][0][0])
+    """
+    assert told(module, source).endswith("kept[10][0][0]")
+
+
 def test_the_last_error_of_the_interpreter(module: types.ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "last_value", None, raising=False)
     source = """
