@@ -290,3 +290,13 @@ def test_a_search_for_holders_runs_no_code_of_lazy_proxies() -> None:
         assert len(scopes.leaks().rows) == 1
         assert "held by" in str(scopes.leaks())
     assert not asked
+
+
+def test_a_global_of_a_library_is_named_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = types.ModuleType("caching_library")
+    library.__file__ = "/usr/lib/python3/site-packages/caching_library.py"
+    monkeypatch.setitem(sys.modules, library.__name__, library)
+    library.cache = [threading.Event()]  # type: ignore[attr-defined]
+    # A report follows less: here libraries may be loaded that hold more.
+    found = holders_of({1: Weakly(*library.cache)}, Effort(10 * ENOUGH))
+    assert found[1].text == "caching_library.cache[0]"
