@@ -219,9 +219,8 @@ def tests_for(mutant: Mutant) -> list[str]:
     paths = sorted((ROOT / "tests" / package).rglob("test_*.py"))
     texts = {path: names_in(path.read_text(encoding="utf-8")) for path in paths}
     module = mutant.file.rpartition(".")[0].replace("/", ".")
-    users = [
-        path for path in (ROOT / package).rglob("*.py*") if f" {module} " in path.read_text(encoding="utf-8")
-    ]
+    sources = [path for path in (ROOT / package).rglob("*.py*") if path.suffix in (".py", ".pyx")]
+    users = [path for path in sources if f" {module} " in path.read_text(encoding="utf-8")]
     code = mutant.source
     near = code[: mutant.start].rpartition("\n\n")[2] + code[mutant.start :].partition("\n\n")[0]
     weights = dict.fromkeys(names_in(near), 0.3)
@@ -263,7 +262,7 @@ def failing_test(arguments: list[str], seconds: float) -> str:
     )  # home and temporary folder of a change that may break anything
     name, _, number = MARK.partition("=")
     environment = os.environ | {name: number, "HOME": scratch, "TMPDIR": scratch, "COLUMNS": "200"}
-    options = ["-x", "-v", "--tb=no", "-p", "no:cacheprovider", "-o", "faulthandler_timeout=120"]
+    options = ["-x", "-v", "--tb=no", "-p", "no:cacheprovider", "-o", "faulthandler_timeout=300"]
     process = subprocess.Popen(
         ["nice", "-n", "19", str(PYTHON), "-m", "pytest", *options, *arguments],
         cwd=TREE,

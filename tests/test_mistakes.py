@@ -94,6 +94,7 @@ MISTAKES = {
     "tensor.save(model, 'model.st')": "save its state_dict()",
     "DataLoader(iter([1]))": "pass TensorDataset(inputs, targets), or a list",
     "TensorDataset([1, 2])": "write tensor.tensor(data)",
+    "x.broadcast_to(2, 3)": "write x.broadcast_to((2, 3))",
     "x.permute(dims=(1, 0))": "write x.permute(1, 0)",
     "x.view(size=(3, 2))": "write x.view(3, 2)",
     "x.std(axis=1, ddof=1)": "write x.std(dim=1, correction=1)",

@@ -85,4 +85,4 @@ def test_a_class_of_the_user_keeps_its_docstring() -> None:
         pass
 
     assert (Gated.__doc__, Silent.__doc__) == ("Mine.", None)
-    assert Gated(1, 1, 1).weight.shape == (1, 1, 1, 1)
+    assert Gated(1, 1, 1).weight.shape == Silent(1, 1, 1).weight.shape == (1, 1, 1, 1)

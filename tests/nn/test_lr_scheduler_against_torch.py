@@ -141,6 +141,8 @@ def test_the_entries_of_a_state_are_pytorchs(case):
     there.step()
     assert set(there.state_dict()) - set(here.state_dict()) <= {"_get_lr_called_within_step", "_is_initial"}
     assert set(here.state_dict()) <= set(there.state_dict())
+    counts = {key: value for key, value in here.state_dict().items() if type(value) is int}
+    assert counts == {key: there.state_dict()[key] for key in counts}
 
 
 PLATEAUS: list[dict[str, Any]] = [

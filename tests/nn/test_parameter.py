@@ -168,6 +168,12 @@ def test_a_deep_copy_has_memory_of_its_own():
     assert other.tolist() == [1.0, 1.0]
 
 
+def test_a_deep_copy_that_a_memo_has_is_not_made_again():
+    parameter, memo = nn.Parameter(tensor.ones((2,))), {}
+    other = parameter.__deepcopy__(memo)
+    assert parameter.__deepcopy__(memo) is other
+
+
 def test_disposing_a_parameter_takes_its_gradient_with_it(window):
     parameter = nn.Parameter(tensor.ones((2,)))
     (parameter * 2).sum().backward()

@@ -161,7 +161,7 @@ def test_copies_are_parametrized_too(make: Any) -> None:
 
 def test_rows_of_a_transposed_convolution_are_those_of_its_outputs() -> None:
     layer = parametrizations.spectral_norm(nn.ConvTranspose2d(2, 5, 3))
-    assert layer.parametrizations.weight[0]._u.shape == (5,)
+    assert layer.state_dict()["parametrizations.weight.0._u"].shape == (5,)
     assert nn.utils.spectral_norm(nn.ConvTranspose2d(2, 5, 3)).weight_u.shape == (5,)
 
 

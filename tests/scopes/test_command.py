@@ -689,6 +689,9 @@ def test_the_report_of_a_trace_says_how_much_was_alive_at_once_and_at_the_end(tm
     assert re.search(
         r" s, at most 5 MiB in 5 disposables at once, 1 MiB in 1 at the end$", told, re.MULTILINE
     )
+    (alive,) = [part for part in told.split("\n\n") if part.startswith("Alive at the end")]
+    assert "program.py:6" in alive
+    assert "program.py:5" not in alive  # which a scope has disposed
 
 
 def test_a_program_that_is_killed_leaves_page_and_trace_too(tmp_path: Path) -> None:

@@ -136,6 +136,14 @@ def test_the_path_from_a_name_of_the_users(module: types.ModuleType, source: str
     assert told(module, source) == f"users_own_module.{expected}"
 
 
+def test_a_search_without_references_hidden_in_c_uses_all_its_effort(module) -> None:
+    source = """
+    kept = [*([0] * 60_000 for _ in range(10)), [[Held()]]]
+    wanted = Weakly(kept[10][0][0])
+    """
+    assert told(module, source).endswith("kept[10][0][0]")
+
+
 def test_the_last_error_of_the_interpreter(module: types.ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "last_value", None, raising=False)
     source = """
@@ -323,3 +331,13 @@ def test_a_search_for_holders_runs_no_code_of_lazy_proxies() -> None:
         assert len(scopes.leaks().rows) == 1
         assert "held by" in str(scopes.leaks())
     assert not asked
+
+
+def test_a_global_of_a_library_is_named_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = types.ModuleType("caching_library")
+    library.__file__ = "/usr/lib/python3/site-packages/caching_library.py"
+    monkeypatch.setitem(sys.modules, library.__name__, library)
+    library.cache = [threading.Event()]  # type: ignore[attr-defined]
+    # A report follows less: here libraries may be loaded that hold more.
+    found = holders_of({1: Weakly(*library.cache)}, Effort(10 * ENOUGH))
+    assert found[1].text == "caching_library.cache[0]"

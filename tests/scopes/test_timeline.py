@@ -360,6 +360,25 @@ def test_a_scope_that_begins_while_another_thread_looks_at_memory_is_the_open_on
     assert [sample.path for sample in timeline._kept.samples][1:3] == [("step",), ()]
 
 
+def test_the_outer_scope_is_the_open_one_after_the_inner_scope() -> None:
+    with Timeline() as timeline:
+        with new_dispose_scope("outer"):
+            for name in ("first", "second"):
+                with new_dispose_scope(name):
+                    pass
+    outer = ("outer",)
+    assert [sample.path for sample in timeline._kept.samples] == [
+        (),
+        outer,
+        (*outer, "first"),
+        outer,
+        (*outer, "second"),
+        outer,
+        (),
+        (),
+    ]
+
+
 def test_ends_that_the_collector_finds_while_it_works_are_recorded(trace) -> None:
     with Timeline(max_events=2000) as timeline:
         for _ in range(500):

@@ -101,7 +101,7 @@ def check_twice(function: Function, arrays: Sequence[Array]) -> None:
 
 
 def nodes_behind(x: Tensor) -> Iterator[Node]:
-    stack, seen = [x._node], set()
+    stack, seen = [x.grad_fn], set()
     while stack:
         node = stack.pop()
         if node is not None and node not in seen:

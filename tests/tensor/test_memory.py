@@ -429,6 +429,12 @@ def test_pinned_memory_counts_toward_the_limit() -> None:
 
 
 def test_uninitialised_memory_is_filled_when_that_is_wanted() -> None:
+    for byte in (0, 255):
+        memory.configure(fill=byte)
+        assert (block() == byte).all()
+    for wrong in (-1, 256, 1.0):
+        with pytest.raises(ValueError, match="write an integer from 0 to 255, or None"):
+            memory.configure(fill=wrong)
     memory.configure(fill=0xCD)
     for n in (1, 100, N, 20 * N):
         for _ in range(2):  # fresh, then used before

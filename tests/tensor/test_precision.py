@@ -23,7 +23,7 @@ SAMPLES = {f"{sample.rule}-{i}": sample for i, sample in enumerate(REAL)}
 
 def derivatives(out: tensor.Tensor):
     """Yield each derivative on the tape behind `out`, as the table gives it, before the engine casts it."""
-    stack, seen = [out._node], set()
+    stack, seen = [out.grad_fn], set()
     while stack:
         node = stack.pop()
         if node is None or node in seen or not node.next:

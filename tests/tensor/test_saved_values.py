@@ -25,7 +25,7 @@ def operands() -> tuple[Tensor, Tensor]:
 def saved(made: Tensor, /, **known: Tensor) -> tuple[str, float]:
     """Return what the node of `made` saves: which tensors, and how many bytes more an element of SHAPE."""
     names, own = [], 0
-    for array in made._node.saved:
+    for array in made.grad_fn.saved:
         if isinstance(array, np.ndarray):
             shared = [name for name, x in known.items() if np.shares_memory(array, x._array)]
             names += shared
@@ -161,9 +161,9 @@ def test_weights_of_a_loss_are_shared_and_saved_only_for_inputs_that_need_them()
 @pytest.mark.parametrize("function", [*[f for f, _ in ONE.values()], F.dropout], ids=[*ONE, "dropout"])
 def test_no_node_is_saved_without_a_gradient_to_compute(function):
     x = operands()[0]
-    assert function(x)._node is None
+    assert function(x).grad_fn is None
     with tensor.no_grad():
-        assert function(x.requires_grad_())._node is None
+        assert function(x.requires_grad_()).grad_fn is None
 
 
 @pytest.mark.parametrize("activation", [nn.GELU, nn.SiLU, nn.ReLU, nn.ELU, nn.Softplus])

@@ -94,7 +94,15 @@ Window = Callable[[], DisposeStatistics]
 def figures(window: Window) -> tuple[int, ...]:
     """In the order created outside, disposed outside, created in, disposed in, attached, detached, live."""
     now = window()
-    return (*now._figures()[:6], now.live_count)
+    return (
+        now.created_outside_scope_count,
+        now.disposed_outside_scope_count,
+        now.created_in_scope_count,
+        now.disposed_in_scope_count,
+        now.attached_to_scope_count,
+        now.detached_from_scope_count,
+        now.live_count,
+    )
 
 
 def test_a_scope_disposes_adopted_objects(window: Window) -> None:

@@ -224,6 +224,18 @@ def test_second_derivatives_are_the_same(device: str, budget: Callable[[int], sc
     assert held.statistics().return_count > 0
 
 
+def test_a_new_tensor_at_the_address_of_an_evicted_one_is_saved_itself(
+    device: str, budget: Callable[[int], scopes.torch.budget]
+) -> None:
+    with budget(4 * 40_000):
+        loss = sines(leaf(device), 8).sum()
+        kept = [torch.full((10_000,), float(n), device=device) for n in range(100)]
+        loss.backward(retain_graph=True)  # brings back what was evicted, to other addresses
+        weight = leaf(device)
+        sum((weight * x).sum() for x in kept).backward()
+    assert torch.equal(weight.grad, torch.full_like(weight, sum(range(100))))
+
+
 def test_a_change_in_place_is_found_out(device: str, budget: Callable[[int], scopes.torch.budget]) -> None:
     x = leaf(device)
     with budget(50_000):
@@ -292,15 +304,33 @@ def test_it_works_with_functions_of_ones_own(
 def test_sparse_and_complex_values_pass(device: str, budget: Callable[[int], scopes.torch.budget]) -> None:
     def gradient(x: torch.Tensor) -> torch.Tensor:
         y = torch.view_as_complex(x.sin().view(-1, 2))
-        z = (y.conj() * y.exp()).real.sin().sum()
+        z = (y.conj() * y.exp()).real.sin().sum() + (y.conj().imag * y.real).sum()
         (
             torch.sparse.mm(torch.eye(100, device=device).to_sparse(), x.view(100, 100)).sin().sum() + z
         ).backward()
         return x.grad
 
+    plain = gradient(leaf(device))
     with budget(0) as held:
-        assert torch.equal(gradient(leaf(device)), gradient(leaf(device)))
+        assert torch.equal(gradient(leaf(device)), plain)
     assert held.statistics().spill_count > 0
+
+
+def test_tensors_without_memory_pass(budget: Callable[[int], scopes.torch.budget]) -> None:
+    x = leaf("meta")
+    with budget(0) as held:
+        sines(x, 3).sum().backward()
+    assert x.grad.shape == (10_000,)
+    assert held.statistics().spill_count == 0
+
+
+@pytest.mark.parametrize(("count", "spilled"), [(1023, 0), (1024, 2)])
+def test_tensors_below_4_kib_stay(
+    count: int, spilled: int, device: str, budget: Callable[[int], scopes.torch.budget]
+) -> None:
+    with budget(0) as held:
+        sines(leaf(device, count), 4).sum().backward()
+    assert held.statistics().spill_count == spilled
 
 
 @pytest.mark.parametrize("exact", [False, True])

@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import gc
 import importlib
+import operator
 import os
 import subprocess
 import sys
 import types
 import weakref
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -400,9 +402,30 @@ def test_names_of_constants_are_those_of_classes_and_caches() -> None:
         assert not (keeping._verdict_on(x) if isinstance(x, type) else keeping._is_keeper(x))
 
 
-def test_caches_of_this_package_are_no_keepers() -> None:
+def test_caches_of_this_package_are_not_searched() -> None:
     assert not keeping._is_keeper(keeping._is_installed_at)
-    assert keeping._is_keeper(functools.cache(is_disposed))
+
+
+def negative(x: Any) -> Any:
+    return -x
+
+
+@pytest.mark.parametrize(
+    ("function", "is_named"),
+    [(operator.neg, False), (negative, True), (torch.nn.functional.relu, True)],
+    ids=["python's", "the user's", "a library's"],
+)
+def test_only_caches_of_the_users_and_libraries_functions_are_searched(
+    function: Callable[[Any], Any], is_named: bool
+) -> None:
+    """Python itself caches no tensors, and thousands of other values."""
+    cached = functools.cache(function)
+    name = f"a cache of {function.__name__}"
+    with scopes.torch.owning(), new_dispose_scope(name):
+        x = cached(torch.ones(2))
+    assert not is_disposed(x)
+    holders = {row.holder for row in scopes.torch.kept(name).rows}
+    assert (f"the cache of {function.__name__}()" in holders) == is_named
 
 
 @both
