@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from pickle import UnpicklingError
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -12,12 +13,15 @@ from nn.module.docstrings import example
 from nn.module.owners import add_owner, owners_of, remove_owner
 from nn.module.parameter import Parameter
 from scopes import dispose
-from scopes.lowlevel import owner_of
+from scopes.lowlevel import add_keeper, forget_keeper, note_held, owner_of
 from tensor import Tensor, TensorDisposedError
 from tensor.lowlevel import HookTable, TensorCore
 
 Kind = Literal["parameter", "buffer", "module"]
 When = Literal["before", "after", "backward"]
+
+# Attributes of every module.
+_OWN_ATTRIBUTES = frozenset({"_kinds", "_transient", "_hooks", "_trainable"})
 
 BEFORE_INIT = "{kind} is not initialized: call super().__init__() at the start of its __init__"
 
@@ -36,6 +40,14 @@ class ModuleCore(Callable):
     # By when they run: "before" or "after" forward, or in "backward". Other kinds have no table yet.
     _hooks: dict[When, HookTable]
     training: bool
+    # Whether the class has cached properties, which write attributes without ``__setattr__``.
+    _has_cached_properties = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._has_cached_properties = any(
+            type(value) is cached_property for base in cls.__mro__ for value in vars(base).values()
+        )
 
     def __init__(self) -> None:
         own = self.__dict__
@@ -44,6 +56,9 @@ class ModuleCore(Callable):
         own.setdefault("_is_disposed", False)
         own.setdefault("_hooks", {})
         own.setdefault("training", True)
+        add_keeper(self)
+        if self._has_cached_properties:
+            note_held(self, own)
 
     def _table(self, when: When) -> HookTable:
         """Return the table of the hooks that run at the time `when`."""
@@ -58,6 +73,7 @@ class ModuleCore(Callable):
             self._put(name, "parameter" if isinstance(value, Parameter) else "module", value)
         elif kinds is None or name not in kinds:
             object.__setattr__(self, name, value)
+            note_held(self, value)
         elif value is None or (kinds[name] == "buffer" and isinstance(value, TensorCore)):
             self._put(name, kinds[name], value)
         else:
@@ -100,6 +116,10 @@ class ModuleCore(Callable):
                 "save model.state_dict(), and load it with load_state_dict()"
             )
         self.__dict__.update(state)
+        add_keeper(self)
+        for name, value in state.items():
+            if name not in self._kinds and name not in _OWN_ATTRIBUTES:
+                note_held(self, value)
         for _, _, value in self._registered():
             unscope(value)
             add_owner(value, self)
@@ -269,6 +289,7 @@ class ModuleCore(Callable):
         try:
             for module in inside.values():
                 module.__dict__["_is_disposed"] = True
+                forget_keeper(module)
         finally:
             dispose(ending)
 
