@@ -14,7 +14,8 @@ from cpython.dict cimport PyDict_Check, PyDict_Next, PyDict_Size
 from cpython.float cimport PyFloat_Check
 from cpython.list cimport PyList_Check, PyList_GET_SIZE
 from cpython.long cimport PyLong_Check
-from cpython.object cimport PyObject, PyObject_GenericGetDict
+from cpython.object cimport PyObject, PyObject_GenericGetDict, PyTypeObject
+from cpython.set cimport PySet_GET_SIZE
 from cpython.tuple cimport PyTuple_Check, PyTuple_GET_SIZE
 from cpython.unicode cimport PyUnicode_Check
 from cpython.weakref cimport PyWeakref_NewRef
@@ -34,13 +35,15 @@ cdef extern from "Python.h":
     # Those of Cython return new references.
     PyObject* PyList_GET_ITEM(object x, Py_ssize_t i)
     PyObject* PyTuple_GET_ITEM(object x, Py_ssize_t i)
+    bint PyAnySet_CheckExact(object x)
+    PyTypeObject* Py_TYPE(object x)
 
 # Exact types of most attributes. They hold no disposables.
 cdef frozenset _LEAVES = frozenset({
     int, float, complex, bool, str, bytes, type(None), type,
     FunctionType, BuiltinFunctionType, type(may_be_owned),  # the last one is that of compiled functions
 })
-cdef frozenset _UNORDERED = frozenset({set, frozenset, deque})
+cdef object _deque = deque
 
 # All keepers by address, and the marked ones.
 cdef dict _keepers = {}
@@ -144,14 +147,14 @@ cdef bint is_anything_held() noexcept:
 cdef int move_out_held(OwningList scope, set but) except -1:
     cdef _Keeper keeper
     cdef Disposable owned, x
-    cdef list found = []
+    cdef list found = [], others = []
     for keeper in list(_marked.values()):
         if keeper.number > scope.older or keeper.reference is None:
             continue
         holder = keeper.reference()
         if holder is None:
             continue
-        _find(scope, <dict>PyObject_GenericGetDict(holder, NULL), found)
+        _find(scope, <dict>PyObject_GenericGetDict(holder, NULL), found, others)
         if found:
             owned = member_for(holder)
             if owned is None or owned.link.owner is not &scope.members:
@@ -162,17 +165,20 @@ cdef int move_out_held(OwningList scope, set but) except -1:
     return 0
 
 
-cdef int _find(OwningList scope, dict attributes, list found) except -1:
-    """Add the members of `scope` in `attributes`, and in containers in them, to `found`."""
+cdef int _find(OwningList scope, dict attributes, list found, list others) except -1:
+    """Add the members of `scope` in `attributes`, and in containers in them, to `found`.
+
+    `others` is an empty list, for sets and deques, whose items can't be read without Python objects.
+    """
     cdef vector[PyObject*] waiting
     # Containers in containers, so that none is visited twice.
     cdef unordered_set[PyObject*] seen
-    # Sets and deques, whose items can't be read without Python objects.
-    cdef list others = []
-    # The lists of their items, kept alive so that `seen` has no address of a freed list.
-    cdef list copied = []
+    # The lists of items of sets and deques, kept alive so that `seen` has no address of a freed list.
+    cdef list copied = None
+    # The class of the last disposable, which is usually that of the next.
+    cdef PyTypeObject* usual = NULL
     cdef PyObject* x
-    _visit_dict(scope, attributes, found, waiting, others)
+    _visit_dict(scope, attributes, found, waiting, others, &usual)
     while True:
         # No Python code runs while pointers wait, so that all of them stay valid.
         while not waiting.empty():
@@ -181,15 +187,21 @@ cdef int _find(OwningList scope, dict attributes, list found) except -1:
             if not seen.insert(x).second:
                 continue
             if PyDict_Check(<object>x):
-                _visit_dict(scope, <dict>x, found, waiting, others)
+                _visit_dict(scope, <dict>x, found, waiting, others, &usual)
             elif PyList_Check(<object>x):
                 for i in range(PyList_GET_SIZE(<object>x)):
-                    _visit(scope, <object>PyList_GET_ITEM(<object>x, i), found, waiting, others)
+                    _visit(
+                        scope, <object>PyList_GET_ITEM(<object>x, i), found, waiting, others, &usual, False
+                    )
             else:
                 for i in range(PyTuple_GET_SIZE(<object>x)):
-                    _visit(scope, <object>PyTuple_GET_ITEM(<object>x, i), found, waiting, others)
+                    _visit(
+                        scope, <object>PyTuple_GET_ITEM(<object>x, i), found, waiting, others, &usual, True
+                    )
         if not others:
             return 0
+        if copied is None:
+            copied = []
         other = others.pop()
         if seen.insert(<PyObject*>other).second:
             items = list(other)
@@ -198,18 +210,20 @@ cdef int _find(OwningList scope, dict attributes, list found) except -1:
     return 0
 
 
-cdef inline int _visit_dict(
-    OwningList scope, dict attributes, list found, vector[PyObject*]& waiting, list others
+cdef int _visit_dict(
+    OwningList scope, dict attributes, list found, vector[PyObject*]& waiting, list others,
+    PyTypeObject** usual
 ) except -1:
     cdef Py_ssize_t place = 0
     cdef PyObject* value
     while PyDict_Next(attributes, &place, NULL, &value):
-        _visit(scope, <object>value, found, waiting, others)
+        _visit(scope, <object>value, found, waiting, others, usual, False)
     return 0
 
 
-cdef inline int _visit(
-    OwningList scope, value, list found, vector[PyObject*]& waiting, list others
+cdef int _visit(
+    OwningList scope, value, list found, vector[PyObject*]& waiting, list others, PyTypeObject** usual,
+    bint is_in_tuple
 ) except -1:
     if value is None or PyUnicode_Check(value) or PyLong_Check(value) or PyFloat_Check(value):
         return 0
@@ -220,10 +234,19 @@ cdef inline int _visit(
         if PyList_GET_SIZE(value):
             waiting.push_back(<PyObject*>value)
     elif PyTuple_Check(value):
-        waiting.push_back(<PyObject*>value)
-    elif isinstance(value, Disposable):
+        if is_in_tuple:
+            waiting.push_back(<PyObject*>value)
+            return 0
+        # Without remembering it, which would take ten times as long: many lists hold many small tuples.
+        for i in range(PyTuple_GET_SIZE(value)):
+            _visit(scope, <object>PyTuple_GET_ITEM(value, i), found, waiting, others, usual, True)
+    elif PyAnySet_CheckExact(value):
+        if PySet_GET_SIZE(value):
+            others.append(value)
+    elif Py_TYPE(value) == usual[0] or isinstance(value, Disposable):
+        usual[0] = Py_TYPE(value)
         if (<Disposable>value).link.owner is &scope.members and not (<Disposable>value).link.is_attached:
             found.append(value)
-    elif type(value) in _UNORDERED:
+    elif type(value) is _deque:
         others.append(value)
     return 0

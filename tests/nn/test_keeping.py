@@ -53,6 +53,11 @@ WAYS: dict[str, tuple[Callable[[], Any], Callable[[Any, Tensor], Any], Callable[
     "default dict": (lambda: defaultdict(list), lambda kept, y: kept[1].append(y), lambda kept: kept[1][0]),
     "dict of lists": (lambda: {"a": []}, lambda kept, y: kept["a"].append(y), lambda kept: kept["a"][0]),
     "list of tuples": (list, lambda kept, y: kept.append((1, y)), lambda kept: kept[0][1]),
+    "tuples in tuples": (
+        list,
+        lambda kept, y: kept.append((((1, (y,)),),)),
+        lambda kept: kept[0][0][0][1][0],
+    ),
     "tuple of lists": (lambda: ([], 1), lambda kept, y: kept[0].append(y), lambda kept: kept[0][0]),
     "sets in sets": (
         lambda: {frozenset({1}), frozenset({2})},
