@@ -7,8 +7,10 @@ scopes own its objects without keeping them alive, and statistics count them.
 from scopes._clearing import clear_errors_of
 from scopes._on_demand import ModuleOnDemand, names_on_demand, origins_of, public_names, when_imported
 from scopes.core.advice import advise_calls_of
+from scopes.core.calls import without_frames
 from scopes.core.disposable import current, ending_by, register
 from scopes.core.guard import Closing, Guard
+from scopes.core.keeping import add_keeper, forget_keeper, note_held
 from scopes.core.resources import owner_of
 from scopes.core.tracebacks import clear_frames_of, clear_library_frames
 from scopes.tracking.call_site import call_site

@@ -48,7 +48,7 @@ ORDER = {
     "autograd io _advice _tensor linalg fft lowlevel",
     "tensor.torch": "calling promotion functions lu_factors solving linalg masked fft randomness accelerator "
     "cuda backends typed creation joining composing special signal windows serialization autograd nn onnx "
-    "optim func utils distributions amp profiler settings testing version",
+    "optim trees transforms mapping func utils distributions amp profiler settings testing version",
     "nn": "module init functional utils layers optim data parallel",
 }
 # The class that all folders of `tensor` add their methods to: they name it in annotations, and only there.

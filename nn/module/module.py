@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
+from functools import cached_property
 from os import PathLike
 from pickle import UnpicklingError
 from types import TracebackType
@@ -16,7 +17,16 @@ from nn.module.parameter import Parameter
 from nn.module.states import IncompatibleKeys, assign_values, copy_values, require_array, require_fit
 from nn.module.uninitialized import Uninitialized, UninitializedBuffer, UninitializedParameter
 from scopes import dispose
-from scopes.lowlevel import ModuleOnDemand, advise_calls_of, clear_frames_of, owner_of, show_members
+from scopes.lowlevel import (
+    ModuleOnDemand,
+    add_keeper,
+    advise_calls_of,
+    clear_frames_of,
+    forget_keeper,
+    note_held,
+    owner_of,
+    show_members,
+)
 from tensor import Device, Tensor, TensorDisposedError, float16, float32, float64
 from tensor.lowlevel import (
     DtypeLike,
@@ -41,6 +51,9 @@ else:
 
 Kind = Literal["parameter", "buffer", "module"]
 When = Literal["before", "after", "backward"]
+
+# Attributes of every module.
+_OWN_ATTRIBUTES = frozenset({"_kinds", "_transient", "_hooks", "_trainable"})
 
 BEFORE_INIT = "{kind} is not initialized: call super().__init__() at the start of its __init__"
 
@@ -83,6 +96,14 @@ class Module(CallableModule):
     # By when they run: "before" or "after" forward, or in "backward". Other kinds have no table yet.
     _hooks: dict[When, HookTable]
     training: bool
+    # Whether the class has cached properties, which write attributes without ``__setattr__``.
+    _has_cached_properties = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._has_cached_properties = any(
+            type(value) is cached_property for base in cls.__mro__ for value in vars(base).values()
+        )
 
     def __init__(self) -> None:
         own = self.__dict__
@@ -91,6 +112,9 @@ class Module(CallableModule):
         own.setdefault("_is_disposed", False)
         own.setdefault("_hooks", {})
         own.setdefault("training", True)
+        add_keeper(self)
+        if self._has_cached_properties:
+            note_held(self, own)
 
     def _table(self, when: When) -> HookTable:
         """Return the table of the hooks that run at the time `when`."""
@@ -105,6 +129,7 @@ class Module(CallableModule):
             self._put(name, "parameter" if isinstance(value, Parameter) else "module", value)
         elif kinds is None or name not in kinds:
             object.__setattr__(self, name, value)
+            note_held(self, value)
         elif value is None or (kinds[name] == "buffer" and isinstance(value, TensorCore)):
             self._put(name, kinds[name], value)
         else:
@@ -147,6 +172,10 @@ class Module(CallableModule):
                 "save model.state_dict(), and load it with load_state_dict()"
             )
         self.__dict__.update(state)
+        add_keeper(self)
+        for name, value in state.items():
+            if name not in self._kinds and name not in _OWN_ATTRIBUTES:
+                note_held(self, value)
         for _, _, value in self._registered():
             unscope(value)
             add_owner(value, self)
@@ -331,6 +360,7 @@ class Module(CallableModule):
         try:
             for module in inside.values():
                 module.__dict__["_is_disposed"] = True
+                forget_keeper(module)
         finally:
             dispose(ending)
 

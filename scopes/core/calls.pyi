@@ -1,14 +1,16 @@
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from scopes.core.scope import DisposeScope
 
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 def call_in_scope(
     name: str | None, function: Callable[..., _T], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> _T: ...
 def clearing(function: Callable[..., Any]) -> Callable[..., Any]: ...
+def without_frames(function: Callable[_P, _T]) -> Callable[_P, _T]: ...
 def may_keep_frames(x: object) -> bool: ...
 def clear_errors_of_methods(cls: type) -> None: ...
 

@@ -1,6 +1,7 @@
 """Scope members, the list of a scope's members, and the current scope: the interface for ``cimport``."""
 
 from cpython.object cimport PyObject
+from libcpp cimport bool as flag
 
 from scopes.core.counters cimport Counters
 
@@ -12,10 +13,12 @@ cdef struct Link:
     # NULL if it is in no list.
     Members* owner
     # False until its object is registered, which a subclass may forget.
-    bint is_registered
+    flag is_registered
     # Whether an object in no list counts as disposed in a scope: it was a member when it was disposed, it is
     # a part of such a compound, or its scope ended during its deallocation.
-    bint counts_in_scope
+    flag counts_in_scope
+    # Whether a user attached it to its scope, so that it ends with the scope, whatever else holds it.
+    flag is_attached
 
 
 # The list of a scope's members.
@@ -45,6 +48,8 @@ cdef class MemberList:
     cdef tuple limits
     # The number of keepers (modules, optimizers, ...) when it was opened; see `Adapter.find_kept`.
     cdef Py_ssize_t keepers
+    # The same for keepers of objects of this library; see `keeping.pyx`.
+    cdef Py_ssize_t older
 
     # Move the members among `xs` to `target`, or to the outer scope if `outward`; None detaches them. If this
     # scope has ended, do nothing if `may_have_ended`, else raise an error. An object in which nothing is

@@ -346,6 +346,7 @@ cdef bint hand_over_place(Disposable giver, Disposable taker) noexcept:
         link.older.newer = link.newer.older = link
         link.owner = giver.link.owner
         link.owner.count += 1
+        link.is_attached = giver.link.is_attached
         unlink(&giver.link)
         taker.scope = scope
         giver.scope = None

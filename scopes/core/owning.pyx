@@ -47,6 +47,8 @@ cdef class OwningList(MemberList):
             self.hold(members)
             for i in range(len(members)):
                 x = <Disposable>members[i]
+                if counters is not None:
+                    x.link.is_attached = True
                 if x.link.owner is &self.members:
                     continue
                 before[i] = list_of(x)
@@ -137,6 +139,7 @@ cdef class OwningList(MemberList):
             if x.link.owner is not &self.members:
                 continue
             unlink(&x.link)
+            x.link.is_attached = False
             if isinstance(x, Held):
                 (<Held>x).forget()
                 self.held.discard(x)

@@ -15,6 +15,7 @@ from scopes.core.disposable cimport (
 )
 from scopes.core.disposable cimport owner_of as owner_of_disposable
 from scopes.core.foreign cimport Foreign, harvest, has_keepers, move_out_kept, store_keeper_count
+from scopes.core.keeping cimport is_anything_held, keeper_count, move_out_held
 from scopes.core.limits cimport Limits, begin_in, end_in, make_room_for, make_room_for_all
 from scopes.core.loans cimport Loan
 from scopes.core.owning cimport OwningList
@@ -107,6 +108,7 @@ cdef class DisposeScope(OwningList):
         if self.outer is not None and self.outer.limits is not None:
             self.limits = self.outer.limits if self.limits is None else self.limits + self.outer.limits
         store_keeper_count(self)
+        self.older = keeper_count()
         self.members.scope = <PyObject*>self
         self.members.is_open = True
         try:
@@ -161,6 +163,8 @@ cdef class DisposeScope(OwningList):
         try:
             if has_keepers() and self.members.count and self.members.is_open:
                 move_out_kept(self, self.collect())
+            if is_anything_held() and self.members.count and self.members.is_open:
+                move_out_held(self, None)
         except BaseException as error:
             errors = noted(errors, error)
         if not self.members.is_open:
@@ -469,6 +473,8 @@ cdef class DisposeScope(OwningList):
         self.complete("used to dispose its members")
         if has_keepers():
             move_out_kept(self, [x for x in self.collect() if id((<Disposable>x).subject()) not in kept])
+        if is_anything_held():
+            move_out_held(self, kept)
         members = self.collect()
         while members:
             try:

@@ -195,7 +195,9 @@ def _set_limit(nbytes: int | None) -> None:
 def trim(to_bytes: int | str = 0) -> int:
     """Return the pool's free blocks to the system until at most `to_bytes` are cached.
 
-    Release the least recently used blocks first. The C library also releases its free heap memory.
+    Release the least recently used blocks first. The C library also releases its free heap memory. Python
+    keeps its free memory for small objects, such as the tensors themselves: it releases an arena of 1 MiB
+    when no object in it is alive.
 
     Returns
     -------
@@ -279,6 +281,11 @@ def report() -> MemoryReport:
         ("cached", now.bytes_cached, None, f"of at most {format_bytes(max_cached)}"),
         ("allocated", now.bytes_allocated, now.allocation_count, fresh),
     ]
+    others = _own_bytes() - now.bytes_live - now.bytes_cached - now.bytes_pinned - now.bytes_overhead
+    if others > 0:
+        what = "objects and code of Python and libraries, and free memory that Python keeps for small objects"
+        lines.append(f"beside these, the process has {format_bytes(others)}: {what}")
+        rows.append(("rest of the process", others, None, what))
     found, count, nbytes = holdings()
     held = [(each.nbytes, each.buffer_count, _with_holders(each)) for each in found]
     lines += _listed("held", held)
@@ -293,6 +300,18 @@ def report() -> MemoryReport:
     text = MemoryReport("\n".join(lines))
     text._rows = rows
     return text
+
+
+def _own_bytes() -> int:
+    """Return the memory that this process shares with no file and no other process; 0 where none tells."""
+    from pathlib import Path  # imported here, because a top-level import makes `import tensor` slower
+
+    try:
+        text = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+        figures = dict(line.split(":", 1) for line in text.splitlines())
+        return sum(int(figures[name].split()[0]) for name in ("RssAnon", "VmSwap")) * 1024
+    except (OSError, KeyError, ValueError, IndexError):
+        return 0
 
 
 _MAX_LISTED = 10

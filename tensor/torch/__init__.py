@@ -88,6 +88,7 @@ _ON_DEMAND = {
     **dict.fromkeys(_FUNCTIONS.split(), "tensor.torch.nn.functional"),
     **dict.fromkeys(("det", "matrix_power", "slogdet"), "tensor.torch.linalg"),
     **dict.fromkeys(_WINDOWS.split(), "tensor.torch.windows"),
+    "vmap": "tensor.torch.mapping",
 }
 
 __all__ = _public_names(globals(), _ON_DEMAND)

@@ -7,6 +7,7 @@ from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, ParamSpec, TypeVar
 
+from scopes.lowlevel import without_frames
 from tensor import Tensor, no_grad
 from tensor.lowlevel import TensorCore, fits, require_cpu, sizes_of
 from tensor.lowlevel import example as example_of_tensor
@@ -38,6 +39,11 @@ def example(call: str, result: object) -> Callable[[Described], Described]:
     ['>>> import tensor.torch as torch', '>>> half(3)', '1.5']
     """
     return example_of_tensor(call, result, imports="import tensor.torch as torch")
+
+
+def transformed(func: Callable[..., Any], call: Callable[..., R]) -> Callable[..., R]:
+    """Return `call` with the name and docstring of `func`. Its stored errors keep no tensor alive."""
+    return without_frames(wraps(func)(call))
 
 
 def function(method: Callable[P, R]) -> Callable[P, R]:

@@ -21,6 +21,7 @@ def test_lowlevel_exports_the_names_that_a_library_of_disposables_needs() -> Non
         "SpillStatistics",
         "Spilled",
         "Table",
+        "add_keeper",
         "advise_calls_of",
         "as_html",
         "call_site",
@@ -32,6 +33,7 @@ def test_lowlevel_exports_the_names_that_a_library_of_disposables_needs() -> Non
         "current",
         "ending_by",
         "figures_to_html",
+        "forget_keeper",
         "format_bytes",
         "largest_lines",
         "measure_memory_by",
@@ -40,6 +42,7 @@ def test_lowlevel_exports_the_names_that_a_library_of_disposables_needs() -> Non
         "names_on_demand",
         "note_created",
         "note_ended",
+        "note_held",
         "note_made_for",
         "note_written",
         "origins_of",
@@ -50,6 +53,7 @@ def test_lowlevel_exports_the_names_that_a_library_of_disposables_needs() -> Non
         "register",
         "show_members",
         "when_imported",
+        "without_frames",
         "write_page",
     }
 

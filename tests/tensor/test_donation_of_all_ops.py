@@ -30,7 +30,16 @@ DRAWN = {
 }
 NO_OPS = {
     *("data_ptr", "dispose", "donate", "move_handle", "backward", "register_hook", "share_memory_"),
-    *("empty_like", "new_empty", "manual_seed", "set_default_dtype", "set_num_threads", "save", "compile"),
+    *(
+        "empty_like",
+        "new_empty",
+        "manual_seed",
+        "set_default_dtype",
+        "set_num_threads",
+        "save",
+        "compile",
+        "vmap",
+    ),
     *("empty", "storage", "untyped_storage", "set_rng_state", "set_printoptions", "from_handle", "seed"),
 }
 

@@ -553,6 +553,14 @@ def test_the_peak_is_exact_before_anybody_has_looked_at_it() -> None:
     assert (first, second) == (200_000, 200_100)
 
 
+@needs_process_memory
+def test_report_tells_the_memory_of_the_process_that_no_figure_counts() -> None:
+    found = re.search(r"beside these, the process has (\d+)(?:\.\d+)? (MiB|GiB): ", memory.report())
+    assert found is not None
+    assert found[2] == "GiB" or int(found[1]) > 5
+    assert "rest of the process" in memory.report()._repr_html_()
+
+
 def test_a_notebook_shows_the_report_as_a_table() -> None:
     x = tensor.ones((100_000,))
     shown = memory.report()._repr_html_()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -181,6 +182,68 @@ def test_the_peaks_of_sorting_and_of_its_backward_are_the_processs(call: str) ->
     # of a row or column in memory of its own; `unique` has a single row.
     assert taken - 1_500_000 <= told + told // 16 + (1_000_000 * 4 if call == "unique" else 0)
     assert told <= taken + 1_500_000
+
+
+FEW_LEFT = """
+import gc
+import tensor
+from tensor import memory
+from tests.process import own_bytes
+
+def excess():
+    gc.collect()
+    memory.trim()
+    now = memory.statistics()
+    return own_bytes() - before - now.bytes_live - now.bytes_cached - now.bytes_pinned - now.bytes_overhead
+
+def fill():
+    for i in range(len(held)):
+        if held[i] is None:
+            held[i] = tensor.ones((28,))
+
+held = [None] * 100_000
+fill()
+held[:] = [None] * len(held)
+gc.collect()
+memory.trim()
+before = own_bytes()
+fill()
+filled = own_bytes() - before
+for i in range(len(held)):
+    if i % 100:
+        held[i] = None
+left = excess()
+fill()
+again = own_bytes() - before
+held.clear()
+print(filled, left, again, excess())
+"""
+
+
+@needs_process_memory
+def test_memory_that_python_keeps_beside_few_tensors_is_used_again_and_freed_with_the_last() -> None:
+    run = subprocess.run([sys.executable, "-c", FEW_LEFT], capture_output=True, text=True, check=True)
+    filled, left, again, at_the_end = map(int, run.stdout.split())
+    assert filled > 40_000_000
+    assert left < filled  # mostly Python's arenas: nobody but Python can give them back
+    assert again < 1.1 * filled
+    assert at_the_end < 0.1 * filled
+
+
+@needs_process_memory
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="measures glibc's malloc_trim")
+def test_trim_gives_back_what_few_tensors_leave_if_pythons_objects_are_in_the_c_heap() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", FEW_LEFT],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONMALLOC": "malloc"},
+    )
+    filled, left, _, at_the_end = map(int, run.stdout.split())
+    assert filled > 40_000_000
+    assert left < 0.25 * filled
+    assert at_the_end < 0.1 * filled
 
 
 @needs_process_memory
