@@ -20,6 +20,7 @@ from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
+    from tensor.ops.messages import Operand
 
 
 @example("tensor.flip(tensor.tensor([[1, 2], [3, 4]]), axis=1).tolist()", [[2, 1], [4, 3]])
@@ -155,6 +156,10 @@ class Moving(TensorCore):
         x = as_tensor(self)
         return view(RULES["real"], lambda a: a.real, x) if x.is_complex() else x
 
+    @real.setter
+    def real(self, value: Operand) -> None:
+        self.real[...] = value
+
     @property
     @example("tensor.tensor([1 + 2j]).imag.tolist()", [2.0])
     def imag(self) -> Tensor:
@@ -163,3 +168,10 @@ class Moving(TensorCore):
         if not x.is_complex():
             return wrap(zeros(x.shape, x.dtype))
         return view(RULES["imag"], lambda a: a.imag, x)
+
+    @imag.setter
+    def imag(self, value: Operand) -> None:
+        x = as_tensor(self)
+        if not x.is_complex():
+            raise InvalidArgumentError(f"imag: a tensor of {x.dtype} has no imaginary part to write to")
+        self.imag[...] = value

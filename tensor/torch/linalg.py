@@ -12,6 +12,7 @@ import tensor as tn
 from tensor import InvalidArgumentError, Tensor
 from tensor import linalg as _ours
 from tensor.linalg import LinAlgError
+from tensor.lowlevel import DtypeLike, as_dtype, is_inexact
 from tensor.torch.calling import example, with_out
 from tensor.torch.functions import matrix_exp
 from tensor.torch.functions import orgqr as householder_product
@@ -266,7 +267,7 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tens
     rest = A.shape[B.ndim :]
     if int(np.prod(rest)) != B.numel():
         raise InvalidArgumentError(f"tensorsolve: shapes {A.shape} and {B.shape} do not fit together")
-    return _ours.solve(A.reshape((B.numel(), -1)), B.reshape(-1)).reshape(rest)
+    return _ours.solve(A.reshape((B.numel(), B.numel())), B.reshape(-1)).reshape(rest)
 
 
 @with_out
@@ -345,12 +346,32 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     return found
 
 
+def _in_dtype(name: str, x: Tensor, dtype: DtypeLike | None) -> Tensor:
+    """Return `x` in `dtype`, which must be able to hold its numbers."""
+    if dtype is None:
+        return x
+    wanted = as_dtype(dtype)
+    if not is_inexact(wanted) or (x.is_complex() and wanted.kind != "c"):
+        raise InvalidArgumentError(
+            f"{name}: dtype must be a {'complex' if x.is_complex() else 'floating'} dtype, not {wanted}"
+        )
+    if is_inexact(x.dtype) and tn.result_type(x.dtype, wanted) != wanted:
+        raise InvalidArgumentError(f"{name}: dtype {wanted} is narrower than {x.dtype}: write x.to({wanted})")
+    return x.to(wanted)
+
+
 @with_out
 @example("torch.linalg.vector_norm(torch.tensor([3.0, 4.0])).item()", 5.0)
 def vector_norm(
-    x: Tensor, ord: float = 2, dim: int | tuple[int, ...] | None = None, keepdim: bool = False
+    x: Tensor,
+    ord: float = 2,
+    dim: int | tuple[int, ...] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: DtypeLike | None = None,
 ) -> Tensor:
-    """Return the `ord`-th root of the sum of abs(x)**ord over `dim`."""
+    """Return the `ord`-th root of the sum of abs(x)**ord over `dim`, computed in `dtype`."""
+    x = _in_dtype("vector_norm", x, dtype)
     return _ours.vector_norm(x, ord=ord, axis=dim, keepdims=keepdim)
 
 
@@ -361,8 +382,11 @@ def matrix_norm(
     ord: float | Literal["fro", "nuc"] = "fro",
     dim: tuple[int, int] = (-2, -1),
     keepdim: bool = False,
+    *,
+    dtype: DtypeLike | None = None,
 ) -> Tensor:
-    """Return a norm of the matrices in the dimensions `dim`."""
+    """Return a norm of the matrices in the dimensions `dim`, computed in `dtype`."""
+    A = _in_dtype("matrix_norm", A, dtype)
     found = _ours.matrix_norm(A.movedim(dim, (-2, -1)), ord=ord, keepdims=keepdim)
     return found.movedim((-2, -1), dim) if keepdim else found
 
@@ -374,8 +398,19 @@ def norm(
     ord: float | Literal["fro", "nuc"] | None = None,
     dim: int | tuple[int, ...] | None = None,
     keepdim: bool = False,
+    *,
+    dtype: DtypeLike | None = None,
 ) -> Tensor:
-    """Return the vector norm along one `dim`, the matrix norm along two, or the 2-norm of all elements."""
+    """Return the vector norm along one `dim`, the matrix norm along two, or the 2-norm of all elements.
+
+    It is computed in `dtype`.
+    """
+    if ord is not None and dim is None and A.ndim not in (1, 2):
+        raise InvalidArgumentError(
+            f"norm: ord={ord!r} without dim takes a vector or a matrix, not shape {A.shape}: write dim=, or "
+            "x.flatten()"
+        )
+    A = _in_dtype("norm", A, dtype)
     places = tuple(range(A.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     if ord is None or (len(places) == 1 and not isinstance(ord, str)):
         return vector_norm(A, 2 if ord is None else ord, dim, keepdim)
