@@ -197,7 +197,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     Parameters
     ----------
     rcond
-        Singular values up to this fraction of the largest count as 0. ``"gels"`` ignores it.
+        Singular values up to this fraction of the largest count as 0. ``"gels"`` ignores it, and ``"gelsd"``
+        reads the dtype's eps for 1 and more, and for 0 and less.
     driver
         ``"gels"``, ``"gelsy"``, ``"gelsd"`` or ``"gelss"``: decides which of residuals, ranks and singular
         values are returned.
@@ -221,6 +222,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     kind = driver or "gelsy"
     if kind == "gels":  # which takes matrices of full rank alone
         rcond = None
+    if kind == "gelsd" and rcond is not None and not 0 < rcond < 1:  # LAPACK's routine reads eps then
+        rcond = tn.finfo(A.dtype).eps
     solution = _ours.pinv(A, rtol=rcond) @ columns
     with tn.no_grad():
         rank = tn.zeros((0,), dtype="int64") if kind == "gels" else _ours.matrix_rank(A, rtol=rcond)

@@ -89,3 +89,16 @@ def test_equal_elements_share_the_gradient_of_a_median_as_in_pytorch(name: str, 
         y.backward()
         found.append((y.item(), x.grad.tolist()))
     np.testing.assert_equal(found[0], found[1])
+
+
+@pytest.mark.parametrize("driver", ["gelsd", "gelss"])
+@pytest.mark.parametrize("rcond", [None, -1.0, 0.0, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 2), (2, 3), (3, 3)])
+def test_lstsq_cuts_singular_values_as_pytorch_does(driver: str, rcond: float, shape: tuple[int, int]) -> None:
+    a, b = np.random.default_rng(0).random(shape), np.random.default_rng(1).random((shape[0], 2))
+    found = [
+        torch.linalg.lstsq(torch.tensor(a), torch.tensor(b), rcond, driver=driver)
+        for torch in (tensor.torch, theirs)
+    ]
+    np.testing.assert_allclose(found[0].solution.numpy(), found[1].solution.numpy(), rtol=1e-7, atol=1e-9)
+    assert found[0].rank.item() == found[1].rank.item()
