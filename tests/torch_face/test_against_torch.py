@@ -94,7 +94,9 @@ def test_equal_elements_share_the_gradient_of_a_median_as_in_pytorch(name: str, 
 @pytest.mark.parametrize("driver", ["gelsd", "gelss"])
 @pytest.mark.parametrize("rcond", [None, -1.0, 0.0, 0.5, 1.0, 2.0])
 @pytest.mark.parametrize("shape", [(1, 1), (3, 2), (2, 3), (3, 3)])
-def test_lstsq_cuts_singular_values_as_pytorch_does(driver: str, rcond: float, shape: tuple[int, int]) -> None:
+def test_lstsq_cuts_singular_values_as_pytorch_does(
+    driver: str, rcond: float, shape: tuple[int, int]
+) -> None:
     a, b = np.random.default_rng(0).random(shape), np.random.default_rng(1).random((shape[0], 2))
     found = [
         torch.linalg.lstsq(torch.tensor(a), torch.tensor(b), rcond, driver=driver)

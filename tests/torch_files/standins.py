@@ -284,7 +284,7 @@ def _as_it_is(function: Any = None, **_: Any) -> Any:
 
 # Settings of libraries and of a compiler that `tensor.torch` does not use: tests compute as without them.
 SETTINGS = {
-    "torch.autograd.function.once_differentiable": _as_it_is,
+    "torch.autograd.function.once_differentiable": lambda backward: ours.no_grad()(backward),
     "torch._dynamo.disable": _as_it_is,
     "torch._dynamo.graph_break": _nothing,
     "torch.backends.cuda.preferred_linalg_library": _nothing,
