@@ -354,7 +354,8 @@ def _in_dtype(name: str, x: Tensor, dtype: DtypeLike | None) -> Tensor:
     if dtype is None:
         return x
     wanted = as_dtype(dtype)
-    if not is_inexact(wanted) or (x.is_complex() and wanted.kind != "c"):
+    is_same_kind = x.is_complex() == (wanted.kind == "c")
+    if not is_inexact(wanted) or not is_same_kind:
         raise InvalidArgumentError(
             f"{name}: dtype must be a {'complex' if x.is_complex() else 'floating'} dtype, not {wanted}"
         )

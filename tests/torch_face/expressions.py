@@ -491,6 +491,7 @@ torch.distributions.Normal(x, 1.0).sample((3, 1)).shape
 
 # Their errors are of a class that PyTorch's users catch.
 ERRORS = """
+torch.linalg.norm(x, dtype=torch.complex64)
 torch.linalg.lu_solve(torch.eye(2), torch.tensor([0, 2], dtype=torch.int32), torch.ones(2, 1))
 torch.linalg.lu_solve(torch.eye(2), torch.tensor([3, 2], dtype=torch.int32), torch.ones(2, 1))
 torch.lu_unpack(torch.eye(2), torch.tensor([0, 2], dtype=torch.int32))

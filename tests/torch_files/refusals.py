@@ -305,7 +305,10 @@ RULES = (
     Rule(
         "recorded writes to views of another dtype",
         "an error, whose text says what to write",
-        errors=("shares memory with a tensor of another dtype",),
+        errors=(
+            "shares memory with a tensor of another dtype",
+            "can't write complex values into a tensor of",
+        ),
     ),
     Rule(
         "writes to a leaf's history",
@@ -453,7 +456,7 @@ RULES = (
     Rule(
         "unique columns of a complete Q",
         "they have no derivative: an error at the call, PyTorch's comes in backward",
-        errors=("the columns of the complete Q from index",),
+        errors=("the columns of the complete Q from index", "unexpected keyword argument 'driver'"),
     ),
     Rule("named tensors", "a prototype of PyTorch's", ("*named_tensor*", "*_names_*")),
     Rule(
