@@ -10,7 +10,6 @@ import numpy as np
 
 from scopes.lowlevel import ModuleOnDemand, clear_library_frames
 from tensor._dtypes import Array, Dtype, is_inexact
-from tensor._examples import example
 from tensor.autograd.engine import Backward
 from tensor.core.storage import relatives, snapshot_share
 from tensor.core.tensor import TensorCore, wrap
@@ -70,9 +69,15 @@ class Gradients(Hooks):
     def requires_grad(self, wanted: bool) -> None:
         self.requires_grad_(wanted)
 
-    @example("tensor.ones((2,)).requires_grad_().requires_grad", True)
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Turn recording for this leaf on or off, and return the leaf."""
+        """Turn recording for this leaf on or off, and return the leaf.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((2,)).requires_grad_().requires_grad
+        True
+        """
         self._raise_if_disposed()
         array, node = self._array, self._node
         if requires_grad and node is None and array is not None:
@@ -159,10 +164,6 @@ class Gradients(Hooks):
         grad.detach_from_dispose_scope()
         self._grad = grad
 
-    @example(
-        "x = tensor.tensor([1.0, 2.0], requires_grad=True); (x * x).sum().backward(); x.grad.tolist()",
-        [2.0, 4.0],
-    )
     def backward(
         self,
         gradient: Tensor | None = None,
@@ -191,6 +192,14 @@ class Gradients(Hooks):
         RuntimeError
             If the tensor does not require grad, if it has more than one element and `gradient` is missing,
             or if the saved values of the graph are already freed.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.tensor([1.0, 2.0], requires_grad=True)
+        >>> (x * x).sum().backward()
+        >>> x.grad.tolist()
+        [2.0, 4.0]
         """
         try:
             if inputs is not None:

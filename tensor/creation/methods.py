@@ -12,7 +12,6 @@ from scopes.lowlevel import ModuleOnDemand
 from tensor._devices import require_cpu
 from tensor._dtypes import is_floating
 from tensor._errors import InvalidArgumentError
-from tensor._examples import example
 from tensor.core.dims import sizes_of
 from tensor.core.tensor import TensorCore
 from tensor.creation.from_data import empty, full, tensor, zeros
@@ -39,7 +38,6 @@ class Creating(TensorCore):
 
     __slots__ = ()
 
-    @example('str(tensor.zeros((1,), dtype="float64").new_tensor([1, 2]).dtype)', "float64")
     def new_tensor(
         self,
         data: object,
@@ -48,11 +46,17 @@ class Creating(TensorCore):
         device: str | None = None,
         requires_grad: bool = False,
     ) -> Tensor:
-        """Return a new tensor with a copy of `data`. The default dtype is that of this tensor."""
+        """Return a new tensor with a copy of `data`. The default dtype is that of this tensor.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> str(tensor.zeros((1,), dtype="float64").new_tensor([1, 2]).dtype)
+        'float64'
+        """
         require_cpu(device)
         return tensor(data, dtype=_dtype_of(self, dtype), requires_grad=requires_grad)
 
-    @example("tensor.ones((1,)).new_zeros(2, 3).shape", (2, 3))
     def new_zeros(
         self,
         *size: int | Sequence[int],
@@ -60,11 +64,17 @@ class Creating(TensorCore):
         device: str | None = None,
         requires_grad: bool = False,
     ) -> Tensor:
-        """Return a new tensor of zeros. The default dtype is that of this tensor."""
+        """Return a new tensor of zeros. The default dtype is that of this tensor.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1,)).new_zeros(2, 3).shape
+        (2, 3)
+        """
         require_cpu(device)
         return zeros(sizes_of("new_zeros", size), dtype=_dtype_of(self, dtype), requires_grad=requires_grad)
 
-    @example("tensor.zeros((1,)).new_ones((2,)).tolist()", [1.0, 1.0])
     def new_ones(
         self,
         *size: int | Sequence[int],
@@ -72,12 +82,18 @@ class Creating(TensorCore):
         device: str | None = None,
         requires_grad: bool = False,
     ) -> Tensor:
-        """Return a new tensor of ones. The default dtype is that of this tensor."""
+        """Return a new tensor of ones. The default dtype is that of this tensor.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((1,)).new_ones((2,)).tolist()
+        [1.0, 1.0]
+        """
         require_cpu(device)
         sizes = sizes_of("new_ones", size)
         return full(sizes, 1, dtype=_dtype_of(self, dtype), requires_grad=requires_grad)
 
-    @example("tensor.zeros((1,)).new_empty(2, 3).shape", (2, 3))
     def new_empty(
         self,
         *size: int | Sequence[int],
@@ -85,11 +101,17 @@ class Creating(TensorCore):
         device: str | None = None,
         requires_grad: bool = False,
     ) -> Tensor:
-        """Return a new uninitialized tensor. The default dtype is that of this tensor."""
+        """Return a new uninitialized tensor. The default dtype is that of this tensor.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((1,)).new_empty(2, 3).shape
+        (2, 3)
+        """
         require_cpu(device)
         return empty(sizes_of("new_empty", size), dtype=_dtype_of(self, dtype), requires_grad=requires_grad)
 
-    @example("tensor.zeros((1,)).new_full((2,), 3).tolist()", [3.0, 3.0])
     def new_full(
         self,
         size: int | Sequence[int],
@@ -99,23 +121,43 @@ class Creating(TensorCore):
         device: str | None = None,
         requires_grad: bool = False,
     ) -> Tensor:
-        """Return a new tensor filled with `fill_value`. The default dtype is that of this tensor."""
+        """Return a new tensor filled with `fill_value`. The default dtype is that of this tensor.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((1,)).new_full((2,), 3).tolist()
+        [3.0, 3.0]
+        """
         require_cpu(device)
         sizes = sizes_of("new_full", (size,))
         return full(sizes, fill_value, dtype=_dtype_of(self, dtype), requires_grad=requires_grad)
 
-    @example("tensor.zeros((2,)).normal_(3.0, 0.0).tolist()", [3.0, 3.0])
     def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Self:
-        """Fill with numbers from the normal distribution with the given mean and standard deviation."""
+        """Fill with numbers from the normal distribution with the given mean and standard deviation.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2,)).normal_(3.0, 0.0).tolist()
+        [3.0, 3.0]
+        """
         if not std >= 0:
             raise InvalidArgumentError(f"normal_: the standard deviation must be at least 0, not {std}")
         return _filled(
             "normal_", self, lambda x: random.normal_array(x.shape, x.dtype, generator) * std + mean
         )
 
-    @example("x = tensor.zeros((100,)).uniform_(2.0, 3.0); 2 <= x.min().item() <= x.max().item() <= 3", True)
     def uniform_(self, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None) -> Self:
-        """Fill with numbers from the uniform distribution from `a` to `b`."""
+        """Fill with numbers from the uniform distribution from `a` to `b`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.zeros((100,)).uniform_(2.0, 3.0)
+        >>> 2 <= x.min().item() <= x.max().item() <= 3
+        True
+        """
         if not a <= b:
             raise InvalidArgumentError(f"uniform_: a must be at most b, but a = {a} and b = {b}")
         dtype = as_tensor(self).dtype
@@ -128,9 +170,15 @@ class Creating(TensorCore):
             "uniform_", self, lambda x: random.uniform_array(x.shape, x.dtype, generator) * (b - a) + a
         )
 
-    @example("tensor.zeros((100,)).exponential_().min().item() >= 0", True)
     def exponential_(self, lambd: float = 1.0, *, generator: Generator | None = None) -> Self:
-        """Fill with numbers from the exponential distribution with rate `lambd`."""
+        """Fill with numbers from the exponential distribution with rate `lambd`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((100,)).exponential_().min().item() >= 0
+        True
+        """
         if not lambd > 0:
             raise InvalidArgumentError(f"exponential_: the rate lambd must be above 0, not {lambd}")
         return _filled(
@@ -139,9 +187,15 @@ class Creating(TensorCore):
             lambda x: generators.numbers_of(generator).standard_exponential(x.shape) / lambd,
         )
 
-    @example("tensor.zeros((3,)).cauchy_().shape", (3,))
     def cauchy_(self, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Self:
-        """Fill with numbers from the Cauchy distribution with this median and scale."""
+        """Fill with numbers from the Cauchy distribution with this median and scale.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((3,)).cauchy_().shape
+        (3,)
+        """
         if not sigma > 0:
             raise InvalidArgumentError(f"cauchy_: sigma must be above 0, not {sigma}")
         return _filled(
@@ -150,26 +204,34 @@ class Creating(TensorCore):
             lambda x: generators.numbers_of(generator).standard_cauchy(x.shape) * sigma + median,
         )
 
-    @example("tensor.zeros((3,)).geometric_(1.0).tolist()", [1.0, 1.0, 1.0])
     def geometric_(self, p: float, *, generator: Generator | None = None) -> Self:
-        """Fill with the numbers of trials until a success with probability `p` (geometric distribution)."""
+        """Fill with the numbers of trials until a success with probability `p` (geometric distribution).
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((3,)).geometric_(1.0).tolist()
+        [1.0, 1.0, 1.0]
+        """
         if not 0 < p <= 1:
             raise InvalidArgumentError(f"geometric_: p must be above 0 and at most 1, not {p}")
         return _filled("geometric_", self, lambda x: generators.numbers_of(generator).geometric(p, x.shape))
 
-    @example("(tensor.zeros((3,)).log_normal_() > 0).tolist()", [True, True, True])
     def log_normal_(self, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Self:
-        """Fill with numbers from the log-normal distribution. `mean` and `std` are of the logarithms."""
+        """Fill with numbers from the log-normal distribution. `mean` and `std` are of the logarithms.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> (tensor.zeros((3,)).log_normal_() > 0).tolist()
+        [True, True, True]
+        """
         if not std > 0:
             raise InvalidArgumentError(f"log_normal_: std must be above 0, not {std}")
         return _filled(
             "log_normal_", self, lambda x: generators.numbers_of(generator).lognormal(mean, std, x.shape)
         )
 
-    @example(
-        "tensor.zeros((3,)).random_(5, 6).tolist(), tensor.ones((2,)).random_(1).tolist()",
-        ([5.0, 5.0, 5.0], [0.0, 0.0]),
-    )
     def random_(
         self,
         from_: int = 0,
@@ -188,6 +250,12 @@ class Creating(TensorCore):
         ------
         InvalidArgumentError
             If the range is empty, or the dtype can't represent it.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((3,)).random_(5, 6).tolist(), tensor.ones((2,)).random_(1).tolist()
+        ([5.0, 5.0, 5.0], [0.0, 0.0])
         """
 
         def draw(x: Tensor) -> Array:
@@ -199,25 +267,43 @@ class Creating(TensorCore):
 
         return _filled("random_", self, draw, floating=False)
 
-    @example("tensor.tensor([0.0, 1.0]).bernoulli().tolist()", [0.0, 1.0])
     def bernoulli(self, *, generator: Generator | None = None) -> Tensor:
-        """Return 1 or 0 for each element, which is the probability of 1."""
+        """Return 1 or 0 for each element, which is the probability of 1.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([0.0, 1.0]).bernoulli().tolist()
+        [0.0, 1.0]
+        """
         return sampling.bernoulli(as_tensor(self), generator=generator)
 
-    @example("tensor.zeros((2,)).bernoulli_(1.0).tolist()", [1.0, 1.0])
     def bernoulli_(self, p: float = 0.5, *, generator: Generator | None = None) -> Self:
-        """Fill with 1 with probability `p`, else 0."""
+        """Fill with 1 with probability `p`, else 0.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2,)).bernoulli_(1.0).tolist()
+        [1.0, 1.0]
+        """
         if not 0 <= p <= 1:
             raise InvalidArgumentError(f"bernoulli_: p must be from 0 to 1, not {p}")
         return _filled(
             "bernoulli_", self, lambda x: generators.numbers_of(generator).random(x.shape) < p, floating=False
         )
 
-    @example("tensor.tensor([0.0, 5.0]).multinomial(1).tolist()", [1])
     def multinomial(
         self, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
     ) -> Tensor:
-        """Return the indices of `num_samples` draws from each row, in proportion to its weights."""
+        """Return the indices of `num_samples` draws from each row, in proportion to its weights.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([0.0, 5.0]).multinomial(1).tolist()
+        [1]
+        """
         return sampling.multinomial(as_tensor(self), num_samples, replacement, generator=generator)
 
 

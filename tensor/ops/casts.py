@@ -24,7 +24,6 @@ from tensor._dtypes import (
     uint8,
 )
 from tensor._errors import shown
-from tensor._examples import example
 from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor, cast
 from tensor.ops.dispatch import apply_as_is
@@ -61,12 +60,17 @@ _TYPES = {
 _ASTYPE = RULES["astype"]
 
 
-@example('tensor.astype(tensor.tensor([1.5, -2.5]), "int64").tolist()', [1, -2])
 def astype(x: Tensor, dtype: DtypeLike, /, *, copy: bool = True, device: str | None = None) -> Tensor:
     """Return the values of `x` as `dtype`. With ``copy=False``, return `x` itself if it has that dtype.
 
     A copy of the same dtype shares memory until the first write to either tensor. A conversion to a real
     dtype drops imaginary parts.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.astype(tensor.tensor([1.5, -2.5]), "int64").tolist()
+    [1, -2]
     """
     require_cpu(device)
     x = as_tensor(x)
@@ -185,13 +189,16 @@ class Casts(TensorCore):
     def type(self, dtype: None = None) -> str: ...
     @overload
     def type(self, dtype: DtypeLike) -> Tensor: ...
-    @example(
-        "tensor.ones((1,)).type(tensor.int64).tolist(), tensor.ones((1,)).type()", ([1], "torch.FloatTensor")
-    )
     def type(self, dtype: DtypeLike | None = None) -> Tensor | str:
         """Return the tensor as `dtype`, or itself if it has that dtype. None: return the name of its type.
 
         That is PyTorch's older name, such as ``"torch.FloatTensor"`` for float32. `dtype` may be one too.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1,)).type(tensor.int64).tolist(), tensor.ones((1,)).type()
+        ([1], 'torch.FloatTensor')
         """
         if dtype is None:
             return _TYPES[str(as_tensor(self).dtype)]
@@ -199,19 +206,38 @@ class Casts(TensorCore):
             dtype = next((name for name, typed in _TYPES.items() if typed == dtype), dtype)
         return self.to(dtype)
 
-    @example('str(tensor.ones((1,)).astype("int8").dtype)', "int8")
     def astype(self, dtype: DtypeLike, *, copy: Flag = True) -> Tensor:
-        """Return the values as `dtype`, as NumPy's method does."""
+        """Return the values as `dtype`, as NumPy's method does.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> str(tensor.ones((1,)).astype("int8").dtype)
+        'int8'
+        """
         return astype(self, dtype, copy=copy)  # type: ignore[arg-type]  # every instance is a Tensor
 
-    @example("str(tensor.ones((1,)).type_as(tensor.tensor([1])).dtype)", "int64")
     def type_as(self, other: Tensor) -> Tensor:
-        """Return the tensor in the dtype of `other`."""
+        """Return the tensor in the dtype of `other`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> str(tensor.ones((1,)).type_as(tensor.tensor([1])).dtype)
+        'int64'
+        """
         return self.to(other)
 
-    @example("x = tensor.ones((1,)); x.cpu() is x", True)
     def cpu(self) -> Self:
-        """Return the tensor itself, because all tensors are on the CPU."""
+        """Return the tensor itself, because all tensors are on the CPU.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.ones((1,))
+        >>> x.cpu() is x
+        True
+        """
         self._raise_if_disposed()
         return self
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from tensor._dtypes import DtypeLike, int64
 from tensor._errors import InvalidArgumentError
-from tensor._examples import example
 from tensor.core.dims import dim_of, dims_of
 from tensor.core.tensor import TensorCore
 from tensor.kernels.affine import matrix_product
@@ -32,7 +31,6 @@ _matmul = BinaryOp(RULES["matmul"], matrix_product)
 OPS["matmul"] = _matmul
 
 
-@example("tensor.matmul(tensor.ones((2, 3)), tensor.ones((3,))).tolist()", [3.0, 3.0])
 def matmul(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
     """Return the product of matrices, `x1` of shape (..., n, k) and `x2` of shape (..., k, m).
 
@@ -44,11 +42,16 @@ def matmul(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
     ------
     ValueError
         If the sizes k differ, an operand is a number, or `out` has another shape.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.matmul(tensor.ones((2, 3)), tensor.ones((3,))).tolist()
+    [3.0, 3.0]
     """
     return _matmul(x1, x2) if out is None else run_into("matmul", np.matmul, (x1, x2), out)
 
 
-@example("tensor.vecdot(tensor.ones((3,)), tensor.ones((3,))).item()", 3.0)
 def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
     """Return the sum along `axis` of conj(x1) * x2; the shapes broadcast.
 
@@ -56,6 +59,12 @@ def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
     ------
     ValueError
         If the sizes along `axis` differ.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.vecdot(tensor.ones((3,)), tensor.ones((3,))).item()
+    3.0
     """
     first, second = as_tensor(x1), as_tensor(x2)
     size1 = first.shape[dim_of("vecdot", axis, first.ndim)]
@@ -73,7 +82,6 @@ def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
     return matmul(expand_dims(first, axis=-2), expand_dims(second, axis=-1)).squeeze((-2, -1))
 
 
-@example("tensor.tensordot(tensor.ones((2, 3)), tensor.ones((3, 4)), axes=1).shape", (2, 4))
 def tensordot(x1: Operand, x2: Operand, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
     """Return the sum of products over pairs of dimensions: the last `axes` of `x1`, the first of `x2`.
 
@@ -83,6 +91,12 @@ def tensordot(x1: Operand, x2: Operand, /, *, axes: int | tuple[Sequence[int], S
     ------
     ValueError
         If paired dimensions have different sizes, and neither size is 1.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.tensordot(tensor.ones((2, 3)), tensor.ones((3, 4)), axes=1).shape
+    (2, 4)
     """
     a, b = as_tensor(x1), as_tensor(x2)
     if isinstance(axes, int):
@@ -115,29 +129,53 @@ def tensordot(x1: Operand, x2: Operand, /, *, axes: int | tuple[Sequence[int], S
     return reshape(matmul(matrix1, matrix2), rows + columns)
 
 
-@example("tensor.outer(tensor.tensor([1, 2]), tensor.tensor([3, 4])).tolist()", [[3, 4], [6, 8]])
 def outer(x1: Operand, x2: Operand, /) -> Tensor:
-    """Return the outer product of two vectors: ``x1[i] * x2[j]`` at ``[i, j]``."""
+    """Return the outer product of two vectors: ``x1[i] * x2[j]`` at ``[i, j]``.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.outer(tensor.tensor([1, 2]), tensor.tensor([3, 4])).tolist()
+    [[3, 4], [6, 8]]
+    """
     a, b = as_tensor(x1), as_tensor(x2)
     _require_dims("outer", a, b, 1, 1)
     return multiply(expand_dims(a, axis=1), expand_dims(b, axis=0))
 
 
-@example("tensor.linalg.diagonal(tensor.tensor([[1, 2], [3, 4]])).tolist()", [1, 4])
 def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
-    """Return a view of the diagonals of the last two dimensions, `offset` above the main one."""
+    """Return a view of the diagonals of the last two dimensions, `offset` above the main one.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.linalg.diagonal(tensor.tensor([[1, 2], [3, 4]])).tolist()
+    [1, 4]
+    """
     return as_tensor(x).diagonal(offset, -2, -1)
 
 
-@example("tensor.trace(tensor.tensor([[1, 2], [3, 4]])).item()", 5)
 def trace(x: Tensor, /, *, offset: int = 0, dtype: DtypeLike | None = None) -> Tensor:
-    """Return the sum of the diagonal of the last two dimensions, `offset` above the main one, in `dtype`."""
+    """Return the sum of the diagonal of the last two dimensions, `offset` above the main one, in `dtype`.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.trace(tensor.tensor([[1, 2], [3, 4]])).item()
+    5
+    """
     return sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
 
 
-@example("tensor.cross(tensor.tensor([1, 0, 0]), tensor.tensor([0, 1, 0])).tolist()", [0, 0, 1])
 def cross(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
-    """Return the cross products of 3-element vectors along `axis`; the other dimensions broadcast."""
+    """Return the cross products of 3-element vectors along `axis`; the other dimensions broadcast.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.cross(tensor.tensor([1, 0, 0]), tensor.tensor([0, 1, 0])).tolist()
+    [0, 0, 1]
+    """
     a, b = as_tensor(x1), as_tensor(x2)
     sizes = [x.shape[dim_of("cross", axis, x.ndim)] for x in (a, b)]
     if sizes != [3, 3]:
@@ -179,34 +217,70 @@ class LinearAlgebra(TensorCore):
     outer = outer
     vecdot = vecdot
 
-    @example("tensor.ones((2, 3)).matmul(tensor.ones((3,))).tolist()", [3.0, 3.0])
     def matmul(self, other: Operand) -> Tensor:
-        """Return the product of matrices, of vectors, or of batches: ``x @ other``."""
+        """Return the product of matrices, of vectors, or of batches: ``x @ other``.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((2, 3)).matmul(tensor.ones((3,))).tolist()
+        [3.0, 3.0]
+        """
         return _matmul(self, other)
 
-    @example("tensor.ones((1, 2)).mm(tensor.ones((2, 1))).tolist()", [[2.0]])
     def mm(self, other: Tensor) -> Tensor:
-        """Return the product of two matrices."""
+        """Return the product of two matrices.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1, 2)).mm(tensor.ones((2, 1))).tolist()
+        [[2.0]]
+        """
         return _of_dims("mm", self, other, 2, 2)
 
-    @example("tensor.ones((5, 1, 2)).bmm(tensor.ones((5, 2, 3))).shape", (5, 1, 3))
     def bmm(self, other: Tensor) -> Tensor:
-        """Return the products of two batches of matrices, (b, n, k) and (b, k, m)."""
+        """Return the products of two batches of matrices, (b, n, k) and (b, k, m).
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((5, 1, 2)).bmm(tensor.ones((5, 2, 3))).shape
+        (5, 1, 3)
+        """
         return _of_dims("bmm", self, other, 3, 3)
 
-    @example("tensor.ones((1, 2)).mv(tensor.ones((2,))).tolist()", [2.0])
     def mv(self, other: Tensor) -> Tensor:
-        """Return the product of a matrix and a vector."""
+        """Return the product of a matrix and a vector.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1, 2)).mv(tensor.ones((2,))).tolist()
+        [2.0]
+        """
         return _of_dims("mv", self, other, 2, 1)
 
-    @example("tensor.ones((3,)).dot(tensor.ones((3,))).item()", 3.0)
     def dot(self, other: Tensor) -> Tensor:
-        """Return the sum of products of two vectors."""
+        """Return the sum of products of two vectors.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((3,)).dot(tensor.ones((3,))).item()
+        3.0
+        """
         return _of_dims("dot", self, other, 1, 1)
 
-    @example("tensor.ones((2, 2)).trace().item()", 2.0)
     def trace(self) -> Tensor:
-        """Return the sum of a matrix's diagonal."""
+        """Return the sum of a matrix's diagonal.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((2, 2)).trace().item()
+        2.0
+        """
         x = as_tensor(self)
         if x.ndim != 2:
             raise InvalidArgumentError(
@@ -214,9 +288,15 @@ class LinearAlgebra(TensorCore):
             )
         return trace(x, dtype=int64 if x.dtype.kind == "u" else None)
 
-    @example("tensor.tensor([1, 0, 0]).cross(tensor.tensor([0, 1, 0])).tolist()", [0, 0, 1])
     def cross(self, other: Tensor, dim: int | None = None) -> Tensor:
-        """Return the cross products of 3-element vectors along `dim`, by default the first of size 3."""
+        """Return the cross products of 3-element vectors along `dim`, by default the first of size 3.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1, 0, 0]).cross(tensor.tensor([0, 1, 0])).tolist()
+        [0, 0, 1]
+        """
         x = as_tensor(self)
         if dim is None:
             if 3 not in x.shape:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Self
 
 from tensor._dtypes import result_type
 from tensor._errors import InvalidArgumentError
-from tensor._examples import example
 from tensor.core.dims import dims_of
 from tensor.core.donation import composite, last_use
 from tensor.core.tensor import TensorCore
@@ -29,65 +28,113 @@ class Matrices(TensorCore):
     __slots__ = ()
 
     @composite
-    @example("tensor.ones((1,)).addmm(tensor.ones((2, 3)), tensor.ones((3, 1))).tolist()", [[4.0], [4.0]])
     def addmm(self, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-        """Return ``beta * x + alpha * (mat1 @ mat2)``."""
+        """Return ``beta * x + alpha * (mat1 @ mat2)``.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1,)).addmm(tensor.ones((2, 3)), tensor.ones((3, 1))).tolist()
+        [[4.0], [4.0]]
+        """
         return plus_product(self, as_tensor(mat1).mm(mat2), beta, alpha)
 
     @composite
-    @example("tensor.ones((2,)).addmv(tensor.ones((2, 3)), tensor.ones((3,))).tolist()", [4.0, 4.0])
     def addmv(self, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-        """Return ``beta * x + alpha * (mat @ vec)``."""
+        """Return ``beta * x + alpha * (mat @ vec)``.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((2,)).addmv(tensor.ones((2, 3)), tensor.ones((3,))).tolist()
+        [4.0, 4.0]
+        """
         return plus_product(self, as_tensor(mat).mv(vec), beta, alpha)
 
     @composite
-    @example("tensor.ones((1, 2)).addr(tensor.ones((1,)), tensor.ones((2,))).tolist()", [[2.0, 2.0]])
     def addr(self, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-        """Return ``beta * x + alpha * outer(vec1, vec2)``."""
+        """Return ``beta * x + alpha * outer(vec1, vec2)``.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1, 2)).addr(tensor.ones((1,)), tensor.ones((2,))).tolist()
+        [[2.0, 2.0]]
+        """
         require_whole("addr", beta, self, vec1, vec2, factor="beta")
         require_whole("addr", alpha, self, vec1, vec2)
         dtype = result_type(self, vec1, vec2)
         return plus_product(self, outer(cast(vec1, dtype), cast(vec2, dtype)), beta, alpha)
 
     @composite
-    @example(
-        "tensor.ones((1,)).baddbmm(tensor.ones((2, 1, 3)), tensor.ones((2, 3, 1))).tolist()",
-        [[[4.0]], [[4.0]]],
-    )
     def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-        """Return ``beta * x + alpha * (batch1 @ batch2)``."""
+        """Return ``beta * x + alpha * (batch1 @ batch2)``.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1,)).baddbmm(tensor.ones((2, 1, 3)), tensor.ones((2, 3, 1))).tolist()
+        [[[4.0]], [[4.0]]]
+        """
         return plus_product(self, as_tensor(batch1).bmm(batch2), beta, alpha)
 
-    @example("tensor.tensor([1, 2]).ger(tensor.tensor([3, 4])).tolist()", [[3, 4], [6, 8]])
     def ger(self, vec2: Tensor) -> Tensor:
-        """Return the outer product of two vectors: PyTorch's older name for ``outer``."""
+        """Return the outer product of two vectors: PyTorch's older name for ``outer``.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1, 2]).ger(tensor.tensor([3, 4])).tolist()
+        [[3, 4], [6, 8]]
+        """
         return outer(self, vec2)
 
-    @example("tensor.ones((2, 3)).inner(tensor.ones((4, 3))).shape", (2, 4))
     def inner(self, other: Tensor) -> Tensor:
-        """Return the sums of products over the last dimension of both tensors."""
+        """Return the sums of products over the last dimension of both tensors.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((2, 3)).inner(tensor.ones((4, 3))).shape
+        (2, 4)
+        """
         a, b = as_tensor(self), as_tensor(other)
         if a.ndim == 0 or b.ndim == 0:
             return f.multiply(a, b)
         return tensordot(a, b, axes=((-1,), (-1,)))
 
-    @example("tensor.tensor([1j]).vdot(tensor.tensor([1j])).item()", (1 + 0j))
     def vdot(self, other: Tensor) -> Tensor:
-        """Return the sum of the products of two vectors, the first one conjugated."""
+        """Return the sum of the products of two vectors, the first one conjugated.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1j]).vdot(tensor.tensor([1j])).item()
+        (1+0j)
+        """
         x = as_tensor(self)
         return (f.conj(x) if x.is_complex() else x).dot(other)
 
-    @example("tensor.tensor([3.0, 4.0]).dist(tensor.zeros((2,))).item()", 5.0)
     def dist(self, other: Tensor, p: float = 2) -> Tensor:
-        """Return the `p`-norm of the difference."""
+        """Return the `p`-norm of the difference.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([3.0, 4.0]).dist(tensor.zeros((2,))).item()
+        5.0
+        """
         return f.subtract(self, other).norm(p)
 
-    @example(
-        "tensor.tensor([1, 2]).diag().tolist(), tensor.tensor([[1, 2], [3, 4]]).diag(1).tolist()",
-        ([[1, 0], [0, 2]], [2]),
-    )
     def diag(self, diagonal: int = 0) -> Tensor:
-        """Return a matrix with this vector on a diagonal, or a copy of a diagonal of this matrix."""
+        """Return a matrix with this vector on a diagonal, or a copy of a diagonal of this matrix.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1, 2]).diag().tolist(), tensor.tensor([[1, 2], [3, 4]]).diag(1).tolist()
+        ([[1, 0], [0, 2]], [2])
+        """
         x = as_tensor(self)
         if x.ndim == 1:
             return x.diag_embed(diagonal)
@@ -95,9 +142,15 @@ class Matrices(TensorCore):
             raise InvalidArgumentError(f"diag takes a vector or a matrix, not shape {x.shape}")
         return x.diagonal(diagonal).clone()
 
-    @example("tensor.ones((3, 2)).diag_embed().shape", (3, 2, 2))
     def diag_embed(self, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-        """Return matrices, in the dimensions `dim1` and `dim2`, with the last dimension on a diagonal."""
+        """Return matrices, in the dimensions `dim1` and `dim2`, with the last dimension on a diagonal.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((3, 2)).diag_embed().shape
+        (3, 2, 2)
+        """
         x = as_tensor(self)
         first, second = dims_of("diag_embed", (dim1, dim2), x.ndim + 1)
         size = x.shape[-1] + abs(offset)
@@ -107,27 +160,45 @@ class Matrices(TensorCore):
         out.diagonal(offset, first, second).copy_(x)
         return out
 
-    @example("tensor.zeros((2, 2)).fill_diagonal_(1).tolist()", [[1.0, 0.0], [0.0, 1.0]])
     def fill_diagonal_(self, fill_value: complex) -> Self:
-        """Write `fill_value` on the main diagonal."""
+        """Write `fill_value` on the main diagonal.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 2)).fill_diagonal_(1).tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+        """
         x = as_tensor(self)
         if x.ndim != 2:
             raise InvalidArgumentError(f"fill_diagonal_ takes a matrix, not shape {x.shape}")
         x.diagonal().fill_(fill_value)
         return self
 
-    @example("tensor.tensor([[1, 2]]).fliplr().tolist()", [[2, 1]])
     def fliplr(self) -> Tensor:
-        """Return a copy with the columns in reverse order."""
+        """Return a copy with the columns in reverse order.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[1, 2]]).fliplr().tolist()
+        [[2, 1]]
+        """
         if as_tensor(self).ndim < 2:
             raise InvalidArgumentError(
                 f"fliplr takes at least two dimensions, not shape {as_tensor(self).shape}"
             )
         return flip(as_tensor(self), axis=1)
 
-    @example("tensor.tensor([1, 2]).flipud().tolist()", [2, 1])
     def flipud(self) -> Tensor:
-        """Return a copy with the rows in reverse order."""
+        """Return a copy with the rows in reverse order.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1, 2]).flipud().tolist()
+        [2, 1]
+        """
         if as_tensor(self).ndim < 1:
             raise InvalidArgumentError(
                 "flipud takes at least one dimension: reshape the tensor to (1,) first"

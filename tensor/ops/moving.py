@@ -9,7 +9,6 @@ import numpy as np
 
 from tensor._dtypes import Array
 from tensor._errors import InvalidArgumentError
-from tensor._examples import example
 from tensor.core.dims import dim_of, dims_of, sizes_of
 from tensor.core.tensor import TensorCore, wrap
 from tensor.memory.buffer import zeros
@@ -23,16 +22,21 @@ if TYPE_CHECKING:
     from tensor.ops.messages import Operand
 
 
-@example("tensor.flip(tensor.tensor([[1, 2], [3, 4]]), axis=1).tolist()", [[2, 1], [4, 3]])
 def flip(x: Tensor, /, *, axis: int | tuple[int, ...] | None = None) -> Tensor:
-    """Return a copy of `x` with the elements in reverse order along `axis`, or along all for None."""
+    """Return a copy of `x` with the elements in reverse order along `axis`, or along all for None.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.flip(tensor.tensor([[1, 2], [3, 4]]), axis=1).tolist()
+    [[2, 1], [4, 3]]
+    """
     x = as_tensor(x)
     ndim = len(x.shape)
     places = tuple(range(ndim)) if axis is None else dims_of("flip", axis, ndim or 1)[:ndim]
     return apply(RULES["flip"], lambda a: np.flip(a, places).copy(), (x,), axis=places)
 
 
-@example("tensor.roll(tensor.tensor([1, 2, 3]), 1).tolist()", [3, 1, 2])
 def roll(x: Tensor, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, ...] | None = None) -> Tensor:
     """Return a copy of `x` with elements shifted by `shift` along `axis`; the last ones move to the start.
 
@@ -40,6 +44,12 @@ def roll(x: Tensor, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, .
     ----------
     axis
         None flattens `x` first.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.roll(tensor.tensor([1, 2, 3]), 1).tolist()
+    [3, 1, 2]
     """
     x = as_tensor(x)
     places = (
@@ -58,27 +68,51 @@ def roll(x: Tensor, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, .
     return apply(RULES["roll"], lambda a: np.roll(a, by, places), (x,), shift=by, axis=places)
 
 
-@example("tensor.tril(tensor.ones((2, 2))).tolist()", [[1.0, 0.0], [1.0, 1.0]])
 def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
-    """Return a copy of `x` with 0 above the diagonal `k` of its last two dimensions."""
+    """Return a copy of `x` with 0 above the diagonal `k` of its last two dimensions.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.tril(tensor.ones((2, 2))).tolist()
+    [[1.0, 0.0], [1.0, 1.0]]
+    """
     return _triangle("tril", x, k)
 
 
-@example("tensor.triu(tensor.ones((2, 2))).tolist()", [[1.0, 1.0], [0.0, 1.0]])
 def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
-    """Return a copy of `x` with 0 below the diagonal `k` of its last two dimensions."""
+    """Return a copy of `x` with 0 below the diagonal `k` of its last two dimensions.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.triu(tensor.ones((2, 2))).tolist()
+    [[1.0, 1.0], [0.0, 1.0]]
+    """
     return _triangle("triu", x, k)
 
 
-@example("tensor.real(tensor.tensor([1 + 2j])).tolist()", [1.0])
 def real(x: Tensor, /) -> Tensor:
-    """Return a view of the real parts of `x`, or `x` itself if it is real."""
+    """Return a view of the real parts of `x`, or `x` itself if it is real.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.real(tensor.tensor([1 + 2j])).tolist()
+    [1.0]
+    """
     return as_tensor(x).real
 
 
-@example("tensor.imag(tensor.tensor([1 + 2j])).tolist()", [2.0])
 def imag(x: Tensor, /) -> Tensor:
-    """Return a view of the imaginary parts of `x`, or new zeros if it is real, as NumPy does."""
+    """Return a view of the imaginary parts of `x`, or new zeros if it is real, as NumPy does.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.imag(tensor.tensor([1 + 2j])).tolist()
+    [2.0]
+    """
     return as_tensor(x).imag
 
 
@@ -96,19 +130,37 @@ class Moving(TensorCore):
 
     __slots__ = ()
 
-    @example("tensor.tensor([1, 2, 3]).flip(0).tolist()", [3, 2, 1])
     def flip(self, dims: int | Sequence[int], *more: int) -> Tensor:
-        """Return a copy with the elements in reverse order along `dims`."""
+        """Return a copy with the elements in reverse order along `dims`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1, 2, 3]).flip(0).tolist()
+        [3, 2, 1]
+        """
         return flip(as_tensor(self), axis=sizes_of("flip", (dims, *more)))
 
-    @example("tensor.tensor([[1, 2], [3, 4]]).roll(1, 0).tolist()", [[3, 4], [1, 2]])
     def roll(self, shifts: int | tuple[int, ...], dims: int | tuple[int, ...] | None = None) -> Tensor:
-        """Return a copy with elements shifted by `shifts` along `dims`; the last ones move to the start."""
+        """Return a copy with elements shifted by `shifts` along `dims`; the last ones move to the start.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[1, 2], [3, 4]]).roll(1, 0).tolist()
+        [[3, 4], [1, 2]]
+        """
         return roll(as_tensor(self), shifts, axis=dims)
 
-    @example("tensor.tensor([[1, 2], [3, 4]]).rot90().tolist()", [[2, 4], [1, 3]])
     def rot90(self, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
-        """Return the tensor rotated `k` times by 90 degrees, from the first of `dims` to the second."""
+        """Return the tensor rotated `k` times by 90 degrees, from the first of `dims` to the second.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[1, 2], [3, 4]]).rot90().tolist()
+        [[2, 4], [1, 3]]
+        """
         x = as_tensor(self)
         places = dims_of("rot90", tuple(dims), len(x.shape))
         if len(places) != 2:
@@ -125,19 +177,37 @@ class Moving(TensorCore):
             else flip(x.transpose(first, second), axis=second)
         )
 
-    @example("tensor.ones((2, 2)).tril().tolist()", [[1.0, 0.0], [1.0, 1.0]])
     def tril(self, diagonal: int = 0) -> Tensor:
-        """Return a copy with 0 above `diagonal`."""
+        """Return a copy with 0 above `diagonal`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((2, 2)).tril().tolist()
+        [[1.0, 0.0], [1.0, 1.0]]
+        """
         return tril(as_tensor(self), k=diagonal)
 
-    @example("tensor.ones((2, 2)).triu(1).tolist()", [[0.0, 1.0], [0.0, 0.0]])
     def triu(self, diagonal: int = 0) -> Tensor:
-        """Return a copy with 0 below `diagonal`."""
+        """Return a copy with 0 below `diagonal`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((2, 2)).triu(1).tolist()
+        [[0.0, 1.0], [0.0, 0.0]]
+        """
         return triu(as_tensor(self), k=diagonal)
 
-    @example("tensor.tensor([[1, 2], [3, 4]]).diagonal().tolist()", [1, 4])
     def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-        """Return a view of the diagonal of two dimensions, as a new last dimension."""
+        """Return a view of the diagonal of two dimensions, as a new last dimension.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[1, 2], [3, 4]]).diagonal().tolist()
+        [1, 4]
+        """
         x = as_tensor(self)
         first, second = dims_of("diagonal", (dim1, dim2), len(x.shape))
 
@@ -150,9 +220,15 @@ class Moving(TensorCore):
         return view(RULES["diagonal"], make, x, shape=x.shape, offset=offset, dims=(first, second))
 
     @property
-    @example("tensor.tensor([1 + 2j]).real.tolist()", [1.0])
     def real(self) -> Tensor:
-        """A view of the real parts, or the tensor itself if it is real."""
+        """A view of the real parts, or the tensor itself if it is real.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1 + 2j]).real.tolist()
+        [1.0]
+        """
         x = as_tensor(self)
         return view(RULES["real"], lambda a: a.real, x) if x.is_complex() else x
 
@@ -161,9 +237,15 @@ class Moving(TensorCore):
         self.real[...] = value
 
     @property
-    @example("tensor.tensor([1 + 2j]).imag.tolist()", [2.0])
     def imag(self) -> Tensor:
-        """A view of the imaginary parts, or new zeros if the tensor is real, as in NumPy."""
+        """A view of the imaginary parts, or new zeros if the tensor is real, as in NumPy.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1 + 2j]).imag.tolist()
+        [2.0]
+        """
         x = as_tensor(self)
         if not x.is_complex():
             return wrap(zeros(x.shape, x.dtype))

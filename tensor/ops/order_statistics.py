@@ -11,7 +11,6 @@ import numpy as np
 from scopes.lowlevel import ModuleOnDemand
 from tensor._dtypes import is_floating
 from tensor._errors import InvalidArgumentError
-from tensor._examples import example
 from tensor.core.dims import dim_of
 from tensor.core.donation import composite
 from tensor.core.tensor import TensorCore, wrap
@@ -34,12 +33,16 @@ class OrderStatistics(TensorCore):
     __slots__ = ()
 
     @composite
-    @example(
-        "found = tensor.tensor([5.0, 1.0, 3.0]).kthvalue(2); found.values.item(), found.indices.item()",
-        (3.0, 2),
-    )
     def kthvalue(self, k: int, dim: int = -1, keepdim: bool = False) -> Sorted:
-        """Return the `k`-th smallest element along `dim`, counted from 1, and its index."""
+        """Return the `k`-th smallest element along `dim`, counted from 1, and its index.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> found = tensor.tensor([5.0, 1.0, 3.0]).kthvalue(2)
+        >>> found.values.item(), found.indices.item()
+        (3.0, 2)
+        """
         x = as_tensor(self)
         place = dim_of("kthvalue", dim, x.ndim or 1)
         size = x.shape[place] if x.ndim else 1
@@ -52,12 +55,16 @@ class OrderStatistics(TensorCore):
     @overload
     def median(self, dim: int, keepdim: bool = False) -> Sorted: ...
     @composite
-    @example(
-        "x = tensor.tensor([[5.0, 1.0, 3.0, 2.0]]); x.median().item(), x.median(dim=1).indices.tolist()",
-        (2.0, [3]),
-    )
     def median(self, dim: int | None = None, keepdim: bool = False) -> Tensor | Sorted:
-        """Return the median, the lower of two middle elements; along `dim` with its index."""
+        """Return the median, the lower of two middle elements; along `dim` with its index.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.tensor([[5.0, 1.0, 3.0, 2.0]])
+        >>> x.median().item(), x.median(dim=1).indices.tolist()
+        (2.0, [3])
+        """
         x = as_tensor(self)
         if dim is None:
             flat = x.reshape(-1)
@@ -78,7 +85,6 @@ class OrderStatistics(TensorCore):
         return results.Sorted(where(some, float("nan"), found.values), where(some, places, found.indices))
 
     @composite
-    @example("tensor.tensor([1.0, 2.0, 3.0, 4.0]).quantile([0.5, 1.0]).tolist()", [2.5, 4.0])
     def quantile(
         self,
         q: float | Sequence[float] | Tensor,
@@ -94,12 +100,24 @@ class OrderStatistics(TensorCore):
         interpolation
             The interpolation between two elements: ``"linear"``, ``"lower"``, ``"higher"``, ``"nearest"``,
             ``"midpoint"``.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 2.0, 3.0, 4.0]).quantile([0.5, 1.0]).tolist()
+        [2.5, 4.0]
         """
         return quantiles("quantile", as_tensor(self), q, dim, keepdim, interpolation)
 
-    @example("tensor.tensor([3, 1, 2]).msort().tolist()", [1, 2, 3])
     def msort(self) -> Tensor:
-        """Return the elements sorted along the first dimension."""
+        """Return the elements sorted along the first dimension.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([3, 1, 2]).msort().tolist()
+        [1, 2, 3]
+        """
         return as_tensor(self).sort(0).values
 
 

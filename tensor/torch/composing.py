@@ -19,7 +19,7 @@ from tensor.lowlevel import (
     view_as_real,
     widening,
 )
-from tensor.torch.calling import example, options_for_cpu, with_out
+from tensor.torch.calling import options_for_cpu, with_out
 from tensor.torch.joining import meshgrid, searchsorted
 
 __all__ = [
@@ -46,18 +46,30 @@ __all__ = [
 ]
 
 
-@example("torch.cartesian_prod(torch.tensor([1, 2]), torch.tensor([3])).tolist()", [[1, 3], [2, 3]])
 def cartesian_prod(*tensors: Tensor) -> Tensor:
-    """Return the Cartesian product of vectors, one combination in each row."""
+    """Return the Cartesian product of vectors, one combination in each row.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.cartesian_prod(torch.tensor([1, 2]), torch.tensor([3])).tolist()
+    [[1, 3], [2, 3]]
+    """
     if len(tensors) == 1:
         return tensors[0]
     grid = meshgrid(*tensors, indexing="ij")
     return tn.stack([x.reshape(-1) for x in grid], axis=1)
 
 
-@example("torch.combinations(torch.tensor([1, 2, 3])).tolist()", [[1, 2], [1, 3], [2, 3]])
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """Return the combinations of `r` elements of a vector, one in each row."""
+    """Return the combinations of `r` elements of a vector, one in each row.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.combinations(torch.tensor([1, 2, 3])).tolist()
+    [[1, 2], [1, 3], [2, 3]]
+    """
     if input.ndim != 1:
         raise InvalidArgumentError(f"combinations takes a vector, not a tensor of shape {input.shape}")
     if r == 0:
@@ -67,11 +79,16 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     return input[tn.from_numpy(places)]
 
 
-@example("torch.cdist(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0]])).tolist()", [[5.0]])
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = None) -> Tensor:
     """Return the `p`-norm distances between each row of `x1` and each row of `x2`.
 
     `compute_mode` has no effect: distances are computed from the differences.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.cdist(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0]])).tolist()
+    [[5.0]]
     """
     del compute_mode
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
@@ -82,36 +99,60 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = Non
 
 
 @with_out
-@example("torch.isin(torch.tensor([1, 2, 3]), torch.tensor([2])).tolist()", [False, True, False])
 def isin(
     elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False
 ) -> Tensor:
-    """Return whether each element of `elements` is in `test_elements`."""
+    """Return whether each element of `elements` is in `test_elements`.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.isin(torch.tensor([1, 2, 3]), torch.tensor([2])).tolist()
+    [False, True, False]
+    """
     del assume_unique
     return tn.isin(elements, test_elements, invert=invert)  # type: ignore[arg-type]  # numbers too
 
 
 @with_out
-@example("torch.bucketize(torch.tensor([3, 9]), torch.tensor([1, 3, 5])).tolist()", [1, 3])
 def bucketize(input: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
-    """Return the index of each element's bucket between sorted `boundaries`."""
+    """Return the index of each element's bucket between sorted `boundaries`.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.bucketize(torch.tensor([3, 9]), torch.tensor([1, 3, 5])).tolist()
+    [1, 3]
+    """
     if boundaries.ndim != 1:
         raise InvalidArgumentError(f"bucketize takes a vector of boundaries, not shape {boundaries.shape}")
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
-@example("torch.trapezoid(torch.tensor([0.0, 1.0, 2.0])).item()", 2.0)
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int = -1) -> Tensor:
-    """Return the integral of `y` along `dim` by the trapezoidal rule, at positions `x` or spacing `dx`."""
+    """Return the integral of `y` along `dim` by the trapezoidal rule, at positions `x` or spacing `dx`.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.trapezoid(torch.tensor([0.0, 1.0, 2.0])).item()
+    2.0
+    """
     return _areas(y, x, dx, dim).sum(dim)
 
 
 trapz: Final = trapezoid
 
 
-@example("torch.cumulative_trapezoid(torch.tensor([0.0, 1.0, 2.0])).tolist()", [0.5, 2.0])
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int = -1) -> Tensor:
-    """Return the cumulative integral of `y` along `dim` by the trapezoidal rule."""
+    """Return the cumulative integral of `y` along `dim` by the trapezoidal rule.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.cumulative_trapezoid(torch.tensor([0.0, 1.0, 2.0])).tolist()
+    [0.5, 2.0]
+    """
     return _areas(y, x, dx, dim).cumsum(dim)
 
 
@@ -128,15 +169,27 @@ def _areas(y: Tensor, x: Tensor | None, dx: Any, dim: int) -> Tensor:
     return pairs * x.diff(dim=dim - y.ndim if dim >= 0 else dim) / 2
 
 
-@example("torch.tril_indices(2, 2).tolist()", [[0, 1, 1], [0, 0, 1]])
 def tril_indices(row: int, col: int, offset: int = 0, **options: Any) -> Tensor:
-    """Return the row and column indices of a matrix's lower triangle."""
+    """Return the row and column indices of a matrix's lower triangle.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.tril_indices(2, 2).tolist()
+    [[0, 1, 1], [0, 0, 1]]
+    """
     return _triangle("tril_indices", np.tril_indices, row, col, offset, options)
 
 
-@example("torch.triu_indices(2, 2).tolist()", [[0, 0, 1], [0, 1, 1]])
 def triu_indices(row: int, col: int, offset: int = 0, **options: Any) -> Tensor:
-    """Return the row and column indices of a matrix's upper triangle."""
+    """Return the row and column indices of a matrix's upper triangle.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.triu_indices(2, 2).tolist()
+    [[0, 0, 1], [0, 1, 1]]
+    """
     return _triangle("triu_indices", np.triu_indices, row, col, offset, options)
 
 
@@ -150,9 +203,15 @@ def _triangle(name: str, find: Any, row: int, col: int, offset: int, options: di
 
 @with_out
 @composite
-@example("torch.polar(torch.ones(1), torch.zeros(1)).tolist()", [(1 + 0j)])
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
-    """Return a complex tensor with these absolute values and angles."""
+    """Return a complex tensor with these absolute values and angles.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.polar(torch.ones(1), torch.zeros(1)).tolist()
+    [(1+0j)]
+    """
     for x in (abs, angle):
         if not isinstance(x, Tensor):
             raise TypeError(f"polar takes tensors, not {type(x).__name__}: write torch.tensor(x)")
@@ -161,9 +220,15 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
     return abs * angle.cos() + abs * angle.sin() * 1j
 
 
-@example("[x.tolist() for x in torch.unravel_index(torch.tensor([3]), (2, 2))]", [[1], [1]])
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
-    """Convert flat indices of a tensor of shape `shape` to one index tensor for each dimension."""
+    """Convert flat indices of a tensor of shape `shape` to one index tensor for each dimension.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> [x.tolist() for x in torch.unravel_index(torch.tensor([3]), (2, 2))]
+    [[1], [1]]
+    """
     sizes = (shape,) if isinstance(shape, int) else tuple([int(n) for n in shape])
     if indices.dtype.kind not in "iu":
         raise TypeError(f"unravel_index takes integers, not {indices.dtype}: convert them with x.long()")
@@ -177,15 +242,20 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     return tuple(reversed(found))
 
 
-@example("torch.fill(torch.ones(2), 3).tolist()", [3.0, 3.0])
 def fill(input: Tensor, value: Operand) -> Tensor:
-    """Return a tensor like `input`, filled with `value`."""
+    """Return a tensor like `input`, filled with `value`.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.fill(torch.ones(2), 3).tolist()
+    [3.0, 3.0]
+    """
     if isinstance(value, Tensor) and value.ndim:
         raise InvalidArgumentError(f"fill takes one value, not a tensor of shape {value.shape}")
     return input.clone().fill_(value)
 
 
-@example("torch.repeat_interleave(torch.tensor([2, 0, 1])).tolist()", [0, 0, 2])
 def repeat_interleave(
     input: Tensor,
     repeats: int | Tensor | None = None,
@@ -196,6 +266,12 @@ def repeat_interleave(
     """Return `input` with each element, or each slice along `dim`, repeated.
 
     With one tensor alone, that is how often: return each index as often as the vector says.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.repeat_interleave(torch.tensor([2, 0, 1])).tolist()
+    [0, 0, 2]
     """
     if repeats is None:
         if input.ndim != 1 or input.dtype.kind not in "iu":
@@ -208,29 +284,46 @@ def repeat_interleave(
     return input.repeat_interleave(repeats, dim, output_size=output_size)
 
 
-@example("torch.real(torch.tensor([1 + 2j])).tolist()", [1.0])
 def real(input: Tensor) -> Tensor:
-    """Return the real part of `input` as a view, or `input` itself if it is real."""
+    """Return the real part of `input` as a view, or `input` itself if it is real.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.real(torch.tensor([1 + 2j])).tolist()
+    [1.0]
+    """
     return input.real
 
 
-@example("torch.imag(torch.tensor([1 + 2j])).tolist()", [2.0])
 def imag(input: Tensor) -> Tensor:
-    """Return the imaginary part of a complex tensor as a view."""
+    """Return the imaginary part of a complex tensor as a view.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.imag(torch.tensor([1 + 2j])).tolist()
+    [2.0]
+    """
     if not input.is_complex():
         raise RuntimeError("imag takes a complex tensor, not a real one: write torch.zeros_like(x)")
     return input.imag
 
 
 @with_out
-@example('f"{torch.polygamma(1, torch.ones(1)).item():.4f}"', "1.6449")
 def polygamma(n: int, input: Tensor) -> Tensor:
-    """Return the `n`-th derivative of digamma."""
+    """Return the `n`-th derivative of digamma.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> f"{torch.polygamma(1, torch.ones(1)).item():.4f}"
+    '1.6449'
+    """
     return input.polygamma(n)
 
 
 @widening
-@example("torch.gradient(torch.tensor([1.0, 4.0, 9.0]))[0].tolist()", [3.0, 4.0, 5.0])
 def gradient(
     input: Tensor, *, spacing: Any = None, dim: int | Sequence[int] | None = None, edge_order: int = 1
 ) -> tuple[Tensor, ...]:
@@ -242,6 +335,12 @@ def gradient(
         The spacing of elements, one for each dimension, or their coordinates, a vector for each.
     edge_order
         1 or 2: the order of the differences at the boundaries.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.gradient(torch.tensor([1.0, 4.0, 9.0]))[0].tolist()
+    [3.0, 4.0, 5.0]
     """
     dims = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     if edge_order not in (1, 2):

@@ -11,7 +11,7 @@ import numpy as np
 import tensor as tn
 from tensor import Generator, InvalidArgumentError, Tensor
 from tensor.lowlevel import DtypeLike, is_floating, require_cpu, shown, sizes_of
-from tensor.torch.calling import example, filling, options_for_cpu, placed, sized, with_out
+from tensor.torch.calling import filling, options_for_cpu, placed, sized, with_out
 
 __all__ = [
     "arange",
@@ -58,21 +58,32 @@ randperm: Final = filling(placed(tn.randperm))
 normal: Final = with_out(placed(tn.normal))
 
 
-@example("torch.scalar_tensor(2).item()", 2.0)
 def scalar_tensor(s: float, **options: Any) -> Tensor:
-    """Return a tensor without dimensions, of float32 unless `dtype` is given."""
+    """Return a tensor without dimensions, of float32 unless `dtype` is given.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.scalar_tensor(2).item()
+    2.0
+    """
     options.setdefault("dtype", "float32")
     return tensor(s, **options)
 
 
-@example("str(torch.as_tensor([1, 2]).dtype)", "int64")
 def as_tensor(data: object, dtype: DtypeLike | None = None, device: str | None = None) -> Tensor:
-    """Return `data` as a tensor. Tensors and arrays of the wanted dtype are not copied."""
+    """Return `data` as a tensor. Tensors and arrays of the wanted dtype are not copied.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> str(torch.as_tensor([1, 2]).dtype)
+    'int64'
+    """
     require_cpu(device)
     return tn.asarray(data, dtype=dtype)
 
 
-@example("str(torch.asarray([1.0, 2.0]).dtype)", "float32")
 def asarray(
     obj: object,
     *,
@@ -81,23 +92,42 @@ def asarray(
     copy: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return `obj` as a tensor. By default tensors and arrays of the wanted dtype are not copied."""
+    """Return `obj` as a tensor. By default tensors and arrays of the wanted dtype are not copied.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> str(torch.asarray([1.0, 2.0]).dtype)
+    'float32'
+    """
     require_cpu(device)
     return tn.asarray(obj, dtype=dtype, copy=copy, requires_grad=requires_grad)
 
 
 @filling
-@example('torch.full((2,), 7, device="cpu").tolist()', [7, 7])
 def full(size: int | Sequence[int], fill_value: Any, **options: Any) -> Tensor:
-    """Return a new tensor of shape `size`, filled with `fill_value`."""
+    """Return a new tensor of shape `size`, filled with `fill_value`.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.full((2,), 7, device="cpu").tolist()
+    [7, 7]
+    """
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     return tn.full(sizes_of("full", (size,)), value, **options_for_cpu(options))
 
 
 @filling
-@example('torch.arange(3).tolist(), torch.arange(0, 6, 2, device="cpu").tolist()', ([0, 1, 2], [0, 2, 4]))
 def arange(start: float = 0, end: float | None = None, step: float = 1, **options: Any) -> Tensor:
-    """Return the numbers from `start` (default 0) to `end`, exclusive, in steps of `step`."""
+    """Return the numbers from `start` (default 0) to `end`, exclusive, in steps of `step`.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.arange(3).tolist(), torch.arange(0, 6, 2, device="cpu").tolist()
+    ([0, 1, 2], [0, 2, 4])
+    """
     first, last, by = _number(start), _number(end), _number(step)
     if last is not None and by != 0 and (last - first) * by < 0:
         raise InvalidArgumentError(f"arange: steps of {by} do not lead from {first} to {last}")
@@ -109,11 +139,16 @@ def arange(start: float = 0, end: float | None = None, step: float = 1, **option
 
 
 @filling
-@example("torch.linspace(0, 1, steps=3).tolist()", [0.0, 0.5, 1.0])
 def linspace(start: float, end: float, steps: int, **options: Any) -> Tensor:
     """Return `steps` evenly spaced numbers from `start` to `end`, inclusive; float32 or `dtype`.
 
     The default dtype is complex64 if a number is complex.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linspace(0, 1, steps=3).tolist()
+    [0.0, 0.5, 1.0]
     """
     given = options_for_cpu(options)
     first, last = _number(start), _number(end)
@@ -147,9 +182,15 @@ def _integers(first: int, last: int, steps: int) -> Any:
 
 
 @filling
-@example("torch.logspace(0, 2, 3).tolist()", [1.0, 10.0, 100.0])
 def logspace(start: float, end: float, steps: int, base: float = 10.0, **options: Any) -> Tensor:
-    """Return `base` to the power of ``linspace(start, end, steps)``."""
+    """Return `base` to the power of ``linspace(start, end, steps)``.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.logspace(0, 2, 3).tolist()
+    [1.0, 10.0, 100.0]
+    """
     options = options_for_cpu(options)
     wanted = options.pop("dtype", None)
     first, last, base = _number(start), _number(end), _number(base)
@@ -164,9 +205,6 @@ def logspace(start: float, end: float, steps: int, base: float = 10.0, **options
 
 
 @filling
-@example(
-    'torch.randint(1, (2,)).tolist(), torch.randint(3, 4, size=(1,), device="cpu").tolist()', ([0, 0], [3])
-)
 def randint(
     low: int = 0,
     high: int | Sequence[int] | None = None,
@@ -176,7 +214,14 @@ def randint(
     requires_grad: bool = False,
     **options: Any,
 ) -> Tensor:
-    """Return random integers from `low` (default 0) to `high`, exclusive."""
+    """Return random integers from `low` (default 0) to `high`, exclusive.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.randint(1, (2,)).tolist(), torch.randint(3, 4, size=(1,), device="cpu").tolist()
+    ([0, 0], [3])
+    """
     if size is None:
         low, high, size = 0, low, high  # type: ignore[assignment]  # randint(high, size)
     elif high is None:
@@ -189,17 +234,29 @@ def randint(
     return drawn.requires_grad_() if requires_grad else drawn
 
 
-@example("torch.randint_like(torch.zeros(2), 1).tolist()", [0.0, 0.0])
 def randint_like(input: Tensor, low: int, high: int | None = None, **options: Any) -> Tensor:
-    """Return random integers from `low` to `high`, exclusive, with the shape and dtype of `input`."""
+    """Return random integers from `low` to `high`, exclusive, with the shape and dtype of `input`.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.randint_like(torch.zeros(2), 1).tolist()
+    [0.0, 0.0]
+    """
     options.setdefault("dtype", input.dtype)
     return randint(low, high, input.shape, **options)
 
 
 @with_out
-@example("torch.complex(torch.ones(1), torch.ones(1)).tolist()", [(1 + 1j)])
 def complex(real: Tensor, imag: Tensor) -> Tensor:
-    """Return a complex tensor with these real and imaginary parts."""
+    """Return a complex tensor with these real and imaginary parts.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.complex(torch.ones(1), torch.ones(1)).tolist()
+    [(1+1j)]
+    """
     for x in (real, imag):
         if not isinstance(x, Tensor):
             raise TypeError(f"complex takes tensors, not {type(x).__name__}: write torch.tensor(x)")

@@ -8,7 +8,7 @@ from typing import Any
 
 from tensor import Tensor
 from tensor import fft as _ours
-from tensor.torch.calling import example, placed, with_out
+from tensor.torch.calling import placed, with_out
 
 __all__ = [
     "fft",
@@ -110,17 +110,29 @@ ifftshift = _shifting(_ours.ifftshift)
 
 @with_out
 @placed
-@example("torch.fft.fftfreq(4).tolist()", [0.0, 0.25, -0.5, -0.25])
 def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """Return the frequencies of ``fft`` for `n` samples with spacing `d`."""
+    """Return the frequencies of ``fft`` for `n` samples with spacing `d`.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.fft.fftfreq(4).tolist()
+    [0.0, 0.25, -0.5, -0.25]
+    """
     found = _ours.fftfreq(n, d=d, dtype=dtype)
     return found.requires_grad_() if requires_grad else found
 
 
 @with_out
 @placed
-@example("torch.fft.rfftfreq(4).tolist()", [0.0, 0.25, 0.5])
 def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """Return the frequencies of ``rfft`` for `n` samples with spacing `d`."""
+    """Return the frequencies of ``rfft`` for `n` samples with spacing `d`.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.fft.rfftfreq(4).tolist()
+    [0.0, 0.25, 0.5]
+    """
     found = _ours.rfftfreq(n, d=d, dtype=dtype)
     return found.requires_grad_() if requires_grad else found

@@ -12,7 +12,7 @@ import numpy as np
 import tensor as tn
 from tensor import InvalidArgumentError, Tensor
 from tensor.lowlevel import Operand
-from tensor.torch.calling import example, with_out
+from tensor.torch.calling import with_out
 
 __all__ = [
     "atleast_1d",
@@ -41,9 +41,15 @@ __all__ = [
 ]
 
 
-@example("torch.cat((torch.tensor([1]), torch.tensor([2, 3]))).tolist()", [1, 2, 3])
 def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Concatenate `tensors` along `dim`. Empty one-dimensional tensors are ignored."""
+    """Concatenate `tensors` along `dim`. Empty one-dimensional tensors are ignored.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.cat((torch.tensor([1]), torch.tensor([2, 3]))).tolist()
+    [1, 2, 3]
+    """
     if not hasattr(tensors, "__iter__"):
         raise TypeError(f"cat takes a list or tuple of tensors, not {type(tensors).__name__}")
     given = list(tensors)
@@ -56,9 +62,15 @@ concat: Final = cat
 concatenate: Final = cat
 
 
-@example("torch.stack([torch.ones(2), torch.zeros(2)], 1).tolist()", [[1.0, 0.0], [1.0, 0.0]])
 def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Stack `tensors` of equal shape along a new dimension `dim`."""
+    """Stack `tensors` of equal shape along a new dimension `dim`.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.stack([torch.ones(2), torch.zeros(2)], 1).tolist()
+    [[1.0, 0.0], [1.0, 0.0]]
+    """
     return tn.stack(tensors, axis=dim, out=out)
 
 
@@ -78,34 +90,64 @@ def _at_least(rank: int, tensors: tuple[Any, ...]) -> Any:
     return row if rank == 2 else row.unsqueeze(-1)
 
 
-@example("torch.atleast_1d(torch.tensor(1)).shape", (1,))
 def atleast_1d(*tensors: Any) -> Any:
-    """Return each tensor with at least one dimension."""
+    """Return each tensor with at least one dimension.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.atleast_1d(torch.tensor(1)).shape
+    (1,)
+    """
     return _at_least(1, tensors)
 
 
-@example("torch.atleast_2d(torch.ones(3)).shape", (1, 3))
 def atleast_2d(*tensors: Any) -> Any:
-    """Return each tensor with at least two dimensions; a vector becomes one row."""
+    """Return each tensor with at least two dimensions; a vector becomes one row.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.atleast_2d(torch.ones(3)).shape
+    (1, 3)
+    """
     return _at_least(2, tensors)
 
 
-@example("torch.atleast_3d(torch.ones(2)).shape", (1, 2, 1))
 def atleast_3d(*tensors: Any) -> Any:
-    """Return each tensor with at least three dimensions."""
+    """Return each tensor with at least three dimensions.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.atleast_3d(torch.ones(2)).shape
+    (1, 2, 1)
+    """
     return _at_least(3, tensors)
 
 
 @with_out
-@example("torch.column_stack((torch.ones(2), torch.ones(2, 3))).shape", (2, 4))
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
-    """Stack `tensors` horizontally; vectors become columns."""
+    """Stack `tensors` horizontally; vectors become columns.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.column_stack((torch.ones(2), torch.ones(2, 3))).shape
+    (2, 4)
+    """
     return hstack([x.reshape(-1, 1) if x.ndim < 2 else x for x in tensors])
 
 
-@example("torch.block_diag(torch.ones(1, 1), torch.ones(1, 2)).tolist()", [[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]])
 def block_diag(*tensors: Tensor) -> Tensor:
-    """Return a block diagonal matrix of `tensors`; vectors become rows. No tensors give shape (1, 0)."""
+    """Return a block diagonal matrix of `tensors`; vectors become rows. No tensors give shape (1, 0).
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.block_diag(torch.ones(1, 1), torch.ones(1, 2)).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]]
+    """
     if not tensors:
         return tn.empty((1, 0))
     blocks = [atleast_2d(x) for x in tensors]
@@ -127,41 +169,69 @@ def block_diag(*tensors: Tensor) -> Tensor:
 
 
 @with_out
-@example("torch.hstack((torch.ones(2, 1), torch.ones(2, 2))).shape", (2, 3))
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Concatenate `tensors` along the second dimension, or vectors along their only dimension."""
+    """Concatenate `tensors` along the second dimension, or vectors along their only dimension.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.hstack((torch.ones(2, 1), torch.ones(2, 2))).shape
+    (2, 3)
+    """
     given = [atleast_1d(x) for x in tensors]
     return cat(given, 0 if given and given[0].ndim == 1 else 1)
 
 
 @with_out
-@example("torch.vstack((torch.ones(2), torch.ones(3, 2))).shape", (4, 2))
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Stack `tensors` vertically; vectors become rows."""
+    """Stack `tensors` vertically; vectors become rows.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.vstack((torch.ones(2), torch.ones(3, 2))).shape
+    (4, 2)
+    """
     return cat([atleast_2d(x) for x in tensors], 0)
 
 
 @with_out
-@example("torch.dstack((torch.ones(2, 3), torch.ones(2, 3))).shape", (2, 3, 2))
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Concatenate `tensors` along the third dimension."""
+    """Concatenate `tensors` along the third dimension.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.dstack((torch.ones(2, 3), torch.ones(2, 3))).shape
+    (2, 3, 2)
+    """
     return cat([x if x.ndim > 2 else atleast_2d(x).unsqueeze(-1) for x in tensors], 2)
 
 
-@example('[x.shape for x in torch.meshgrid(torch.ones(2), torch.ones(3), indexing="ij")]', [(2, 3), (2, 3)])
 def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str = "ij") -> tuple[Tensor, ...]:
-    """Return coordinate grids. Tensor i varies along dimension i unless `indexing` is ``"xy"``."""
+    """Return coordinate grids. Tensor i varies along dimension i unless `indexing` is ``"xy"``.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> [x.shape for x in torch.meshgrid(torch.ones(2), torch.ones(3), indexing="ij")]
+    [(2, 3), (2, 3)]
+    """
     given: Any = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
     return tuple(tn.meshgrid(*given, indexing=indexing))
 
 
 @with_out
-@example(
-    "x = torch.tensor([1.0, -2.0]); torch.where(x > 0, x, 0.0).tolist(), torch.where(x > 0)[0].tolist()",
-    ([1.0, 0.0], [0]),
-)
 def where(condition: Tensor, input: Operand | None = None, other: Operand | None = None) -> Any:
-    """Return `input` where `condition` is true, else `other`; with `condition` alone, its nonzero indices."""
+    """Return `input` where `condition` is true, else `other`; with `condition` alone, its nonzero indices.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> x = torch.tensor([1.0, -2.0])
+    >>> torch.where(x > 0, x, 0.0).tolist(), torch.where(x > 0)[0].tolist()
+    ([1.0, 0.0], [0])
+    """
     if input is None and other is None:
         return condition.nonzero(as_tuple=True)
     if input is None or other is None:
@@ -207,9 +277,15 @@ def _equation(args: tuple[Any, ...]) -> str:
     return "->".join([",".join(terms[: len(args) // 2]), *terms[len(args) // 2 :]])
 
 
-@example("torch.vander(torch.tensor([1, 2, 3])).tolist()", [[1, 1, 1], [4, 2, 1], [9, 3, 1]])
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
-    """Return a Vandermonde matrix: `N` powers of `x` from the highest down, or up if `increasing`."""
+    """Return a Vandermonde matrix: `N` powers of `x` from the highest down, or up if `increasing`.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.vander(torch.tensor([1, 2, 3])).tolist()
+    [[1, 1, 1], [4, 2, 1], [9, 3, 1]]
+    """
     count = len(x) if N is None else N
     if x.dim() != 1 or count < 0:
         raise InvalidArgumentError(f"vander takes one dimension and N >= 0, not shape {x.shape} and N={N}")
@@ -220,15 +296,27 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
 
 
 @with_out
-@example("torch.tensordot(torch.ones(2, 3), torch.ones(3, 4), dims=1).shape", (2, 4))
 def tensordot(a: Tensor, b: Tensor, dims: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
-    """Return the sum of products over pairs of dimensions: the last `dims` of `a`, the first of `b`."""
+    """Return the sum of products over pairs of dimensions: the last `dims` of `a`, the first of `b`.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.tensordot(torch.ones(2, 3), torch.ones(3, 4), dims=1).shape
+    (2, 4)
+    """
     return tn.tensordot(a, b, axes=dims)
 
 
-@example("torch.broadcast_to(torch.ones(3), (2, 3)).shape", (2, 3))
 def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
-    """Return a view of `input`, broadcast to the shape `size`."""
+    """Return a view of `input`, broadcast to the shape `size`.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.broadcast_to(torch.ones(3), (2, 3)).shape
+    (2, 3)
+    """
     return tn.broadcast_to(input, tuple(size))
 
 
@@ -271,15 +359,27 @@ def searchsorted(
     return found.to(np.int32) if out_int32 else found
 
 
-@example("[x.item() for x in torch.std_mean(torch.tensor([1.0, 3.0]), correction=0)]", [1.0, 2.0])
 def std_mean(input: Tensor, dim: Any = None, *flags: bool, **options: Any) -> tuple[Tensor, Tensor]:
-    """Return the standard deviation and the mean over `dim`."""
+    """Return the standard deviation and the mean over `dim`.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> [x.item() for x in torch.std_mean(torch.tensor([1.0, 3.0]), correction=0)]
+    [1.0, 2.0]
+    """
     return input.std(dim, *flags, **options), _mean_over(input, dim, flags, options)
 
 
-@example("[x.item() for x in torch.var_mean(torch.tensor([1.0, 3.0]))]", [2.0, 2.0])
 def var_mean(input: Tensor, dim: Any = None, *flags: bool, **options: Any) -> tuple[Tensor, Tensor]:
-    """Return the variance and the mean over `dim`."""
+    """Return the variance and the mean over `dim`.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> [x.item() for x in torch.var_mean(torch.tensor([1.0, 3.0]))]
+    [2.0, 2.0]
+    """
     return input.var(dim, *flags, **options), _mean_over(input, dim, flags, options)
 
 
@@ -289,15 +389,27 @@ def _mean_over(input: Tensor, dim: Any, flags: tuple[bool, ...], options: dict[s
     return input.mean(over, flags[1] if len(flags) > 1 else options.get("keepdim", False))
 
 
-@example("torch.is_tensor(torch.ones(1)), torch.is_tensor(1.0)", (True, False))
 def is_tensor(obj: object) -> bool:
-    """Return whether `obj` is a tensor."""
+    """Return whether `obj` is a tensor.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.is_tensor(torch.ones(1)), torch.is_tensor(1.0)
+    (True, False)
+    """
     return isinstance(obj, Tensor)
 
 
-@example("torch.is_nonzero(torch.tensor([0.0]))", False)
 def is_nonzero(input: Tensor) -> bool:
-    """Return whether the single element of `input` is not 0."""
+    """Return whether the single element of `input` is not 0.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.is_nonzero(torch.tensor([0.0]))
+    False
+    """
     if input.numel() != 1:
         raise InvalidArgumentError(
             f"is_nonzero takes one element, not shape {input.shape}: use any() or all()"

@@ -13,7 +13,7 @@ from tensor import InvalidArgumentError, Tensor
 from tensor import linalg as _ours
 from tensor.linalg import LinAlgError
 from tensor.lowlevel import DtypeLike, as_dtype, is_inexact
-from tensor.torch.calling import example, with_out
+from tensor.torch.calling import with_out
 from tensor.torch.functions import matrix_exp
 from tensor.torch.functions import orgqr as householder_product
 from tensor.torch.lu_factors import lu, lu_factor, lu_factor_ex, lu_solve
@@ -77,23 +77,41 @@ class LstsqResult(NamedTuple):
 
 
 @with_out
-@example("torch.linalg.cholesky(torch.tensor([[4.0]])).tolist()", [[2.0]])
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
-    """Return the Cholesky factor: the lower triangular L with ``A = L @ L.mH``, or the upper one."""
+    """Return the Cholesky factor: the lower triangular L with ``A = L @ L.mH``, or the upper one.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.cholesky(torch.tensor([[4.0]])).tolist()
+    [[2.0]]
+    """
     return _ours.cholesky(A, upper=upper)
 
 
 @with_out
-@example("torch.linalg.matrix_power(torch.tensor([[2.0]]), 3).tolist()", [[8.0]])
 def matrix_power(A: Tensor, n: int) -> Tensor:
-    """Return the `n`-th power of square matrices."""
+    """Return the `n`-th power of square matrices.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.matrix_power(torch.tensor([[2.0]]), 3).tolist()
+    [[8.0]]
+    """
     return _ours.matrix_power(A, n)
 
 
 @with_out
-@example("torch.linalg.svdvals(torch.tensor([[2.0]])).tolist()", [2.0])
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
-    """Return the singular values of matrices in descending order. `driver` has no effect."""
+    """Return the singular values of matrices in descending order. `driver` has no effect.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.svdvals(torch.tensor([[2.0]])).tolist()
+    [2.0]
+    """
     del driver
     return _ours.svdvals(A)
 
@@ -113,7 +131,6 @@ def _cut(A: Tensor, values: Tensor, atol: Any, rtol: Any) -> Tensor:
 
 
 @with_out
-@example("torch.linalg.matrix_rank(torch.tensor([[1.0, 0.0], [0.0, 1e-3]]), atol=0.1, rtol=0.0).item()", 1)
 def matrix_rank(
     A: Tensor,
     tol: float | Tensor | None = None,
@@ -130,6 +147,12 @@ def matrix_rank(
         PyTorch's old name of `atol`.
     hermitian
         Whether the matrices are Hermitian, so that eigenvalues are used instead of singular values.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.matrix_rank(torch.tensor([[1.0, 0.0], [0.0, 1e-3]]), atol=0.1, rtol=0.0).item()
+    1
     """
     if A.ndim < 2:
         raise InvalidArgumentError(f"matrix_rank takes matrices, shape (..., m, n), not shape {A.shape}")
@@ -140,7 +163,6 @@ def matrix_rank(
 
 
 @with_out
-@example("torch.linalg.pinv(torch.tensor([[2.0], [0.0]])).tolist()", [[0.5, 0.0]])
 def pinv(
     A: Tensor,
     rcond: float | Tensor | None = None,
@@ -159,6 +181,12 @@ def pinv(
         PyTorch's old name of `rtol`.
     hermitian
         Whether the matrices are Hermitian, so that eigenvalues are used instead of singular values.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.pinv(torch.tensor([[2.0], [0.0]])).tolist()
+    [[0.5, 0.0]]
     """
     share = rcond if rtol is None else rtol
     if hermitian and A.numel():
@@ -176,9 +204,15 @@ def pinv(
 
 
 @with_out
-@example("torch.linalg.cond(torch.tensor([[2.0, 0.0], [0.0, 1.0]])).item()", 2.0)
 def cond(A: Tensor, p: float | Literal["fro", "nuc"] | None = None) -> Tensor:
-    """Return the condition numbers of matrices for the norm `p`."""
+    """Return the condition numbers of matrices for the norm `p`.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.cond(torch.tensor([[2.0, 0.0], [0.0, 1.0]])).item()
+    2.0
+    """
     if p in (None, 2, -2):
         values = _ours.svdvals(A)
         if values.shape[-1] == 0:
@@ -234,9 +268,15 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     return LstsqResult(solution.squeeze(-1) if is_vector else solution, rest, rank, shown)
 
 
-@example("torch.linalg.vander(torch.tensor([2, 3]), 3).tolist()", [[1, 2, 4], [1, 3, 9]])
 def vander(x: Tensor, N: int | None = None) -> Tensor:
-    """Return the Vandermonde matrix: powers 0 to `N` - 1 of each element, in a new last dimension."""
+    """Return the Vandermonde matrix: powers 0 to `N` - 1 of each element, in a new last dimension.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.vander(torch.tensor([2, 3]), 3).tolist()
+    [[1, 2, 4], [1, 3, 9]]
+    """
     size = x.shape[-1] if N is None and x.ndim else N
     if size is None or size < 1 or (N is not None and N < 2):
         raise InvalidArgumentError(f"vander: N must be at least 2, not {N}")
@@ -247,9 +287,15 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:
 
 
 @with_out
-@example("torch.linalg.tensorinv(torch.eye(4).reshape(2, 2, 4)).shape", (4, 2, 2))
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
-    """Return the inverse of the map from x to ``tensordot(A, x, A.ndim - ind)``."""
+    """Return the inverse of the map from x to ``tensordot(A, x, A.ndim - ind)``.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.tensorinv(torch.eye(4).reshape(2, 2, 4)).shape
+    (4, 2, 2)
+    """
     if ind < 1:
         raise InvalidArgumentError(f"tensorinv: ind must be at least 1, not {ind}")
     first, second = A.shape[:ind], A.shape[ind:]
@@ -262,9 +308,15 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
 
 
 @with_out
-@example("torch.linalg.tensorsolve(torch.eye(4).reshape(2, 2, 4), torch.ones(2, 2)).shape", (4,))
 def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:
-    """Solve ``tensordot(A, X, X.ndim) = B``, after moving `dims` of `A` to the end."""
+    """Solve ``tensordot(A, X, X.ndim) = B``, after moving `dims` of `A` to the end.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.tensorsolve(torch.eye(4).reshape(2, 2, 4), torch.ones(2, 2)).shape
+    (4,)
+    """
     if dims is not None:
         A = A.movedim(tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))
     rest = A.shape[B.ndim :]
@@ -274,16 +326,28 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tens
 
 
 @with_out
-@example("torch.linalg.eigh(torch.diag(torch.tensor([2.0, 1.0]))).eigenvalues.tolist()", [1.0, 2.0])
 def eigh(A: Tensor, UPLO: Literal["L", "U"] = "L") -> _ours.EighResult:
-    """Return eigenvalues (ascending) and eigenvectors of Hermitian matrices; `UPLO` selects the triangle."""
+    """Return eigenvalues (ascending) and eigenvectors of Hermitian matrices; `UPLO` selects the triangle.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.eigh(torch.diag(torch.tensor([2.0, 1.0]))).eigenvalues.tolist()
+    [1.0, 2.0]
+    """
     return _ours.eigh(A, upper=_is_upper(UPLO))
 
 
 @with_out
-@example('torch.linalg.eigvalsh(torch.diag(torch.tensor([2.0, 1.0])), UPLO="U").tolist()', [1.0, 2.0])
 def eigvalsh(A: Tensor, UPLO: Literal["L", "U"] = "L") -> Tensor:
-    """Return the eigenvalues of Hermitian matrices in ascending order; `UPLO` selects the triangle."""
+    """Return the eigenvalues of Hermitian matrices in ascending order; `UPLO` selects the triangle.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.eigvalsh(torch.diag(torch.tensor([2.0, 1.0])), UPLO="U").tolist()
+    [1.0, 2.0]
+    """
     return _ours.eigvalsh(A.mH if _is_upper(UPLO) else A)
 
 
@@ -294,11 +358,16 @@ def _is_upper(UPLO: str) -> bool:
 
 
 @with_out
-@example("torch.linalg.qr(torch.ones(3, 2)).Q.shape", (3, 2))
 def qr(A: Tensor, mode: Literal["reduced", "complete", "r"] = "reduced") -> _ours.QRResult:
     """Return the QR decomposition: Q with orthonormal columns, and upper triangular R.
 
     With mode ``"r"``, Q is empty and R has no gradient, as PyTorch has none there.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.qr(torch.ones(3, 2)).Q.shape
+    (3, 2)
     """
     if mode == "r":
         factors = _ours.qr(A.detach())
@@ -307,16 +376,28 @@ def qr(A: Tensor, mode: Literal["reduced", "complete", "r"] = "reduced") -> _our
 
 
 @with_out
-@example("torch.linalg.svd(torch.ones(3, 2), full_matrices=False).U.shape", (3, 2))
 def svd(A: Tensor, full_matrices: bool = True) -> _ours.SVDResult:
-    """Return the singular value decomposition: U, S and Vh with ``A = U @ diag(S) @ Vh``."""
+    """Return the singular value decomposition: U, S and Vh with ``A = U @ diag(S) @ Vh``.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.svd(torch.ones(3, 2), full_matrices=False).U.shape
+    (3, 2)
+    """
     return _ours.svd(A, full_matrices=full_matrices)
 
 
 @with_out
-@example("torch.linalg.cross(torch.tensor([1, 0, 0]), torch.tensor([0, 1, 0])).tolist()", [0, 0, 1])
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
-    """Return the cross products of 3-element vectors along `dim`."""
+    """Return the cross products of 3-element vectors along `dim`.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.cross(torch.tensor([1, 0, 0]), torch.tensor([0, 1, 0])).tolist()
+    [0, 0, 1]
+    """
     if input.ndim != other.ndim:
         raise InvalidArgumentError(
             f"cross takes tensors with equally many dimensions, not shapes {input.shape} and {other.shape}"
@@ -325,22 +406,40 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
 
 
 @with_out
-@example("torch.linalg.vecdot(torch.ones(3), torch.ones(3)).item()", 3.0)
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-    """Return the sum of conj(x) * y along `dim`."""
+    """Return the sum of conj(x) * y along `dim`.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.vecdot(torch.ones(3), torch.ones(3)).item()
+    3.0
+    """
     return _ours.vecdot(x, y, axis=dim)
 
 
-@example("torch.linalg.diagonal(torch.tensor([[1, 2], [3, 4]])).tolist()", [1, 4])
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """Return a view of the diagonals with respect to two dimensions."""
+    """Return a view of the diagonals with respect to two dimensions.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.diagonal(torch.tensor([[1, 2], [3, 4]])).tolist()
+    [1, 4]
+    """
     return A.diagonal(offset, dim1, dim2)
 
 
 @with_out
-@example("torch.linalg.multi_dot([torch.ones(1, 2), torch.ones(2, 3), torch.ones(3)]).tolist()", [6.0])
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
-    """Return the product of several matrices. The first and the last may be vectors."""
+    """Return the product of several matrices. The first and the last may be vectors.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.multi_dot([torch.ones(1, 2), torch.ones(2, 3), torch.ones(3)]).tolist()
+    [6.0]
+    """
     if len(tensors) < 2:
         raise InvalidArgumentError(f"multi_dot takes at least two tensors, not {len(tensors)}")
     found, *others = tensors
@@ -365,7 +464,6 @@ def _in_dtype(name: str, x: Tensor, dtype: DtypeLike | None) -> Tensor:
 
 
 @with_out
-@example("torch.linalg.vector_norm(torch.tensor([3.0, 4.0])).item()", 5.0)
 def vector_norm(
     x: Tensor,
     ord: float = 2,
@@ -374,13 +472,19 @@ def vector_norm(
     *,
     dtype: DtypeLike | None = None,
 ) -> Tensor:
-    """Return the `ord`-th root of the sum of abs(x)**ord over `dim`, computed in `dtype`."""
+    """Return the `ord`-th root of the sum of abs(x)**ord over `dim`, computed in `dtype`.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.vector_norm(torch.tensor([3.0, 4.0])).item()
+    5.0
+    """
     x = _in_dtype("vector_norm", x, dtype)
     return _ours.vector_norm(x, ord=ord, axis=dim, keepdims=keepdim)
 
 
 @with_out
-@example('torch.linalg.matrix_norm(torch.tensor([[3.0, 0.0], [0.0, 4.0]]), "nuc").item()', 7.0)
 def matrix_norm(
     A: Tensor,
     ord: float | Literal["fro", "nuc"] = "fro",
@@ -389,14 +493,20 @@ def matrix_norm(
     *,
     dtype: DtypeLike | None = None,
 ) -> Tensor:
-    """Return a norm of the matrices in the dimensions `dim`, computed in `dtype`."""
+    """Return a norm of the matrices in the dimensions `dim`, computed in `dtype`.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.matrix_norm(torch.tensor([[3.0, 0.0], [0.0, 4.0]]), "nuc").item()
+    7.0
+    """
     A = _in_dtype("matrix_norm", A, dtype)
     found = _ours.matrix_norm(A.movedim(dim, (-2, -1)), ord=ord, keepdims=keepdim)
     return found.movedim((-2, -1), dim) if keepdim else found
 
 
 @with_out
-@example("torch.linalg.norm(torch.tensor([3.0, 4.0])).item()", 5.0)
 def norm(
     A: Tensor,
     ord: float | Literal["fro", "nuc"] | None = None,
@@ -408,6 +518,12 @@ def norm(
     """Return the vector norm along one `dim`, the matrix norm along two, or the 2-norm of all elements.
 
     It is computed in `dtype`.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.norm(torch.tensor([3.0, 4.0])).item()
+    5.0
     """
     if ord is not None and dim is None and A.ndim not in (1, 2):
         raise InvalidArgumentError(

@@ -12,7 +12,6 @@ from typing import Any
 import tensor as tn
 from tensor import Tensor
 from tensor.lowlevel import DtypeLike, is_floating, is_inexact, widening
-from tensor.torch.calling import example
 
 Dims = int | tuple[int, ...] | None
 
@@ -62,7 +61,6 @@ def _dims(input: Tensor, dim: Dims) -> Any:
     return tuple(range(input.ndim)) if dim is None or dim == () else dim
 
 
-@example("torch.masked.sum(torch.tensor([1.0, 2.0]), mask=torch.tensor([True, False])).item()", 1.0)
 def sum(
     input: Tensor,
     dim: Dims = None,
@@ -71,12 +69,18 @@ def sum(
     dtype: DtypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the sum of the unmasked elements."""
+    """Return the sum of the unmasked elements.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.masked.sum(torch.tensor([1.0, 2.0]), mask=torch.tensor([True, False])).item()
+    1.0
+    """
     x = _kept(input, mask, 0)
     return x.sum(_dims(x, dim), keepdim, dtype=dtype)
 
 
-@example("torch.masked.prod(torch.tensor([3.0, 2.0]), mask=torch.tensor([True, False])).item()", 3.0)
 def prod(
     input: Tensor,
     dim: Dims = None,
@@ -85,14 +89,20 @@ def prod(
     dtype: DtypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the product of the unmasked elements."""
+    """Return the product of the unmasked elements.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.masked.prod(torch.tensor([3.0, 2.0]), mask=torch.tensor([True, False])).item()
+    3.0
+    """
     x = _kept(input, mask, 1)
     if dtype is None and x.dtype.kind == "u":
         dtype = "int64"  # as for x.prod()
     return tn.prod(x, axis=_dims(x, dim), keepdims=keepdim, dtype=dtype)
 
 
-@example("torch.masked.mean(torch.tensor([3.0, 2.0]), mask=torch.tensor([True, False])).item()", 3.0)
 def mean(
     input: Tensor,
     dim: Dims = None,
@@ -101,7 +111,14 @@ def mean(
     dtype: DtypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the mean of the unmasked elements."""
+    """Return the mean of the unmasked elements.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.masked.mean(torch.tensor([3.0, 2.0]), mask=torch.tensor([True, False])).item()
+    3.0
+    """
     total = sum(input, dim, keepdim=keepdim, dtype=dtype, mask=mask)
     return total / _count(input, dim, keepdim, mask)
 
@@ -111,7 +128,6 @@ def _count(input: Tensor, dim: Dims, keepdim: bool, mask: Tensor | None) -> Tens
     return sum(ones, dim, keepdim=keepdim, mask=mask)
 
 
-@example("torch.masked.amax(torch.tensor([1.0, 2.0]), mask=torch.tensor([True, False])).item()", 1.0)
 def amax(
     input: Tensor,
     dim: Dims = None,
@@ -120,12 +136,18 @@ def amax(
     dtype: DtypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the largest of the unmasked elements."""
+    """Return the largest of the unmasked elements.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.masked.amax(torch.tensor([1.0, 2.0]), mask=torch.tensor([True, False])).item()
+    1.0
+    """
     x = _numbers(input, dtype)
     return _kept(x, mask, _least(x)).amax(_dims(x, dim), keepdim)
 
 
-@example("torch.masked.amin(torch.tensor([3.0, 2.0]), mask=torch.tensor([True, False])).item()", 3.0)
 def amin(
     input: Tensor,
     dim: Dims = None,
@@ -134,12 +156,18 @@ def amin(
     dtype: DtypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the smallest of the unmasked elements."""
+    """Return the smallest of the unmasked elements.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.masked.amin(torch.tensor([3.0, 2.0]), mask=torch.tensor([True, False])).item()
+    3.0
+    """
     x = _numbers(input, dtype)
     return _kept(x, mask, _most(x)).amin(_dims(x, dim), keepdim)
 
 
-@example("torch.masked.argmax(torch.tensor([1.0, 2.0]), mask=torch.tensor([True, False])).item()", 0.0)
 def argmax(
     input: Tensor,
     dim: int | None = None,
@@ -148,12 +176,18 @@ def argmax(
     dtype: DtypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the index of the largest unmasked element, with `dtype` or the input's dtype."""
+    """Return the index of the largest unmasked element, with `dtype` or the input's dtype.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.masked.argmax(torch.tensor([1.0, 2.0]), mask=torch.tensor([True, False])).item()
+    0.0
+    """
     x = _numbers(input, dtype)
     return _kept(x, mask, _least(x)).argmax(dim, keepdim).to(x.dtype)
 
 
-@example("torch.masked.argmin(torch.tensor([3.0, 2.0]), mask=torch.tensor([True, False])).item()", 0.0)
 def argmin(
     input: Tensor,
     dim: int | None = None,
@@ -162,28 +196,42 @@ def argmin(
     dtype: DtypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the index of the smallest unmasked element, with `dtype` or the input's dtype."""
+    """Return the index of the smallest unmasked element, with `dtype` or the input's dtype.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.masked.argmin(torch.tensor([3.0, 2.0]), mask=torch.tensor([True, False])).item()
+    0.0
+    """
     x = _numbers(input, dtype)
     return _kept(x, mask, _most(x)).argmin(dim, keepdim).to(x.dtype)
 
 
-@example(
-    "torch.masked.cumsum(torch.tensor([1.0, 2.0]), 0, mask=torch.tensor([True, False])).tolist()", [1.0, 1.0]
-)
 def cumsum(input: Tensor, dim: int, *, dtype: DtypeLike | None = None, mask: Tensor | None = None) -> Tensor:
-    """Return the running sums of the unmasked elements."""
+    """Return the running sums of the unmasked elements.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.masked.cumsum(torch.tensor([1.0, 2.0]), 0, mask=torch.tensor([True, False])).tolist()
+    [1.0, 1.0]
+    """
     return _kept(input, mask, 0).cumsum(dim, dtype=dtype)
 
 
-@example(
-    "torch.masked.cumprod(torch.tensor([3.0, 2.0]), 0, mask=torch.tensor([True, False])).tolist()", [3.0, 3.0]
-)
 def cumprod(input: Tensor, dim: int, *, dtype: DtypeLike | None = None, mask: Tensor | None = None) -> Tensor:
-    """Return the running products of the unmasked elements."""
+    """Return the running products of the unmasked elements.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.masked.cumprod(torch.tensor([3.0, 2.0]), 0, mask=torch.tensor([True, False])).tolist()
+    [3.0, 3.0]
+    """
     return _kept(input, mask, 1).cumprod(dim, dtype=dtype)
 
 
-@example("torch.masked.logsumexp(torch.tensor([1.0, 2.0]), mask=torch.tensor([True, False])).item()", 1.0)
 def logsumexp(
     input: Tensor,
     dim: Dims = None,
@@ -192,12 +240,18 @@ def logsumexp(
     dtype: DtypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the logarithm of the sum of the exponentials of the unmasked elements."""
+    """Return the logarithm of the sum of the exponentials of the unmasked elements.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.masked.logsumexp(torch.tensor([1.0, 2.0]), mask=torch.tensor([True, False])).item()
+    1.0
+    """
     x = _numbers(input, dtype)
     return _kept(x, mask, _least(x)).logsumexp(_dims(x, dim), keepdim).to(x.dtype)
 
 
-@example("torch.masked.logaddexp(torch.ones(1), torch.ones(1), other_mask=torch.tensor([False])).item()", 1.0)
 def logaddexp(
     input: Tensor,
     other: Tensor,
@@ -206,16 +260,27 @@ def logaddexp(
     input_mask: Tensor | None = None,
     other_mask: Tensor | None = None,
 ) -> Tensor:
-    """Return log(exp(input) + exp(other)) of the unmasked elements of both."""
+    """Return log(exp(input) + exp(other)) of the unmasked elements of both.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.masked.logaddexp(torch.ones(1), torch.ones(1), other_mask=torch.tensor([False])).item()
+    1.0
+    """
     x, y = _numbers(input, dtype), _numbers(other, dtype)
     return _kept(x, input_mask, -math.inf).logaddexp(_kept(y, other_mask, -math.inf))
 
 
-@example(
-    "torch.masked.softmax(torch.tensor([1.0, 2.0]), 0, mask=torch.tensor([True, False])).tolist()", [1.0, 0.0]
-)
 def softmax(input: Tensor, dim: int, *, dtype: DtypeLike | None = None, mask: Tensor | None = None) -> Tensor:
-    """Return the softmax of the unmasked elements; 0 for masked ones."""
+    """Return the softmax of the unmasked elements; 0 for masked ones.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.masked.softmax(torch.tensor([1.0, 2.0]), 0, mask=torch.tensor([True, False])).tolist()
+    [1.0, 0.0]
+    """
     return _kept(_numbers(input, dtype), mask, -math.inf).softmax(dim)
 
 
@@ -233,15 +298,18 @@ def log_softmax(
     return _kept(_numbers(input, dtype), mask, -math.inf).log_softmax(dim)
 
 
-@example(
-    "torch.masked.softmin(torch.tensor([1.0, 2.0]), 0, mask=torch.tensor([True, False])).tolist()", [1.0, 0.0]
-)
 def softmin(input: Tensor, dim: int, *, dtype: DtypeLike | None = None, mask: Tensor | None = None) -> Tensor:
-    """Return the softmax of the negatives of the unmasked elements; 0 for masked ones."""
+    """Return the softmax of the negatives of the unmasked elements; 0 for masked ones.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.masked.softmin(torch.tensor([1.0, 2.0]), 0, mask=torch.tensor([True, False])).tolist()
+    [1.0, 0.0]
+    """
     return (-_kept(_numbers(input, dtype), mask, math.inf)).softmax(dim)
 
 
-@example("torch.masked.norm(torch.tensor([3.0, 4.0]), 2.0, mask=torch.tensor([True, False])).item()", 3.0)
 def norm(
     input: Tensor,
     ord: float | None = 2.0,
@@ -251,16 +319,19 @@ def norm(
     dtype: DtypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the norm of the vector of the unmasked elements."""
+    """Return the norm of the vector of the unmasked elements.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.masked.norm(torch.tensor([3.0, 4.0]), 2.0, mask=torch.tensor([True, False])).item()
+    3.0
+    """
     power = 2.0 if ord is None else ord
     x = _kept(_numbers(input, dtype), mask, math.inf if power == -math.inf else 0)
     return tn.linalg.vector_norm(x, axis=_dims(x, dim), keepdims=keepdim, ord=power)
 
 
-@example(
-    "torch.masked.normalize(torch.tensor([3.0, 4.0]), 2.0, 0, mask=torch.tensor([True, False])).tolist()",
-    [1.0, 0.0],
-)
 def normalize(
     input: Tensor,
     ord: float,
@@ -270,7 +341,14 @@ def normalize(
     dtype: DtypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the unmasked elements, divided by their norm, which is at least `eps`."""
+    """Return the unmasked elements, divided by their norm, which is at least `eps`.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.masked.normalize(torch.tensor([3.0, 4.0]), 2.0, 0, mask=torch.tensor([True, False])).tolist()
+    [1.0, 0.0]
+    """
     x = _numbers(input, dtype)
     size = norm(x, ord, dim, keepdim=True, mask=mask)
     return _kept(x, mask, 0) / size.clamp(min=eps)

@@ -11,7 +11,6 @@ import numpy as np
 from scopes.lowlevel import ModuleOnDemand
 from tensor._dtypes import FLOATING, is_floating, is_inexact
 from tensor._errors import InvalidArgumentError
-from tensor._examples import example
 from tensor.core.dims import dim_of
 from tensor.core.donation import composite
 from tensor.core.tensor import TensorCore, wrap
@@ -42,9 +41,15 @@ class Counting(TensorCore):
     __slots__ = ()
 
     @composite
-    @example("tensor.tensor([0, 2, 2]).bincount().tolist()", [1, 0, 2])
     def bincount(self, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-        """Return the counts of 0, 1, 2, ..., or the sums of their `weights`."""
+        """Return the counts of 0, 1, 2, ..., or the sums of their `weights`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([0, 2, 2]).bincount().tolist()
+        [1, 0, 2]
+        """
         array = self._live_array()
         if array.ndim != 1 or array.dtype.kind not in "iu" or (array.size and array.min() < 0):
             raise InvalidArgumentError(
@@ -63,18 +68,22 @@ class Counting(TensorCore):
         return wrap(out.astype(np.float32) if is_single else out)
 
     @composite
-    @example("tensor.tensor([1.0, 2.0, 1.0]).histc(bins=4, min=0, max=3).tolist()", [0.0, 2.0, 1.0, 0.0])
     def histc(self, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
         """Return the number of elements in each of `bins` equal intervals from `min` to `max`.
 
         If both are 0, the range is from the smallest to the largest element.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 2.0, 1.0]).histc(bins=4, min=0, max=3).tolist()
+        [0.0, 2.0, 1.0, 0.0]
         """
         array = self._live_array()
         edges = _edges("histc", array, bins, (float(min), float(max)))
         return wrap(run_kernel(np.histogram, array, bins, edges)[0].astype(array.dtype))
 
     @composite
-    @example("tensor.tensor([1.0, 2.0, 1.0]).histogram(2, range=(0.0, 3.0)).hist.tolist()", [2.0, 1.0])
     def histogram(
         self,
         bins: int | Tensor,
@@ -95,6 +104,12 @@ class Counting(TensorCore):
             The weight of each element.
         density
             Whether to divide the counts so that the integral over all bins is 1.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 2.0, 1.0]).histogram(2, range=(0.0, 3.0)).hist.tolist()
+        [2.0, 1.0]
         """
         array = self._live_array()
         if not is_floating(array.dtype):
@@ -109,28 +124,52 @@ class Counting(TensorCore):
         return results.Histogram(wrap(counts.astype(array.dtype)), wrap(limits.astype(array.dtype)))
 
     @composite
-    @example("[x.item() for x in tensor.tensor([3, 1, 2]).aminmax()]", [1, 3])
     def aminmax(self, *, dim: int | None = None, keepdim: bool = False) -> Extremes:
-        """Return the smallest and the largest element, of all or along `dim`."""
+        """Return the smallest and the largest element, of all or along `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> [x.item() for x in tensor.tensor([3, 1, 2]).aminmax()]
+        [1, 3]
+        """
         x = as_tensor(self)
         return results.Extremes(x.amin(dim, keepdim), x.amax(dim, keepdim))
 
     @composite
-    @example("tensor.tensor([1, 3, 2]).cummax(0).values.tolist()", [1, 3, 3])
     def cummax(self, dim: int) -> Sorted:
-        """Return the cumulative maximum along `dim`, and its indices, the last of equal elements."""
+        """Return the cumulative maximum along `dim`, and its indices, the last of equal elements.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1, 3, 2]).cummax(0).values.tolist()
+        [1, 3, 3]
+        """
         return _running("cummax", as_tensor(self), dim, np.greater_equal)
 
     @composite
-    @example("tensor.tensor([2, 1, 3]).cummin(0).indices.tolist()", [0, 1, 1])
     def cummin(self, dim: int) -> Sorted:
-        """Return the cumulative minimum along `dim`, and its indices, the last of equal elements."""
+        """Return the cumulative minimum along `dim`, and its indices, the last of equal elements.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([2, 1, 3]).cummin(0).indices.tolist()
+        [0, 1, 1]
+        """
         return _running("cummin", as_tensor(self), dim, np.less_equal)
 
     @composite
-    @example("tensor.zeros((2,)).logcumsumexp(0).exp().tolist()", [1.0, 2.0])
     def logcumsumexp(self, dim: int) -> Tensor:
-        """Return the logarithm of the cumulative sum of exponentials along `dim`, without overflow."""
+        """Return the logarithm of the cumulative sum of exponentials along `dim`, without overflow.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2,)).logcumsumexp(0).exp().tolist()
+        [1.0, 2.0]
+        """
         x = as_tensor(self)
         array = x._live_array()
         if not is_inexact(array.dtype):
@@ -145,9 +184,15 @@ class Counting(TensorCore):
         return wrap_recorded(out, record(RULES["logcumsumexp"], (x,), out, {"axis": place}))
 
     @composite
-    @example("tensor.tensor([2, 1, 2, 1, 3]).mode().values.item()", 1)
     def mode(self, dim: int = -1, keepdim: bool = False) -> Sorted:
-        """Return the most frequent element along `dim`, or the smallest of several, and its last index."""
+        """Return the most frequent element along `dim`, or the smallest of several, and its last index.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([2, 1, 2, 1, 3]).mode().values.item()
+        1
+        """
         x = as_tensor(self)
         if x.ndim == 0:
             dim_of("mode", dim, 1)
@@ -164,9 +209,15 @@ class Counting(TensorCore):
         return found if keepdim else results.Sorted(found.values.squeeze(place), indices.squeeze(place))
 
     @composite
-    @example("tensor.tensor([1.0, tensor.nan, 3.0]).nanmedian().item()", 1.0)
     def nanmedian(self, dim: int | None = None, keepdim: bool = False) -> Tensor | Sorted:
-        """Return the median of all elements that are not nan; along `dim` with its index."""
+        """Return the median of all elements that are not nan; along `dim` with its index.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, tensor.nan, 3.0]).nanmedian().item()
+        1.0
+        """
         x = as_tensor(self)
         if dim is None:
             flat = x.reshape(-1)
@@ -176,7 +227,6 @@ class Counting(TensorCore):
         return _nanmedian_along(x, dim, keepdim)
 
     @composite
-    @example("tensor.tensor([1.0, tensor.nan, 3.0]).nanquantile(0.5).item()", 2.0)
     def nanquantile(
         self,
         q: float | Sequence[float] | Tensor,
@@ -185,13 +235,26 @@ class Counting(TensorCore):
         *,
         interpolation: str = "linear",
     ) -> Tensor:
-        """Return the result of ``quantile`` for the elements that are not nan."""
+        """Return the result of ``quantile`` for the elements that are not nan.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, tensor.nan, 3.0]).nanquantile(0.5).item()
+        2.0
+        """
         return quantiles("nanquantile", as_tensor(self), q, dim, keepdim, interpolation)
 
     @composite
-    @example("tensor.tensor([[3.0, 4.0]]).renorm(2, 0, 10.0).tolist()", [[3.0, 4.0]])
     def renorm(self, p: float, dim: int, maxnorm: float) -> Tensor:
-        """Return the tensor with each slice along `dim` scaled to a `p`-norm of at most `maxnorm`."""
+        """Return the tensor with each slice along `dim` scaled to a `p`-norm of at most `maxnorm`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[3.0, 4.0]]).renorm(2, 0, 10.0).tolist()
+        [[3.0, 4.0]]
+        """
         x = as_tensor(self)
         if p <= 0 or maxnorm < 0:
             raise InvalidArgumentError(
@@ -206,11 +269,17 @@ class Counting(TensorCore):
         return f.multiply(x, factor)
 
     @composite
-    @example("tensor.tensor([1, 4, 9]).diff().tolist()", [3, 5])
     def diff(
         self, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
     ) -> Tensor:
-        """Return the `n`-th differences along `dim`."""
+        """Return the `n`-th differences along `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1, 4, 9]).diff().tolist()
+        [3, 5]
+        """
         x = as_tensor(self)
         if x.ndim == 0:
             raise InvalidArgumentError("diff takes at least one dimension: reshape the tensor to (1,) first")
@@ -232,7 +301,6 @@ class Counting(TensorCore):
         return x
 
     @composite
-    @example("tensor.tensor([[0.0, 2.0], [1.0, 3.0]]).cov().tolist()", [[2.0, 2.0], [2.0, 2.0]])
     def cov(
         self, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
     ) -> Tensor:
@@ -246,6 +314,12 @@ class Counting(TensorCore):
             The frequency of each observation.
         aweights
             The weight of each observation.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[0.0, 2.0], [1.0, 3.0]]).cov().tolist()
+        [[2.0, 2.0], [2.0, 2.0]]
         """
         given = as_tensor(self)
         if given.ndim > 2:
@@ -287,9 +361,15 @@ class Counting(TensorCore):
         return out.squeeze()
 
     @composite
-    @example("tensor.tensor([[0.0, 2.0], [3.0, 1.0]]).corrcoef().tolist()", [[1.0, -1.0], [-1.0, 1.0]])
     def corrcoef(self) -> Tensor:
-        """Return the correlation coefficients of variables, which are rows."""
+        """Return the correlation coefficients of variables, which are rows.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([[0.0, 2.0], [3.0, 1.0]]).corrcoef().tolist()
+        [[1.0, -1.0], [-1.0, 1.0]]
+        """
         found = as_tensor(self).cov()
         if found.ndim == 0:
             return found / found
@@ -297,7 +377,6 @@ class Counting(TensorCore):
         return (found / deviations.unsqueeze(0) / deviations.unsqueeze(1)).clamp(-1, 1)
 
     @composite
-    @example("tensor.tensor([1, 1, 2, 1]).unique_consecutive().tolist()", [1, 2, 1])
     def unique_consecutive(
         self, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
     ) -> Tensor | tuple[Tensor, ...]:
@@ -307,6 +386,12 @@ class Counting(TensorCore):
         ----------
         return_inverse, return_counts
             Whether to return also the index of each element in the result, and the counts.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1, 1, 2, 1]).unique_consecutive().tolist()
+        [1, 2, 1]
         """
         x = as_tensor(self)
         array = x._live_array()
