@@ -359,6 +359,11 @@ def root_of(output: TensorCore, gradient: TensorCore | None) -> Root:
                 "reduce the tensor first (loss.mean(), loss.sum()), or pass backward(gradient=...) in its "
                 "shape"
             )
+        if node.dtype.kind == "c":
+            raise RuntimeError(
+                "backward without a gradient needs a real number, not a complex one: write "
+                "z.abs().backward(), z.real.backward(), or pass backward(gradient=...)"
+            )
         return node, _default_gradient(node.shape, node.dtype), None
     if not isinstance(gradient, TensorCore):
         raise TypeError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
@@ -159,6 +160,12 @@ class Creating(TensorCore):
         """
         if not a <= b:
             raise InvalidArgumentError(f"uniform_: a must be at most b, but a = {a} and b = {b}")
+        dtype = as_tensor(self).dtype
+        if is_floating(dtype) and not max(abs(a), abs(b), b - a) <= _limits.finfo(dtype).max:
+            raise InvalidArgumentError(
+                f"uniform_: a, b and b - a must be at most {_limits.finfo(dtype).max}, the largest number of "
+                f"{dtype}, but a = {a} and b = {b}"
+            )
         return _filled(
             "uniform_", self, lambda x: random.uniform_array(x.shape, x.dtype, generator) * (b - a) + a
         )
@@ -225,8 +232,16 @@ class Creating(TensorCore):
             "log_normal_", self, lambda x: generators.numbers_of(generator).lognormal(mean, std, x.shape)
         )
 
-    def random_(self, from_: int = 0, to: int | None = None, *, generator: Generator | None = None) -> Self:
+    def random_(
+        self,
+        from_: int = 0,
+        to: int | EllipsisType | None = ...,
+        *,
+        generator: Generator | None = None,
+    ) -> Self:
         """Fill with uniform random integers below `from_`, or from `from_` to `to` (excluded).
+
+        With ``to=None``, the range is from `from_` to the largest integer of the default range.
 
         The default range is from 0 to the largest integer of the dtype. For floating dtypes, it is from 0 to
         the largest integer up to which all integers are exact, such as 2**24 for float32.
@@ -244,7 +259,10 @@ class Creating(TensorCore):
         """
 
         def draw(x: Tensor) -> Array:
-            low, high = (from_, to) if to is not None else (0, from_ or _first_not_exact(x.dtype))
+            if to is ...:
+                low, high = 0, from_ or _first_not_exact(x.dtype)
+            else:
+                low, high = from_, _first_not_exact(x.dtype) if to is None else to
             return random.integer_array("random_", low, high, x.shape, x.dtype, generator)
 
         return _filled("random_", self, draw, floating=False)

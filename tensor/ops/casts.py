@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, overload
 
 from tensor._devices import require_cpu
 from tensor._dtypes import (
@@ -35,6 +35,25 @@ Flag = bool
 
 # The types of devices in PyTorch. Only the first one is supported.
 _DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "xla", "mtia", "meta")
+
+# PyTorch's older names of types of tensors.
+_TYPES = {
+    "bool": "torch.BoolTensor",
+    "uint8": "torch.ByteTensor",
+    "uint16": "torch.UInt16Tensor",
+    "uint32": "torch.UInt32Tensor",
+    "uint64": "torch.UInt64Tensor",
+    "int8": "torch.CharTensor",
+    "int16": "torch.ShortTensor",
+    "int32": "torch.IntTensor",
+    "int64": "torch.LongTensor",
+    "float16": "torch.HalfTensor",
+    "bfloat16": "torch.BFloat16Tensor",
+    "float32": "torch.FloatTensor",
+    "float64": "torch.DoubleTensor",
+    "complex64": "torch.ComplexFloatTensor",
+    "complex128": "torch.ComplexDoubleTensor",
+}
 
 _ASTYPE = RULES["astype"]
 
@@ -143,15 +162,25 @@ class Casts(TensorCore):
             x.dispose()
         return found
 
-    def type(self, dtype: DtypeLike) -> Tensor:
-        """Return the tensor as `dtype`, or itself if it has that dtype.
+    @overload
+    def type(self, dtype: None = None) -> str: ...
+    @overload
+    def type(self, dtype: DtypeLike) -> Tensor: ...
+    def type(self, dtype: DtypeLike | None = None) -> Tensor | str:
+        """Return the tensor as `dtype`, or itself if it has that dtype. None: return the name of its type.
+
+        That is PyTorch's older name, such as ``"torch.FloatTensor"`` for float32. `dtype` may be one too.
 
         Examples
         --------
         >>> import tensor
-        >>> tensor.ones((1,)).type(tensor.int64).tolist()
-        [1]
+        >>> tensor.ones((1,)).type(tensor.int64).tolist(), tensor.ones((1,)).type()
+        ([1], 'torch.FloatTensor')
         """
+        if dtype is None:
+            return _TYPES[str(as_tensor(self).dtype)]
+        if isinstance(dtype, str):
+            dtype = next((name for name, typed in _TYPES.items() if typed == dtype), dtype)
         return self.to(dtype)
 
     def astype(self, dtype: DtypeLike, *, copy: Flag = True) -> Tensor:

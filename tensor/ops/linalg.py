@@ -288,8 +288,8 @@ class LinearAlgebra(TensorCore):
             )
         return trace(x, dtype=int64 if x.dtype.kind == "u" else None)
 
-    def cross(self, other: Tensor, dim: int = -1) -> Tensor:
-        """Return the cross products of 3-element vectors along `dim`.
+    def cross(self, other: Tensor, dim: int | None = None) -> Tensor:
+        """Return the cross products of 3-element vectors along `dim`, by default the first of size 3.
 
         Examples
         --------
@@ -297,7 +297,12 @@ class LinearAlgebra(TensorCore):
         >>> tensor.tensor([1, 0, 0]).cross(tensor.tensor([0, 1, 0])).tolist()
         [0, 0, 1]
         """
-        return cross(self, other, axis=dim)
+        x = as_tensor(self)
+        if dim is None:
+            if 3 not in x.shape:
+                raise InvalidArgumentError(f"cross takes vectors of size 3, and shape {x.shape} has no 3")
+            dim = x.shape.index(3) - x.ndim  # from the end, where shapes broadcast
+        return cross(x, other, axis=dim)
 
     def adjoint(self) -> Tensor:
         """Return the conjugate transpose of the last two dimensions. It is a view for a real dtype.

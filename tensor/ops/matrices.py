@@ -14,7 +14,7 @@ from tensor.ops.data import as_tensor
 from tensor.ops.in_place import with_in_place
 from tensor.ops.linalg import outer, tensordot
 from tensor.ops.moving import flip
-from tensor.ops.scaling import cast, scaled, wide_dtype
+from tensor.ops.scaling import cast, require_whole, scaled, wide_dtype
 from tensor.ops.shapes import matrix_transpose
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ class Matrices(TensorCore):
         >>> tensor.ones((1, 2)).addr(tensor.ones((1,)), tensor.ones((2,))).tolist()
         [[2.0, 2.0]]
         """
+        require_whole("addr", beta, self, vec1, vec2, factor="beta")
+        require_whole("addr", alpha, self, vec1, vec2)
         dtype = result_type(self, vec1, vec2)
         return plus_product(self, outer(cast(vec1, dtype), cast(vec2, dtype)), beta, alpha)
 

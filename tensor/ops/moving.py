@@ -19,6 +19,7 @@ from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
+    from tensor.ops.messages import Operand
 
 
 def flip(x: Tensor, /, *, axis: int | tuple[int, ...] | None = None) -> Tensor:
@@ -231,6 +232,10 @@ class Moving(TensorCore):
         x = as_tensor(self)
         return view(RULES["real"], lambda a: a.real, x) if x.is_complex() else x
 
+    @real.setter
+    def real(self, value: Operand) -> None:
+        self.real[...] = value
+
     @property
     def imag(self) -> Tensor:
         """A view of the imaginary parts, or new zeros if the tensor is real, as in NumPy.
@@ -245,3 +250,10 @@ class Moving(TensorCore):
         if not x.is_complex():
             return wrap(zeros(x.shape, x.dtype))
         return view(RULES["imag"], lambda a: a.imag, x)
+
+    @imag.setter
+    def imag(self, value: Operand) -> None:
+        x = as_tensor(self)
+        if not x.is_complex():
+            raise InvalidArgumentError(f"imag: a tensor of {x.dtype} has no imaginary part to write to")
+        self.imag[...] = value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
@@ -69,7 +70,7 @@ class OrderStatistics(TensorCore):
             flat = x.reshape(-1)
             if flat.shape == (0,):
                 return flat.new_full((), float("nan"))
-            return flat.median(0).values
+            return shared_by_equals(flat, flat.median(0).values)
         place = dim_of("median", dim, x.ndim or 1)
         size = x.shape[place] if x.ndim else 1
         if size == 0:
@@ -118,6 +119,15 @@ class OrderStatistics(TensorCore):
         [1, 2, 3]
         """
         return as_tensor(self).sort(0).values
+
+
+def shared_by_equals(flat: Tensor, found: Tensor) -> Tensor:
+    """Return `found`, an element of `flat`, with a gradient that all equal elements share evenly."""
+    if not found.requires_grad:
+        return found
+    value = found.detach()
+    others = ~isnan(flat) if isnan(value).item() else flat != value
+    return flat.masked_fill(others, -math.inf).amax()
 
 
 def _at(x: Tensor, place: int, dim: int, keepdim: bool) -> Sorted:

@@ -22,13 +22,13 @@ def wide_dtype(dtype: Dtype) -> Dtype:
     return float32 if is_inexact(dtype) and dtype.itemsize == 2 else dtype
 
 
-def require_whole(name: str, alpha: complex, *operands: Operand) -> None:
+def require_whole(name: str, alpha: complex, *operands: Operand, factor: str = "alpha") -> None:
     """Raise an error for a fraction as `alpha` of integers: the result would be floating."""
     dtype = result_type(*operands)
     if isinstance(alpha, float) and not is_inexact(dtype):
         raise InvalidArgumentError(
-            f"{name}: alpha={alpha} takes a floating tensor, not {dtype}: write alpha={round(alpha)}, or "
-            "convert one tensor with x.to(torch.float32)"
+            f"{name}: {factor}={alpha} takes a floating tensor, not {dtype}: write {factor}={round(alpha)}, "
+            "or convert one tensor with x.to(torch.float32)"
         )
 
 

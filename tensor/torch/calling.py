@@ -119,10 +119,21 @@ def _write_out(name: str, result: Any, out: Any) -> Any:
 
 
 def with_out(make: Callable[P, R]) -> Callable[P, R]:
-    """Return `make` with PyTorch's ``out=``: write the result to that tensor, without recording gradients."""
+    """Return `make` with PyTorch's ``out=``: write the result to that tensor, without recording gradients.
+
+    NumPy's names ``axis`` and ``keepdims`` are taken for ``dim`` and ``keepdim``, as in PyTorch.
+    """
+    parameters = signature(make).parameters
+    aliases = {
+        word: name
+        for word, name in _ARGUMENT_ALIASES.items()
+        if name in parameters and word not in parameters
+    }
 
     @wraps(make)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        for word in aliases.keys() & kwargs.keys():
+            kwargs[aliases[word]] = kwargs.pop(word)
         out = kwargs.pop("out", None)
         if out is None:
             return make(*args, **kwargs)

@@ -35,6 +35,7 @@ __all__ = [
     "polar",
     "polygamma",
     "real",
+    "repeat_interleave",
     "trapezoid",
     "trapz",
     "tril_indices",
@@ -253,6 +254,34 @@ def fill(input: Tensor, value: Operand) -> Tensor:
     if isinstance(value, Tensor) and value.ndim:
         raise InvalidArgumentError(f"fill takes one value, not a tensor of shape {value.shape}")
     return input.clone().fill_(value)
+
+
+def repeat_interleave(
+    input: Tensor,
+    repeats: int | Tensor | None = None,
+    dim: int | None = None,
+    *,
+    output_size: int | None = None,
+) -> Tensor:
+    """Return `input` with each element, or each slice along `dim`, repeated.
+
+    With one tensor alone, that is how often: return each index as often as the vector says.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.repeat_interleave(torch.tensor([2, 0, 1])).tolist()
+    [0, 0, 2]
+    """
+    if repeats is None:
+        if input.ndim != 1 or input.dtype.kind not in "iu":
+            raise InvalidArgumentError(
+                "repeat_interleave of one tensor takes how often each index is repeated, a vector of "
+                f"integers, not {input.dtype} of shape {input.shape}: write repeat_interleave(x, repeats)"
+            )
+        places = tn.arange(input.shape[0], dtype=input.dtype)
+        return places.repeat_interleave(input, 0, output_size=output_size)
+    return input.repeat_interleave(repeats, dim, output_size=output_size)
 
 
 def real(input: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -141,6 +142,8 @@ def arange(start: float = 0, end: float | None = None, step: float = 1, **option
 def linspace(start: float, end: float, steps: int, **options: Any) -> Tensor:
     """Return `steps` evenly spaced numbers from `start` to `end`, inclusive; float32 or `dtype`.
 
+    The default dtype is complex64 if a number is complex.
+
     Examples
     --------
     >>> import tensor.torch as torch
@@ -150,9 +153,22 @@ def linspace(start: float, end: float, steps: int, **options: Any) -> Tensor:
     given = options_for_cpu(options)
     first, last = _number(start), _number(end)
     wanted = given.get("dtype")
+    _require_steps("linspace", steps, wanted, first, last)
     if wanted is not None and tn.asarray(0, dtype=wanted).dtype.kind in "iu":
         return tn.from_numpy(_integers(int(first), int(last), steps)).to(wanted)
     return tn.linspace(first, last, steps, **given)
+
+
+def _require_steps(name: str, steps: int, dtype: DtypeLike | None, *numbers: object) -> None:
+    """Raise an error for fewer than 0 steps, and for a complex number that `dtype` can't hold."""
+    if steps < 0:
+        raise InvalidArgumentError(f"{name}: steps must be at least 0, not {steps}")
+    found = [x for x in numbers if isinstance(x, builtins.complex)]
+    if found and dtype is not None and tn.asarray(0, dtype=dtype).dtype.kind != "c":
+        raise InvalidArgumentError(
+            f"{name}: dtype {dtype} can't hold the complex number {found[0]}: write its real part, or a "
+            "complex dtype"
+        )
 
 
 def _integers(first: int, last: int, steps: int) -> Any:
@@ -177,7 +193,11 @@ def logspace(start: float, end: float, steps: int, base: float = 10.0, **options
     """
     options = options_for_cpu(options)
     wanted = options.pop("dtype", None)
-    first, last = _number(start), _number(end)
+    first, last, base = _number(start), _number(end), _number(base)
+    _require_steps("logspace", steps, wanted, first, last, base)
+    if any(isinstance(x, builtins.complex) for x in (first, last, base)):
+        powers = tn.pow(base, tn.linspace(first, last, steps, dtype="complex128")).to(wanted or "complex64")
+        return powers.requires_grad_() if options.pop("requires_grad", False) else powers
     if wanted is not None and tn.asarray(0, dtype=wanted).dtype.kind in "iu":
         first, last = int(first), int(last)
     powers = tn.pow(base, tn.linspace(first, last, steps, dtype="float64")).to(wanted or "float32")

@@ -51,12 +51,13 @@ def _over_several(
     @wraps(function)
     def call(
         input: Tensor,
-        s: Sequence[int] | None = None,
+        s: int | Sequence[int] | None = None,
         dim: int | Sequence[int] | None = last,
         norm: Any = None,
     ) -> Tensor:
         axes = (dim,) if isinstance(dim, int) else dim
-        return function(input, s=s, axes=axes, norm=norm or "backward")
+        sizes = (s,) if isinstance(s, int) else s
+        return function(input, s=sizes, axes=axes, norm=norm or "backward")
 
     del call.__wrapped__  # the signature of `call` is PyTorch's
     return with_out(call)
@@ -107,6 +108,7 @@ fftshift = _shifting(_ours.fftshift)
 ifftshift = _shifting(_ours.ifftshift)
 
 
+@with_out
 @placed
 def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """Return the frequencies of ``fft`` for `n` samples with spacing `d`.
@@ -121,6 +123,7 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, requires_grad: bool = 
     return found.requires_grad_() if requires_grad else found
 
 
+@with_out
 @placed
 def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """Return the frequencies of ``rfft`` for `n` samples with spacing `d`.

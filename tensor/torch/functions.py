@@ -15,8 +15,8 @@ from tensor.torch.calling import function_named
 # Methods without a function in PyTorch, or whose function has other arguments and is in another module.
 _NO_FUNCTIONS = """
 alias broadcast_to contiguous data_ptr dim donate element_size expand expand_as is_contiguous ndimension
-nelement new_empty new_full new_ones new_tensor new_zeros polygamma repeat reshape_as size stride
-sum_to_size unfold untyped_storage vecdot view view_as where
+nelement new_empty new_full new_ones new_tensor new_zeros polygamma repeat repeat_interleave reshape_as size
+stride sum_to_size unfold untyped_storage vecdot view view_as where
 
 absolute_ add_ addbmm_ addcdiv_ addcmul_ addmm_ addr_ arctan2_ atan2_ baddbmm_ bernoulli_ bitwise_and_
 bitwise_left_shift_ bitwise_not_ bitwise_or_ bitwise_right_shift_ bitwise_xor_ cauchy_ copy_ copysign_

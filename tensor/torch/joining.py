@@ -55,7 +55,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
     given = list(tensors)
     # Ignore empty vectors: programs start with torch.tensor([]) and append to it.
     some = [x for x in given if getattr(x, "shape", None) != (0,)]
-    return tn.concat(some or given, axis=dim, out=out)
+    return tn.concat(some or given, axis=dim if some else 0, out=out)
 
 
 concat: Final = cat
@@ -140,7 +140,7 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def block_diag(*tensors: Tensor) -> Tensor:
-    """Return a block diagonal matrix of `tensors`; vectors become rows.
+    """Return a block diagonal matrix of `tensors`; vectors become rows. No tensors give shape (1, 0).
 
     Examples
     --------
@@ -148,6 +148,8 @@ def block_diag(*tensors: Tensor) -> Tensor:
     >>> torch.block_diag(torch.ones(1, 1), torch.ones(1, 2)).tolist()
     [[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]]
     """
+    if not tensors:
+        return tn.empty((1, 0))
     blocks = [atleast_2d(x) for x in tensors]
     for x in blocks:
         if x.ndim > 2:

@@ -12,6 +12,7 @@ import tensor as tn
 from tensor import InvalidArgumentError, Tensor
 from tensor import linalg as _ours
 from tensor.linalg import LinAlgError
+from tensor.lowlevel import DtypeLike, as_dtype, is_inexact
 from tensor.torch.calling import with_out
 from tensor.torch.functions import matrix_exp
 from tensor.torch.functions import orgqr as householder_product
@@ -230,7 +231,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     Parameters
     ----------
     rcond
-        Singular values up to this fraction of the largest count as 0. ``"gels"`` ignores it.
+        Singular values up to this fraction of the largest count as 0. ``"gels"`` ignores it, and ``"gelsd"``
+        reads the dtype's eps for 1 and more, and for 0 and less.
     driver
         ``"gels"``, ``"gelsy"``, ``"gelsd"`` or ``"gelss"``: decides which of residuals, ranks and singular
         values are returned.
@@ -254,6 +256,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     kind = driver or "gelsy"
     if kind == "gels":  # which takes matrices of full rank alone
         rcond = None
+    if kind == "gelsd" and rcond is not None and not 0 < rcond < 1:  # LAPACK's routine reads eps then
+        rcond = tn.finfo(A.dtype).eps
     solution = _ours.pinv(A, rtol=rcond) @ columns
     with tn.no_grad():
         rank = tn.zeros((0,), dtype="int64") if kind == "gels" else _ours.matrix_rank(A, rtol=rcond)
@@ -318,7 +322,7 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tens
     rest = A.shape[B.ndim :]
     if int(np.prod(rest)) != B.numel():
         raise InvalidArgumentError(f"tensorsolve: shapes {A.shape} and {B.shape} do not fit together")
-    return _ours.solve(A.reshape((B.numel(), -1)), B.reshape(-1)).reshape(rest)
+    return _ours.solve(A.reshape((B.numel(), B.numel())), B.reshape(-1)).reshape(rest)
 
 
 @with_out
@@ -444,11 +448,31 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     return found
 
 
+def _in_dtype(name: str, x: Tensor, dtype: DtypeLike | None) -> Tensor:
+    """Return `x` in `dtype`, which must be able to hold its numbers."""
+    if dtype is None:
+        return x
+    wanted = as_dtype(dtype)
+    is_same_kind = x.is_complex() == (wanted.kind == "c")
+    if not is_inexact(wanted) or not is_same_kind:
+        raise InvalidArgumentError(
+            f"{name}: dtype must be a {'complex' if x.is_complex() else 'floating'} dtype, not {wanted}"
+        )
+    if is_inexact(x.dtype) and tn.result_type(x.dtype, wanted) != wanted:
+        raise InvalidArgumentError(f"{name}: dtype {wanted} is narrower than {x.dtype}: write x.to({wanted})")
+    return x.to(wanted)
+
+
 @with_out
 def vector_norm(
-    x: Tensor, ord: float = 2, dim: int | tuple[int, ...] | None = None, keepdim: bool = False
+    x: Tensor,
+    ord: float = 2,
+    dim: int | tuple[int, ...] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: DtypeLike | None = None,
 ) -> Tensor:
-    """Return the `ord`-th root of the sum of abs(x)**ord over `dim`.
+    """Return the `ord`-th root of the sum of abs(x)**ord over `dim`, computed in `dtype`.
 
     Examples
     --------
@@ -456,6 +480,7 @@ def vector_norm(
     >>> torch.linalg.vector_norm(torch.tensor([3.0, 4.0])).item()
     5.0
     """
+    x = _in_dtype("vector_norm", x, dtype)
     return _ours.vector_norm(x, ord=ord, axis=dim, keepdims=keepdim)
 
 
@@ -465,8 +490,10 @@ def matrix_norm(
     ord: float | Literal["fro", "nuc"] = "fro",
     dim: tuple[int, int] = (-2, -1),
     keepdim: bool = False,
+    *,
+    dtype: DtypeLike | None = None,
 ) -> Tensor:
-    """Return a norm of the matrices in the dimensions `dim`.
+    """Return a norm of the matrices in the dimensions `dim`, computed in `dtype`.
 
     Examples
     --------
@@ -474,6 +501,7 @@ def matrix_norm(
     >>> torch.linalg.matrix_norm(torch.tensor([[3.0, 0.0], [0.0, 4.0]]), "nuc").item()
     7.0
     """
+    A = _in_dtype("matrix_norm", A, dtype)
     found = _ours.matrix_norm(A.movedim(dim, (-2, -1)), ord=ord, keepdims=keepdim)
     return found.movedim((-2, -1), dim) if keepdim else found
 
@@ -484,8 +512,12 @@ def norm(
     ord: float | Literal["fro", "nuc"] | None = None,
     dim: int | tuple[int, ...] | None = None,
     keepdim: bool = False,
+    *,
+    dtype: DtypeLike | None = None,
 ) -> Tensor:
     """Return the vector norm along one `dim`, the matrix norm along two, or the 2-norm of all elements.
+
+    It is computed in `dtype`.
 
     Examples
     --------
@@ -493,6 +525,12 @@ def norm(
     >>> torch.linalg.norm(torch.tensor([3.0, 4.0])).item()
     5.0
     """
+    if ord is not None and dim is None and A.ndim not in (1, 2):
+        raise InvalidArgumentError(
+            f"norm: ord={ord!r} without dim takes a vector or a matrix, not shape {A.shape}: write dim=, or "
+            "x.flatten()"
+        )
+    A = _in_dtype("norm", A, dtype)
     places = tuple(range(A.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     if ord is None or (len(places) == 1 and not isinstance(ord, str)):
         return vector_norm(A, 2 if ord is None else ord, dim, keepdim)

@@ -98,6 +98,8 @@ def prod(
     3.0
     """
     x = _kept(input, mask, 1)
+    if dtype is None and x.dtype.kind == "u":
+        dtype = "int64"  # as for x.prod()
     return tn.prod(x, axis=_dims(x, dim), keepdims=keepdim, dtype=dtype)
 
 

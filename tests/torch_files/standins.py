@@ -73,7 +73,8 @@ def _mapped(function: Callable[[Any], Any], x: Any) -> Any:
         return (function(item) for item in x)
     if isinstance(x, SampleInput):
         sample = copy.copy(x)
-        vars(sample).update({name: function(value) for name, value in vars(x).items()})
+        for name in SampleInput.__slots__:
+            setattr(sample, name, function(getattr(x, name)))
         return sample
     return x
 
@@ -273,6 +274,46 @@ OWN: dict[str, Any] = {
 }
 
 
+def _nothing(*_: Any, **__: Any) -> contextlib.nullcontext[None]:
+    return contextlib.nullcontext()
+
+
+def _as_it_is(function: Any = None, **_: Any) -> Any:
+    return (lambda decorated: decorated) if function is None else function
+
+
+# Settings of libraries and of a compiler that `tensor.torch` does not use: tests compute as without them.
+SETTINGS = {
+    "torch.autograd.function.once_differentiable": lambda backward: ours.no_grad()(backward),
+    "torch._dynamo.disable": _as_it_is,
+    "torch._dynamo.graph_break": _nothing,
+    "torch.backends.cuda.preferred_linalg_library": _nothing,
+    "torch.backends.mkldnn.flags": _nothing,
+    "torch.backends.mkldnn.is_available": lambda: False,
+    "torch.backends.opt_einsum.flags": _nothing,
+    "torch.backends.quantized.supported_engines": (),
+    "torch.profiler.itt.is_available": lambda: False,
+}
+
+
+def add_settings() -> None:
+    """Add the settings to the modules that `tensor.torch` has, and to new ones for those that it lacks."""
+    for name, value in SETTINGS.items():
+        *path, setting = name.split(".")[1:]
+        if path[0] in ("_dynamo", "autograd"):
+            continue  # which are imported, not read from their module
+        module: Any = ours
+        for part in path:
+            if not hasattr(module, part):
+                setattr(module, part, types.ModuleType(f"{module.__name__}.{part}"))
+            module = getattr(module, part)
+        setattr(module, setting, value)
+    for name, value in vars(torch.nn).items():
+        # Files read modules by name as they load.
+        if isinstance(value, type) and not hasattr(ours.nn, name):
+            setattr(ours.nn, name, absent(name))
+
+
 def internal(name: str) -> types.ModuleType:
     """Return the module `name` of ``torch.testing._internal`` for our tensors."""
     module = types.ModuleType(name)
@@ -285,6 +326,10 @@ def internal(name: str) -> types.ModuleType:
         try:
             value = getattr(import_module(name), attribute)
         except (ImportError, AttributeError):
+            if attribute.endswith("_and_refs"):
+                return get(attribute.removesuffix("_and_refs"))  # without the compiler's own forms
+            if attribute.startswith(("skip", "expectedFailure")):
+                return _as_it_is  # a decorator that PyTorch's own helpers no longer have
             return False if attribute.isupper() else absent(attribute)
         if isinstance(value, types.FunctionType):
             return bridged(value)

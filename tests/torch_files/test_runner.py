@@ -8,7 +8,8 @@ import pytest
 
 pytest.importorskip("torch.testing._internal.common_utils")
 
-from tests.torch_files.__main__ import run
+from tests.torch_files.__main__ import kind_of, run
+from tests.torch_files.differences import DIFFERENCES
 from tests.torch_files.refusals import RULES, rule_of
 
 FILE = """
@@ -84,5 +85,16 @@ def test_a_rule_excuses_a_name_or_what_is_absent_and_nothing_else() -> None:
     assert (
         rule_of("test_x.TestX.test_y_cpu", None, "AssertionError: can't write to this expanded view") is None
     )
+    assert rule_of("test_x.TestX.test_sparse_cpu", "jit", "AssertionError: 1 is not 2") is None
+    assert rule_of("test_x.TestX.test_sparse_cpu", None, "GradcheckError: 1 is not 2") is None
     assert len({rule.title for rule in RULES}) == len(RULES)
     assert all(rule.reason and (rule.tests or rule.absent or rule.errors) for rule in RULES)
+
+
+def test_an_entry_of_the_list_is_for_one_assertion_of_a_test() -> None:
+    wrong = {"error": "AssertionError: 5 is not 7", "line": "605: self.assertTrue(self.is_view_of(t, v))"}
+    test = "test_view_ops.TestViewOpsCPU.test_unfold_view_cpu"
+    assert kind_of(test, wrong) == "listed"
+    assert kind_of(test, {**wrong, "line": "606: self.assertEqual(t, v)"}) == "failed"
+    assert kind_of(test.replace("unfold", "fold"), wrong) == "failed"
+    assert all(each.reason and all(text for _, text in each.assertions) for each in DIFFERENCES)

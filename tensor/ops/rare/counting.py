@@ -19,7 +19,7 @@ from tensor.ops import elementwise as f
 from tensor.ops.data import as_data, as_tensor
 from tensor.ops.in_place import with_in_place
 from tensor.ops.joining import concat
-from tensor.ops.order_statistics import quantiles
+from tensor.ops.order_statistics import quantiles, shared_by_equals
 from tensor.ops.selecting import take_along_axis
 from tensor.ops.sorting import keys_of
 from tensor.tape.recording import record, wrap_recorded
@@ -223,7 +223,7 @@ class Counting(TensorCore):
             flat = x.reshape(-1)
             if flat.shape == (0,):
                 return flat.new_full((), math.nan)
-            return _nanmedian_along(flat, 0, False).values
+            return shared_by_equals(flat, _nanmedian_along(flat, 0, False).values)
         return _nanmedian_along(x, dim, keepdim)
 
     @composite

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from tensor._errors import InvalidArgumentError
 from tensor.core.tensor import wrap
 from tensor.kernels.lapack import lu as lu_kernel
 from tensor.kernels.lapack import of_any_dtype
@@ -102,6 +103,11 @@ def unpacked(factors: Tensor) -> tuple[Tensor, Tensor]:
 def order_of(pivots: Tensor, rows: int) -> Tensor:
     """Return the order of `rows` rows after the swaps of `pivots`."""
     steps = pivots._live_array()
+    if steps.size and not 1 <= steps.min() <= steps.max() <= rows:
+        raise InvalidArgumentError(
+            f"pivots are from 1 to {rows}, the number of rows, not {steps.min()} to {steps.max()}: pass "
+            "those that lu_factor returned"
+        )
     batch = steps.shape[:-1]
     order = np.broadcast_to(np.arange(rows), (*batch, rows)).copy()
     for j in range(steps.shape[-1]):

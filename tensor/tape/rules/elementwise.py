@@ -30,12 +30,21 @@ def _power_by_base(xp: Any, g: Any, a: Any, b: Any) -> Any:
 
 
 def _power_by_exponent(xp: Any, g: Any, a: Any, out: Any) -> Any:
-    """Return g * out * log(a), and 0 where a is 0 and `out` is finite (b >= 0), as in PyTorch."""
+    """Return g * out * log(a), and 0 where a is 0 and `out` is finite (b >= 0), as in PyTorch.
+
+    A real base to a complex exponent has a complex logarithm: that of a negative number is not nan.
+    """
+    is_complex = out.dtype.kind == "c"
     if not hasattr(a, "dtype"):
         if a == 0:
             return xp.keep_where(g * conj(xp, out * -math.inf), ~(xp.abs(out) < math.inf))
-        log = cmath.log(a) if isinstance(a, complex) else math.log(a) if a > 0 else math.nan
+        if is_complex:
+            log: complex = cmath.log(a)
+        else:
+            log = math.log(a) if a > 0 else math.nan
         return g * conj(xp, out * log)
+    if is_complex and a.dtype.kind != "c":
+        a = a + 0j
     zero = a == 0
     if not xp.any(zero):
         return g * conj(xp, out * xp.log(a))
