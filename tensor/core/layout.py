@@ -103,9 +103,16 @@ class Layout(TensorCore):
         address: int = self._whole().__array_interface__["data"][0]
         return address
 
-    @example("x = tensor.zeros((2, 3)); x[1].untyped_storage().nbytes()", 24)
     def untyped_storage(self) -> UntypedStorage:
-        """Return the block of memory of the tensor and its views, to read its size, address and bytes."""
+        """Return the block of memory of the tensor and its views, to read its size, address and bytes.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.zeros((2, 3))
+        >>> x[1].untyped_storage().nbytes()
+        24
+        """
         self._raise_if_disposed()
         return UntypedStorage(self)
 
