@@ -288,11 +288,11 @@ def test_a_search_keeps_nothing_alive(module: types.ModuleType) -> None:
     gc.disable()
     try:
         assert told(module, "kept = [Held()]; kept.append(kept); wanted = Weakly(kept[0])") != ""
-        module.kept.clear()  # type: ignore[attr-defined]
+        module.kept.clear()
         assert list(module.wanted) == [None]
         # One that ends before all is found.
         told(module, "kept = [Held()]; wanted = Weakly(kept[0], Held())")
-        module.kept.clear()  # type: ignore[attr-defined]
+        module.kept.clear()
         assert list(module.wanted) == [None, None]
     finally:
         gc.enable()
@@ -321,7 +321,7 @@ def test_a_search_for_holders_runs_no_code_of_lazy_proxies() -> None:
             asked.append(1)
             raise AssertionError("the search ran a query")
 
-        __class__ = property(_ask)  # type: ignore[assignment]
+        __class__ = property(_ask)
         __getattr__ = __iter__ = __len__ = _ask
 
     asked: list[int] = []

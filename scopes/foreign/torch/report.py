@@ -265,13 +265,13 @@ def still_held(scope: str | DisposeScope | None = None) -> HeldReport:
     Examples
     --------
     >>> import scopes, scopes.torch, torch
-    >>> with scopes.track(), scopes.torch.owning(), scopes.new_dispose_scope("step"):
+    >>> with scopes.track(), scopes.torch.owning(), scopes.new_dispose_scope("export"):
     ...     x = torch.ones(1000)
     ...     array = x.numpy()
-    >>> [(row.nbytes, row.by) for row in scopes.torch.still_held("step").rows]
+    >>> [(row.nbytes, row.by) for row in scopes.torch.still_held("export").rows]
     [(4000, 'a view, a detached tensor, NumPy or another export')]
     >>> del array
-    >>> scopes.torch.still_held().nbytes
+    >>> scopes.torch.still_held("export").nbytes
     0
     """
     held.forget_freed()
