@@ -179,7 +179,6 @@ SUITES: dict[str, Suite] = {
         (
             "tests/models/gpt2",
             "tests/models/llama",
-            "tests/models/bart",
             "tests/models/t5",
             "tests/generation",
         ),
@@ -187,7 +186,7 @@ SUITES: dict[str, Suite] = {
         options=("--noconftest",),
         calls=(
             "transformers.generation*:*.generate",
-            *(f"transformers.models.{name}*:*.forward" for name in ("gpt2", "llama", "bart", "t5")),
+            *(f"transformers.models.{name}*:*.forward" for name in ("gpt2", "llama", "t5")),
         ),
     ),
 }
