@@ -22,7 +22,6 @@ from tensor._dtypes import (
     require_supported,
 )
 from tensor._errors import InvalidArgumentError, shown
-from tensor._examples import example
 from tensor.autograd.gradients import take_values
 from tensor.autograd.leaves import clear_gradients
 from tensor.core.dims import sizes_of

@@ -7,14 +7,11 @@ from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, ParamSpec, TypeVar
 
-from scopes.lowlevel import without_frames
 from tensor import Tensor, no_grad
 from tensor.lowlevel import TensorCore, fits, require_cpu, sizes_of
-from tensor.lowlevel import example as example_of_tensor
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Described = TypeVar("Described")
 
 # Other names of arguments: NumPy's names, and one name that differs between a function and its method.
 _ARGUMENT_ALIASES = {"axis": "dim", "keepdims": "keepdim", "split_size_or_sections": "split_size"}
@@ -25,25 +22,6 @@ _SIZES_OR_DIMS = ("dims", "shape")
 _NUMBER_FIRST = frozenset({"float_power", "pow", "remainder", "xlogy"})
 # Functions whose result is not cast for ``out=``.
 _SAME_DTYPE = frozenset({"amax", "amin", "aminmax", "gather", "multinomial"})
-
-
-def example(call: str, result: object) -> Callable[[Described], Described]:
-    """Return a decorator that adds the section "Examples" with one call and the repr of its result.
-
-    Examples
-    --------
-    >>> @example("half(3)", 1.5)
-    ... def half(x):
-    ...     "Return half of `x`."
-    >>> half.__doc__.splitlines()[-3:]
-    ['>>> import tensor.torch as torch', '>>> half(3)', '1.5']
-    """
-    return example_of_tensor(call, result, imports="import tensor.torch as torch")
-
-
-def transformed(func: Callable[..., Any], call: Callable[..., R]) -> Callable[..., R]:
-    """Return `call` with the name and docstring of `func`. Its stored errors keep no tensor alive."""
-    return without_frames(wraps(func)(call))
 
 
 def function(method: Callable[P, R]) -> Callable[P, R]:
