@@ -44,7 +44,7 @@ OWN = set(ALLOWED)
 ORDER = {
     "scopes": "_version _on_demand core _clearing _disposing _figures _statistics tracking _limits _spill "
     "foreign integrations testing _program _children _command __main__ lowlevel torch jax cupy notebook",
-    "tensor": "_errors _examples _devices _dtypes _bfloat16 _limits memory core tape kernels ops creation "
+    "tensor": "_errors _devices _dtypes _bfloat16 _limits memory core tape kernels ops creation "
     "autograd io _advice _tensor linalg fft lowlevel",
     "tensor.torch": "calling promotion functions lu_factors solving linalg masked fft randomness accelerator "
     "cuda backends typed creation joining composing special signal windows serialization autograd nn onnx "

@@ -7,6 +7,7 @@ from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, ParamSpec, TypeVar
 
+from scopes.lowlevel import without_frames
 from tensor import Tensor, no_grad
 from tensor.lowlevel import TensorCore, fits, require_cpu, sizes_of
 
@@ -22,6 +23,11 @@ _SIZES_OR_DIMS = ("dims", "shape")
 _NUMBER_FIRST = frozenset({"float_power", "pow", "remainder", "xlogy"})
 # Functions whose result is not cast for ``out=``.
 _SAME_DTYPE = frozenset({"amax", "amin", "aminmax", "gather", "multinomial"})
+
+
+def transformed(func: Callable[..., Any], call: Callable[..., R]) -> Callable[..., R]:
+    """Return `call` with the name and docstring of `func`. Its stored errors keep no tensor alive."""
+    return without_frames(wraps(func)(call))
 
 
 def function(method: Callable[P, R]) -> Callable[P, R]:
