@@ -571,7 +571,8 @@ class PReLU(Module):
         super().__init__()
         require_cpu(device)
         require_size("PReLU", "num_parameters", num_parameters)
-        self.num_parameters, self.init = num_parameters, init
+        self.num_parameters: int = num_parameters
+        self.init: float = init
         self.weight = new_parameter((num_parameters,), dtype)
         self.reset_parameters()
 

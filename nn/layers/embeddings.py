@@ -40,7 +40,7 @@ class _Table(Module):
         require_size(type(self).__name__, "embedding_dim", embedding_dim)
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
-        self.padding_idx = None if padding_idx is None else row_of(padding_idx, num_embeddings)
+        self.padding_idx: int | None = None if padding_idx is None else row_of(padding_idx, num_embeddings)
         self.max_norm = max_norm
         self.norm_type = norm_type
         self.scale_grad_by_freq = scale_grad_by_freq

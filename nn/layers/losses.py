@@ -125,7 +125,7 @@ class LinearCrossEntropyLoss(Loss):
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
         count = math.prod(out_features, start=num_classes)
-        self.linear = Linear(in_features, count, bias=bias, device=device, dtype=dtype)
+        self.linear: Linear = Linear(in_features, count, bias=bias, device=device, dtype=dtype)
         self.options = options
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:

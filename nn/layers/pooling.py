@@ -383,9 +383,9 @@ class AvgPool1d(_AvgPool):
     ) -> None:
         super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad)
         # PyTorch shows these options as tuples in this layer only.
-        self.kernel_size = sizes_of("AvgPool1d", "kernel_size", self.kernel_size, 1, 0)
-        self.stride = sizes_of("AvgPool1d", "stride", self.stride, 1, 0)
-        self.padding = sizes_of("AvgPool1d", "padding", self.padding, 1, 0)
+        self.kernel_size: Sizes = sizes_of("AvgPool1d", "kernel_size", self.kernel_size, 1, 0)
+        self.stride: Sizes = sizes_of("AvgPool1d", "stride", self.stride, 1, 0)
+        self.padding: Sizes = sizes_of("AvgPool1d", "padding", self.padding, 1, 0)
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the mean of each window."""

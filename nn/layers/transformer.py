@@ -136,7 +136,7 @@ class TransformerEncoderLayer(_Layer):
         self.norm2: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, dtype=dtype)
         self.dropout1: Dropout = Dropout(dropout)
         self.dropout2: Dropout = Dropout(dropout)
-        self.activation = _activation_of(activation)
+        self.activation: Callable[[Tensor], Tensor] = _activation_of(activation)
 
     def _feed_forward(self, x: Tensor) -> Tensor:
         found: Tensor = self.linear2(self.dropout(self.activation(self.linear1(x))))
@@ -204,7 +204,7 @@ class TransformerDecoderLayer(_Layer):
         self.dropout1: Dropout = Dropout(dropout)
         self.dropout2: Dropout = Dropout(dropout)
         self.dropout3: Dropout = Dropout(dropout)
-        self.activation = _activation_of(activation)
+        self.activation: Callable[[Tensor], Tensor] = _activation_of(activation)
 
     def _feed_forward(self, x: Tensor) -> Tensor:
         found: Tensor = self.linear2(self.dropout(self.activation(self.linear1(x))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -44,11 +45,11 @@ def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None)
 
 
 native_channel_shuffle = channel_shuffle
-adaptive_max_pool1d_with_indices = partial(adaptive_max_pool1d, return_indices=True)
-adaptive_max_pool2d_with_indices = partial(adaptive_max_pool2d, return_indices=True)
-adaptive_max_pool3d_with_indices = partial(adaptive_max_pool3d, return_indices=True)
-max_pool1d_with_indices = partial(max_pool1d, return_indices=True)
-max_pool2d_with_indices = partial(max_pool2d, return_indices=True)
-max_pool3d_with_indices = partial(max_pool3d, return_indices=True)
-fractional_max_pool2d_with_indices = partial(fractional_max_pool2d, return_indices=True)
-fractional_max_pool3d_with_indices = partial(fractional_max_pool3d, return_indices=True)
+adaptive_max_pool1d_with_indices: Callable[..., Any] = partial(adaptive_max_pool1d, return_indices=True)
+adaptive_max_pool2d_with_indices: Callable[..., Any] = partial(adaptive_max_pool2d, return_indices=True)
+adaptive_max_pool3d_with_indices: Callable[..., Any] = partial(adaptive_max_pool3d, return_indices=True)
+max_pool1d_with_indices: Callable[..., Any] = partial(max_pool1d, return_indices=True)
+max_pool2d_with_indices: Callable[..., Any] = partial(max_pool2d, return_indices=True)
+max_pool3d_with_indices: Callable[..., Any] = partial(max_pool3d, return_indices=True)
+fractional_max_pool2d_with_indices: Callable[..., Any] = partial(fractional_max_pool2d, return_indices=True)
+fractional_max_pool3d_with_indices: Callable[..., Any] = partial(fractional_max_pool3d, return_indices=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from nn.layers.convolutions import (
     Conv1d,
@@ -16,6 +16,7 @@ from nn.layers.convolutions import (
 )
 from nn.layers.rare.lazy_weighted import forget_shapes, set_shapes
 from nn.module.lazy import LazyModuleMixin
+from nn.module.module import Module
 from tensor import Tensor
 from tensor.lowlevel import DtypeLike, InvalidArgumentError
 
@@ -36,7 +37,7 @@ class _LazyConvolution(LazyModuleMixin, Convolution):
                 f"{type(self).__name__}: input must have shape (batch, channels, *sizes) or (channels, "
                 f"*sizes), with {dims} {'size' if dims == 1 else 'sizes'}, not {input.shape}"
             )
-        self.in_channels = input.shape[-dims - 1]
+        self.in_channels: int = input.shape[-dims - 1]
         if not self.has_uninitialized_params():
             return
         if self.in_channels % self.groups:
@@ -86,7 +87,7 @@ class LazyConv1d(_LazyConvolution, Conv1d):
     (1, 2, 3)
     """
 
-    cls_to_become = Conv1d
+    cls_to_become: ClassVar[type[Module] | None] = Conv1d
 
     def __init__(
         self,
@@ -150,7 +151,7 @@ class LazyConv2d(_LazyConvolution, Conv2d):
     (1, 2, 3, 3)
     """
 
-    cls_to_become = Conv2d
+    cls_to_become: ClassVar[type[Module] | None] = Conv2d
 
     def __init__(
         self,
@@ -214,7 +215,7 @@ class LazyConv3d(_LazyConvolution, Conv3d):
     (1, 2, 3, 3, 3)
     """
 
-    cls_to_become = Conv3d
+    cls_to_become: ClassVar[type[Module] | None] = Conv3d
 
     def __init__(
         self,
@@ -280,7 +281,7 @@ class LazyConvTranspose1d(_LazyConvolution, ConvTranspose1d):
     (1, 2, 5)
     """
 
-    cls_to_become = ConvTranspose1d
+    cls_to_become: ClassVar[type[Module] | None] = ConvTranspose1d
 
     def __init__(
         self,
@@ -348,7 +349,7 @@ class LazyConvTranspose2d(_LazyConvolution, ConvTranspose2d):
     (1, 2, 5, 5)
     """
 
-    cls_to_become = ConvTranspose2d
+    cls_to_become: ClassVar[type[Module] | None] = ConvTranspose2d
 
     def __init__(
         self,
@@ -416,7 +417,7 @@ class LazyConvTranspose3d(_LazyConvolution, ConvTranspose3d):
     (1, 2, 5, 5, 5)
     """
 
-    cls_to_become = ConvTranspose3d
+    cls_to_become: ClassVar[type[Module] | None] = ConvTranspose3d
 
     def __init__(
         self,

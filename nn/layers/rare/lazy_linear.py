@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from nn.layers.linear import Linear
 from nn.layers.rare.lazy_weighted import forget_shapes, set_shapes
 from nn.module.lazy import LazyModuleMixin
+from nn.module.module import Module
 from tensor import Tensor
 from tensor.lowlevel import DtypeLike
 
@@ -33,7 +34,7 @@ class LazyLinear(LazyModuleMixin, Linear):
     Linear(in_features=3, out_features=2, bias=True)
     """
 
-    cls_to_become = Linear
+    cls_to_become: ClassVar[type[Module] | None] = Linear
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class LazyLinear(LazyModuleMixin, Linear):
 
     def initialize_parameters(self, input: Tensor, *_: Any) -> None:
         """Set `in_features` from `input`, unless a state dict has set the shapes."""
-        self.in_features = input.shape[-1]
+        self.in_features: int = input.shape[-1]
         if self.has_uninitialized_params():
             set_shapes(self, weight=(self.out_features, self.in_features), bias=(self.out_features,))
             self.reset_parameters()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from nn.layers.channel_norms import (
     BatchNorm1d,
@@ -15,6 +15,7 @@ from nn.layers.channel_norms import (
 )
 from nn.layers.rare.lazy_weighted import forget_shapes, set_shapes
 from nn.module.lazy import LazyModuleMixin
+from nn.module.module import Module
 from tensor import Tensor
 from tensor.lowlevel import DtypeLike, InvalidArgumentError
 
@@ -37,7 +38,7 @@ class _LazyNorm(LazyModuleMixin, ChannelNorm):
 
     def initialize_parameters(self, input: Tensor, *_: Any) -> None:
         """Set `num_features` from `input`, unless a state dict has set the shapes."""
-        self.num_features = input.shape[self._channel_dim(input)]
+        self.num_features: int = input.shape[self._channel_dim(input)]
         if self.has_uninitialized_params():
             sizes = (self.num_features,)
             set_shapes(self, weight=sizes, bias=sizes, running_mean=sizes, running_var=sizes)
@@ -72,7 +73,7 @@ class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
     (3, False)
     """
 
-    cls_to_become = BatchNorm1d
+    cls_to_become: ClassVar[type[Module] | None] = BatchNorm1d
 
     def __init__(
         self,
@@ -117,7 +118,7 @@ class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
     (3, False)
     """
 
-    cls_to_become = BatchNorm2d
+    cls_to_become: ClassVar[type[Module] | None] = BatchNorm2d
 
     def __init__(
         self,
@@ -162,7 +163,7 @@ class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
     (3, False)
     """
 
-    cls_to_become = BatchNorm3d
+    cls_to_become: ClassVar[type[Module] | None] = BatchNorm3d
 
     def __init__(
         self,
@@ -205,7 +206,7 @@ class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
     (2, 3, 4)
     """
 
-    cls_to_become = InstanceNorm1d
+    cls_to_become: ClassVar[type[Module] | None] = InstanceNorm1d
 
     def __init__(
         self,
@@ -248,7 +249,7 @@ class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
     (2, 3, 4, 5)
     """
 
-    cls_to_become = InstanceNorm2d
+    cls_to_become: ClassVar[type[Module] | None] = InstanceNorm2d
 
     def __init__(
         self,
@@ -291,7 +292,7 @@ class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
     (2, 3, 4, 5, 6)
     """
 
-    cls_to_become = InstanceNorm3d
+    cls_to_become: ClassVar[type[Module] | None] = InstanceNorm3d
 
     def __init__(
         self,
