@@ -15,8 +15,8 @@ pauses for the values of such an attribute.
 
 While objects are tracked, a note also has the line of the allocation.
 
-Arrays of a library that is searched for new objects, such as JAX, have notes of their own (`locate`). The slot
-``tp_free`` removes such a note, and counts the instance as finalized.
+Arrays of a library that is searched for new objects, such as JAX, have notes of their own (`locate`). The
+slot ``tp_free`` removes such a note, and counts the instance as finalized.
 """
 
 cimport cython
@@ -69,8 +69,8 @@ cdef extern from *:
         ((PyTypeObject*)kind)->tp_free = deallocator;
     }
 
-    // A C attribute whose values no scope owns: its new and its previous definition, and whether its values are
-    // gradients.
+    // A C attribute whose values no scope owns: its new and its previous definition, and whether its values
+    // are gradients.
     typedef struct {
         PyGetSetDef definition;
         PyGetSetDef* before;
@@ -150,8 +150,8 @@ cdef uint64_t _serial = 0
 cdef object _locate = None
 # The function of `locate_gradients`, or None.
 cdef object _locate_gradient = None
-# The notes of living instances of the classes that `locate` was given, until a search finds the instance. They
-# own their references. `scope` is 1 if a scope owns it.
+# The notes of living instances of the classes that `locate` was given, until a search finds the instance.
+# They own their references. `scope` is 1 if a scope owns it.
 cdef unordered_map[size_t, Note] _located
 cdef bint _is_counting_located = False
 cdef unsigned long _located_owner = 0
@@ -243,7 +243,7 @@ cdef void _drop_located(Note* note) noexcept:
 
 
 def locate(kind):
-    """Count new instances of `kind` inside `count_located`, and remember their lines while objects are tracked.
+    """Count new instances of `kind` inside `count_located`. Remember their lines while objects are tracked.
 
     This is for a library that is searched for new objects. An instance that is freed before a search finds it
     counts as created and as finalized. Return whether it is possible.

@@ -82,8 +82,8 @@ def test_saved_memory_is_free_between_forward_and_backward():
         assert bytes_live() - start < 1024
         loss.backward()
     assert files.reads == 2
-    # The leaf, its gradient, one saved value and one gradient on the way.
-    assert measured.peak_bytes <= 4 * BLOCK + 1024
+    # One saved value and one gradient on the way, besides the leaf and its gradient.
+    assert measured.peak_bytes - start <= 2 * BLOCK + 1024
     assert x.grad[0, 0].item() == pytest.approx(3 * 2 * np.exp(2.0), rel=1e-6)
 
 
