@@ -39,12 +39,16 @@ class Referrers:
         steps = max(_MIN_STEPS, min(_MAX_STEPS, _MAX_VISITS // len(everything)))
         frontier = list(objects)
         ignored = {id(objects), *ignored}
-        for _ in range(steps):
-            if not frontier or len(self.objects) > _MAX_OBJECTS:
-                break
-            frontier = self._step(frontier, everything, ignored)
-        #: Whether the search ended because there are no other referrers.
-        self.is_complete = not frontier
+        try:
+            for _ in range(steps):
+                if not frontier or len(self.objects) > _MAX_OBJECTS:
+                    break
+                frontier = self._step(frontier, everything, ignored)
+            #: Whether the search ended because there are no other referrers.
+            self.is_complete = not frontier
+        finally:
+            # The lists of two searches on two threads may have each other: a cycle that keeps all objects.
+            everything.clear()
 
     def _step(self, frontier: list[Any], everything: list[Any], ignored: set[int]) -> list[Any]:
         found = []
@@ -144,7 +148,8 @@ def _is_of_tracking(x: object) -> bool:
         return is_ours(x)
     if type(x) is tuple:
         return len(x) == 2 and type(x[0]) is Record
-    return type(x) is list and bool(x) and type(x[0]) is tuple and _is_of_tracking(x[0])
+    # Another thread may empty the list meanwhile: a slice has an item or none.
+    return type(x) is list and any(type(item) is tuple and _is_of_tracking(item) for item in x[:1])
 
 
 def running_frames() -> set[int]:

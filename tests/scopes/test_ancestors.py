@@ -1,0 +1,39 @@
+"""Searches for what leads to objects keep none of them."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import weakref
+
+from scopes.tracking.ancestors import Referrers
+
+
+class Thing:
+    """An object that can be held."""
+
+
+def test_searches_on_several_threads_keep_nothing_without_the_collector() -> None:
+    things = [Thing() for _ in range(50)]
+    weak = [weakref.ref(thing) for thing in things]
+
+    def search() -> None:
+        for _ in range(4):
+            Referrers(things, set()).objects.clear()
+
+    interval = sys.getswitchinterval()
+    gc.collect()
+    gc.disable()
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=search) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        things.clear()
+        assert [ref for ref in weak if ref() is not None] == []
+    finally:
+        sys.setswitchinterval(interval)
+        gc.enable()
