@@ -124,3 +124,13 @@ def test_a_compound_of_compounds_ends_as_one() -> None:
     assert inner.is_invalid
     assert part.is_invalid
     assert (statistics.of(Part).snapshot() - before).disposed_in_scope_count == 1
+
+
+def test_a_disposed_part_is_no_member_after_the_whole() -> None:
+    with new_dispose_scope() as scope:
+        part, other = Part(), Part()
+        pair = Pair((part, other))
+        part.dispose()
+        del pair
+        gc.collect()
+        assert scope.disposables_view == (other,)

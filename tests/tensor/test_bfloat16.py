@@ -16,6 +16,7 @@ import pytest
 
 import nn
 import tensor
+import tensor.torch as torch
 from scopes import TensorDisposedError, new_dispose_scope
 from tensor import memory
 
@@ -179,6 +180,14 @@ def test_results_of_other_dtypes_stay_what_they_are() -> None:
         tensor.float32,
     )
     assert tensor.ones((3,)).sum(dtype=bfloat16).dtype == bfloat16
+
+
+def test_a_function_of_several_ops_keeps_the_dtype_of_another_operand_or_the_one_given() -> None:
+    x = tensor.ones((2, 3), dtype="bfloat16")
+    similar = nn.functional.cosine_similarity
+    assert (similar(x, x).dtype, similar(x, tensor.ones((2, 3))).dtype) == (x.dtype, tensor.float32)
+    var = torch.masked.var
+    assert (var(x, 1).dtype, var(x, 1, dtype=tensor.float32).dtype) == (x.dtype, tensor.float32)
 
 
 def test_views_share_its_memory() -> None:
