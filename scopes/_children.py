@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import multiprocessing.util
 import os
-import shlex
 import shutil
 import sys
 import tempfile
@@ -73,7 +72,8 @@ def program_of(executable: _Program | None, command: _Program | Sequence[_Progra
         return Path(os.fsdecode(executable))
     # On Windows, the command can be one string, with quotes around a path that has spaces.
     if isinstance(command, str):
-        return Path(next(iter(shlex.split(command, posix=False)), "").strip('"'))
+        quote, begin = ('"', 1) if command.startswith('"') else (" ", 0)
+        return Path(command[begin:].partition(quote)[0])
     return Path(os.fsdecode(command if isinstance(command, bytes | os.PathLike) else command[0]))
 
 

@@ -380,6 +380,8 @@ def test_the_report_names_the_children_that_were_not_followed(tmp_path: Path) ->
         ("/usr/bin/true", ["true"], "true"),
         (None, "python -c ''", "python"),
         (None, '"/two words/python.exe" -c ""', "python.exe"),
+        (None, '"/two words/python.exe', "python.exe"),
+        (None, "python -c '", "python"),
         (None, ["/two words/python3"], "python3"),
         (None, "", ""),
     ],
