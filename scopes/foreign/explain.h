@@ -115,12 +115,14 @@ public:
     void add_own(PyObject* object) { ++sought[object]; }
 
     // Counts the references of the locals of all running functions but those of libraries, and of the globals of the
-    // user's functions among them. Functions with the globals `hidden`, those of this search, have none.
+    // user's functions among them. Functions with the globals `hidden`, those of this search, have none. Ends as soon
+    // as the counted references are all that there are.
     void count_frames(PyObject* hidden) {
         PyThreadState* here = PyThreadState_Get();
         for (PyThreadState* thread = PyInterpreterState_ThreadHead(here->interp); thread != nullptr;
              thread = PyThreadState_Next(thread)) {
-            count_frames_of(thread, hidden);
+            if (count_frames_of(thread, hidden))
+                return;
             for (const _PyErr_StackItem* item = thread->exc_info; item != nullptr; item = item->previous_item)
                 if (item->exc_value != nullptr)
                     count(item->exc_value);
@@ -377,7 +379,7 @@ private:
                 functions.push_back(Py_NewRef(reinterpret_cast<PyObject*>(code)));
             }
     }
-    void count_frames_of(PyThreadState* thread, PyObject* hidden) {
+    bool count_frames_of(PyThreadState* thread, PyObject* hidden) {
         for (const _PyInterpreterFrame* frame = innermost_frame(thread); frame != nullptr; frame = frame->previous) {
             PyCodeObject* code = code_of(frame);
             if (code == nullptr || frame->f_globals == hidden)
@@ -391,15 +393,18 @@ private:
                 for (int i = 0; i < code->co_nlocalsplus; ++i)
                     if (frame->localsplus[i] != nullptr)
                         count(frame->localsplus[i]);
+                if (nodes.size() >= sought.size() && is_direct())
+                    return true;
             } else if (frame->f_locals != nullptr && PyDict_CheckExact(frame->f_locals)) {
                 count_globals(frame->f_locals);
             }
             if (author == USER && PyDict_CheckExact(frame->f_globals))
                 count_globals(frame->f_globals);
         }
+        return false;
     }
 #else
-    void count_frames_of(PyThreadState*, PyObject*) {}
+    bool count_frames_of(PyThreadState*, PyObject*) { return false; }
 #endif
 };
 

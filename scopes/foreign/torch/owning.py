@@ -391,10 +391,21 @@ def _running_backward(run: Callable[..., Any]) -> Callable[..., Any]:
     def called(*args: Any, **kwargs: Any) -> Any:
         if not _state.depth:
             return gradients.run_backward(run, *args, **kwargs)
-        with _log():
-            with paused(), _Functions(_take_unowned) if is_watched() else nullcontext():
-                result = gradients.run_backward(run, *args, **kwargs)
+        # Context managers that are written in Python would add a tenth to a small backward.
+        births.log(1)
+        try:
+            births.pause(1)
+            try:
+                if is_watched():
+                    with _Functions(_take_unowned):
+                        result = gradients.run_backward(run, *args, **kwargs)
+                else:
+                    result = gradients.run_backward(run, *args, **kwargs)
+            finally:
+                births.pause(-1)
             _take(None, result, args, kwargs)
+        finally:
+            births.log(-1)
         return result
 
     return called
