@@ -7,7 +7,7 @@ import gc
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from typing import Any
 
@@ -210,7 +210,9 @@ def test_tensors_of_all_threads_are_tracked_with_their_lines() -> None:
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(work, range(2)))  # the threads are older than tracking
         with scopes.track(), scopes.torch.owning():
-            kept += [pool.submit(work, i) for i in range(4)]
+            futures = [pool.submit(work, i) for i in range(4)]
+            wait(futures)
+            kept += futures
             kept += pool.map(work, range(3))
             thread = threading.Thread(target=lambda: kept.append(work()))
             thread.start()
