@@ -246,7 +246,7 @@ cdef list _held_by_disposable(x):
     tell = getattr(type(x), "__disposables__", None)
     if tell is not None:
         return list(tell(x))
-    return None if isinstance(x, Disposable) else _held(x)
+    return None if isinstance(x, Disposable) or _is_array(x) else _held(x)
 
 
 cdef list _held(x):
