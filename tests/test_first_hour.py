@@ -13,6 +13,7 @@ import pytest
 import scopes
 import tensor
 from scopes import statistics
+from scopes.lowlevel import Curve, chart_of
 from scopes.tracking.history import History
 from tensor import memory
 
@@ -55,6 +56,23 @@ def test_the_chart_of_a_report_shows_no_line_above_the_whole() -> None:
     (area,) = [_highest(path) for path in re.findall(r'class="area" d="([^"]*)"', chart)]
     assert lines
     assert area <= min(lines)
+
+
+def test_the_chart_of_a_report_has_a_scale_of_bytes() -> None:
+    chart = chart_of(Curve("all", [(0.0, 0), (1.0, 40 * 2**20)]), [])
+    marks = re.findall(r'<span style="top: ([\d.]+)%">([^<]*)</span>', chart)
+    assert [label for _, label in marks] == ["16 MiB", "32 MiB"]
+    (area,) = [_highest(path) for path in re.findall(r'class="area" d="([^"]*)"', chart)]
+    (floor,) = [float(y) for y in re.findall(r'class="axis" d="M\d+ (\d+)', chart)]
+    (height,) = [float(size) for size in re.findall(r'viewBox="0 0 \d+ (\d+)"', chart)]
+    for (top, _), share in zip(marks, (16 / 40, 32 / 40), strict=True):
+        assert float(top) / 100 * height == pytest.approx(floor - share * (floor - area), abs=0.2)
+
+
+@pytest.mark.parametrize("highest", [0, 1, 2, 3, 1000])
+def test_a_chart_of_a_few_bytes_has_few_marks(highest: int) -> None:
+    chart = chart_of(Curve("all", [(0.0, 0), (1.0, highest)]), [])
+    assert 1 <= chart.count('class="mark"') <= 3
 
 
 def _highest(path: str) -> float:

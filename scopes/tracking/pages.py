@@ -82,6 +82,15 @@ def chart_of(whole: Curve, parts: Sequence[Curve]) -> str:
         return "".join(drawn)
 
     floor = _HEIGHT - _BOTTOM
+    heights = [(nbytes, place((begin, nbytes))[1]) for nbytes in _marks(highest)]
+    grid = "".join([f'<path class="mark" d="M{_LEFT} {y}H{_WIDTH - _RIGHT}"/>' for _, y in heights])
+    # Text in HTML: in the drawing it would shrink with it on a narrow screen.
+    scale = "".join(
+        [
+            f'<span style="top: {float(y) / _HEIGHT:.1%}">{format_bytes(nbytes)}</span>'
+            for nbytes, y in heights
+        ]
+    )
     area = f"{steps(whole.points)}V{floor}H{_LEFT}Z"
     lines = "".join(
         [
@@ -93,12 +102,18 @@ def chart_of(whole: Curve, parts: Sequence[Curve]) -> str:
     legend = "".join([f'<li class="c{n}">{escape(curve.name)}</li>' for n, curve in enumerate(parts)])
     return (
         f"<figure><p>{format_bytes(highest)} at most, with 256 bytes for each operation of a graph</p>"
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="memory over time">'
-        f'<path class="area" d="{area}"/>{lines}'
-        f'<path class="axis" d="M{_LEFT} {floor}H{_WIDTH - _RIGHT}"/></svg>'
+        f'<div class="scale"><svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="memory over time">'
+        f'<path class="area" d="{area}"/>{grid}{lines}'
+        f'<path class="axis" d="M{_LEFT} {floor}H{_WIDTH - _RIGHT}"/></svg>{scale}</div>'
         f'<p class="ends"><span>{begin:.3g} s</span><span>{end:.3g} s</span></p>'
         f'<figcaption><ul><li class="whole">{escape(whole.name)}</li>{legend}</ul></figcaption></figure>'
     )
+
+
+def _marks(highest: int) -> list[int]:
+    """Return the bytes that a chart up to `highest` marks: two or three multiples of a power of two."""
+    step = 1 << max(0, highest.bit_length() - 2)
+    return list(range(step, highest + 1, step))
 
 
 _PAGE = """<!DOCTYPE html>
@@ -141,6 +156,10 @@ figure svg { display: block; width: 100%; height: auto; }
 figure .area { fill: var(--area); }
 figure .line { fill: none; stroke-width: 2; vector-effect: non-scaling-stroke; }
 figure .axis { stroke: var(--soft); }
+figure .mark { stroke: var(--soft); stroke-dasharray: 2 4; vector-effect: non-scaling-stroke; }
+figure .scale { position: relative; }
+figure .scale span { position: absolute; left: .3em; transform: translateY(-100%); color: var(--soft);
+  font-size: .85em; }
 figure p { margin: 0; color: var(--soft); }
 figure .ends { display: flex; justify-content: space-between; }
 figcaption li { display: inline-block; margin-right: 1.5rem; overflow-wrap: anywhere; }
