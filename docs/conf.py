@@ -57,7 +57,7 @@ html_theme_options = {
     "pygments_dark_style": "github-dark",
 }
 # Pages that are alone in their section need no list of it.
-html_sidebars = {page: [] for page in ("index", "start", "from_pytorch", "from_torchsharp")}
+html_sidebars = {page: [] for page in ("index", "from_torchsharp")}
 
 # --- The reference: a page for each module, of what its `__all__` lists -------------------------------------
 

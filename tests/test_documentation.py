@@ -18,19 +18,29 @@ ROOT = Path(__file__).parents[1]
 FILES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 # Guides to libraries that may not be installed.
 NEEDS = {
+    "compared.md": ("torch",),
     "frameworks.md": ("accelerate", "ignite", "lightning", "skorch", "stable_baselines3", "transformers"),
     "jax.md": ("jax",),
     "pytorch.md": ("torch",),
+    "README.md": ("torch",),
 }
 GUIDES_TO_OTHERS = [path for path in FILES if path.name in NEEDS]
-OWN_GUIDES = [path for path in FILES if path.name not in NEEDS]
+OWN_GUIDES = [path for path in FILES if path.name not in NEEDS or path.name == "README.md"]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHELL = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TEXT = re.compile(r"^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+README_COMMAND = "disposescope run examples/leak_in_pytorch.py"
+# Pages of the site that list guides.
+SECTIONS = {"my_program_grows", "tensors_that_end"}
 
 
-def run_blocks(path: Path) -> None:
+def run_blocks(path: Path, without: str | None = None) -> None:
+    """Run the Python blocks of a page, except those that import the library `without`."""
     text = path.read_text(encoding="utf-8")
     namespace: dict[str, object] = {"__name__": "__main__"}
     for block in BLOCK.finditer(text):
+        if without is not None and f"import {without}\n" in block[1]:
+            continue
         # Blank lines in front, so that a traceback names the line of the file.
         source = "\n" * text[: block.start(1)].count("\n") + block[1]
         exec(compile(source, path, "exec"), namespace)
@@ -42,7 +52,8 @@ def test_the_blocks_of_the_documentation_run(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    contextvars.Context().run(run_blocks, path)
+    # The README has a block for PyTorch, which need not be installed, and blocks without it.
+    contextvars.Context().run(run_blocks, path, "torch" if path.name in NEEDS else None)
 
 
 @pytest.mark.foreign
@@ -66,18 +77,47 @@ def test_the_guide_to_training_names_all_that_there_is() -> None:
     assert losses | helpers | schedulers | optimizers | averages <= named
 
 
-def test_the_readme_has_no_links_that_a_package_index_could_not_follow() -> None:
-    links = re.findall(
-        r"\]\(([^)]*)\)|(?:src|href)=\"([^\"]*)\"", (ROOT / "README.md").read_text(encoding="utf-8")
-    )
-    assert [link for pair in links for link in pair if link and not link.startswith("https://")] == []
+def test_the_links_of_the_readme_lead_to_files() -> None:
+    links = re.findall(r"\]\(([^)]*)\)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    files = [link.partition("#")[0] for link in links if not link.startswith("https://")]
+    assert files
+    assert [file for file in files if not (ROOT / file).is_file()] == []
 
 
-def test_the_readme_names_each_guide() -> None:
+def test_the_readme_names_each_guide_and_each_example() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    of_the_site = {"changelog", "contributing", "guides", "index", "project", "security"}
+    of_the_site = {"changelog", "contributing", "index", "project", "security", *SECTIONS}
     guides = {path.stem for path in (ROOT / "docs").glob("*.md")} - of_the_site
-    assert [guide for guide in sorted(guides) if f"`{guide}.md`" not in text] == []
+    assert [guide for guide in sorted(guides) if f"](docs/{guide}.md)" not in text] == []
+    examples = [path.name for path in (ROOT / "examples").glob("*.py")]
+    assert [name for name in sorted(examples) if f"`{name}`" not in text] == []
+
+
+def test_each_command_of_the_readme_is_run_by_a_test_or_is_a_target_of_make() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    lines = [line for block in SHELL.findall(text) for line in block.splitlines()]
+    commands = {line.partition("#")[0].strip() for line in lines}
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    # `make dist` installs the package with pip.
+    assert commands - {f"make {target}" for target in targets} == {README_COMMAND, "pip install ."}
+    assert set(re.findall(r"`make ([\w-]+)`", text)) <= set(targets)
+
+
+@pytest.mark.foreign
+def test_the_report_in_the_readme_is_what_the_command_prints() -> None:
+    pytest.importorskip("torch")
+    (shown,) = TEXT.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    report = reported(README_COMMAND)
+    assert report[: len(shown.splitlines())] == shown.splitlines()
+
+
+@pytest.mark.foreign
+def test_the_step_in_the_readme_prints_why_a_loss_is_gone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+    contextvars.Context().run(run_blocks, ROOT / "README.md")
+    assert "its dispose scope 'step' ended" in capsys.readouterr().out
 
 
 def test_the_readme_has_blocks() -> None:
@@ -116,11 +156,15 @@ def test_the_tests_in_the_guide_to_leaks_end_as_it_says(tmp_path: Path) -> None:
     assert "cache.append(tensor.ones((100,)))" in run.stdout
 
 
+def reported(command: str) -> list[str]:
+    """Return the lines that ``disposescope run`` writes to stderr."""
+    words = [sys.executable, "-m", *command.split()]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stderr.strip().splitlines()
+
+
 def test_the_report_in_the_guide_to_leaks_is_what_the_command_prints() -> None:
-    (shown,) = re.findall(
-        r"^```text\n(.*?)^```$", (ROOT / "docs" / "leaks.md").read_text(encoding="utf-8"), re.M | re.S
-    )
-    command = [sys.executable, "-m", "disposescope", "run", "examples/find_a_leak.py", "--leaky"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
-    report, _, _ = done.stderr.strip().partition("\n\nlive_count")
-    assert report.splitlines() == shown.rstrip("\n").splitlines()
+    (shown,) = TEXT.findall((ROOT / "docs" / "leaks.md").read_text(encoding="utf-8"))
+    report = reported("disposescope run examples/find_a_leak.py --leaky")
+    assert report[: len(shown.splitlines())] == shown.splitlines()
