@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from tensor import Generator, Tensor
 
-EXTRA_MISSING = "this example needs scikit-learn: pip install 'disposescope[examples]'"
+EXTRA_MISSING = "this example needs scikit-learn: pip install '.[examples]'"
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Find the lines that leak in a PyTorch training loop, fix the leaks with scopes, and plot the memory.
 
-    pip install 'disposescope[torch,plot]'
+    pip install '.[torch,plot]'
     python examples/torch_training.py --picture memory.png
     disposescope run examples/torch_training.py --leaky
 
@@ -27,7 +27,7 @@ try:
 
     import scopes.torch
 except ModuleNotFoundError as error:
-    raise SystemExit(f"{error}: pip install 'disposescope[torch]'") from None
+    raise SystemExit(f"{error}: pip install '.[torch]'") from None
 
 STEPS, BATCH, FEATURES, HIDDEN = 60, 64, 64, 512
 

@@ -24,7 +24,7 @@ from scopes import DisposeScope, DisposeStatistics, dispose, new_dispose_scope, 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-EXTRA_MISSING = "this example needs scikit-learn and tqdm: pip install 'disposescope[examples]'"
+EXTRA_MISSING = "this example needs scikit-learn and tqdm: pip install '.[examples]'"
 
 
 @dataclass(frozen=True)

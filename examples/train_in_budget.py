@@ -26,8 +26,8 @@ from tensor import memory
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-EXTRA_MISSING = "this example needs scikit-learn and tqdm: pip install 'disposescope[examples]'"
-NO_MATPLOTLIB = "--plot needs matplotlib: pip install 'disposescope[plot]'"
+EXTRA_MISSING = "this example needs scikit-learn and tqdm: pip install '.[examples]'"
+NO_MATPLOTLIB = "--plot needs matplotlib: pip install '.[plot]'"
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """Train a classifier of handwritten digits by two workers on Ray, and print the memory of all workers.
 
-    pip install 'disposescope[ray,examples]'
+    pip install '.[ray,examples]'
     python examples/train_on_ray.py
     python examples/train_on_ray.py --workers 4 --epochs 20 --trace job.json.gz
 
@@ -28,7 +28,7 @@ from scopes import new_dispose_scope
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-EXTRA_MISSING = "this example needs Ray and scikit-learn: pip install 'disposescope[ray,examples]'"
+EXTRA_MISSING = "this example needs Ray and scikit-learn: pip install '.[ray,examples]'"
 # The batch size of all workers together.
 BATCH = 64
 

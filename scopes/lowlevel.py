@@ -5,6 +5,7 @@ scopes own its objects without keeping them alive, and statistics count them.
 """
 
 from scopes._clearing import clear_errors_of
+from scopes._extras import how_to_install
 from scopes._on_demand import ModuleOnDemand, names_on_demand, origins_of, public_names, when_imported
 from scopes.core.advice import advise_calls_of
 from scopes.core.calls import without_frames

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from scopes.lowlevel import how_to_install
 from tensor._errors import shown
 
 Dtype = np.dtype[np.generic]
@@ -97,7 +98,7 @@ def require_supported(dtype: Dtype) -> Dtype:
 
 
 NO_ML_DTYPES = (
-    "tensor.bfloat16 needs ml_dtypes, which is not installed: pip install 'disposescope[bfloat16]'. "
+    f"tensor.bfloat16 needs ml_dtypes, which is not installed: {how_to_install('bfloat16')}. "
     "float16 takes the same memory, without ml_dtypes"
 )
 

@@ -120,6 +120,19 @@ def test_the_step_in_the_readme_prints_why_a_loss_is_gone(
     assert "its dispose scope 'step' ended" in capsys.readouterr().out
 
 
+def test_each_block_of_the_documentation_names_its_language() -> None:
+    for path in [*FILES, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]:
+        fences = re.findall(r"^ *```(.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+        assert all(fences[::2]), path
+        assert not any(fences[1::2]), path
+
+
+def test_no_page_installs_a_package_that_has_no_release_yet() -> None:
+    for path in [*FILES, ROOT / "CONTRIBUTING.md"]:
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"pip install ['\"]?disposescope", text), path
+
+
 def test_the_readme_has_blocks() -> None:
     assert BLOCK.search((ROOT / "README.md").read_text(encoding="utf-8"))
 

@@ -93,7 +93,7 @@ def test_a_gpt_writes_sums_and_nothing_is_left(capsys, arguments: list[str], sha
 
 def test_a_missing_extra_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(SystemExit, match=r"pip install 'disposescope\[examples\]'"):
+    with pytest.raises(SystemExit, match=r"pip install '\.\[examples\]'"):
         load("train_digits").main(["--quiet", "--epochs", "1"])
 
 

@@ -1,6 +1,6 @@
 """Data-parallel training on Ray: replicas, statistics of all workers, tensors in the object store.
 
-Ray is imported at its first use: ``pip install 'disposescope[ray]'``. Outside of a job, the program is the
+Ray is imported at its first use: ``pip install '.[ray]'`` in a clone. Outside of a job, the program is the
 only worker, so the same training loop runs with and without Ray.
 """
 

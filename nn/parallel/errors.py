@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
+from scopes.lowlevel import how_to_install
+
 
 class WorkerLostError(RuntimeError):
     """Another worker has ended or was killed while this worker waited for it.
@@ -43,6 +45,6 @@ def require(module: str) -> ModuleType:
             else "nn.parallel requires Ray"
         )
         raise ModuleNotFoundError(
-            f"{reason}, but the import of {error.name or module!r} failed: pip install 'disposescope[ray]'",
+            f"{reason}, but the import of {error.name or module!r} failed: {how_to_install('ray')}",
             name=error.name,
         ) from error

@@ -7,6 +7,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
+from scopes._extras import how_to_install
 from scopes.core.errors import TensorDisposedError
 from scopes.core.foreign import how_it_ended
 from scopes.tracking.tracking import record_of
@@ -152,7 +153,7 @@ def import_library(name: str, title: str, extra: str) -> ModuleType:
         if error.name != name:
             raise
         raise ModuleNotFoundError(
-            f"scopes.{name} requires {title}, which is not installed: pip install 'disposescope[{extra}]'",
+            f"scopes.{name} requires {title}, which is not installed: {how_to_install(extra)}",
             name=name,
         ) from None
 
@@ -160,8 +161,8 @@ def import_library(name: str, title: str, extra: str) -> ModuleType:
 def raise_unsupported(name: str, version: str, why: object) -> NoReturn:
     """Raise the error for a version that is not supported."""
     raise NotSupportedError(
-        f"scopes.{name} does not support {name} {version}: {why}. Install a tested version: pip install "
-        f"'disposescope[{name}]'",
+        f"scopes.{name} does not support {name} {version}: {why}. Install a tested version: "
+        f"{how_to_install(name)}",
         name=name,
     )
 

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
+from scopes._extras import how_to_install
 from scopes.tracking import tracking
 from scopes.tracking.leaks import LeakReport, Snapshot, report_of
 from scopes.tracking.sites import Site
 from scopes.tracking.sizes import format_bytes
 from scopes.tracking.tree import ScopeRow, scope_tree
 
-NO_RICH = "--live needs rich, which is not installed: pip install 'disposescope[report]'"
+NO_RICH = f"--live needs rich, which is not installed: {how_to_install('report')}"
 NO_TERMINAL = "--live shows nothing, because the standard error stream is not a terminal"
 
 _PERIOD = 0.5

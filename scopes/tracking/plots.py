@@ -9,6 +9,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from scopes._extras import how_to_install
 from scopes.tracking.downsampling import Sample, peaks
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     Figure = Any
 
 NO_MATPLOTLIB = (
-    "plotting a timeline needs matplotlib, which is not installed: pip install 'disposescope[plot]'. "
+    f"plotting a timeline needs matplotlib, which is not installed: {how_to_install('plot')}. "
     "timeline.save('trace.json') works without it; https://ui.perfetto.dev opens the file"
 )
 

@@ -212,7 +212,7 @@ class Timeline:
         Raises
         ------
         ModuleNotFoundError
-            If matplotlib is not installed: ``pip install 'disposescope[plot]'``.
+            If matplotlib is not installed: ``pip install '.[plot]'`` in a clone.
         """
         return draw(*self._entering.run(self._drawn), path)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
-from scopes.lowlevel import format_bytes, parse_size
+from scopes.lowlevel import format_bytes, how_to_install, parse_size
 from tensor.memory.allocator import cached_bytes, current_limit, live_or_pinned
 from tensor.memory.arenas import HEAD, SLOT, Arena, Recording
 from tensor.memory.limits import OutOfMemoryError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Figure = Any
 
 _NO_MATPLOTLIB = (
-    "plotting a plan needs matplotlib, which is not installed: pip install 'disposescope[plot]'. "
+    f"plotting a plan needs matplotlib, which is not installed: {how_to_install('plot')}. "
     "print(plan.table()) works without it"
 )
 _UNKNOWN = "(unknown line)"

@@ -104,7 +104,10 @@ def test_the_page_opens_with_where_we_are_ahead_level_and_behind(folder: Path):
     assert ahead == "**Ahead of PyTorch** in the worst case of: nothing."
     assert level == "**Level**, within a tenth: op on one element in a scope (0.90)."
     assert behind == "**Behind**: nothing."
-    assert document.PAGE.read_text(encoding="utf-8").startswith("# Performance\n\n<!-- begin summary -->")
+    # Before it, the page says in words what was measured, in one section.
+    before, _, _ = document.PAGE.read_text(encoding="utf-8").partition("<!-- begin summary -->")
+    assert before.startswith("# Performance\n\nWe timed this library next to PyTorch and NumPy")
+    assert "\n##" not in before
 
 
 def test_the_page_keeps_the_text_outside_of_the_markers():

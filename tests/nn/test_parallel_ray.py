@@ -164,7 +164,7 @@ def test_the_error_names_the_package_that_ray_data_lacks(package: str) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert "RayDataset requires Ray Data with pyarrow and pandas" in done.stderr
-    assert f"the import of {package!r} failed: pip install 'disposescope[ray]'" in done.stderr
+    assert f"the import of {package!r} failed: run pip install '.[ray]'" in done.stderr
 
 
 def test_a_model_is_applied_to_a_data_set(cluster: None) -> None:

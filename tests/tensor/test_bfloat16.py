@@ -424,7 +424,7 @@ for use in (
     try:
         use()
     except ImportError as error:
-        assert "pip install 'disposescope[bfloat16]'" in str(error), error
+        assert "pip install '.[bfloat16]'" in str(error), error
     else:
         raise AssertionError("no error")
 x = tensor.load_file(sys.argv[1])["x"]

@@ -318,7 +318,7 @@ with scopes.Timeline() as timeline:
 try:
     timeline.plot("memory.png")
 except ModuleNotFoundError as error:
-    assert "pip install 'disposescope[plot]'" in str(error), error
+    assert "pip install '.[plot]'" in str(error), error
 else:
     raise SystemExit("no error")
 """

@@ -29,7 +29,7 @@ def test_a_missing_library_is_named_with_the_command_that_installs_it(library: s
     said = imported(library, f"import sys; sys.modules[{library!r}] = None")
     assert (
         f"ModuleNotFoundError: scopes.{library} requires {TITLES[library]}, which is not installed: "
-        f"pip install 'disposescope[{library}]'" in said
+        f"run pip install '.[{library}]' in a clone of disposescope" in said
     )
 
 
@@ -48,7 +48,7 @@ def test_an_unsupported_version_is_an_import_error_that_says_why_and_what_to_ins
     with pytest.raises(
         ImportError,
         match=r"scopes\.torch does not support torch 9\.9: it flies\. "
-        r"Install a tested version: pip install 'disposescope\[torch\]'",
+        r"Install a tested version: run pip install '\.\[torch\]' in a clone of disposescope",
     ) as caught:
         raise_unsupported("torch", "9.9", "it flies")
     assert isinstance(caught.value, NotSupportedError)

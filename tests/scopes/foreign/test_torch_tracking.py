@@ -171,5 +171,5 @@ def test_the_command_line_says_when_there_is_no_torch(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("print('ran')", encoding="utf-8")
     run = python("-m", "scopes", "run", "--torch", "train.py", cwd=tmp_path)
     assert run.returncode == 1
-    assert "pip install 'disposescope[torch]'" in run.stderr
+    assert "pip install '.[torch]'" in run.stderr
     assert "ran" not in run.stdout
