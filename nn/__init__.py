@@ -2,7 +2,15 @@
 
 from importlib import import_module as _import_module
 
-import scopes as _scopes  # noqa: F401  # first: it raises a clear error in subinterpreters
+import tensor as _tensor  # first, because it imports `scopes`, which refuses subinterpreters
+
+if not hasattr(_tensor, "Tensor"):
+    raise ImportError(
+        f"{_tensor.__file__} has the name of the package `tensor` of disposescope, and Python finds it "
+        "instead: rename it, or move it into a package",
+        name="tensor",
+    )
+
 from nn.module.module import Module
 from nn.module.parameter import Parameter
 from nn.module.states import IncompatibleKeys

@@ -46,9 +46,13 @@ def names_on_demand(
 
     def find(name: str) -> Any:
         if name not in origins:
-            text = advice(name) if advice is not None else f"module {package!r} has no attribute {name!r}"
-            # Python suggests a similar name of the module. Leave no variable that refers to the error: with
-            # its traceback that would be a cycle, which keeps the callers' tensors.
+            missing = f"module {package!r} has no attribute {name!r}"
+            text = advice(name) if advice is not None else missing
+            similar = _similar(name, {*namespace, *origins}) if text == missing else None
+            # Leave no variable that refers to the error: with its traceback that would be a cycle, which
+            # keeps the callers' tensors.
+            if similar is not None:
+                raise AttributeError(f"{text}: did you mean {similar!r}?", name=name)
             raise AttributeError(text, name=name, obj=sys.modules.get(package))
         module = import_module(origins[name])
         if origins[name] == f"{package}.{name}":
@@ -59,6 +63,16 @@ def names_on_demand(
         return namespace[name]
 
     return find, lambda: sorted({*namespace, *origins})
+
+
+def _similar(name: str, names: Iterable[str]) -> str | None:
+    """Return the public name that is most similar to `name`. Python itself finds no swapped letters."""
+    if name.startswith("_"):
+        return None
+    from difflib import get_close_matches  # takes a millisecond, and only mistakes need it
+
+    close = get_close_matches(name, [each for each in names if not each.startswith("_")], n=1)
+    return close[0] if close else None
 
 
 def origins_of(modules: Mapping[str, str]) -> dict[str, str]:

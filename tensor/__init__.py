@@ -2,6 +2,15 @@
 
 from importlib import import_module as _import_module
 
+import scopes as _scopes
+
+if not hasattr(_scopes, "DisposeScope"):
+    raise ImportError(
+        f"{_scopes.__file__} has the name of the package `scopes` of disposescope, and Python finds it "
+        "instead: rename it, or move it into a package",
+        name="scopes",
+    )
+
 # Re-exported explicitly for type checkers: users write `tensor.autograd.grad` after `import tensor`.
 from scopes import __version__ as __version__
 from scopes.lowlevel import clear_errors_of as _clear_errors_of

@@ -64,6 +64,10 @@ MISTAKES = {
     "tensor.array([1])": "write tensor.tensor(data)",
     "tensor.mm(x, x)": "write x.mm(...), because it is a method",
     "tensor.unsqueeze(x, 0)": "write x.unsqueeze(...)",
+    "tensor.onse((2, 3))": "module 'tensor' has no attribute 'onse': did you mean 'ones'?",
+    "scopes.new_scope": "did you mean 'new_dispose_scope'?",
+    "nn.Liner": "did you mean 'Linear'?",
+    "nn.functional.crossentropy": "did you mean 'cross_entropy'?",
     "tensor.is_tensor(x)": "write isinstance(x, tensor.Tensor)",
     "tensor.nn": "write import nn",
     "nn.DataLoader": "write nn.data.DataLoader",
@@ -128,6 +132,7 @@ def test_the_error_says_what_to_write(mistake: str) -> None:
         names = {
             "x": tensor.ones((2, 3)),
             "model": nn.Linear(3, 2),
+            "scopes": scopes,
             "tensor": tensor,
             "nn": nn,
             "F": F,
@@ -157,6 +162,13 @@ def test_no_error_advises_what_fails_too(mistake: str, wrong_advice: str) -> Non
         eval(mistake, {"x": tensor.ones((2, 3)), "tensor": tensor})
     advice = str(caught.value).partition(": ")[2]
     assert wrong_advice not in advice
+
+
+def test_a_name_that_is_similar_to_none_gets_no_suggestion() -> None:
+    with pytest.raises(AttributeError) as caught:
+        _ = tensor.qqqq
+    assert str(caught.value) == "module 'tensor' has no attribute 'qqqq'"
+    assert caught.value.name == "qqqq"
 
 
 def test_a_module_that_is_not_imported_is_named() -> None:

@@ -7,6 +7,15 @@ tensor.torch.nn as nn``, ``tensor.torch.nn.functional``, ``.optim``, ``.utils.da
 
 from math import e, inf, nan, pi
 
+import nn as _nn
+
+if not hasattr(_nn, "Module"):
+    raise ImportError(
+        f"{_nn.__file__} has the name of the package `nn` of disposescope, and Python finds it instead: "
+        "rename it, or move it into a package",
+        name="nn",
+    )
+
 from scopes.lowlevel import clear_errors_of as _clear_errors_of
 from scopes.lowlevel import names_on_demand as _names_on_demand
 from scopes.lowlevel import public_names as _public_names

@@ -134,6 +134,36 @@ def test_the_module_started_from_a_project_with_its_own_scopes_says_so(
     assert "start this where it is not found" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("own", "imported"),
+    [("scopes", "tensor"), ("scopes", "nn"), ("tensor", "nn"), ("nn", "tensor.torch")],
+)
+def test_an_import_names_the_file_that_hides_a_package(
+    installed: Path, project: Path, own: str, imported: str
+) -> None:
+    (project / f"{own}.py").write_text("answer = 42\n", encoding="utf-8")
+    (project / "program.py").write_text(f"import {imported}\n", encoding="utf-8")
+    done = python(installed, project, "program")
+    error = done.stderr.splitlines()[-1]
+    assert error.startswith(
+        f"ImportError: {project / own}.py has the name of the package `{own}` of disposescope"
+    )
+    assert error.endswith("rename it, or move it into a package")
+
+
+@pytest.mark.parametrize(("own", "imported"), [("tensor", "nn"), ("nn", "tensor.torch")])
+def test_the_command_names_the_file_that_hides_a_package(
+    installed: Path, project: Path, own: str, imported: str
+) -> None:
+    (project / f"{own}.py").write_text("answer = 42\n", encoding="utf-8")
+    (project / "program.py").write_text(f"import {imported}\n", encoding="utf-8")
+    done = disposescope(installed, project, "run", "program.py")
+    assert done.returncode == 1
+    assert (
+        f"ImportError: {project / own}.py has the name of the package `{own}` of disposescope" in done.stderr
+    )
+
+
 def test_the_version_is_printed(installed: Path, project: Path) -> None:
     done = disposescope(installed, project, "--version")
     assert done.stdout.startswith("disposescope ")
