@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import gc
 import os
 import shlex
@@ -12,32 +11,32 @@ import threading
 from contextlib import suppress
 from functools import partial
 from html import escape
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 from scopes import _children
+from scopes._options import PROGRAM, parse
 from scopes._program import CannotRunError, run
 from scopes._statistics import statistics
 from scopes.core.tracebacks import clear_frames_of, is_ours
 from scopes.foreign.libraries import enable, still_held
 from scopes.tracking import following, tracking
-from scopes.tracking.files import require_ours
 from scopes.tracking.history import History, format_lines
 from scopes.tracking.live import LiveView, begin_live_view
 from scopes.tracking.pages import page, write_page
 from scopes.tracking.reports import Report
-from scopes.tracking.runs import LEAST_GROWTH, Outcome
-from scopes.tracking.sizes import format_bytes, parse_size
+from scopes.tracking.runs import Outcome
+from scopes.tracking.sizes import parse_size
 from scopes.tracking.timeline import Timeline
 from scopes.tracking.trace_report import NoTraceError, summarize
 from scopes.tracking.tree import scope_tree
 
 if TYPE_CHECKING:
+    import argparse
+
     from scopes.foreign.torch.report import HeldReport
     from scopes.tracking.sites import Site
 
-_PROGRAM = "disposescope"
 _arguments: list[str] = []
 
 
@@ -45,113 +44,21 @@ def main() -> None:
     """Run the command line, and exit."""
     global _arguments
     _arguments = sys.argv[1:]
-    options = _parser().parse_args()
-    options.command(options)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(_PROGRAM, description="Find out what keeps memory.", allow_abbrev=False)
-    commands = parser.add_subparsers(title="commands", required=True, metavar="run | report")
-
-    run = commands.add_parser(
-        "run",
-        allow_abbrev=False,
-        usage=f"{_PROGRAM} run [options] (script.py | -m module) [arguments]",
-        help="run a program with tracking, and report what is alive at its end, by the line that created it",
-        description="Run a program with tracking. When it ends or fails, write a report to the standard "
-        "error stream: what is alive, by the line that created it. The exit status is that of the program.",
-    )
-    run.set_defaults(command=_run)
-    run.add_argument("--html", type=_writable, metavar="FILE", help="also write the report as an HTML page")
-    run.add_argument("--trace", type=_writable, metavar="FILE", help="write a timeline for Perfetto")
-    run.add_argument(
-        "--snapshot",
-        type=_writable,
-        metavar="FILE",
-        help="write allocations for PyTorch's memory viewer (https://pytorch.org/memory_viz)",
-    )
-    run.add_argument(
-        "--depth",
-        type=_positive,
-        default=1,
-        metavar="N",
-        help="the number of lines to record for each tensor",
-    )
-    run.add_argument("--live", action="store_true", help="show what is alive while the program runs (rich)")
-    torch = run.add_mutually_exclusive_group()
-    torch.add_argument(
-        "--torch", action="store_true", help="make scopes own PyTorch's tensors: scopes.torch.enable()"
-    )
-    torch.add_argument("--no-torch", action="store_true", help="do not track PyTorch's tensors")
-    run.add_argument(
-        "--fail-on-leak", action="store_true", help="exit with status 1 if the memory of a line keeps growing"
-    )
-    run.add_argument(
-        "--leak-threshold",
-        type=_size,
-        default=format_bytes(LEAST_GROWTH),
-        metavar="SIZE",
-        help="how much the memory of a line must grow to be a leak (default: %(default)s)",
-    )
-    run.add_argument(
-        "--every", type=_seconds, metavar="SECONDS", help="also print the report at this interval"
-    )
-    run.add_argument("-m", dest="is_module", action="store_true", help="run a module, as python -m does")
-    run.add_argument("program", metavar="script.py", help="the program")
-    run.add_argument("arguments", nargs=argparse.REMAINDER, help="the program's own arguments")
-
-    report = commands.add_parser("report", help="summarize a trace", allow_abbrev=False)
-    report.set_defaults(command=_report)
-    report.add_argument("trace", type=Path, metavar="trace.json", help="a file of run --trace")
-    return parser
-
-
-def _writable(text: str) -> Path:
-    # Make the path absolute, because the program may change the working directory. Check it now, because the
-    # program may run for hours.
-    path = Path(text).absolute()
-    if path.is_dir() or not path.parent.is_dir():
-        raise argparse.ArgumentTypeError(
-            f"{text!r} can't be written: there is no folder {str(path.parent)!r}"
-        )
-    try:
-        return require_ours(path)
-    except OSError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of lines: write 1 or more")
-    return int(text)
-
-
-def _size(text: str) -> int:
-    try:
-        return parse_size(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not seconds > 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time: write a number of seconds above 0")
-    return seconds
+    options = parse(_arguments)
+    if options.command == "run":
+        _run(options)
+    _report(options)
 
 
 def _run(options: argparse.Namespace) -> NoReturn:
     clear_frames_of("runpy")  # runpy runs this file, and is not part of the program
-    if options.no_torch:
+    if options.torch is False:
         os.environ[following.NO_TORCH] = "1"
     if options.torch:
         try:
             enable("torch")
         except ImportError as missing:
-            _say(f"{_PROGRAM}: {missing}")
+            _say(f"{PROGRAM}: {missing}")
             sys.exit(1)
     tracking.begin(options.depth)
     _children.follow_children(options.depth)
@@ -166,7 +73,7 @@ def _run(options: argparse.Namespace) -> NoReturn:
     try:
         error = run(options.program, options.arguments, is_module=options.is_module)
     except CannotRunError as reason:
-        _say(f"{_PROGRAM}: {reason}")
+        _say(f"{PROGRAM}: {reason}")
         sys.exit(reason.status)
     status = _show(error)
     try:
@@ -189,7 +96,7 @@ def _live_view(options: argparse.Namespace) -> LiveView | None:
     try:
         return begin_live_view(options.program, _say)
     except ModuleNotFoundError as missing:
-        _say(f"{_PROGRAM}: {missing}")
+        _say(f"{PROGRAM}: {missing}")
         sys.exit(1)
 
 
@@ -283,9 +190,10 @@ class _FinalReport:
             _say(f"\n{title}\n{part}")
         for text in _children.reports():
             _say(f"\n{text}")
-        _say(f"\n{statistics}")
+        if self._options.counts:
+            _say(f"\n{statistics}")
         is_written = self._write_files(parts)
-        growing = _growing(held, self._options.leak_threshold)
+        growing = _growing(held, parse_size(self._options.leak_threshold))
         if self._options.fail_on_leak:
             held_more = f"Memory that disposed tensors could not free grows: {format_lines(growing)}. "
             verdict = f"{held_more if growing else ''}{outcome.verdict}"
@@ -306,7 +214,7 @@ class _FinalReport:
             if timeline is not None and snapshot is not None:
                 timeline.save_snapshot(snapshot)
         except OSError as error:
-            _say(f"{_PROGRAM}: can't write the report: {error}")
+            _say(f"{PROGRAM}: can't write the report: {error}")
             return False
         return True
 
@@ -330,7 +238,7 @@ def _parts(outcome: Outcome, held: HeldReport | None) -> list[tuple[str, Report]
 
 def _page(parts: list[tuple[str, Report]], history: History, program: str) -> str:
     tables = [f"<h2>{escape(title)}</h2>\n{part._repr_html_()}" for title, part in parts]
-    command = " ".join([_PROGRAM, *map(shlex.quote, _arguments)])
+    command = " ".join([PROGRAM, *map(shlex.quote, _arguments)])
     facts = (command, f"Python {sys.version.split()[0]}")
     return page(f"What {program} kept", "\n".join(tables), facts, history.chart(parts[0][1]))
 
@@ -339,9 +247,9 @@ def _report(options: argparse.Namespace) -> None:
     try:
         sys.stdout.write(f"{summarize(options.trace)}\n")
     except OSError as error:
-        sys.exit(f"{_PROGRAM}: can't read {options.trace}: {error.strerror}")
+        sys.exit(f"{PROGRAM}: can't read {options.trace}: {error.strerror}")
     except NoTraceError as error:
-        sys.exit(f"{_PROGRAM}: {error}")
+        sys.exit(f"{PROGRAM}: {error}")
 
 
 def _say(text: str) -> None:

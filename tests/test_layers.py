@@ -43,8 +43,8 @@ OWN = set(ALLOWED)
 # for types too. A package's face imports from all of them.
 ORDER = {
     "scopes": "_version _extras _on_demand core _clearing _disposing _figures _statistics tracking _limits "
-    "_spill foreign integrations testing _program _children _command __main__ lowlevel torch jax cupy "
-    "notebook",
+    "_spill foreign integrations testing _program _options _children _command __main__ lowlevel torch jax "
+    "cupy notebook",
     "tensor": "_errors _devices _dtypes _bfloat16 _limits memory core tape kernels ops creation "
     "autograd io _advice _tensor linalg fft lowlevel",
     "tensor.torch": "calling promotion functions lu_factors solving linalg masked fft randomness accelerator "

@@ -12,7 +12,7 @@ from typing import Any
 from scopes.tracking.history import FEWEST_LOOKS, MAX_LINES, Growth, History, format_lines
 from scopes.tracking.leaks import LeakReport, lines_of
 from scopes.tracking.sites import Site
-from scopes.tracking.sizes import format_bytes
+from scopes.tracking.sizes import format_bytes, parse_size
 
 # The default growth from which a line is a leak, in bytes.
 LEAST_GROWTH = 64 * 1024
@@ -33,15 +33,14 @@ class Outcome:
     name
         The name of the run.
     threshold
-        The growth in bytes from which a line is a leak.
+        The growth from which a line is a leak: bytes, or text such as ``"1 MB"``, which the verdict repeats.
     """
 
-    def __init__(self, history: History, name: str, threshold: int = LEAST_GROWTH) -> None:
+    def __init__(self, history: History, name: str, threshold: int | str = LEAST_GROWTH) -> None:
+        least = parse_size(threshold, "threshold")
         highest = history.high_water_mark()
         at_the_end = history.look(with_all_holders=True)
-        growing = {
-            site: growth for site, growth in history.growing().items() if growth.rise.amount >= threshold
-        }
+        growing = {site: growth for site, growth in history.growing().items() if growth.rise.amount >= least}
         self._at_the_end = at_the_end
         self._highest: tuple[LeakReport, float] | None = None
         self._moments = [(look.at / 1e9, look.weight) for look in history.looks]
@@ -110,7 +109,7 @@ def _parts(
     return [(f"{name} has ended. {title}", report), *parts[1:]]
 
 
-def _verdict(lines: list[tuple[Site, int]], history: History, threshold: int) -> str:
+def _verdict(lines: list[tuple[Site, int]], history: History, threshold: int | str) -> str:
     look_count = len(history.looks)
     found = "No line keeps more and more."
     if lines:
@@ -126,7 +125,7 @@ def _verdict(lines: list[tuple[Site, int]], history: History, threshold: int) ->
     return (
         f"{found} The check covers the memory of {which}, with graphs, at {moments} of the run and at the "
         "end. A line leaks if its memory has grown throughout the run, or for half of the run before it was "
-        f"freed, by {format_bytes(threshold)} or more."
+        f"freed, by {threshold if isinstance(threshold, str) else format_bytes(threshold)} or more."
     )
 
 

@@ -536,7 +536,10 @@ def test_callers_in_a_report_include_no_line_of_the_command(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "required"),
+        ([], "write the program: disposescope run train.py, or disposescope run -m package.module"),
+        (["--depht=3", "x.py"], "there is no option --depht=3: did you mean --depth?"),
+        (["--fail-on-leaks", "x.py"], "there is no option --fail-on-leaks: did you mean --fail-on-leak?"),
+        (["--qqqq", "x.py"], "`disposescope run --help` lists the options"),
         (["--depth", "0", "x.py"], "'0' is not a number of lines: write 1 or more"),
         (["--depth", "1.5", "x.py"], "'1.5' is not a number of lines"),
         (["--every", "0", "x.py"], "'0' is not a time: write a number of seconds above 0"),
@@ -546,7 +549,7 @@ def test_callers_in_a_report_include_no_line_of_the_command(tmp_path: Path) -> N
         (["--leak-threshold", "many", "x.py"], "'many'"),
         (["--html", "nowhere/x.html", "x.py"], "there is no folder"),
         (["--trace", ".", "x.py"], "can't be written"),
-        (["--htm", "x.html", "x.py"], "--htm"),
+        (["--htm", "x.html", "x.py"], "there is no option --htm: did you mean --html?"),
     ],
     ids=str,
 )
@@ -558,6 +561,66 @@ def test_a_wrong_option_is_named_before_anything_runs(
     assert tracked.returncode == 2
     assert tracked.stdout == ""
     assert message in tracked.stderr
+
+
+def test_the_verdict_repeats_the_threshold_as_it_was_written(tmp_path: Path) -> None:
+    program = write(tmp_path / "x.py", "pass")
+    done = scopes_run("--fail-on-leak", "--leak-threshold", "1MB", program)
+    assert "for half of the run before it was freed, by 1MB or more." in done.stderr
+    assert "by 64 KiB or more." in scopes_run("--fail-on-leak", program).stderr
+
+
+def test_the_counts_are_printed_on_request(tmp_path: Path) -> None:
+    program = write(tmp_path / "x.py", LEAK)
+    assert "live_count" not in scopes_run(program).stderr
+    counts = scopes_run("--counts", program).stderr.strip().splitlines()[-1]
+    assert counts.startswith("live_count: 500; created_outside_scope_count: 500;")
+
+
+def test_help_shows_examples() -> None:
+    shown = scopes_run("--help").stdout
+    assert "examples:\n  disposescope run train.py" in shown
+    assert "[tool.disposescope]" in shown
+
+
+def test_settings_are_read_from_the_nearest_pyproject(tmp_path: Path) -> None:
+    inner = tmp_path / "project" / "inner"
+    inner.mkdir(parents=True)
+    write(inner / "leaking.py", LEAK)
+    write(
+        tmp_path / "project" / "pyproject.toml",
+        "[tool.disposescope]\nfail-on-leak = true\nleak-threshold = '100 kB'\nhtml = 'page.html'\n",
+    )
+    write(tmp_path / "pyproject.toml", "[tool.disposescope]\ncounts = true\n")
+    done = scopes_run("leaking.py", cwd=inner)
+    assert done.returncode == 1
+    assert "by 100 kB or more" in done.stderr
+    assert "live_count" not in done.stderr
+    assert (tmp_path / "project" / "page.html").exists()
+    # The command line has the last word.
+    done = scopes_run("--no-fail-on-leak", "--counts", "leaking.py", cwd=inner)
+    assert done.returncode == 0
+    assert "live_count" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("fail-on-leeks = true", "there is no such setting: did you mean fail-on-leak?"),
+        ("fail-on-leak = 'yes'", "'yes' is not true or false"),
+        ("depth = 0", "'0' is not a number of lines"),
+        ("depth = [1]", "[1] is neither a text nor a number"),
+        ("html = 'nowhere/x.html'", "there is no folder"),
+        ("depth = ", "can't read the settings in"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_file(setting: str, message: str, tmp_path: Path) -> None:
+    write(tmp_path / "x.py", "print('ran')")
+    settings = write(tmp_path / "pyproject.toml", f"[tool.disposescope]\n{setting}\n")
+    done = scopes_run("x.py", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert str(settings) in done.stderr
 
 
 def test_command_does_not_overwrite_files_of_the_user(tmp_path: Path) -> None:
