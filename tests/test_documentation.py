@@ -86,7 +86,7 @@ def test_the_links_of_the_readme_lead_to_files() -> None:
 
 def test_the_readme_names_each_guide_and_each_example() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    of_the_site = {"changelog", "contributing", "index", "project", "security", *SECTIONS}
+    of_the_site = {"changelog", "contributing", "history", "index", "project", "security", *SECTIONS}
     guides = {path.stem for path in (ROOT / "docs").glob("*.md")} - of_the_site
     assert [guide for guide in sorted(guides) if f"](docs/{guide}.md)" not in text] == []
     examples = [path.name for path in (ROOT / "examples").glob("*.py")]

@@ -42,3 +42,22 @@ def test_hooks_before_a_commit_use_the_versions_of_make_check() -> None:
 
 def test_the_citation_has_the_version() -> None:
     assert f"\nversion: {scopes.__version__}\n" in text_of("CITATION.cff")
+
+
+def test_each_news_fragment_has_a_kind_that_towncrier_knows() -> None:
+    kinds = {
+        each["directory"] for each in tomllib.loads(text_of("pyproject.toml"))["tool"]["towncrier"]["type"]
+    }
+    names = [path.name for path in (ROOT / "changelog.d").iterdir() if path.name != "README.md"]
+    assert [
+        name for name in names if not re.fullmatch(rf"[\w+-]+\.({'|'.join(sorted(kinds))})\.md", name)
+    ] == []
+
+
+def test_the_changelog_takes_new_sections_and_new_lines() -> None:
+    changelog = text_of("CHANGELOG.md")
+    start = tomllib.loads(text_of("pyproject.toml"))["tool"]["towncrier"]["start_string"]
+    before, found, after = changelog.partition(start)
+    assert found
+    assert "\n## " not in before
+    assert after.lstrip().startswith("## Unreleased\n")
