@@ -4,6 +4,7 @@
 cimport cython
 
 from scopes.core.disposable cimport Disposable, Link, Members, dispose_one, register_new
+from scopes.core.foreign cimport foreign_for, is_foreign
 from scopes.core.resources cimport noted, raise_all
 
 from scopes.core.disposable import step_lock as _step_lock
@@ -12,7 +13,7 @@ from scopes.core.disposable import step_lock as _step_lock
 # The collector must not clear the parts, because `__dealloc__` reads them. Cycles are broken at the parts.
 @cython.no_gc_clear
 cdef class Compound(Disposable):
-    """Base class of disposables that consist of other disposables, their parts.
+    """Base class of disposables that consist of others, their parts.
 
     The constructor detaches the parts from their scopes, and counts them as detached. Then the compound owns
     them: its disposal disposes them, and counts them as disposed in a scope if a scope owned the compound. If
@@ -22,7 +23,15 @@ cdef class Compound(Disposable):
     Parameters
     ----------
     parts
-        Disposables that are not part of another compound.
+        Disposables that are not part of another compound. Tensors of another library may be parts too, if
+        its adapter is imported. The compound keeps its parts alive.
+
+    Raises
+    ------
+    TypeError
+        If a part is neither.
+    TensorDisposedError
+        If a part is disposed. Then the other parts stay in their scopes.
 
     Examples
     --------
@@ -40,14 +49,20 @@ cdef class Compound(Disposable):
     (True, True)
     """
 
+    # The parts, as the user gave them.
+    cdef tuple subjects
+    # The members of these: the same, or the `Foreign` of a tensor of another library, which does not keep it
+    # alive.
     cdef tuple parts
 
     def __init__(self, tuple parts not None):
-        for x in parts:
-            (<Disposable?>x)._raise_if_disposed()
-        for x in parts:
+        cdef list members = [_member_of(x) for x in parts]
+        for x in members:
+            (<Disposable>x)._raise_if_disposed()
+        for x in members:
             (<Disposable>x).detach_from_dispose_scope()
-        self.parts = parts
+        self.subjects = parts
+        self.parts = tuple(members)
         register_new(self)
 
     def __dealloc__(self):
@@ -67,7 +82,7 @@ cdef class Compound(Disposable):
     @property
     def _parts(self):
         """The parts, disposed or not."""
-        return self.parts
+        return self.subjects
 
     cdef int release(self) except -1:
         cdef object errors = None
@@ -100,6 +115,17 @@ cdef class Compound(Disposable):
         for x in self.parts:
             kept += x._keeps(seen)
         return kept
+
+
+cdef Disposable _member_of(x):
+    if isinstance(x, Disposable):
+        return <Disposable>x
+    if is_foreign(x):
+        return foreign_for(x)
+    raise TypeError(
+        f"a part of a Compound is a disposable or a tensor, not {type(x).__name__}: leave it out of the "
+        "parts, and store it in an attribute"
+    )
 
 
 cdef void _link_beside(Link* link, Link* older) noexcept:

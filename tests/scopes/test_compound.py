@@ -66,8 +66,8 @@ def test_a_disposed_part_is_refused_and_the_others_stay_where_they_are() -> None
 
 
 def test_a_value_that_is_not_disposable_is_refused() -> None:
-    with pytest.raises(TypeError):
-        Pair((object(),))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="a disposable or a tensor, not object: leave it out of the parts"):
+        Pair((object(),))
 
 
 def test_a_held_part_of_a_whole_that_is_gone_becomes_a_member_in_its_place() -> None:
