@@ -1,18 +1,41 @@
 """TorchSharp's 46 tests of dispose scopes, on PyTorch's tensors, in each mode. The names are TorchSharp's.
 
-Where the figures differ from TorchSharp's, the test says so:
+A test is equal if it asserts TorchSharp's figures to the digit. `pack_sequence` of PyTorch makes other
+tensors in Python, which are finalized at once; the figures of packed sequences leave these out.
 
-- A PackedSequence of PyTorch is a named tuple, no disposable: scopes own its four tensors. So it adds nothing
-  to the figures, and attaching or detaching it moves four tensors.
-- A parameter of PyTorch does not take over its tensor, and no scope owns it.
+==========================================  =====  ===========  ===================
+class of TorchSharp                         tests  named tuple  as one disposable
+==========================================  =====  ===========  ===================
+TestDisposeScopes                              10           10                  10
+...StatisticsTensorScoped                       7            6                   6
+...StatisticsTensorUnscoped                     9            9                   9
+...StatisticsPackedSequenceScoped               6            2                   6
+...StatisticsPackedSequenceUnscoped             8            3                   8
+...StatisticsToString                           3            1                   3
+...PackedSequence                               3            1                   3
+all                                            46           32                  45
+==========================================  =====  ===========  ===================
 
-`pack_sequence` makes other tensors, which are finalized at once: `assert_kept` leaves these out.
+What differs, and why:
+
+- The parameter. One of PyTorch is another tensor, which shares memory with the one that it is made of, and
+  no scope owns a parameter.
+- The packed sequence, in 13 tests. One of PyTorch is a named tuple. A tuple takes no weak reference, so
+  nothing can count when it ends, and a scope owns its four tensors. So the sequence counts as none, where
+  TorchSharp's counts as one. Packing detaches no tensor, where TorchSharp's detaches four. To attach or
+  detach the sequence moves four tensors, where TorchSharp's counts one.
+
+In the last column, `Packed` holds the tensors of PyTorch's sequence, as TorchSharp's sequence holds its own.
+It is five lines with `scopes.lowlevel.Compound`. The tests of the tuple come first, with what TorchSharp has
+in a comment; then those of `Packed`.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,13 +43,14 @@ import pytest
 import scopes
 from scopes import dispose, new_dispose_scope, statistics
 from scopes.core.foreign import how_it_ended
+from scopes.lowlevel import Compound, owner_of
 
 torch = pytest.importorskip("torch")
 import scopes.torch  # noqa: E402
 
 
 @pytest.fixture(params=["default", "exact", "tracked"], autouse=True)
-def figures(request: pytest.FixtureRequest) -> Iterator[None]:
+def mode(request: pytest.FixtureRequest) -> Iterator[None]:
     tracked = scopes.track() if request.param == "tracked" else nullcontext()
     with tracked, scopes.torch.owning(exact=request.param == "exact"):
         statistics.reset()
@@ -37,31 +61,59 @@ def is_invalid(x: Any) -> bool:
     return how_it_ended(x) is not None
 
 
-def assert_counts(*expected: int) -> None:
-    """Compare created and disposed outside, created and disposed in scopes, attached, detached, live."""
-    for view in (statistics.of(torch.Tensor), statistics, statistics.this_thread):
-        found = view.snapshot()
-        assert (
-            found.created_outside_scope_count,
-            found.disposed_outside_scope_count,
-            found.created_in_scope_count,
-            found.disposed_in_scope_count,
-            found.attached_to_scope_count,
-            found.detached_from_scope_count,
-            found.live_count,
-        ) == expected
-
-
-def assert_kept(created: int, disposed: int, attached: int, detached: int, live: int) -> None:
-    """Compare the figures without the tensors that were finalized."""
-    found = statistics.snapshot()
-    assert found.created_outside_scope_count + found.created_in_scope_count - found.finalized_count == created
-    assert (
-        found.disposed_outside_scope_count + found.disposed_in_scope_count - found.finalized_count == disposed
+def figures(found: Any) -> tuple[int, ...]:
+    """Return created and disposed outside, created and disposed in scopes, attached, detached, live."""
+    return (
+        found.created_outside_scope_count,
+        found.disposed_outside_scope_count,
+        found.created_in_scope_count,
+        found.disposed_in_scope_count,
+        found.attached_to_scope_count,
+        found.detached_from_scope_count,
+        found.live_count,
     )
-    assert found.attached_to_scope_count == attached
-    assert found.detached_from_scope_count == detached
-    assert found.live_count == live
+
+
+def assert_counts(*expected: int) -> None:
+    for view in (statistics.of(torch.Tensor), statistics, statistics.this_thread):
+        assert figures(view.snapshot()) == expected
+
+
+def without_finalized(found: Any) -> Any:
+    """Return the statistics without the tensors that were finalized where the others were created."""
+    gone = found.finalized_count
+    if found.created_in_scope_count:
+        created = {
+            "created_in_scope_count": found.created_in_scope_count - gone,
+            "disposed_in_scope_count": found.disposed_in_scope_count - gone,
+        }
+    else:
+        created = {
+            "created_outside_scope_count": found.created_outside_scope_count - gone,
+            "disposed_outside_scope_count": found.disposed_outside_scope_count - gone,
+        }
+    return replace(found, **created, finalized_count=0)
+
+
+def assert_tensor_counts(*expected: int) -> None:
+    assert figures(without_finalized(statistics.of(torch.Tensor).snapshot())) == expected
+
+
+def assert_packed_counts(*expected: int) -> None:
+    assert figures(statistics.of(Packed).snapshot()) == expected
+
+
+def assert_total_counts(*expected: int) -> None:
+    assert figures(without_finalized(statistics.snapshot())) == expected
+
+
+def move_to_scope_of(x: Any, other: Any) -> None:
+    """Do what TorchSharp's ``x.MoveToOtherDisposeScope(other)`` does."""
+    owner, target = owner_of(x), owner_of(other)
+    if owner is not None:
+        owner.move_to_other(target, x)
+    elif target is not None:
+        target.attach(x)
 
 
 # TestDisposeScopes
@@ -124,6 +176,7 @@ def test_tensors_that_should_not_be_disposed_arent() -> None:
     data = torch.rand(10, 10)
     with new_dispose_scope() as scope:
         undisposed = scope.move_to_outer(data * data + data)
+        assert not is_invalid(undisposed)
     assert not is_invalid(undisposed)
 
 
@@ -178,14 +231,17 @@ def test_dispose_scope_works_for_test_training_conv2d() -> None:
 
 def test_move_dispose_scope() -> None:
     t0a, t0b = torch.rand(10), torch.rand(10)
-    with new_dispose_scope() as d1:
-        with new_dispose_scope() as d2:
-            with new_dispose_scope() as d3:
+    move_to_scope_of(t0a, t0b)  # does nothing
+    with new_dispose_scope():
+        t1 = torch.rand(10)
+        with new_dispose_scope():
+            t2 = torch.rand(20)
+            with new_dispose_scope():
                 t3_0a, t3_0b, t3_1, t3_2 = (torch.rand(20) for _ in range(4))
-                d3.move_to_other(None, t3_0a)
-                d3.attach(t0b)
-                d3.move_to_other(d1, t3_1)
-                d3.move_to_other(d2, t3_2)
+                move_to_scope_of(t3_0a, t0a)
+                move_to_scope_of(t0b, t3_0b)
+                move_to_scope_of(t3_1, t1)
+                move_to_scope_of(t3_2, t2)
             assert is_invalid(t3_0b)
             assert is_invalid(t0b)
             assert not is_invalid(t3_2)
@@ -321,32 +377,37 @@ def test_attach_again_is_same_as_move_to_other_and_stats_do_not_change() -> None
         assert_counts(1, 0, 0, 0, 1, 0, 1)
 
 
-# TestDisposeScopesStatisticsPackedSequence, scoped and unscoped. TorchSharp's sequence detaches its tensors.
+# TestDisposeScopesStatisticsPackedSequenceScoped, as a named tuple.
 
 
-def pack() -> Any:
+def pack(*, is_sorted: bool = False) -> Any:
     sequences = [torch.tensor([1, 2, 3, 4]), torch.tensor([5, 6])]
-    packed = torch.nn.utils.rnn.pack_sequence(sequences, enforce_sorted=False)
+    packed = torch.nn.utils.rnn.pack_sequence(sequences, enforce_sorted=is_sorted)
     dispose(sequences)
     return packed
+
+
+def test_a_packed_sequence_of_pytorch_takes_no_weak_reference() -> None:
+    with pytest.raises(TypeError, match="weak reference"):
+        weakref.ref(pack())
 
 
 def test_packing_increments_created_in_scope() -> None:
     with new_dispose_scope():
         _ps = pack()
-        assert_kept(6, 2, 0, 0, 4)  # TorchSharp: detached 4
+        assert_tensor_counts(0, 0, 6, 2, 0, 0, 4)  # TorchSharp: detached 4
 
 
 def test_attaching_a_sequence_to_its_scope_increments_nothing() -> None:
     with new_dispose_scope() as scope:
         scope.attach(_ps := pack())
-        assert_kept(6, 2, 0, 0, 4)  # TorchSharp: detached 4
+        assert_tensor_counts(0, 0, 6, 2, 0, 0, 4)  # TorchSharp: detached 4
 
 
 def test_detaching_a_sequence_increments_detached() -> None:
     with new_dispose_scope() as scope:
         scope.detach(_ps := pack())
-        assert_kept(6, 2, 0, 4, 4)
+        assert_tensor_counts(0, 0, 6, 2, 0, 4, 4)
 
 
 def test_disposing_a_sequence_increments_disposed() -> None:
@@ -354,45 +415,48 @@ def test_disposing_a_sequence_increments_disposed() -> None:
         ps = pack()
         for _ in range(2):
             dispose(ps)
-            assert_kept(6, 6, 0, 0, 0)  # TorchSharp: detached 4
+            assert_tensor_counts(0, 0, 6, 6, 0, 0, 0)  # TorchSharp: detached 4
 
 
 def test_disposing_the_scope_of_a_sequence_increments_disposed() -> None:
     with new_dispose_scope():
         _ps = pack()
-    assert_kept(6, 6, 0, 0, 0)  # TorchSharp: detached 4
+    assert_tensor_counts(0, 0, 6, 6, 0, 0, 0)  # TorchSharp: detached 4
 
 
-def test_disposing_scope_after_detaching_leaves_sequence_and_internal_tensors_live() -> None:
+def test_disposing_scope_after_detaching_leaves_internal_tensors_live() -> None:
     with new_dispose_scope() as scope:
         scope.detach(_ps := pack())
-    assert_kept(6, 2, 0, 4, 4)
+    assert_tensor_counts(0, 0, 6, 2, 0, 4, 4)
+
+
+# TestDisposeScopesStatisticsPackedSequenceUnscoped, as a named tuple.
 
 
 def test_packing_increments_created_outside_scope() -> None:
     _ps = pack()
-    assert_kept(6, 2, 0, 0, 4)
+    assert_tensor_counts(6, 2, 0, 0, 0, 0, 4)
 
 
-def test_attaching_increments_attached_of_the_tensors() -> None:
+def test_attaching_a_sequence_increments_attached_of_the_tensors() -> None:
     ps = pack()
     with new_dispose_scope() as scope:
         scope.attach(ps)
-        assert_kept(6, 2, 4, 0, 4)  # TorchSharp: attached 1, the sequence
+        assert_tensor_counts(6, 2, 0, 0, 4, 0, 4)  # TorchSharp: attached 0, and 1 for the sequence
 
 
 def test_detaching_an_unscoped_sequence_increments_nothing() -> None:
     ps = pack()
     with new_dispose_scope() as scope:
         scope.detach(ps)
-        assert_kept(6, 2, 0, 0, 4)
+        assert_tensor_counts(6, 2, 0, 0, 0, 0, 4)
 
 
 def test_disposing_an_unscoped_sequence_increments_disposed() -> None:
     ps = pack()
     for _ in range(2):
         dispose(ps)
-        assert_kept(6, 6, 0, 0, 0)
+        assert_tensor_counts(6, 6, 0, 0, 0, 0, 0)
 
 
 def test_disposing_an_attached_sequence_increments_disposed() -> None:
@@ -400,57 +464,60 @@ def test_disposing_an_attached_sequence_increments_disposed() -> None:
     with new_dispose_scope() as scope:
         scope.attach(ps)
         dispose(ps)
-        assert_kept(6, 6, 4, 0, 0)  # TorchSharp: attached 1, the sequence
+        assert_tensor_counts(6, 2, 0, 4, 4, 0, 0)  # TorchSharp: attached 0, and 1 for the sequence
 
 
 def test_disposing_scope_with_an_attached_sequence_increments_disposed() -> None:
     ps = pack()
     with new_dispose_scope() as scope:
         scope.attach(ps)
-    assert_kept(6, 6, 4, 0, 0)  # TorchSharp: attached 1, the sequence
+    assert_tensor_counts(6, 2, 0, 4, 4, 0, 0)  # TorchSharp: attached 0, and 1 for the sequence
 
 
 def test_detaching_an_attached_sequence_increments_detached_of_the_tensors() -> None:
     ps = pack()
     with new_dispose_scope() as scope:
         scope.detach(scope.attach(ps))
-        assert_kept(6, 2, 4, 4, 4)  # TorchSharp: attached 1, detached 1, the sequence
+        assert_tensor_counts(6, 2, 0, 0, 4, 4, 4)  # TorchSharp: 0 and 0, and 1 and 1 for the sequence
 
 
 def test_disposing_scope_after_detaching_an_attached_sequence_does_nothing() -> None:
     ps = pack()
     with new_dispose_scope() as scope:
         scope.detach(scope.attach(ps))
-    assert_kept(6, 2, 4, 4, 4)  # TorchSharp: attached 1, detached 1, the sequence
+    assert_tensor_counts(6, 2, 0, 0, 4, 4, 4)  # TorchSharp: 0 and 0, and 1 and 1 for the sequence
 
 
-# TestDisposeScopesStatisticsToString
+# TestDisposeScopesStatisticsToString. The texts of the named tuple's statistics are those of its tensors.
+
+
+def text(live: int, created: int, disposed: int, detached: int) -> str:
+    return (
+        f"live_count: {live}; created_outside_scope_count: 0; disposed_outside_scope_count: 0; "
+        f"created_in_scope_count: {created}; disposed_in_scope_count: {disposed}; "
+        f"attached_to_scope_count: 0; detached_from_scope_count: {detached}; finalized_count: 0"
+    )
 
 
 def test_tensor_statistics() -> None:
     with new_dispose_scope():
         _t = torch.tensor(3)
-        assert str(statistics.of(torch.Tensor)) == (
-            "live_count: 1; created_outside_scope_count: 0; disposed_outside_scope_count: 0; "
-            "created_in_scope_count: 1; disposed_in_scope_count: 0; attached_to_scope_count: 0; "
-            "detached_from_scope_count: 0; finalized_count: 0"
-        )
+        assert str(statistics.of(torch.Tensor)) == text(1, 1, 0, 0)
 
 
 def test_packed_sequence_statistics() -> None:
-    # TorchSharp counts the sequence: 1 created, 1 detached, 1 alive.
     with new_dispose_scope() as scope:
         scope.detach(ps := pack())
-        assert statistics.of(type(ps)).live_count == 0
+        assert str(statistics.of(type(ps))) == text(0, 0, 0, 0)  # TorchSharp: 1, 1, 0, 1
 
 
 def test_total_statistics() -> None:
     with new_dispose_scope():
         _ps = pack()
-        assert str(statistics).startswith("live_count: 4; created_outside_scope_count: 0; ")  # TorchSharp: 5
+        assert str(without_finalized(statistics.snapshot())) == text(4, 6, 2, 0)  # TorchSharp: 5, 7, 2, 4
 
 
-# TestDisposeScopesPackedSequence
+# TestDisposeScopesPackedSequence, as a named tuple.
 
 
 def test_move_dispose_scope_of_a_sequence() -> None:
@@ -474,9 +541,199 @@ def test_disposables_validity_when_not_sorted() -> None:
 
 def test_disposables_validity_when_sorted() -> None:
     with new_dispose_scope() as scope:
-        ps = torch.nn.utils.rnn.pack_sequence([torch.tensor([1, 2, 3, 4]), torch.tensor([5, 6])])
+        ps = pack(is_sorted=True)
         assert len(scope) == 2  # TorchSharp: 1, the sequence
         assert not is_invalid(ps.data)
         assert not is_invalid(ps.batch_sizes)
-        assert ps.sorted_indices is None
+        assert ps.sorted_indices is None  # TorchSharp: an invalid tensor
         assert ps.unsorted_indices is None
+
+
+# TestDisposeScopesStatisticsPackedSequenceScoped, as one disposable.
+
+
+class Packed(Compound):
+    """PyTorch's packed sequence as one disposable, which owns the tensors of the sequence."""
+
+    def __init__(self, packed: Any) -> None:
+        self.packed = packed
+        super().__init__(tuple(x for x in packed if x is not None))
+
+
+def create() -> Packed:
+    return Packed(pack())
+
+
+def is_disposed(ps: Packed) -> bool:
+    answers = {ps.is_invalid, *(is_invalid(x) for x in ps.packed if x is not None)}
+    assert len(answers) == 1
+    return answers.pop()
+
+
+def test_creating_packed_increments_created_in_scope() -> None:
+    with new_dispose_scope():
+        _ps = create()
+        assert_tensor_counts(0, 0, 6, 2, 0, 4, 4)
+        assert_packed_counts(0, 0, 1, 0, 0, 0, 1)
+        assert_total_counts(0, 0, 7, 2, 0, 4, 5)
+
+
+def test_attaching_packed_to_its_scope_increments_nothing() -> None:
+    with new_dispose_scope() as scope:
+        scope.attach(_ps := create())
+        assert_tensor_counts(0, 0, 6, 2, 0, 4, 4)
+        assert_packed_counts(0, 0, 1, 0, 0, 0, 1)
+        assert_total_counts(0, 0, 7, 2, 0, 4, 5)
+
+
+def test_detaching_packed_increments_detached() -> None:
+    with new_dispose_scope() as scope:
+        scope.detach(_ps := create())
+        assert_tensor_counts(0, 0, 6, 2, 0, 4, 4)
+        assert_packed_counts(0, 0, 1, 0, 0, 1, 1)
+        assert_total_counts(0, 0, 7, 2, 0, 5, 5)
+
+
+def test_disposing_packed_increments_disposed() -> None:
+    with new_dispose_scope():
+        ps = create()
+        for _ in range(2):
+            ps.dispose()
+            assert_tensor_counts(0, 0, 6, 6, 0, 4, 0)
+            assert_packed_counts(0, 0, 1, 1, 0, 0, 0)
+            assert_total_counts(0, 0, 7, 7, 0, 4, 0)
+
+
+def test_disposing_the_scope_of_packed_increments_disposed() -> None:
+    with new_dispose_scope():
+        _ps = create()
+    assert_tensor_counts(0, 0, 6, 6, 0, 4, 0)
+    assert_packed_counts(0, 0, 1, 1, 0, 0, 0)
+    assert_total_counts(0, 0, 7, 7, 0, 4, 0)
+
+
+def test_disposing_scope_after_detaching_leaves_packed_and_internal_tensors_live() -> None:
+    with new_dispose_scope() as scope:
+        scope.detach(_ps := create())
+    assert_tensor_counts(0, 0, 6, 2, 0, 4, 4)
+    assert_packed_counts(0, 0, 1, 0, 0, 1, 1)
+    assert_total_counts(0, 0, 7, 2, 0, 5, 5)
+
+
+# TestDisposeScopesStatisticsPackedSequenceUnscoped, as one disposable.
+
+
+def test_creating_packed_increments_created_outside_scope() -> None:
+    _ps = create()
+    assert_tensor_counts(6, 2, 0, 0, 0, 0, 4)
+    assert_packed_counts(1, 0, 0, 0, 0, 0, 1)
+    assert_total_counts(7, 2, 0, 0, 0, 0, 5)
+
+
+def test_attaching_packed_increments_sequence_attached_but_not_tensors() -> None:
+    ps = create()
+    with new_dispose_scope() as scope:
+        scope.attach(ps)
+        assert_tensor_counts(6, 2, 0, 0, 0, 0, 4)
+        assert_packed_counts(1, 0, 0, 0, 1, 0, 1)
+        assert_total_counts(7, 2, 0, 0, 1, 0, 5)
+
+
+def test_detaching_packed_increments_nothing_because_object_is_not_in_a_scope() -> None:
+    ps = create()
+    with new_dispose_scope() as scope:
+        scope.detach(ps)
+        assert_tensor_counts(6, 2, 0, 0, 0, 0, 4)
+        assert_packed_counts(1, 0, 0, 0, 0, 0, 1)
+        assert_total_counts(7, 2, 0, 0, 0, 0, 5)
+
+
+def test_disposing_packed_increments_disposed_outside_scope() -> None:
+    ps = create()
+    for _ in range(2):
+        ps.dispose()
+        assert_tensor_counts(6, 6, 0, 0, 0, 0, 0)
+        assert_packed_counts(1, 1, 0, 0, 0, 0, 0)
+        assert_total_counts(7, 7, 0, 0, 0, 0, 0)
+
+
+def test_disposing_attached_packed_increments_disposed() -> None:
+    ps = create()
+    with new_dispose_scope() as scope:
+        scope.attach(ps)
+        ps.dispose()
+        assert_tensor_counts(6, 2, 0, 4, 0, 0, 0)
+        assert_packed_counts(1, 0, 0, 1, 1, 0, 0)
+        assert_total_counts(7, 2, 0, 5, 1, 0, 0)
+
+
+def test_disposing_scope_with_attached_packed_increments_disposed() -> None:
+    ps = create()
+    with new_dispose_scope() as scope:
+        scope.attach(ps)
+    assert_tensor_counts(6, 2, 0, 4, 0, 0, 0)
+    assert_packed_counts(1, 0, 0, 1, 1, 0, 0)
+    assert_total_counts(7, 2, 0, 5, 1, 0, 0)
+
+
+def test_detaching_attached_packed_increments_detached_for_sequence_but_not_tensors() -> None:
+    ps = create()
+    with new_dispose_scope() as scope:
+        scope.detach(scope.attach(ps))
+        assert_tensor_counts(6, 2, 0, 0, 0, 0, 4)
+        assert_packed_counts(1, 0, 0, 0, 1, 1, 1)
+        assert_total_counts(7, 2, 0, 0, 1, 1, 5)
+
+
+def test_disposing_scope_after_detaching_attached_packed_does_nothing() -> None:
+    ps = create()
+    with new_dispose_scope() as scope:
+        scope.detach(scope.attach(ps))
+    assert_tensor_counts(6, 2, 0, 0, 0, 0, 4)
+    assert_packed_counts(1, 0, 0, 0, 1, 1, 1)
+    assert_total_counts(7, 2, 0, 0, 1, 1, 5)
+
+
+# TestDisposeScopesStatisticsToString and TestDisposeScopesPackedSequence, as one disposable.
+
+
+def test_statistics_of_packed() -> None:
+    with new_dispose_scope():
+        _ps = create().detach_from_dispose_scope()
+        assert str(statistics.of(Packed)) == text(1, 1, 0, 1)
+
+
+def test_total_statistics_with_packed() -> None:
+    with new_dispose_scope():
+        _ps = create()
+        assert str(without_finalized(statistics.snapshot())) == text(5, 7, 2, 4)
+
+
+def test_move_dispose_scope_of_packed() -> None:
+    other = new_dispose_scope()
+    with new_dispose_scope():
+        with new_dispose_scope():
+            ps = create()
+            assert not is_disposed(ps)
+            ps.move_to_outer_dispose_scope()
+        assert not is_disposed(ps)
+        ps.move_to_other_dispose_scope(other)
+    assert not is_disposed(ps)
+    other.dispose()
+    assert is_disposed(ps)
+
+
+def test_disposables_validity_of_packed_when_not_sorted() -> None:
+    with new_dispose_scope() as scope:
+        ps = create()
+        assert scope.disposables_view == (ps,)
+        assert not is_disposed(ps)
+
+
+def test_disposables_validity_of_packed_when_sorted() -> None:
+    with new_dispose_scope() as scope:
+        ps = Packed(pack(is_sorted=True))
+        assert scope.disposables_view == (ps,)
+        assert not is_disposed(ps)
+        assert ps.packed.sorted_indices is None
+        assert ps.packed.unsorted_indices is None
