@@ -1,6 +1,11 @@
 # cython: language_level=3, auto_pickle=False
 """Find disposables in lists, dicts, modules, and attributes of other objects.
 
+A search runs no code of users' classes but ``__disposables__`` and the functions of `add_holder`. It reads
+the items of built-in containers directly, iterates over collections that are written in C and over views of
+mappings, and reads the attributes of all other objects, also of collections: a progress bar is a collection,
+which prints while it is iterated over.
+
 A search asks for the class of an object with ``type(x)``. `isinstance` also asks for ``x.__class__``, which a
 lazy proxy, such as a user of Django's requests, answers with a query of its database.
 """
@@ -12,14 +17,23 @@ from scopes.core.disposable cimport Disposable
 
 import warnings
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, ItemsView, Iterator, KeysView, Mapping, ValuesView
 from enum import Enum
-from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType, ModuleType, SimpleNamespace
+from gc import get_referents
+from types import (
+    BuiltinFunctionType, FunctionType, GeneratorType, MappingProxyType, MethodDescriptorType, MethodType,
+    ModuleType, SimpleNamespace, WrapperDescriptorType
+)
 
 # The types of most values in a training step. They hold no disposables, so the search skips them at once.
 cdef frozenset _PLAIN = frozenset({int, float, complex, bool, str, bytes, bytearray, type(None)})
 
+# Containers without attributes.
 cdef frozenset _CONTAINERS = frozenset({dict, set, frozenset, deque})
+# Views of mappings that are written in Python. Users pass them to have the mapping iterated over.
+cdef frozenset _VIEWS = frozenset({ItemsView, KeysView, ValuesView})
+# The types of methods that are written in C.
+cdef frozenset _METHODS_IN_C = frozenset({MethodDescriptorType, WrapperDescriptorType})
 
 # Maps classes of other libraries to functions that return the objects in an instance; see `add_holder`.
 cdef dict _holders = {}
@@ -102,6 +116,16 @@ cdef list items_of(x):
         if issubclass(type(x), kind):
             return list(kind.__iter__(x))
     return []
+
+
+cdef list _items_and_keys_of(x):
+    """Return the items of a built-in container, also the keys of a dict. No code of subclasses runs."""
+    cdef list found = []
+    if not isinstance(x, dict):
+        return items_of(x)
+    for item in dict.items(x):
+        found += item
+    return found
 
 
 cdef object dict_of(x):
@@ -267,24 +291,46 @@ cdef list _held(x):
         return None
     if issubclass(kind, SimpleNamespace) or hasattr(kind, "__dataclass_fields__") or _is_estimator(kind):
         held = items_of(x)
+    elif issubclass(kind, dict) or issubclass(kind, _iterables):
+        held = _items_and_keys_of(x)
+    elif issubclass(kind, (str, range)):
+        return None
     elif issubclass(kind, Collection):
-        if issubclass(kind, (str, range)):
-            return None
-        try:
-            if issubclass(kind, Mapping):
-                for item in x.items():
-                    held += item
-            else:
-                held = list(x)
-        except (AttributeError, NotImplementedError, TypeError):
-            # It can't be iterated, or not now: tqdm's bar may have nothing to iterate over.
-            held = items_of(x)
+        return _held_by_collection(x, kind)
     elif issubclass(kind, Iterator) and not is_closable(x):
         _refuse(x)
     else:
         return None
     # A subclass of a container may have attributes.
     return held if kind in _CONTAINERS else held + _attributes_of(x)
+
+
+cdef list _held_by_collection(x, kind):
+    """Return the items of a collection that is written in C, or the attributes of another one."""
+    cdef list held = []
+    is_mapping = issubclass(kind, Mapping)
+    if kind is MappingProxyType:
+        return get_referents(x)  # its mapping, whose methods may be written in Python
+    if kind in _VIEWS or _is_in_c(kind, "items" if is_mapping else "__iter__"):
+        try:
+            if is_mapping:
+                for item in x.items():
+                    held += item
+            else:
+                held = list(x)
+        except (AttributeError, NotImplementedError, TypeError):
+            held = []  # not iterable now
+        return held if kind in _VIEWS else held + _attributes_of(x)
+    # A collection may have an iterator for later, such as the progress bar of a generator.
+    return [y for y in _attributes_of(x) if not issubclass(type(y), Iterator)]
+
+
+cdef bint _is_in_c(kind, name) except -1:
+    """Return whether the method `name` of a class is written in C."""
+    for base in kind.__mro__:
+        if name in vars(base):
+            return type(vars(base)[name]) in _METHODS_IN_C
+    return False
 
 
 cdef bint _is_estimator(kind):

@@ -149,47 +149,81 @@ def test_search_finds_members_of_a_module_only_with_inside() -> None:
     assert found(module) == [module, x]
 
 
-def test_search_finds_values_of_a_users_mapping() -> None:
-    class Own(Mapping):
-        def __getitem__(self, key):
-            return x
-
-        def __iter__(self):
-            return iter(["a"])
-
-        def __len__(self):
-            return 1
-
-    x = Thing()
-    assert found(Own()) == [x]
+def never(*_):
+    raise AssertionError("the search ran a method of the collection")
 
 
-class Unlisted:
-    """Has the methods of a collection, as graphs of PyTorch Geometric do, and does not support one."""
+class Stored(Mapping):
+    """A user's mapping: a value is read from a file when it is asked for."""
 
-    def __init__(self, x):
-        self.stores = {"x": x}
+    __getitem__ = __iter__ = __len__ = __contains__ = items = values = keys = never
 
-    def __len__(self):
-        return 1
-
-    def __contains__(self, key):
-        return key == "x"
-
-    def __iter__(self):
-        raise NotImplementedError
+    def __init__(self, **known):
+        self.known = known
 
 
-def test_a_collection_that_cannot_be_iterated_is_looked_into_by_its_attributes() -> None:
-    x = Thing()
-    assert found(Unlisted(x)) == [x]
+class Loud(UserList):
+    __iter__ = __getitem__ = __len__ = never
 
 
-class Bar(Unlisted):
-    """Fails as a progress bar of tqdm does that has nothing to iterate over."""
+class LoudRows(list):
+    __iter__ = __getitem__ = __len__ = never
 
-    def __iter__(self):
-        yield from None
+
+class LoudNames(dict):
+    __iter__ = __getitem__ = __len__ = items = values = keys = never
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda x: Stored(x=[x]),
+        lambda x: MappingProxyType(Stored(x=x)),
+        lambda x: Loud([x]),
+        lambda x: LoudRows([x]),
+        lambda x: LoudNames(x=x),
+        lambda x: LoudNames({x: "key"}),
+        lambda x: [{"deep": Stored(x=Loud([x]))}],
+        lambda x: Holder([Stored(x=x)]),
+    ],
+)
+@pytest.mark.parametrize("call", ["attach", "detach", "move_to_outer", "dispose_everything_but"])
+def test_a_search_runs_no_method_of_a_users_collection(wrap, call) -> None:
+    with new_dispose_scope() as scope:
+        x = tensor.ones((1,))
+        nest = wrap(x)
+        assert found([nest]) == [x]
+        assert getattr(scope, call)(nest) is nest
+        dispose(nest)
+    assert x.is_invalid
+
+
+def test_a_collection_of_many_things_has_no_limit() -> None:
+    things = Stored(rows=[Resource() for _ in range(100_001)])
+    assert len(found(things)) == 100_001
+
+
+def test_views_of_a_users_mapping_have_what_the_view_has() -> None:
+    key, value = Thing(), Thing()
+    mapping = UserDict({key: value})
+    assert found(mapping.keys()) == [key]
+    assert found(mapping.values()) == [value]
+    assert found(mapping.items()) == [key, value]
+
+
+@pytest.mark.parametrize("wrap", [list, lambda xs: (x for x in xs), iter])
+def test_a_progress_bar_is_not_advanced(wrap) -> None:
+    tqdm = pytest.importorskip("tqdm").tqdm
+    x, screen = Thing(), io.StringIO()
+    batches = wrap([x])
+    with tqdm(batches, total=1, file=screen) as bar, new_dispose_scope() as scope:
+        before = screen.getvalue()
+        state = {"bar": bar, "x": x}
+        assert scope.detach(state) is state
+        assert x not in scope
+        assert bar.n == 0
+        assert screen.getvalue() == before
+        assert list(batches) == [x]
 
 
 class Unread(UserDict):
@@ -199,12 +233,11 @@ class Unread(UserDict):
         self.x = x
 
 
-@pytest.mark.parametrize("kind", [Bar, Unread])
-def test_a_collection_that_cannot_be_iterated_yet_is_looked_into_by_its_attributes(kind) -> None:
+def test_a_collection_without_its_data_is_looked_into_by_its_attributes() -> None:
     x = Thing()
-    assert found([kind(x)]) == [x]
+    assert found([Unread(x)]) == [x]
     with new_dispose_scope() as outer:
-        kept = disposing(lambda: kind(Thing()))()
+        kept = disposing(lambda: Unread(Thing()))()
         assert found(kept)[0] in outer
 
 
