@@ -146,16 +146,26 @@ def import_library(name: str, title: str, extra: str) -> ModuleType:
     ------
     ModuleNotFoundError
         If it is not installed. The message gives the command that installs it.
+    NotSupportedError
+        If a file or folder of the user has the same name.
     """
+    install = how_to_install(extra)
     try:
-        return import_module(name)
+        library = import_module(name)
     except ModuleNotFoundError as error:
         if error.name != name:
             raise
         raise ModuleNotFoundError(
-            f"scopes.{name} requires {title}, which is not installed: {how_to_install(extra)}",
-            name=name,
+            f"scopes.{name} requires {title}, which is not installed: {install}", name=name
         ) from None
+    if not hasattr(library, "__version__"):
+        where = getattr(library, "__file__", None) or ", ".join(library.__path__)
+        raise NotSupportedError(
+            f"scopes.{name} requires {title}, but 'import {name}' loads another module, {where}. Rename "
+            f"that, or remove it from sys.path. If {title} is not installed: {install}",
+            name=name,
+        )
+    return library
 
 
 def raise_unsupported(name: str, version: str, why: object) -> NoReturn:

@@ -23,6 +23,8 @@ _ADAPTERS = {
     "jax": "scopes.foreign.jax",
     "cupy": "scopes.foreign.cupy",
 }
+# The module of each adapter that imports the library. It is not in ``sys.modules`` if that failed.
+_IMPORTERS = _ADAPTERS | {"torch": "scopes.foreign.torch.library"}
 # The environment variable that turns this off for PyTorch, also in child processes.
 NO_TORCH = "DISPOSESCOPE_NO_TORCH"
 
@@ -43,7 +45,7 @@ class _Loader(Loader):
         module.__loader__ = self._loader
         self._loader.exec_module(module)
         # If the adapter itself imports the library, it calls `follow` at the end of its own import.
-        if f"scopes.foreign.{self._library}" not in sys.modules:
+        if _IMPORTERS[self._library] not in sys.modules:
             follow(self._library)
 
 

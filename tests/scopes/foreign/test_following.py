@@ -67,6 +67,24 @@ with scopes.track():
     run(tmp_path, "import warnings\nwarnings.simplefilter('error')\n" + source)
 
 
+def test_tracking_follows_an_import_after_one_of_the_adapter_that_failed(tmp_path: Path) -> None:
+    source = """
+import sys
+import scopes
+with scopes.track():
+    sys.modules["torch"] = None  # as if it were not installed
+    try:
+        import scopes.torch
+    except ModuleNotFoundError:
+        del sys.modules["torch"]
+    import torch
+    kept = [torch.ones(1000)]
+    row, = scopes.leaks().rows
+assert row.site.line == 11
+"""
+    run(tmp_path, source)
+
+
 def test_tracking_gives_no_owner() -> None:
     import torch
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +32,25 @@ def test_a_missing_library_is_named_with_the_command_that_installs_it(library: s
         f"ModuleNotFoundError: scopes.{library} requires {TITLES[library]}, which is not installed: "
         f"run pip install '.[{library}]' in a clone of disposescope" in said
     )
+
+
+@pytest.mark.parametrize("library", TITLES)
+def test_a_users_file_with_the_name_of_a_library_is_named(library: str, tmp_path: Path) -> None:
+    file = tmp_path / f"{library}.py"
+    file.write_text("")
+    said = imported(library, f"import sys; sys.path.insert(0, {str(tmp_path)!r})")
+    assert f"NotSupportedError: scopes.{library} requires {TITLES[library]}, but " in said
+    assert f"'import {library}' loads another module, {file}. Rename that" in said
+
+
+def test_a_users_folder_with_the_name_of_a_library_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a_library").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(NotSupportedError, match=r"requires A Library, but .*a_library\. Rename that"):
+        import_library("a_library", "A Library", "library")
+    del sys.modules["a_library"]
 
 
 def test_a_library_that_lacks_one_of_its_own_needs_says_which() -> None:
