@@ -53,7 +53,7 @@ def test_hints_name_only_existing_functions(name: str) -> None:
 
 
 def test_a_method_is_named_as_one() -> None:
-    assert len(METHODS) > 100
+    assert {"abs_", "lerp_", "backward", "numpy"} <= set(METHODS)
     assert "write x.lerp_(...)" in advice_on("lerp_")
     assert names_in("write torch.nn.Linear, tensor.no_such") == ["torch.nn.Linear", "tensor.no_such"]
     assert not is_there("tensor.no_such")

@@ -57,5 +57,5 @@ def test_the_page_about_reliability_names_tests_that_exist():
     named = set(
         re.findall(r"`(tests/[^`]+\.py)`", (root / "docs" / "reliability.md").read_text(encoding="utf-8"))
     )
-    assert len(named) > 10
+    assert "tests/test_hostile_runs.py" in named
     assert [name for name in sorted(named) if not (root / name).exists()] == []

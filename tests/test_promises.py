@@ -217,12 +217,15 @@ def promises() -> list[str]:
     security = (ROOT / "SECURITY.md").read_text(encoding="utf-8").partition("## Promises")[2]
     reliability = (ROOT / "docs/reliability.md").read_text(encoding="utf-8")
     table = reliability.partition("| promise | tests |")[2].partition("\n## ")[0]
-    return [*re.split(r"\n- ", security.partition("\n## ")[0])[1:], *table.strip().splitlines()[1:]]
+    of_security = re.split(r"\n- ", security.partition("\n## ")[0])[1:]
+    of_reliability = table.strip().splitlines()[1:]
+    assert of_security
+    assert of_reliability
+    return of_security + of_reliability
 
 
 def test_each_promise_names_files_whose_tests_run():
     named = {promise: re.findall(r"`(tests/[^`]+)`", promise) for promise in promises()}
-    assert len(named) > 15
     assert [promise for promise, files in named.items() if not files] == []
     files = sorted({file for files in named.values() for file in files})
     options = ["--collect-only", "-q", "-n", "0", "-p", "no:cacheprovider"]
@@ -240,5 +243,5 @@ def libraries_of(path: Path) -> list[str]:
 
 def test_each_action_of_the_release_is_pinned_by_its_hash():
     used = re.findall(r"uses: (.+)", (ROOT / ".github/workflows/release.yml").read_text(encoding="utf-8"))
-    assert len(used) > 5
+    assert any(line.startswith("actions/checkout@") for line in used)
     assert [line for line in used if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v[\d.]+", line)] == []

@@ -179,7 +179,7 @@ def test_it_raises_tensor_disposed_error(name):
 
 
 def test_the_whole_namespace_is_called():
-    assert len(CALLS) > 400
+    assert {"add-x1", "add-x2", "Tensor.add_-self", "Tensor.add_-other", "Tensor.zero_-self"} <= set(CALLS)
 
 
 OTHERS = {
