@@ -78,7 +78,7 @@ test-repeatedly: $(VENV)/.has-test $(VENV)/.built
 		timeout -s KILL $(LIMIT) $(BIN)/python -m pytest $(TEST_FLAGS) || exit 1; \
 	done
 
-# All tests that need the libraries of the extra `foreign`: tests/collection.py finds them. A skip is an error here.
+# All tests that need the libraries of the group `foreign`: tests/collection.py finds them. A skip is an error here.
 # Where the libraries can't be installed, one line says so, and nothing fails.
 test-foreign: $(VENV)/.has-test $(VENV)/.built
 	@echo "== PyTorch, JAX, Jupyter and frameworks: some minutes to install, the first time"
@@ -195,8 +195,8 @@ docs: $(VENV)/.has-docs $(VENV)/.built
 # installed where no compiler is found, and a program runs on it. On Linux auditwheel names the systems it runs on.
 dist: $(VENV)/.made $(COMPILER)
 	rm -rf dist .venv-dist
-	$(PIP) install $$($(BIN)/python -c 'import tomllib; \
-		print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["release"])')
+	$(PIP) install --quiet "pip>=25.1"
+	$(PIP) install --group release
 	$(WITH) $(BIN)/python -m build
 	$(BIN)/twine check --strict dist/*
 	$(PYTHON) -m venv .venv-dist
@@ -300,10 +300,11 @@ $(VENV)/.has-compiler: $(VENV)/.made
 	$(BIN)/python -m ziglang c++ $(ZIG_FLAGS) -shared -o $(VENV)/empty.so $(VENV)/empty.cpp
 	@touch $@
 
-# A stamp for each extra, so that a second call installs nothing.
+# A stamp for each dependency group, so that a second call installs nothing. An older pip knows no groups.
 $(VENV)/.has-%: pyproject.toml $(VENV)/.made | $(VENV)/.built
 	@echo "== Installing what 'make' needs for: $*"
-	$(PIP) install "disposescope[$*]"
+	$(PIP) install --quiet "pip>=25.1"
+	$(PIP) install --group "$*"
 	@touch $@
 
 $(VENV)/.made:

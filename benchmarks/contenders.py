@@ -70,7 +70,7 @@ def library(name: str) -> Library:
     if name == TORCH:
         if not has_torch():
             raise MissingContenderError(
-                "PyTorch is not installed. Install it: python -m pip install '.[bench]'; or leave it out: "
+                "PyTorch is not installed. Install it: python -m pip install --group bench; or leave it out: "
                 "python -m benchmarks --only-ours"
             )
         import torch

