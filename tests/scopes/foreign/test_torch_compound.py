@@ -98,3 +98,14 @@ def test_a_compound_of_tensors_and_other_disposables_ends_as_one() -> None:
     assert inner.is_invalid
     with pytest.raises(TensorDisposedError):
         x.sum()
+
+
+def test_a_compound_ends_with_its_scope_even_if_an_older_module_keeps_it_and_moves_as_a_whole() -> None:
+    module = torch.nn.Linear(2, 2)
+    with scopes.torch.owning(), new_dispose_scope() as outer:
+        with new_dispose_scope() as inner:
+            module.ended, module.moved = Pair((torch.ones(2),)), Pair((torch.ones(2),))
+            inner.move_to_outer(module.moved)
+        assert module.ended.is_invalid
+        assert module.moved in outer
+        assert not module.moved.is_invalid
