@@ -79,9 +79,12 @@ def test_the_guide_to_training_names_all_that_there_is() -> None:
 
 def test_the_links_of_the_readme_lead_to_files() -> None:
     links = re.findall(r"\]\(([^)]*)\)", (ROOT / "README.md").read_text(encoding="utf-8"))
-    files = [link.partition("#")[0] for link in links if not link.startswith("https://")]
+    files = [link.partition("#")[0] for link in links if not link.startswith(("https://", "#"))]
     assert files
     assert [file for file in files if not (ROOT / file).is_file()] == []
+    headings = re.findall(r"^## (.*)$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    places = {heading.lower().replace(" ", "-") for heading in headings}
+    assert {link[1:] for link in links if link.startswith("#")} <= places
 
 
 def test_the_readme_names_each_guide_and_each_example() -> None:
