@@ -185,7 +185,7 @@ check: $(VENV)/.has-check $(VENV)/.built
 	$(BIN)/python .ci/check-english
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cython-lint $(PACKAGES)
 	$(BIN)/stubtest --mypy-config-file pyproject.toml --ignore-disjoint-bases \
-		--allowlist .ci/stubtest-allowlist --ignore-unused-allowlist $(MODULES) tensor._tensor tensor.torch.functions
+		--allowlist .ci/stubtest-allowlist --ignore-unused-allowlist $(MODULES) tensor.torch.functions
 
 docs: $(VENV)/.has-docs $(VENV)/.built
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -b html docs docs/_build/html
@@ -250,7 +250,7 @@ nightly:
 
 clean:
 	rm -rf .venv .venv-* build dist *.egg-info benchmarks/results docs/_build docs/reference
-	rm -rf tensor/_tensor.pyi tensor/torch/functions.pyi nn/__init__.pyi nn/*/__init__.pyi nn/*/*/__init__.pyi .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf tensor/torch/functions.pyi nn/__init__.pyi nn/*/__init__.pyi nn/*/*/__init__.pyi .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # How it is compiled: with $$CXX if that is set, with a compiler of the machine, or with Zig's, which comes as a

@@ -1,4 +1,4 @@
-"""The tensor: the core and all its operations in one class."""
+"""The tensor: operators, and ten families of methods (`tensor.methods`)."""
 
 from __future__ import annotations
 
@@ -6,42 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from scopes.lowlevel import ModuleOnDemand, advise_calls_of, clear_frames_of
 from tensor._dtypes import Dtype, float32
-from tensor.autograd.gradients import Gradients
-from tensor.core.layout import Layout
-from tensor.core.tensor import TensorCore, use_tensor_type
-from tensor.creation.methods import Creating
-from tensor.io.conversion import Conversion
-from tensor.io.dlpack import Exchange
-from tensor.io.numpy import Interop
-from tensor.io.pickling import Pickling
-from tensor.io.printing import Printing
-from tensor.io.standard import Standard
-from tensor.ops.casts import Casts
-from tensor.ops.dividing import Dividing
-from tensor.ops.expanding import Expanding
-from tensor.ops.gamma import Gamma
-from tensor.ops.indexing import Indexing
-from tensor.ops.joining import Joining
-from tensor.ops.linalg import LinearAlgebra
-from tensor.ops.matrices import Matrices
-from tensor.ops.methods import ElementwiseMethods
-from tensor.ops.moving import Moving
+from tensor.core.tensor import use_tensor_type
+from tensor.methods.arithmetic import Arithmetic
+from tensor.methods.comparisons import Comparisons
+from tensor.methods.conversion import Conversion
+from tensor.methods.gradients import Gradients
+from tensor.methods.indexing import Indexing
+from tensor.methods.linear_algebra import LinearAlgebra
+from tensor.methods.mathematics import Mathematics
+from tensor.methods.reductions import Reductions
+from tensor.methods.shapes import Shapes
+from tensor.methods.storage import Storage
 from tensor.ops.operators import Operators
-from tensor.ops.order_statistics import OrderStatistics
-from tensor.ops.placement import Placement
-from tensor.ops.rare.arithmetic import Arithmetic
-from tensor.ops.rare.counting import Counting
-from tensor.ops.rare.decomposing import Decomposing
-from tensor.ops.rare.factoring import Factoring
-from tensor.ops.rare.scattering import Scattering
-from tensor.ops.rare.spectrograms import Spectrograms
-from tensor.ops.rare.striding import Striding
-from tensor.ops.reducing import Reductions
-from tensor.ops.selecting import Selecting
-from tensor.ops.shapes import Shapes
-from tensor.ops.sharing import Sharing
-from tensor.ops.sorting import Sorting
-from tensor.ops.writing import Writing
 
 if TYPE_CHECKING:
     from tensor import _advice
@@ -57,41 +33,16 @@ advise_calls_of("tensor", lambda *call: _advice.call_advice(*call))
 
 class Tensor(
     Arithmetic,
-    Casts,
-    Conversion,
-    Counting,
-    Creating,
-    Decomposing,
-    Dividing,
-    ElementwiseMethods,
-    Exchange,
-    Expanding,
-    Factoring,
-    Gamma,
-    Gradients,
-    Indexing,
-    Interop,
-    Joining,
-    Layout,
-    LinearAlgebra,
-    Matrices,
-    Moving,
-    Operators,
-    OrderStatistics,
-    Pickling,
-    Placement,
-    Printing,
+    Comparisons,
+    Mathematics,
     Reductions,
-    Scattering,
-    Selecting,
     Shapes,
-    Sharing,
-    Sorting,
-    Spectrograms,
-    Standard,
-    Striding,
-    Writing,
-    TensorCore,
+    Indexing,
+    LinearAlgebra,
+    Storage,
+    Conversion,
+    Gradients,
+    Operators,
 ):
     """A multi-dimensional array whose memory is released by ``dispose()``, or by the scope that owns it.
 

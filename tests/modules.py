@@ -19,6 +19,7 @@ INNER = {
     "tensor.core",
     "tensor.creation",
     "tensor.io",
+    "tensor.methods",
     "tensor.ops",
     "tensor.tape",
 }

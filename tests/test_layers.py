@@ -46,7 +46,7 @@ ORDER = {
     "_spill foreign integrations testing _program _options _children _command __main__ lowlevel torch jax "
     "cupy notebook",
     "tensor": "_errors _devices _dtypes _bfloat16 _limits memory core tape kernels ops creation "
-    "autograd io _advice _tensor linalg fft lowlevel",
+    "autograd io methods _advice _tensor linalg fft lowlevel",
     "tensor.torch": "calling promotion functions lu_factors solving linalg masked fft randomness accelerator "
     "cuda backends typed creation joining composing special signal windows serialization autograd nn onnx "
     "optim trees transforms mapping func utils distributions amp profiler settings testing version",
@@ -56,7 +56,7 @@ ORDER = {
 ASSEMBLED = "tensor._tensor"
 # Folders of what no known program uses. Only the modules that list names import from there.
 RARE = "rare"
-LISTING = {"nn", "nn.functional", "nn.optim", "tensor._tensor", "tensor.lowlevel"}
+LISTING = {"nn", "nn.functional", "nn.optim", "tensor.lowlevel", "tensor.methods.linear_algebra"}
 # Who still imports from a folder after its own. Each entry is needed, so that the list can only shrink.
 EXCEPTIONS: dict[str, set[str]] = {}
 # Modules that import each other in a circle, if imports for types and those of stubs count. Each entry is

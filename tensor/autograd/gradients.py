@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
 from scopes.lowlevel import ModuleOnDemand, clear_library_frames
 from tensor._dtypes import Array, Dtype, is_inexact
 from tensor.autograd.engine import Backward
-from tensor.core.storage import relatives, snapshot_share
+from tensor.core.storage import snapshot_share
 from tensor.core.tensor import TensorCore, wrap
 from tensor.tape.modes import GradMode
 from tensor.tape.nodes import Leaf, Node, become_leaf
-from tensor.tape.tensor_hooks import Hooks
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
@@ -27,223 +26,6 @@ if TYPE_CHECKING:
 else:
     # Imported at its first use: higher derivatives need factorizations and Fourier transforms.
     tensor_gradients = ModuleOnDemand("tensor.autograd.tensor_gradients")
-
-
-class Gradients(Hooks):
-    """Base class of tensors with gradient attributes and ``backward``."""
-
-    __slots__ = ()
-
-    def _keeps(self, seen: set[int]) -> Iterable[tuple[int, int | None]]:
-        """Yield pairs (key, bytes) for the memory of the tensor and its graph, and (key, None) for nodes."""
-        yield self._footprint()
-        nodes: list[Node] = []
-        stack = [self._node]
-        while stack:
-            node = stack.pop()
-            if node is None or id(node) in seen:
-                continue
-            seen.add(id(node))
-            if node.is_op and not isinstance(node, Leaf):
-                yield id(node), None
-            nodes.append(node)
-            stack += node.next
-            leaf = node.tensor() if isinstance(node, Leaf) else None
-            if leaf is not None:
-                seen.add(leaf._footprint()[0])
-        for node in nodes:
-            for share in node.shares():
-                yield id(share.buffer), share.buffer.nbytes
-
-    def _last_op(self) -> object:
-        """Return the node of the op that computed the tensor, or None for a leaf."""
-        return None if isinstance(self._node, Leaf) else self._node
-
-    @property
-    def requires_grad(self) -> bool:
-        """Whether ops on this tensor are recorded."""
-        self._raise_if_disposed()
-        return self._node is not None
-
-    @requires_grad.setter
-    def requires_grad(self, wanted: bool) -> None:
-        self.requires_grad_(wanted)
-
-    def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Turn recording for this leaf on or off, and return the leaf.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.ones((2,)).requires_grad_().requires_grad
-        True
-        """
-        self._raise_if_disposed()
-        array, node = self._array, self._node
-        if requires_grad and node is None and array is not None:
-            if not is_inexact(array.dtype):
-                raise TypeError(
-                    f"a tensor of {array.dtype} can't require gradients: only floating and complex ones can. "
-                    "Convert it first: x.float()"
-                )
-            become_leaf(self)
-        elif not requires_grad and node is not None:
-            if not isinstance(node, Leaf):
-                raise RuntimeError(
-                    "only leaves can stop requiring gradients: this tensor was computed from others. Use "
-                    "x.detach()"
-                )
-            self._forget_history()
-        return self
-
-    def detach_(self) -> Self:
-        """Make this tensor a leaf that does not require grad, in place, and return it.
-
-        Raises
-        ------
-        RuntimeError
-            If a view or an alias shares gradient history with the tensor: write ``x = x.detach()``.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> x = tensor.ones((2,), requires_grad=True) * 2
-        >>> x.detach_().requires_grad
-        False
-        """
-        self._raise_if_disposed()
-        if self._node is not None and relatives(self):
-            raise RuntimeError(
-                "detach_: a view or an alias shares gradient history with this tensor, which would be wrong "
-                "after a later write. Write x = x.detach()"
-            )
-        self._forget_history()
-        return self
-
-    @property
-    def is_leaf(self) -> bool:
-        """Whether the tensor is not the result of a recorded op."""
-        self._raise_if_disposed()
-        return self._node is None or isinstance(self._node, Leaf)
-
-    @property
-    def grad_fn(self) -> Node | None:
-        """The recorded op that computed this tensor, or None for a leaf."""
-        self._raise_if_disposed()
-        return None if isinstance(self._node, Leaf) else self._node
-
-    @property
-    def grad(self) -> Tensor | None:
-        """The gradient accumulated by ``backward``, or None. This tensor owns it, not a scope.
-
-        A computed tensor only has a gradient after ``retain_grad``.
-        """
-        self._raise_if_disposed()
-        return self._grad
-
-    @grad.setter
-    def grad(self, grad: Tensor | None) -> None:
-        self._raise_if_disposed()
-        if grad is None:
-            self._grad = None
-            return
-        node = self._node
-        if not isinstance(node, Leaf):
-            raise RuntimeError(
-                "only the gradient of a leaf that requires grad can be set: write x.requires_grad_() first, "
-                "or x.detach().requires_grad_() for a computed tensor"
-            )
-        if not isinstance(grad, TensorCore):
-            raise TypeError(f"a gradient must be a tensor or None, not {type(grad).__name__}")
-        grad._raise_if_disposed()
-        if grad.shape != node.shape or grad.dtype != node.dtype:
-            raise ValueError(
-                "a gradient must have the shape and dtype of its tensor, "
-                f"{node.dtype}{list(node.shape)}, not {grad.dtype}{list(grad.shape)}"
-            )
-        grad.detach_from_dispose_scope()
-        self._grad = grad
-
-    def backward(
-        self,
-        gradient: Tensor | None = None,
-        retain_graph: bool | None = None,
-        create_graph: bool = False,
-        inputs: Tensor | Iterable[Tensor] | None = None,
-    ) -> None:
-        """Compute the derivative of this tensor with respect to each leaf, and add it to the leaf's ``grad``.
-
-        After an error, the ``grad`` of each leaf without a post-accumulate hook is unchanged.
-
-        Parameters
-        ----------
-        gradient
-            The gradient with respect to this tensor, in its shape; 1 for a tensor of one element.
-        retain_graph
-            Keep the saved values for a second backward. By default they are freed after use. None: the value
-            of `create_graph`.
-        create_graph
-            Record backward itself, so that the gradients can be differentiated again.
-        inputs
-            The leaves that get gradients. None: all leaves.
-
-        Raises
-        ------
-        RuntimeError
-            If the tensor does not require grad, if it has more than one element and `gradient` is missing,
-            or if the saved values of the graph are already freed.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> x = tensor.tensor([1.0, 2.0], requires_grad=True)
-        >>> (x * x).sum().backward()
-        >>> x.grad.tolist()
-        [2.0, 4.0]
-        """
-        try:
-            if inputs is not None:
-                _add_gradients([self], [gradient], retain_graph, create_graph, inputs)
-            elif create_graph:
-                backward_from([self], [gradient], retain_graph, create_graph)
-            else:  # the same, 0.4 us faster
-                Backward(bool(retain_graph)).run([root_of(self, gradient)])
-        except BaseException as error:
-            clear_library_frames(error)
-            del self, gradient, inputs  # so that a stored error keeps no graph alive
-            raise
-
-    @property
-    def data(self) -> Tensor:
-        """The same memory without gradient history. Assigning a tensor replaces the values.
-
-        An assigned tensor shares its memory with this one until one of them is written to. A leaf stays a
-        leaf, and keeps its gradient if shape and dtype do not change.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> x = tensor.tensor([1.0, 2.0], requires_grad=True)
-        >>> _ = x.data.mul_(2)
-        >>> x.tolist()
-        [2.0, 4.0]
-        >>> x.data = tensor.zeros((3,))
-        >>> x.tolist(), x.requires_grad
-        ([0.0, 0.0, 0.0], True)
-        """
-        this: Any = self
-        shared: Tensor = this.detach()
-        return shared
-
-    @data.setter
-    def data(self, values: Tensor) -> None:
-        if not isinstance(values, TensorCore):
-            raise TypeError(
-                f"x.data takes a tensor, not {type(values).__name__}: write tensor.tensor(values)"
-            )
-        values._raise_if_disposed()
-        self._raise_if_disposed()
-        take_values(self, values)
 
 
 def take_values(x: TensorCore, values: TensorCore) -> None:
@@ -280,7 +62,7 @@ def backward_from(
     walk(retain_graph, create_graph).run(roots_of(outputs, gradients, create_graph))
 
 
-def _add_gradients(
+def add_gradients(
     outputs: Sequence[TensorCore],
     gradients: Sequence[TensorCore | None],
     retain_graph: bool | None,
@@ -531,7 +313,7 @@ def backward(
         if inputs is None:
             backward_from(given, gradients, retain_graph, create_graph)
         else:
-            _add_gradients(given, gradients, retain_graph, create_graph, inputs)
+            add_gradients(given, gradients, retain_graph, create_graph, inputs)
     except BaseException as error:
         clear_library_frames(error)
         given, gradients = [], []

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tensor._dtypes import Array, require_supported
-from tensor.core.storage import export, snapshot
+from tensor._dtypes import require_supported
+from tensor.core.storage import snapshot
 from tensor.core.tensor import TensorCore, wrap
 from tensor.core.writing import writing
 from tensor.memory.buffer import owner_of
 from tensor.ops.data import as_data
 from tensor.ops.dispatch import as_array, function_of
-from tensor.ops.linalg import matmul
 from tensor.tape.modes import grad_enabled
-
-function_of[np.matmul] = matmul
 
 NO_HISTORY = (
     "and an argument requires grad: its gradient would be lost. Use the function of the tensor namespace, or "
@@ -25,74 +22,36 @@ NO_HISTORY = (
 )
 
 
-class Interop(TensorCore):
-    """Base class of tensors with NumPy's protocols for objects of other libraries."""
+def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run the op of this library for `ufunc` if there is one. Run other ufuncs on the values."""
+    ours = function_of.get(ufunc)
+    if ours is not None and method == "__call__" and not kwargs:
+        result = ours(*[_as_operand(x) for x in inputs])
+        if result is not NotImplemented:
+            return result
+    out = kwargs.pop("out", ())
+    _require_no_history(f"np.{ufunc.__name__} runs on plain values here", [*inputs, *out])
+    if method == "at":
+        target, *others = inputs
+        values = [_values(x) for x in others]
+        if not isinstance(target, TensorCore):
+            return ufunc.at(target, *values)
+        with writing(target) as memory:
+            return ufunc.at(memory, *values)
+    results = getattr(ufunc, method)(*map(_values, inputs), **_plain_arguments(kwargs))
+    if not out:
+        return tuple(map(_wrapped, results)) if isinstance(results, tuple) else _wrapped(results)
+    each = results if isinstance(results, tuple) else (results,)
+    written = tuple(
+        _wrapped(result) if target is None else _write(ufunc.__name__, target, result)
+        for target, result in zip(out, each, strict=True)
+    )
+    return written if isinstance(results, tuple) else written[0]
 
-    __slots__ = ()
 
-    # Use the tensor's operators if the left operand is an array or NumPy scalar.
-    __array_priority__ = 1000
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        """Return an array over the tensor's memory. Copy only if `dtype` or `copy` requires it."""
-        self._raise_if_disposed()
-        if self._node is not None:
-            raise RuntimeError(
-                "can't convert a tensor that requires grad to an array: its history would not include writes "
-                "through the array. Use x.detach().numpy()"
-            )
-        array = self._array
-        if array is None:
-            self._raise_disposed()
-        wanted = array.dtype if dtype is None else np.dtype(dtype)
-        if wanted != array.dtype:
-            if copy is False:
-                raise ValueError(f"a tensor of {array.dtype} can't be an array of {wanted} without a copy")
-            return array.astype(wanted)
-        return array.copy() if copy else export(self)
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """Run the op of this library for `ufunc` if there is one. Run other ufuncs on the values."""
-        ours = function_of.get(ufunc)
-        if ours is not None and method == "__call__" and not kwargs:
-            result = ours(*[_as_operand(x) for x in inputs])
-            if result is not NotImplemented:
-                return result
-        out = kwargs.pop("out", ())
-        _require_no_history(f"np.{ufunc.__name__} runs on plain values here", [*inputs, *out])
-        if method == "at":
-            target, *others = inputs
-            values = [_values(x) for x in others]
-            if not isinstance(target, TensorCore):
-                return ufunc.at(target, *values)
-            with writing(target) as memory:
-                return ufunc.at(memory, *values)
-        results = getattr(ufunc, method)(*map(_values, inputs), **_plain_arguments(kwargs))
-        if not out:
-            return tuple(map(_wrapped, results)) if isinstance(results, tuple) else _wrapped(results)
-        each = results if isinstance(results, tuple) else (results,)
-        written = tuple(
-            _wrapped(result) if target is None else _write(ufunc.__name__, target, result)
-            for target, result in zip(out, each, strict=True)
-        )
-        return written if isinstance(results, tuple) else written[0]
-
-    def __array_function__(
-        self,
-        function: Callable[..., Any],
-        types: Iterable[type],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
-        """Run NumPy's function on the values, and return its result.
-
-        Examples
-        --------
-        >>> import numpy, tensor
-        >>> numpy.median(tensor.tensor([1.0, 5.0, 2.0])).item()
-        2.0
-        """
-        return function(*_plain_arguments(args), **_plain_arguments(kwargs))
+def call_function(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run NumPy's function on the values, and return its result."""
+    return function(*_plain_arguments(args), **_plain_arguments(kwargs))
 
 
 def _as_operand(x: object) -> object:

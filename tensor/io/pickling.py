@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pickle import UnpicklingError
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary, ref
 
 import numpy as np
@@ -21,61 +21,27 @@ import numpy as np
 from tensor._dtypes import Array, is_inexact, require_supported
 from tensor._errors import shown
 from tensor.core.storage import on_same_storage, snapshot, snapshot_block
-from tensor.core.tensor import TensorCore, view_of, wrap, wrap_snapshot, wrap_snapshot_unowned
+from tensor.core.tensor import TensorCore, view_of, wrap
 from tensor.io.bounds import is_within
 from tensor.memory.buffer import copy
-from tensor.tape.nodes import Leaf, become_leaf
+from tensor.tape.nodes import become_leaf
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
 
 
-class Pickling(TensorCore):
-    """Base class of tensors with the methods for `copy` and `pickle`."""
-
-    __slots__ = ()
-
-    def __copy__(self) -> Self:
-        """Return another tensor on the same storage: a leaf for a leaf that requires grad, else an alias."""
-        self._raise_if_disposed()
-        if isinstance(self._node, Leaf):
-            return self.detach().requires_grad_()  # type: ignore[attr-defined,no-any-return]  # every instance is a Tensor
-        return self.alias()  # type: ignore[attr-defined,no-any-return]  # every instance is a Tensor
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Return a leaf with the same values in its own memory, and a copy of the gradient.
-
-        Copies of views that share memory do not share memory. The result of a recorded op can't be copied.
-        """
-        known = memo.get(id(self))
-        if known is not None:
-            return known  # type: ignore[no-any-return]  # the memo holds what this returned before
-        self._raise_if_disposed()
-        node = self._node
-        if node is not None and not isinstance(node, Leaf):
-            raise RuntimeError(
-                f"deepcopy() can only copy leaves, but this tensor was computed by {node.name()}: "
-                "use x.clone(), which keeps its history, or copy x.detach()"
-            )
-        copied = memo[id(self)] = wrap_snapshot(self)
-        if node is not None:
-            become_leaf(copied)
-            gradient = self._grad
-            if gradient is not None and not gradient.is_invalid:
-                copied._grad = wrap_snapshot_unowned(gradient)
-        return copied  # type: ignore[return-value]  # subclasses define their own
-
-    def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        array, requires_grad = self._array, self._node is not None
-        if array is None:
-            self._raise_disposed()
-        buffer = self._buffer
-        if len(on_same_storage(self)) == 1 or not buffer.root.flags.forc:
-            return _rebuilt, (snapshot(self), requires_grad)
-        offset = _address(array) - _address(buffer.root)
-        # The pickle's memo finds the same block object again, so that tensors share memory after loading.
-        block = _block_of(self)
-        return _rebuilt_view, (block, array.dtype, array.shape, array.strides, offset, requires_grad)
+def reduced(x: TensorCore) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """Return the function that restores `x` from a pickle, and its arguments."""
+    array, requires_grad = x._array, x._node is not None
+    if array is None:
+        x._raise_disposed()
+    buffer = x._buffer
+    if len(on_same_storage(x)) == 1 or not buffer.root.flags.forc:
+        return _rebuilt, (snapshot(x), requires_grad)
+    offset = _address(array) - _address(buffer.root)
+    # The pickle's memo finds the same block object again, so that tensors share memory after loading.
+    block = _block_of(x)
+    return _rebuilt_view, (block, array.dtype, array.shape, array.strides, offset, requires_grad)
 
 
 def _address(array: Array) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 
 from scopes.lowlevel import ending_by
 from tensor._dtypes import Array, bool_, complex64, float32, int64, is_floating
-from tensor._errors import first_element, shown
+from tensor._errors import shown
 from tensor.core.tensor import TensorCore
 from tensor.tape.nodes import Leaf
 
@@ -95,59 +95,34 @@ def get_printoptions() -> dict[str, Any]:
     return _options[0]._asdict()
 
 
-class Printing(TensorCore):
-    """Base class of tensors with their string representation."""
+def repr_of(x: TensorCore) -> str:
+    """Return `x` as text: its values, and its shape, dtype and history if they are not the usual ones."""
+    array, options = x._array, _options[0]
+    if array is None:
+        return f"tensor(<disposed: {_why_empty(x)}>)"
+    prefix = "tensor("
+    suffixes = []
+    if array.size == 0:
+        text = "[]"
+        if array.ndim != 1:
+            suffixes.append(f"size={array.shape}")
+    else:
+        text = text_of(array, len(prefix), options)
+    if array.dtype not in _PLAIN or (array.size == 0 and array.dtype != float32):
+        suffixes.append(f"dtype={array.dtype}")
+    node = x._node
+    if isinstance(node, Leaf):
+        suffixes.append("requires_grad=True")
+    elif node is not None:
+        suffixes.append(f"grad_fn={node!r}")
+    return _with_suffixes(prefix + text, suffixes, len(prefix), options.linewidth)
 
-    __slots__ = ()
 
-    def __repr__(self) -> str:
-        array, options = self._array, _options[0]
-        if array is None:
-            return f"tensor(<disposed: {self._why_empty()}>)"
-        prefix = "tensor("
-        suffixes = []
-        if array.size == 0:
-            text = "[]"
-            if array.ndim != 1:
-                suffixes.append(f"size={array.shape}")
-        else:
-            text = text_of(array, len(prefix), options)
-        if array.dtype not in _PLAIN or (array.size == 0 and array.dtype != float32):
-            suffixes.append(f"dtype={array.dtype}")
-        node = self._node
-        if isinstance(node, Leaf):
-            suffixes.append("requires_grad=True")
-        elif node is not None:
-            suffixes.append(f"grad_fn={node!r}")
-        return _with_suffixes(prefix + text, suffixes, len(prefix), options.linewidth)
-
-    def __str__(self) -> str:
-        # Print an integer or bool without dimensions as a number: libraries use it as a label in tables.
-        array = self._array
-        is_label = array is not None and array.ndim == 0 and array.dtype.kind in "biu"
-        return str(array.item()) if array is not None and is_label else repr(self)
-
-    def __format__(self, spec: str) -> str:
-        array = self._array
-        if array is not None and array.size == 1 and (spec or (array.ndim == 0 and self._node is None)):
-            return format(array.item(), spec)
-        try:
-            return format(repr(self), spec)
-        except ValueError:
-            array = self._live_array()  # a disposed tensor raises TensorDisposedError
-            advice = "call tensor.set_printoptions"
-            if array.size:
-                one = first_element(array.shape)
-                advice = f"format one element, {one}, or x.mean(); or {advice} for all elements"
-            raise TypeError(
-                f"the format {spec!r} needs a number, not a tensor of shape {array.shape}: {advice}"
-            ) from None
-
-    def _why_empty(self) -> str:
-        if self._ending is not None:
-            return self._ending
-        scope = self._ended_scope
-        return "by dispose()" if scope is None else ending_by(scope)
+def _why_empty(x: TensorCore) -> str:
+    if x._ending is not None:
+        return x._ending
+    scope = x._ended_scope
+    return "by dispose()" if scope is None else ending_by(scope)
 
 
 def _with_suffixes(text: str, suffixes: list[str], indent: int, linewidth: int) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from tensor._devices import CPU, Device, require_cpu
 from tensor._dtypes import KINDS, SUPPORTED, Dtype, complex64, float16, float32, int64, is_bfloat16
 from tensor._errors import InvalidArgumentError, shown
-from tensor.core.tensor import TensorCore
 from tensor.ops.expanding import broadcast_arrays
 from tensor.ops.joining import meshgrid
 
@@ -163,59 +162,13 @@ class _Namespace2025(ModuleType):
 _NAMESPACE_2025 = _Namespace2025("tensor")
 
 
-class Standard(TensorCore):
-    """Base class of tensors with the methods of the array API standard."""
-
-    __slots__ = ()
-
-    def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
-        """Return the namespace for this tensor: the module `tensor`, which follows version 2024.12.
-
-        In version 2025.12 `meshgrid`, `broadcast_arrays` and `devices` of `__array_namespace_info__()` return
-        tuples instead of lists. For that version, the result is a namespace that differs from `tensor` in
-        these functions.
-
-        Raises
-        ------
-        ValueError
-            If `api_version` is not supported.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> x = tensor.ones((2,))
-        >>> x.__array_namespace__() is tensor
-        True
-        >>> type(tensor.meshgrid(x)), type(x.__array_namespace__(api_version="2025.12").meshgrid(x))
-        (<class 'list'>, <class 'tuple'>)
-        """
-        if api_version is not None and api_version not in _VERSIONS:
-            raise InvalidArgumentError(
-                f"version {shown(api_version)} of the array API standard is not supported. Tensors follow "
-                f"{', '.join(_VERSIONS)}"
-            )
-        self._raise_if_disposed()  # so that a library which gets a disposed tensor fails here
-        if api_version == _NAMESPACE_2025.__array_api_version__:
-            return _NAMESPACE_2025
-        return sys.modules["tensor"]
-
-    def to_device(self, device: str, /, *, stream: object = None) -> Self:
-        """Return the tensor itself, because all tensors are on the CPU.
-
-        Raises
-        ------
-        ValueError
-            If `device` is not the CPU, or `stream` is not None.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> x = tensor.ones((1,))
-        >>> x.to_device("cpu") is x
-        True
-        """
-        self._raise_if_disposed()
-        require_cpu(device)
-        if stream is not None:
-            raise InvalidArgumentError(f"a tensor on the CPU has no streams: omit stream={shown(stream)}")
-        return self
+def namespace_for(api_version: str | None) -> ModuleType:
+    """Return the namespace of that version of the standard."""
+    if api_version is not None and api_version not in _VERSIONS:
+        raise InvalidArgumentError(
+            f"version {shown(api_version)} of the array API standard is not supported. Tensors follow "
+            f"{', '.join(_VERSIONS)}"
+        )
+    if api_version == _NAMESPACE_2025.__array_api_version__:
+        return _NAMESPACE_2025
+    return sys.modules["tensor"]

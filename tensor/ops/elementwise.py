@@ -1,255 +1,1176 @@
-"""The table of elementwise functions, with the names of the array API standard and a few of PyTorch's.
+"""Elementwise functions, with the names of the array API standard and a few of PyTorch's.
 
-An entry defines a function; the namespace `tensor` exports it. The lists above the class ``Elementwise`` name
-the entries that are methods, and those that have an in-place method too. To add a function, write its entry,
-and its name in one of the lists. The derivative is in ``tensor/tape/rules/elementwise.py``. ``Final`` lets
-type checkers infer the types.
+The namespace `tensor` exports them. Most run one op of ``tensor/ops/table.py``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tensor._dtypes import Array, is_floating
 from tensor._errors import InvalidArgumentError
-from tensor.core.tensor import TensorCore
-from tensor.kernels import arithmetic, special, special_cases
-from tensor.kernels.powers import power
 from tensor.kernels.selecting import where as place_where
 from tensor.kernels.ufuncs import compute_into, is_place_of
+from tensor.ops import table
 from tensor.ops.data import as_data
-from tensor.ops.dispatch import apply, apply_into, function_of
+from tensor.ops.dispatch import apply, apply_into
 from tensor.ops.messages import Operand
-from tensor.ops.outputs import copy_out
+from tensor.ops.outputs import copy_out, run_op_into
 from tensor.ops.promotion import promoted
-from tensor.ops.table import (
-    augmented,
-    binary,
-    binary_in_place,
-    unary,
-    unary_in_place,
-    with_entries,
-)
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
 
-
-def _write_power(x1: Array, x2: Any) -> None:
-    if x1.dtype.kind in "iu" and np.asarray(x2).dtype.kind in "iu" and np.any(x2 < 0):
-        # NumPy would raise after it has written some elements.
-        raise InvalidArgumentError("Integers to negative integer powers are not allowed.")
-    compute_into(power, (x1, x2), x1)
-
-
-def _write_floor_divide(x1: Array, x2: Any) -> None:
-    compute_into(special_cases.floor_divide, (x1, x2), x1)
-
-
-def _write_abs(x: Array) -> Any:
-    if x.dtype.kind == "c":
-        raise TypeError(
-            f"abs_: absolute values are real, but the tensor is {x.dtype}. Write x = x.abs() instead"
-        )
-    return np.abs(x)
-
-
-# Arithmetic
-
-add: Final = binary("add", np.add, "`x1` + `x2`.", "[1, 2]", "3", "[4, 5]")
-subtract: Final = binary("subtract", np.subtract, "`x1` - `x2`.", "[1, 2]", "1", "[0, 1]")
-divide: Final = binary("divide", np.divide, "`x1` / `x2`.", "[1.0, 2.0]", "2", "[0.5, 1.0]")
-multiply: Final = binary("multiply", np.multiply, "`x1` * `x2`.", "[1, 2]", "3", "[3, 6]")
-floor_divide: Final = binary(
-    "floor_divide",
-    special_cases.floor_divide,
-    "the quotient rounded down; its gradient is 0.",
-    "[5, -5]",
-    "2",
-    "[2, -3]",
-)
-remainder: Final = binary(
-    "remainder", np.remainder, "the remainder, with the sign of `x2`.", "[5, -5]", "3", "[2, 1]"
-)
-pow: Final = binary("pow", power, "`x1` to the power `x2`.", "[2.0, 3.0]", "2", "[4.0, 9.0]")
-maximum: Final = binary("maximum", np.maximum, "the larger of each pair.", "[1, 5]", "3", "[3, 5]")
-minimum: Final = binary("minimum", np.minimum, "the smaller of each pair.", "[1, 5]", "3", "[1, 3]")
-hypot: Final = binary("hypot", np.hypot, "sqrt(x1**2 + x2**2).", "[3.0]", "4.0", "[5.0]")
-atan2: Final = binary(
-    "atan2", np.arctan2, "the angle of the point (x2, x1), in radians.", "[0.0]", "1.0", "[0.0]"
-)
-logaddexp: Final = binary("logaddexp", np.logaddexp, "log(exp(x1) + exp(x2)).", "[1000.0]", "0.0", "[1000.0]")
-copysign: Final = binary("copysign", np.copysign, "`x1` with the sign of `x2`.", "[1.0]", "-2.0", "[-1.0]")
-nextafter: Final = binary(
-    "nextafter", np.nextafter, "the next number after `x1` toward `x2`.", "[1.0]", "1.0", "[1.0]"
-)
-
-negative: Final = unary("negative", np.negative, "-x.", "[1, -2]", "[-1, 2]")
-positive: Final = unary("positive", np.positive, "a copy of `x`.", "[1, -2]", "[1, -2]")
-abs: Final = unary("abs", np.abs, "the absolute value, real for complex `x`.", "[1, -2]", "[1, 2]")
-reciprocal: Final = unary("reciprocal", np.reciprocal, "1 / x.", "[4.0]", "[0.25]")
-square: Final = unary("square", np.square, "x * x.", "[3.0]", "[9.0]")
-sign: Final = unary("sign", np.sign, "-1, 0 or 1; x / abs(x) for complex `x`.", "[2, -3, 0]", "[1, -1, 0]")
-ceil: Final = unary("ceil", np.ceil, "`x` rounded up.", "[1.2, -1.2]", "[2.0, -1.0]")
-floor: Final = unary("floor", np.floor, "`x` rounded down.", "[1.2, -1.2]", "[1.0, -2.0]")
-trunc: Final = unary("trunc", np.trunc, "`x` rounded toward zero.", "[1.2, -1.2]", "[1.0, -1.0]")
-round: Final = unary(
-    "round", np.round, "`x` rounded to the nearest integer, halves to even.", "[0.5, 1.5]", "[0.0, 2.0]"
-)
-
-# Powers, exponentials, logarithms
-
-exp: Final = unary("exp", np.exp, "e to the power `x`.", "[0.0]", "[1.0]")
-exp2: Final = unary("exp2", np.exp2, "2 to the power `x`.", "[3.0]", "[8.0]")
-expm1: Final = unary("expm1", special_cases.expm1, "exp(x) - 1, precise near 0.", "[0.0]", "[0.0]")
-log: Final = unary("log", np.log, "the natural logarithm.", "[1.0]", "[0.0]")
-log1p: Final = unary("log1p", np.log1p, "log(1 + x), precise near 0.", "[0.0]", "[0.0]")
-log2: Final = unary("log2", np.log2, "the logarithm to base 2.", "[8.0]", "[3.0]")
-log10: Final = unary("log10", np.log10, "the logarithm to base 10.", "[1.0]", "[0.0]")
-sqrt: Final = unary("sqrt", np.sqrt, "the square root.", "[9.0]", "[3.0]")
-rsqrt: Final = unary("rsqrt", arithmetic.reciprocal_root, "1 / sqrt(x).", "[4.0]", "[0.5]")
-
-# Trigonometry, in radians
-
-sin: Final = unary("sin", np.sin, "the sine.", "[0.0]", "[0.0]")
-cos: Final = unary("cos", np.cos, "the cosine.", "[0.0]", "[1.0]")
-tan: Final = unary("tan", np.tan, "the tangent.", "[0.0]", "[0.0]")
-asin: Final = unary("asin", np.arcsin, "the inverse sine.", "[0.0]", "[0.0]")
-acos: Final = unary("acos", np.arccos, "the inverse cosine.", "[1.0]", "[0.0]")
-atan: Final = unary("atan", np.arctan, "the inverse tangent.", "[0.0]", "[0.0]")
-sinh: Final = unary("sinh", np.sinh, "the hyperbolic sine.", "[0.0]", "[0.0]")
-cosh: Final = unary("cosh", np.cosh, "the hyperbolic cosine.", "[0.0]", "[1.0]")
-tanh: Final = unary("tanh", special_cases.tanh, "the hyperbolic tangent.", "[0.0]", "[0.0]")
-asinh: Final = unary("asinh", np.arcsinh, "the inverse hyperbolic sine.", "[0.0]", "[0.0]")
-acosh: Final = unary("acosh", np.arccosh, "the inverse hyperbolic cosine.", "[1.0]", "[0.0]")
-atanh: Final = unary("atanh", np.arctanh, "the inverse hyperbolic tangent.", "[0.0]", "[0.0]")
-
-# Activations and special functions
-
-relu: Final = unary("relu", special.relu_of, "the larger of `x` and 0.", "[-1.0, 2.0]", "[0.0, 2.0]")
-sigmoid: Final = unary("sigmoid", special.sigmoid, "1 / (1 + exp(-x)).", "[0.0]", "[0.5]")
-logsigmoid: Final = unary(
-    "logsigmoid", special.logsigmoid, "log(sigmoid(x)) without overflow.", "[-1000.0]", "[-1000.0]"
-)
-erf: Final = unary("erf", special.erf, "the error function.", "[0.0]", "[0.0]")
-erfinv: Final = unary("erfinv", special.erfinv, "the inverse of the error function.", "[0.0]", "[0.0]")
-erfc: Final = unary("erfc", special.erfc, "1 - erf(x), precise for large `x`.", "[0.0]", "[1.0]")
-
-# Complex numbers
-
-conj: Final = unary(
-    "conj", special_cases.conjugate, "the complex conjugate, as a copy.", "[1 + 2j]", "[(1-2j)]"
-)
-
-# Comparisons and tests: bool results, no gradients
-
-equal: Final = binary("equal", np.equal, "where `x1` == `x2`.", "[1, 2]", "2", "[False, True]")
-not_equal: Final = binary("not_equal", np.not_equal, "where `x1` != `x2`.", "[1, 2]", "2", "[True, False]")
-less: Final = binary("less", np.less, "where `x1` < `x2`.", "[1, 2]", "2", "[True, False]")
-less_equal: Final = binary("less_equal", np.less_equal, "where `x1` <= `x2`.", "[1, 3]", "2", "[True, False]")
-greater: Final = binary("greater", np.greater, "where `x1` > `x2`.", "[1, 3]", "2", "[False, True]")
-greater_equal: Final = binary(
-    "greater_equal", np.greater_equal, "where `x1` >= `x2`.", "[1, 2]", "2", "[False, True]"
-)
-logical_and: Final = binary(
-    "logical_and", np.logical_and, "where both are true.", "[1, 0]", "True", "[True, False]"
-)
-logical_or: Final = binary(
-    "logical_or", np.logical_or, "where one or both are true.", "[1, 0]", "False", "[True, False]"
-)
-logical_xor: Final = binary(
-    "logical_xor", np.logical_xor, "where exactly one is true.", "[1, 0]", "True", "[False, True]"
-)
-logical_not: Final = unary("logical_not", np.logical_not, "where `x` is false.", "[1, 0]", "[False, True]")
-isfinite: Final = unary("isfinite", np.isfinite, "where `x` is finite.", "[1.0]", "[True]")
-isinf: Final = unary("isinf", np.isinf, "where `x` is infinite.", "[1.0]", "[False]")
-isnan: Final = unary("isnan", np.isnan, "where `x` is not a number.", "[1.0]", "[False]")
-signbit: Final = unary("signbit", np.signbit, "where the sign bit is set.", "[-1.0, 1.0]", "[True, False]")
-
-# Bits: integers and bools, no gradients
-
-bitwise_and: Final = binary("bitwise_and", np.bitwise_and, "the bits set in both.", "[6]", "3", "[2]")
-bitwise_or: Final = binary("bitwise_or", np.bitwise_or, "the bits set in one or both.", "[6]", "3", "[7]")
-bitwise_xor: Final = binary("bitwise_xor", np.bitwise_xor, "the bits set in exactly one.", "[6]", "3", "[5]")
-bitwise_left_shift: Final = binary(
+__all__ = [
+    "abs",
+    "acos",
+    "acosh",
+    "add",
+    "allclose",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "bitwise_and",
+    "bitwise_invert",
     "bitwise_left_shift",
-    np.left_shift,
-    "the bits of `x1` shifted left by `x2` places.",
-    "[3]",
-    "2",
-    "[12]",
-)
-bitwise_right_shift: Final = binary(
+    "bitwise_or",
     "bitwise_right_shift",
-    np.right_shift,
-    "the bits of `x1` shifted right by `x2` places.",
-    "[12]",
-    "2",
-    "[3]",
-)
-bitwise_invert: Final = unary("bitwise_invert", np.invert, "the bits flipped.", "[0, 1]", "[-1, -2]")
+    "bitwise_xor",
+    "ceil",
+    "clip",
+    "conj",
+    "copysign",
+    "cos",
+    "cosh",
+    "divide",
+    "equal",
+    "erf",
+    "erfc",
+    "erfinv",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "floor_divide",
+    "greater",
+    "greater_equal",
+    "hypot",
+    "isclose",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "lerp",
+    "less",
+    "less_equal",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "logaddexp",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "logsigmoid",
+    "maximum",
+    "minimum",
+    "multiply",
+    "negative",
+    "nextafter",
+    "not_equal",
+    "positive",
+    "pow",
+    "reciprocal",
+    "relu",
+    "remainder",
+    "round",
+    "rsqrt",
+    "sigmoid",
+    "sign",
+    "signbit",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "subtract",
+    "tan",
+    "tanh",
+    "trunc",
+    "where",
+]
 
 
-# The methods: the names of their entries, or "method=entry".
-@with_entries(
+# --- Arithmetic ---------------------------------------------------------------------------------------------
+
+
+def add(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return `x1` + `x2`.
+
+    Shapes broadcast; `tensor.result_type` names the dtype. With `out`, write the result to that tensor of the
+    same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.add(tensor.tensor([1, 2]), 3).tolist()
+    [4, 5]
     """
-    floor_divide pow maximum minimum logaddexp nextafter positive abs tanh conj eq=equal ne=not_equal
-    lt=less le=less_equal gt=greater ge=greater_equal logical_and logical_or logical_xor logical_not
-    isfinite isinf isnan signbit bitwise_not=bitwise_invert absolute=abs not_equal less less_equal
-    greater greater_equal
-    """,
-    in_place="""
-    multiply remainder hypot atan2 copysign negative reciprocal square sign ceil floor trunc exp exp2
-    expm1 log log1p log2 log10 sqrt rsqrt sin cos tan asin acos atan sinh cosh asinh acosh atanh relu
-    sigmoid erf erfinv erfc bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift
-    mul=multiply neg=negative sgn=sign fix=trunc arcsin=asin arccos=acos arctan=atan arcsinh=asinh
-    arccosh=acosh arctanh=atanh arctan2=atan2
-    """,
-)
-class Elementwise(TensorCore):
-    """Elementwise functions as methods, with PyTorch's names. A final underscore marks in-place methods."""
-
-    __slots__ = ()
-
-    # Entries whose methods have more arguments (`tensor/ops/methods.py`).
-
-    _add_: Final = binary_in_place("add")
-    _subtract_: Final = binary_in_place("subtract")
-    _divide_: Final = binary_in_place("divide")
-    _round_: Final = unary_in_place("round")
-
-    # In-place methods with another kernel.
-
-    floor_divide_: Final = binary_in_place("floor_divide", _write_floor_divide)
-    pow_: Final = binary_in_place("pow", _write_power)
-    abs_: Final = unary_in_place("abs", _write_abs)
-    tanh_: Final = unary_in_place("tanh", np.tanh)
-    absolute_: Final = abs_
-
-    # Augmented assignment; the other operators are compiled (`tensor/ops/operators.pyx`).
-
-    __iadd__: Final = augmented("add")
-    __isub__: Final = augmented("subtract")
-    __imul__: Final = augmented("multiply")
-    __itruediv__: Final = augmented("divide")
-    __ifloordiv__: Final = augmented("floor_divide", _write_floor_divide)
-    __imod__: Final = augmented("remainder")
-    __ipow__: Final = augmented("pow", _write_power)
-    __iand__: Final = augmented("bitwise_and")
-    __ior__: Final = augmented("bitwise_or")
-    __ixor__: Final = augmented("bitwise_xor")
-    __ilshift__: Final = augmented("bitwise_left_shift")
-    __irshift__: Final = augmented("bitwise_right_shift")
+    return table.add(x1, x2) if out is None else run_op_into(table.add, (x1, x2), out)
 
 
-function_of[np.power] = pow
-function_of[np.floor_divide] = floor_divide
-function_of[np.expm1] = expm1
-function_of[np.conjugate] = conj
-function_of[np.tanh] = tanh
+def subtract(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return `x1` - `x2`.
+
+    Shapes broadcast; `tensor.result_type` names the dtype. With `out`, write the result to that tensor of the
+    same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.subtract(tensor.tensor([1, 2]), 1).tolist()
+    [0, 1]
+    """
+    return table.subtract(x1, x2) if out is None else run_op_into(table.subtract, (x1, x2), out)
+
+
+def divide(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return `x1` / `x2`.
+
+    Shapes broadcast; `tensor.result_type` names the dtype. With `out`, write the result to that tensor of the
+    same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.divide(tensor.tensor([1.0, 2.0]), 2).tolist()
+    [0.5, 1.0]
+    """
+    return table.divide(x1, x2) if out is None else run_op_into(table.divide, (x1, x2), out)
+
+
+def multiply(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return `x1` * `x2`.
+
+    Shapes broadcast; `tensor.result_type` names the dtype. With `out`, write the result to that tensor of the
+    same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.multiply(tensor.tensor([1, 2]), 3).tolist()
+    [3, 6]
+    """
+    return table.multiply(x1, x2) if out is None else run_op_into(table.multiply, (x1, x2), out)
+
+
+def floor_divide(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the quotient rounded down; its gradient is 0.
+
+    Shapes broadcast; `tensor.result_type` names the dtype. With `out`, write the result to that tensor of the
+    same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.floor_divide(tensor.tensor([5, -5]), 2).tolist()
+    [2, -3]
+    """
+    return table.floor_divide(x1, x2) if out is None else run_op_into(table.floor_divide, (x1, x2), out)
+
+
+def remainder(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the remainder, with the sign of `x2`.
+
+    Shapes broadcast; `tensor.result_type` names the dtype. With `out`, write the result to that tensor of the
+    same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.remainder(tensor.tensor([5, -5]), 3).tolist()
+    [2, 1]
+    """
+    return table.remainder(x1, x2) if out is None else run_op_into(table.remainder, (x1, x2), out)
+
+
+def pow(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return `x1` to the power `x2`.
+
+    Shapes broadcast; `tensor.result_type` names the dtype. With `out`, write the result to that tensor of the
+    same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.pow(tensor.tensor([2.0, 3.0]), 2).tolist()
+    [4.0, 9.0]
+    """
+    return table.pow(x1, x2) if out is None else run_op_into(table.pow, (x1, x2), out)
+
+
+def maximum(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the larger of each pair.
+
+    Shapes broadcast; `tensor.result_type` names the dtype. With `out`, write the result to that tensor of the
+    same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.maximum(tensor.tensor([1, 5]), 3).tolist()
+    [3, 5]
+    """
+    return table.maximum(x1, x2) if out is None else run_op_into(table.maximum, (x1, x2), out)
+
+
+def minimum(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the smaller of each pair.
+
+    Shapes broadcast; `tensor.result_type` names the dtype. With `out`, write the result to that tensor of the
+    same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.minimum(tensor.tensor([1, 5]), 3).tolist()
+    [1, 3]
+    """
+    return table.minimum(x1, x2) if out is None else run_op_into(table.minimum, (x1, x2), out)
+
+
+def hypot(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return sqrt(x1**2 + x2**2).
+
+    Shapes broadcast; `tensor.result_type` names the dtype. With `out`, write the result to that tensor of the
+    same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.hypot(tensor.tensor([3.0]), 4.0).tolist()
+    [5.0]
+    """
+    return table.hypot(x1, x2) if out is None else run_op_into(table.hypot, (x1, x2), out)
+
+
+def atan2(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the angle of the point (x2, x1), in radians.
+
+    Shapes broadcast; `tensor.result_type` names the dtype. With `out`, write the result to that tensor of the
+    same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.atan2(tensor.tensor([0.0]), 1.0).tolist()
+    [0.0]
+    """
+    return table.atan2(x1, x2) if out is None else run_op_into(table.atan2, (x1, x2), out)
+
+
+def logaddexp(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return log(exp(x1) + exp(x2)).
+
+    Shapes broadcast; `tensor.result_type` names the dtype. With `out`, write the result to that tensor of the
+    same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.logaddexp(tensor.tensor([1000.0]), 0.0).tolist()
+    [1000.0]
+    """
+    return table.logaddexp(x1, x2) if out is None else run_op_into(table.logaddexp, (x1, x2), out)
+
+
+def copysign(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return `x1` with the sign of `x2`.
+
+    Shapes broadcast; `tensor.result_type` names the dtype. With `out`, write the result to that tensor of the
+    same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.copysign(tensor.tensor([1.0]), -2.0).tolist()
+    [-1.0]
+    """
+    return table.copysign(x1, x2) if out is None else run_op_into(table.copysign, (x1, x2), out)
+
+
+def nextafter(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the next number after `x1` toward `x2`.
+
+    Shapes broadcast; `tensor.result_type` names the dtype. With `out`, write the result to that tensor of the
+    same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.nextafter(tensor.tensor([1.0]), 1.0).tolist()
+    [1.0]
+    """
+    return table.nextafter(x1, x2) if out is None else run_op_into(table.nextafter, (x1, x2), out)
+
+
+def negative(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return -x.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.negative(tensor.tensor([1, -2])).tolist()
+    [-1, 2]
+    """
+    return table.negative(x) if out is None else run_op_into(table.negative, (x,), out)
+
+
+def positive(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return a copy of `x`.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.positive(tensor.tensor([1, -2])).tolist()
+    [1, -2]
+    """
+    return table.positive(x) if out is None else run_op_into(table.positive, (x,), out)
+
+
+def abs(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the absolute value, real for complex `x`.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.abs(tensor.tensor([1, -2])).tolist()
+    [1, 2]
+    """
+    return table.abs(x) if out is None else run_op_into(table.abs, (x,), out)
+
+
+def reciprocal(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return 1 / x.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.reciprocal(tensor.tensor([4.0])).tolist()
+    [0.25]
+    """
+    return table.reciprocal(x) if out is None else run_op_into(table.reciprocal, (x,), out)
+
+
+def square(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return x * x.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.square(tensor.tensor([3.0])).tolist()
+    [9.0]
+    """
+    return table.square(x) if out is None else run_op_into(table.square, (x,), out)
+
+
+def sign(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return -1, 0 or 1; x / abs(x) for complex `x`.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.sign(tensor.tensor([2, -3, 0])).tolist()
+    [1, -1, 0]
+    """
+    return table.sign(x) if out is None else run_op_into(table.sign, (x,), out)
+
+
+def ceil(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return `x` rounded up.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.ceil(tensor.tensor([1.2, -1.2])).tolist()
+    [2.0, -1.0]
+    """
+    return table.ceil(x) if out is None else run_op_into(table.ceil, (x,), out)
+
+
+def floor(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return `x` rounded down.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.floor(tensor.tensor([1.2, -1.2])).tolist()
+    [1.0, -2.0]
+    """
+    return table.floor(x) if out is None else run_op_into(table.floor, (x,), out)
+
+
+def trunc(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return `x` rounded toward zero.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.trunc(tensor.tensor([1.2, -1.2])).tolist()
+    [1.0, -1.0]
+    """
+    return table.trunc(x) if out is None else run_op_into(table.trunc, (x,), out)
+
+
+def round(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return `x` rounded to the nearest integer, halves to even.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.round(tensor.tensor([0.5, 1.5])).tolist()
+    [0.0, 2.0]
+    """
+    return table.round(x) if out is None else run_op_into(table.round, (x,), out)
+
+
+# --- Powers, exponentials, logarithms -----------------------------------------------------------------------
+
+
+def exp(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return e to the power `x`.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.exp(tensor.tensor([0.0])).tolist()
+    [1.0]
+    """
+    return table.exp(x) if out is None else run_op_into(table.exp, (x,), out)
+
+
+def exp2(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return 2 to the power `x`.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.exp2(tensor.tensor([3.0])).tolist()
+    [8.0]
+    """
+    return table.exp2(x) if out is None else run_op_into(table.exp2, (x,), out)
+
+
+def expm1(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return exp(x) - 1, precise near 0.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.expm1(tensor.tensor([0.0])).tolist()
+    [0.0]
+    """
+    return table.expm1(x) if out is None else run_op_into(table.expm1, (x,), out)
+
+
+def log(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the natural logarithm.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.log(tensor.tensor([1.0])).tolist()
+    [0.0]
+    """
+    return table.log(x) if out is None else run_op_into(table.log, (x,), out)
+
+
+def log1p(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return log(1 + x), precise near 0.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.log1p(tensor.tensor([0.0])).tolist()
+    [0.0]
+    """
+    return table.log1p(x) if out is None else run_op_into(table.log1p, (x,), out)
+
+
+def log2(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the logarithm to base 2.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.log2(tensor.tensor([8.0])).tolist()
+    [3.0]
+    """
+    return table.log2(x) if out is None else run_op_into(table.log2, (x,), out)
+
+
+def log10(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the logarithm to base 10.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.log10(tensor.tensor([1.0])).tolist()
+    [0.0]
+    """
+    return table.log10(x) if out is None else run_op_into(table.log10, (x,), out)
+
+
+def sqrt(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the square root.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.sqrt(tensor.tensor([9.0])).tolist()
+    [3.0]
+    """
+    return table.sqrt(x) if out is None else run_op_into(table.sqrt, (x,), out)
+
+
+def rsqrt(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return 1 / sqrt(x).
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.rsqrt(tensor.tensor([4.0])).tolist()
+    [0.5]
+    """
+    return table.rsqrt(x) if out is None else run_op_into(table.rsqrt, (x,), out)
+
+
+# --- Trigonometry, in radians -------------------------------------------------------------------------------
+
+
+def sin(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the sine.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.sin(tensor.tensor([0.0])).tolist()
+    [0.0]
+    """
+    return table.sin(x) if out is None else run_op_into(table.sin, (x,), out)
+
+
+def cos(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the cosine.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.cos(tensor.tensor([0.0])).tolist()
+    [1.0]
+    """
+    return table.cos(x) if out is None else run_op_into(table.cos, (x,), out)
+
+
+def tan(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the tangent.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.tan(tensor.tensor([0.0])).tolist()
+    [0.0]
+    """
+    return table.tan(x) if out is None else run_op_into(table.tan, (x,), out)
+
+
+def asin(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the inverse sine.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.asin(tensor.tensor([0.0])).tolist()
+    [0.0]
+    """
+    return table.asin(x) if out is None else run_op_into(table.asin, (x,), out)
+
+
+def acos(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the inverse cosine.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.acos(tensor.tensor([1.0])).tolist()
+    [0.0]
+    """
+    return table.acos(x) if out is None else run_op_into(table.acos, (x,), out)
+
+
+def atan(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the inverse tangent.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.atan(tensor.tensor([0.0])).tolist()
+    [0.0]
+    """
+    return table.atan(x) if out is None else run_op_into(table.atan, (x,), out)
+
+
+def sinh(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the hyperbolic sine.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.sinh(tensor.tensor([0.0])).tolist()
+    [0.0]
+    """
+    return table.sinh(x) if out is None else run_op_into(table.sinh, (x,), out)
+
+
+def cosh(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the hyperbolic cosine.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.cosh(tensor.tensor([0.0])).tolist()
+    [1.0]
+    """
+    return table.cosh(x) if out is None else run_op_into(table.cosh, (x,), out)
+
+
+def tanh(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the hyperbolic tangent.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.tanh(tensor.tensor([0.0])).tolist()
+    [0.0]
+    """
+    return table.tanh(x) if out is None else run_op_into(table.tanh, (x,), out)
+
+
+def asinh(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the inverse hyperbolic sine.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.asinh(tensor.tensor([0.0])).tolist()
+    [0.0]
+    """
+    return table.asinh(x) if out is None else run_op_into(table.asinh, (x,), out)
+
+
+def acosh(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the inverse hyperbolic cosine.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.acosh(tensor.tensor([1.0])).tolist()
+    [0.0]
+    """
+    return table.acosh(x) if out is None else run_op_into(table.acosh, (x,), out)
+
+
+def atanh(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the inverse hyperbolic tangent.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.atanh(tensor.tensor([0.0])).tolist()
+    [0.0]
+    """
+    return table.atanh(x) if out is None else run_op_into(table.atanh, (x,), out)
+
+
+# --- Activations and special functions ----------------------------------------------------------------------
+
+
+def relu(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the larger of `x` and 0.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.relu(tensor.tensor([-1.0, 2.0])).tolist()
+    [0.0, 2.0]
+    """
+    return table.relu(x) if out is None else run_op_into(table.relu, (x,), out)
+
+
+def sigmoid(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return 1 / (1 + exp(-x)).
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.sigmoid(tensor.tensor([0.0])).tolist()
+    [0.5]
+    """
+    return table.sigmoid(x) if out is None else run_op_into(table.sigmoid, (x,), out)
+
+
+def logsigmoid(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return log(sigmoid(x)) without overflow.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.logsigmoid(tensor.tensor([-1000.0])).tolist()
+    [-1000.0]
+    """
+    return table.logsigmoid(x) if out is None else run_op_into(table.logsigmoid, (x,), out)
+
+
+def erf(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the error function.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.erf(tensor.tensor([0.0])).tolist()
+    [0.0]
+    """
+    return table.erf(x) if out is None else run_op_into(table.erf, (x,), out)
+
+
+def erfinv(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the inverse of the error function.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.erfinv(tensor.tensor([0.0])).tolist()
+    [0.0]
+    """
+    return table.erfinv(x) if out is None else run_op_into(table.erfinv, (x,), out)
+
+
+def erfc(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return 1 - erf(x), precise for large `x`.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.erfc(tensor.tensor([0.0])).tolist()
+    [1.0]
+    """
+    return table.erfc(x) if out is None else run_op_into(table.erfc, (x,), out)
+
+
+# --- Complex numbers ----------------------------------------------------------------------------------------
+
+
+def conj(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the complex conjugate, as a copy.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.conj(tensor.tensor([1 + 2j])).tolist()
+    [(1-2j)]
+    """
+    return table.conj(x) if out is None else run_op_into(table.conj, (x,), out)
+
+
+# --- Comparisons and tests: bool results, no gradients ------------------------------------------------------
+
+
+def equal(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return where `x1` == `x2`.
+
+    Shapes broadcast; `tensor.result_type` names the dtype. With `out`, write the result to that tensor of the
+    same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.equal(tensor.tensor([1, 2]), 2).tolist()
+    [False, True]
+    """
+    return table.equal(x1, x2) if out is None else run_op_into(table.equal, (x1, x2), out)
+
+
+def not_equal(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return where `x1` != `x2`.
+
+    Shapes broadcast; `tensor.result_type` names the dtype. With `out`, write the result to that tensor of the
+    same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.not_equal(tensor.tensor([1, 2]), 2).tolist()
+    [True, False]
+    """
+    return table.not_equal(x1, x2) if out is None else run_op_into(table.not_equal, (x1, x2), out)
+
+
+def less(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return where `x1` < `x2`.
+
+    Shapes broadcast; `tensor.result_type` names the dtype. With `out`, write the result to that tensor of the
+    same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.less(tensor.tensor([1, 2]), 2).tolist()
+    [True, False]
+    """
+    return table.less(x1, x2) if out is None else run_op_into(table.less, (x1, x2), out)
+
+
+def less_equal(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return where `x1` <= `x2`.
+
+    Shapes broadcast; `tensor.result_type` names the dtype. With `out`, write the result to that tensor of the
+    same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.less_equal(tensor.tensor([1, 3]), 2).tolist()
+    [True, False]
+    """
+    return table.less_equal(x1, x2) if out is None else run_op_into(table.less_equal, (x1, x2), out)
+
+
+def greater(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return where `x1` > `x2`.
+
+    Shapes broadcast; `tensor.result_type` names the dtype. With `out`, write the result to that tensor of the
+    same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.greater(tensor.tensor([1, 3]), 2).tolist()
+    [False, True]
+    """
+    return table.greater(x1, x2) if out is None else run_op_into(table.greater, (x1, x2), out)
+
+
+def greater_equal(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return where `x1` >= `x2`.
+
+    Shapes broadcast; `tensor.result_type` names the dtype. With `out`, write the result to that tensor of the
+    same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.greater_equal(tensor.tensor([1, 2]), 2).tolist()
+    [False, True]
+    """
+    return table.greater_equal(x1, x2) if out is None else run_op_into(table.greater_equal, (x1, x2), out)
+
+
+def logical_and(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return where both are true.
+
+    Shapes broadcast; `tensor.result_type` names the dtype. With `out`, write the result to that tensor of the
+    same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.logical_and(tensor.tensor([1, 0]), True).tolist()
+    [True, False]
+    """
+    return table.logical_and(x1, x2) if out is None else run_op_into(table.logical_and, (x1, x2), out)
+
+
+def logical_or(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return where one or both are true.
+
+    Shapes broadcast; `tensor.result_type` names the dtype. With `out`, write the result to that tensor of the
+    same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.logical_or(tensor.tensor([1, 0]), False).tolist()
+    [True, False]
+    """
+    return table.logical_or(x1, x2) if out is None else run_op_into(table.logical_or, (x1, x2), out)
+
+
+def logical_xor(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return where exactly one is true.
+
+    Shapes broadcast; `tensor.result_type` names the dtype. With `out`, write the result to that tensor of the
+    same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.logical_xor(tensor.tensor([1, 0]), True).tolist()
+    [False, True]
+    """
+    return table.logical_xor(x1, x2) if out is None else run_op_into(table.logical_xor, (x1, x2), out)
+
+
+def logical_not(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return where `x` is false.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.logical_not(tensor.tensor([1, 0])).tolist()
+    [False, True]
+    """
+    return table.logical_not(x) if out is None else run_op_into(table.logical_not, (x,), out)
+
+
+def isfinite(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return where `x` is finite.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.isfinite(tensor.tensor([1.0])).tolist()
+    [True]
+    """
+    return table.isfinite(x) if out is None else run_op_into(table.isfinite, (x,), out)
+
+
+def isinf(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return where `x` is infinite.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.isinf(tensor.tensor([1.0])).tolist()
+    [False]
+    """
+    return table.isinf(x) if out is None else run_op_into(table.isinf, (x,), out)
+
+
+def isnan(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return where `x` is not a number.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.isnan(tensor.tensor([1.0])).tolist()
+    [False]
+    """
+    return table.isnan(x) if out is None else run_op_into(table.isnan, (x,), out)
+
+
+def signbit(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return where the sign bit is set.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.signbit(tensor.tensor([-1.0, 1.0])).tolist()
+    [True, False]
+    """
+    return table.signbit(x) if out is None else run_op_into(table.signbit, (x,), out)
+
+
+# --- Bits: integers and bools, no gradients -----------------------------------------------------------------
+
+
+def bitwise_and(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the bits set in both.
+
+    Shapes broadcast; `tensor.result_type` names the dtype. With `out`, write the result to that tensor of the
+    same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.bitwise_and(tensor.tensor([6]), 3).tolist()
+    [2]
+    """
+    return table.bitwise_and(x1, x2) if out is None else run_op_into(table.bitwise_and, (x1, x2), out)
+
+
+def bitwise_or(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the bits set in one or both.
+
+    Shapes broadcast; `tensor.result_type` names the dtype. With `out`, write the result to that tensor of the
+    same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.bitwise_or(tensor.tensor([6]), 3).tolist()
+    [7]
+    """
+    return table.bitwise_or(x1, x2) if out is None else run_op_into(table.bitwise_or, (x1, x2), out)
+
+
+def bitwise_xor(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the bits set in exactly one.
+
+    Shapes broadcast; `tensor.result_type` names the dtype. With `out`, write the result to that tensor of the
+    same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.bitwise_xor(tensor.tensor([6]), 3).tolist()
+    [5]
+    """
+    return table.bitwise_xor(x1, x2) if out is None else run_op_into(table.bitwise_xor, (x1, x2), out)
+
+
+def bitwise_left_shift(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the bits of `x1` shifted left by `x2` places.
+
+    Shapes broadcast; `tensor.result_type` names the dtype. With `out`, write the result to that tensor of the
+    same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.bitwise_left_shift(tensor.tensor([3]), 2).tolist()
+    [12]
+    """
+    return (
+        table.bitwise_left_shift(x1, x2)
+        if out is None
+        else run_op_into(table.bitwise_left_shift, (x1, x2), out)
+    )
+
+
+def bitwise_right_shift(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the bits of `x1` shifted right by `x2` places.
+
+    Shapes broadcast; `tensor.result_type` names the dtype. With `out`, write the result to that tensor of the
+    same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.bitwise_right_shift(tensor.tensor([12]), 2).tolist()
+    [3]
+    """
+    return (
+        table.bitwise_right_shift(x1, x2)
+        if out is None
+        else run_op_into(table.bitwise_right_shift, (x1, x2), out)
+    )
+
+
+def bitwise_invert(x: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """Return the bits flipped.
+
+    With `out`, write the result to that tensor of the same shape. No gradient can be recorded then.
+
+    Examples
+    --------
+    >>> import tensor
+    >>> tensor.bitwise_invert(tensor.tensor([0, 1])).tolist()
+    [-1, -2]
+    """
+    return table.bitwise_invert(x) if out is None else run_op_into(table.bitwise_invert, (x,), out)
+
+
+# --- Functions of several ops, and with other arguments -----------------------------------------------------
 
 
 def clip(
@@ -385,10 +1306,3 @@ def allclose(
     True
     """
     return bool(isclose(x1, x2, rtol=rtol, atol=atol, equal_nan=equal_nan).all())
-
-
-__all__ = [
-    name
-    for name, value in globals().items()
-    if getattr(value, "__module__", "") == __name__ and not (name.startswith("_") or isinstance(value, type))
-]

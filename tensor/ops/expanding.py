@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,10 +43,10 @@ def broadcast_to(x: Tensor, /, shape: tuple[int, ...]) -> Tensor:
         raise InvalidArgumentError(
             f"broadcast_to: sizes must be at least 0, not {sizes}; x.expand(...) takes -1 for a size to keep"
         )
-    return _expanded(as_tensor(x), sizes)
+    return view_of_shape(as_tensor(x), sizes)
 
 
-def _expanded(x: TensorCore, shape: tuple[int, ...]) -> Tensor:
+def view_of_shape(x: TensorCore, shape: tuple[int, ...]) -> Tensor:
     array = x._array
     if array is None:
         x._raise_disposed()
@@ -160,93 +159,3 @@ def repeat(x: Tensor, repeats: int | Tensor, /, *, axis: int | None = None) -> T
         )
     indices = run_kernel(np.repeat, np.arange(size), times)
     return apply(_TAKE, lambda a: a.take(indices, place), (x,), indices=indices, axis=place, shape=x.shape)
-
-
-class Expanding(TensorCore):
-    """Methods that expand and repeat."""
-
-    __slots__ = ()
-
-    def expand(self, *sizes: int | Sequence[int]) -> Tensor:
-        """Return a view with larger sizes: it repeats dimensions of size 1, and adds dimensions.
-
-        -1 keeps a size.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.tensor([[1], [2]]).expand(-1, 2).tolist()
-        [[1, 1], [2, 2]]
-        """
-        return _expanded(self, sizes_of("expand", sizes))
-
-    def expand_as(self, other: Tensor) -> Tensor:
-        """Return a view in the shape of `other`.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.tensor([1]).expand_as(tensor.zeros((3,))).tolist()
-        [1, 1, 1]
-        """
-        return broadcast_to(as_tensor(self), other.shape)
-
-    def broadcast_to(self, shape: tuple[int, ...]) -> Tensor:
-        """Return a view in `shape`.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.tensor([1]).broadcast_to((3,)).tolist()
-        [1, 1, 1]
-        """
-        return broadcast_to(as_tensor(self), shape)
-
-    def tile(self, *repetitions: int | Sequence[int]) -> Tensor:
-        """Return the tensor tiled along each dimension.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.tensor([1, 2]).tile(2).tolist()
-        [1, 2, 1, 2]
-        """
-        return tile(as_tensor(self), sizes_of("tile", repetitions))
-
-    def repeat(self, *repetitions: int | Sequence[int]) -> Tensor:
-        """Return the tensor tiled along each dimension. Give at least one integer for each dimension.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.tensor([1, 2]).repeat(2, 2).tolist()
-        [[1, 2, 1, 2], [1, 2, 1, 2]]
-        """
-        x, times = as_tensor(self), sizes_of("repeat", repetitions)
-        if len(times) < len(x.shape):
-            raise InvalidArgumentError(
-                f"repeat: {times} has fewer numbers than shape {x.shape} has dimensions: give one for each, "
-                "or write x.tile(...)"
-            )
-        return tile(x, times)
-
-    def repeat_interleave(
-        self, repeats: int | Tensor, dim: int | None = None, *, output_size: int | None = None
-    ) -> Tensor:
-        """Return the tensor with each element, or each slice along `dim`, repeated.
-
-        `output_size`, if given, must be the size of the result along `dim`.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.tensor([1, 2]).repeat_interleave(2).tolist()
-        [1, 1, 2, 2]
-        """
-        found = repeat(as_tensor(self), repeats, axis=dim)
-        size = found.shape[0 if dim is None else dim]
-        if output_size not in (None, size):
-            raise InvalidArgumentError(
-                f"repeat_interleave: the result has {size} slices, but output_size is {output_size}"
-            )
-        return found

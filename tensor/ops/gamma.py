@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING
 
 from scopes.lowlevel import ModuleOnDemand
 from tensor._errors import InvalidArgumentError
-from tensor.core.donation import composite
-from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import apply
-from tensor.ops.in_place import with_in_place
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
@@ -84,58 +81,3 @@ def log_ndtr(x: Tensor) -> Tensor:
     -0.6931
     """
     return apply(RULES["log_ndtr"], scaled_erfc.log_ndtr, (x,))
-
-
-@with_in_place("lgamma i0 digamma polygamma")
-class Gamma(TensorCore):
-    """The gamma function and its derivatives, and the Bessel function I0."""
-
-    __slots__ = ()
-
-    @composite
-    def lgamma(self) -> Tensor:
-        """Return the logarithm of the absolute value of the gamma function.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.tensor([1.0, 2.0]).lgamma().tolist()
-        [0.0, 0.0]
-        """
-        return apply(RULES["lgamma"], gamma.lgamma, (self,))
-
-    @composite
-    def digamma(self) -> Tensor:
-        """Return the derivative of ``lgamma``.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> f"{tensor.tensor([1.0]).digamma().item():.4f}"
-        '-0.5772'
-        """
-        return polygamma(0, as_tensor(self))
-
-    @composite
-    def polygamma(self, n: int) -> Tensor:
-        """Return the `n`-th derivative of digamma.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> round(tensor.tensor([1.0]).polygamma(1).item(), 4)
-        1.6449
-        """
-        return polygamma(n, as_tensor(self))
-
-    @composite
-    def i0(self) -> Tensor:
-        """Return the modified Bessel function of the first kind, of order 0.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.tensor([0.0]).i0().tolist()
-        [1.0]
-        """
-        return bessel_i(0, False, as_tensor(self))

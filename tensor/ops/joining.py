@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -128,10 +127,10 @@ def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """
     x = as_tensor(x)
     place = dim_of("unstack", axis, len(x.shape))
-    return _parts(x, place, range(x.shape[place]))
+    return parts_of(x, place, range(x.shape[place]))
 
 
-def _parts(x: Tensor, place: int, indices: Iterable[int | slice]) -> tuple[Tensor, ...]:
+def parts_of(x: Tensor, place: int, indices: Iterable[int | slice]) -> tuple[Tensor, ...]:
     """Return ``x[...]`` for each of `indices` at dimension `place`. The indices are in range."""
     array = x._array
     if array is None:
@@ -142,12 +141,6 @@ def _parts(x: Tensor, place: int, indices: Iterable[int | slice]) -> tuple[Tenso
         key = (*before, i, ...)
         parts.append(over(x, array, array[key], _GETITEM, (key,)))
     return tuple(parts)
-
-
-def _split(x: Tensor, place: int, size: int) -> tuple[Tensor, ...]:
-    """Return parts of `size`, at least one. The last one may be smaller."""
-    count = x.shape[place]
-    return _parts(x, place, [slice(i, i + size) for i in range(0, count, size)] or [slice(0)])
 
 
 def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
@@ -185,70 +178,3 @@ def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
         sizes[place] = -1 if x.numel() else 0
         grid.append(broadcast_to(x.reshape(sizes), tuple(shape)))
     return grid
-
-
-class Joining(TensorCore):
-    """Methods that split a tensor into views."""
-
-    __slots__ = ()
-
-    def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
-        """Return views of the slices along `dim`, without that dimension.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> [part.tolist() for part in tensor.tensor([[1, 2], [3, 4]]).unbind()]
-        [[1, 2], [3, 4]]
-        """
-        return unstack(as_tensor(self), axis=dim)
-
-    def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-        """Return views of parts of `split_size` along `dim`. The last one may be smaller.
-
-        Parameters
-        ----------
-        split_size
-            One size for all parts, or the size of each.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> [part.tolist() for part in tensor.tensor([1, 2, 3, 4, 5]).split(2)]
-        [[1, 2], [3, 4], [5]]
-        """
-        x = as_tensor(self)
-        place = dim_of("split", dim, len(x.shape))
-        size = x.shape[place]
-        if isinstance(split_size, int):
-            if split_size < 1:
-                raise InvalidArgumentError(f"split: the size of parts must be at least 1, not {split_size}")
-            return _split(x, place, split_size)
-        sizes = list(split_size)
-        if sum(sizes) != size or any(n < 0 for n in sizes):
-            raise InvalidArgumentError(
-                f"split: the sizes {sizes} must add up to {size}, the size of dimension {dim} of shape "
-                f"{x.shape}"
-            )
-        ends = list(accumulate(sizes, initial=0))
-        return _parts(x, place, map(slice, ends, ends[1:]))
-
-    def chunk(self, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-        """Return views of at most `chunks` parts of equal size along `dim`. The last one may be smaller.
-
-        An empty dimension gives `chunks` empty parts.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> [part.tolist() for part in tensor.tensor([1, 2, 3, 4, 5]).chunk(2)]
-        [[1, 2, 3], [4, 5]]
-        """
-        if chunks < 1:
-            raise InvalidArgumentError(f"chunk: chunks must be at least 1, not {chunks}")
-        x = as_tensor(self)
-        place = dim_of("chunk", dim, len(x.shape))
-        size = x.shape[place]
-        if size == 0:
-            return _parts(x, place, repeat(slice(0, 0), chunks))
-        return _split(x, place, -(-size // chunks))

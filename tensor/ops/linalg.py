@@ -8,27 +8,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tensor._dtypes import DtypeLike, int64
+from tensor._dtypes import DtypeLike
 from tensor._errors import InvalidArgumentError
 from tensor.core.dims import dim_of, dims_of
-from tensor.core.tensor import TensorCore
-from tensor.kernels.affine import matrix_product
+from tensor.ops import table
 from tensor.ops.data import as_tensor
-from tensor.ops.dispatch import BinaryOp
 from tensor.ops.elementwise import conj, multiply
 from tensor.ops.expanding import broadcast_tensors
 from tensor.ops.messages import Operand
 from tensor.ops.outputs import run_into
 from tensor.ops.reductions import sum
-from tensor.ops.shapes import expand_dims, matrix_transpose, permute_dims, reshape
-from tensor.ops.table import OPS
-from tensor.tape.rules import RULES
+from tensor.ops.shapes import expand_dims, permute_dims, reshape
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
-
-_matmul = BinaryOp(RULES["matmul"], matrix_product)
-OPS["matmul"] = _matmul
 
 
 def matmul(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
@@ -49,7 +42,7 @@ def matmul(x1: Operand, x2: Operand, /, *, out: Tensor | None = None) -> Tensor:
     >>> tensor.matmul(tensor.ones((2, 3)), tensor.ones((3,))).tolist()
     [3.0, 3.0]
     """
-    return _matmul(x1, x2) if out is None else run_into("matmul", np.matmul, (x1, x2), out)
+    return table.matmul(x1, x2) if out is None else run_into("matmul", np.matmul, (x1, x2), out)
 
 
 def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
@@ -139,7 +132,7 @@ def outer(x1: Operand, x2: Operand, /) -> Tensor:
     [[3, 4], [6, 8]]
     """
     a, b = as_tensor(x1), as_tensor(x2)
-    _require_dims("outer", a, b, 1, 1)
+    require_dims("outer", a, b, 1, 1)
     return multiply(expand_dims(a, axis=1), expand_dims(b, axis=0))
 
 
@@ -200,126 +193,10 @@ _OPERANDS = {
 }
 
 
-def _require_dims(name: str, a: Tensor, b: Tensor, first: int, second: int) -> None:
+def require_dims(name: str, a: Tensor, b: Tensor, first: int, second: int) -> None:
     if (a.ndim, b.ndim) != (first, second):
         is_outer = name == "outer"
         advice = "write outer(x.ravel(), y.ravel())" if is_outer else "write matmul for other shapes"
         raise InvalidArgumentError(
             f"{name} takes {_OPERANDS[first, second]}, not shapes {a.shape} and {b.shape}: {advice}"
         )
-
-
-class LinearAlgebra(TensorCore):
-    """Products of matrices and vectors, with PyTorch's names."""
-
-    __slots__ = ()
-
-    outer = outer
-    vecdot = vecdot
-
-    def matmul(self, other: Operand) -> Tensor:
-        """Return the product of matrices, of vectors, or of batches: ``x @ other``.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.ones((2, 3)).matmul(tensor.ones((3,))).tolist()
-        [3.0, 3.0]
-        """
-        return _matmul(self, other)
-
-    def mm(self, other: Tensor) -> Tensor:
-        """Return the product of two matrices.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.ones((1, 2)).mm(tensor.ones((2, 1))).tolist()
-        [[2.0]]
-        """
-        return _of_dims("mm", self, other, 2, 2)
-
-    def bmm(self, other: Tensor) -> Tensor:
-        """Return the products of two batches of matrices, (b, n, k) and (b, k, m).
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.ones((5, 1, 2)).bmm(tensor.ones((5, 2, 3))).shape
-        (5, 1, 3)
-        """
-        return _of_dims("bmm", self, other, 3, 3)
-
-    def mv(self, other: Tensor) -> Tensor:
-        """Return the product of a matrix and a vector.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.ones((1, 2)).mv(tensor.ones((2,))).tolist()
-        [2.0]
-        """
-        return _of_dims("mv", self, other, 2, 1)
-
-    def dot(self, other: Tensor) -> Tensor:
-        """Return the sum of products of two vectors.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.ones((3,)).dot(tensor.ones((3,))).item()
-        3.0
-        """
-        return _of_dims("dot", self, other, 1, 1)
-
-    def trace(self) -> Tensor:
-        """Return the sum of a matrix's diagonal.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.ones((2, 2)).trace().item()
-        2.0
-        """
-        x = as_tensor(self)
-        if x.ndim != 2:
-            raise InvalidArgumentError(
-                f"trace takes a matrix, not shape {x.shape}: tensor.trace takes batches of them"
-            )
-        return trace(x, dtype=int64 if x.dtype.kind == "u" else None)
-
-    def cross(self, other: Tensor, dim: int | None = None) -> Tensor:
-        """Return the cross products of 3-element vectors along `dim`, by default the first of size 3.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.tensor([1, 0, 0]).cross(tensor.tensor([0, 1, 0])).tolist()
-        [0, 0, 1]
-        """
-        x = as_tensor(self)
-        if dim is None:
-            if 3 not in x.shape:
-                raise InvalidArgumentError(f"cross takes vectors of size 3, and shape {x.shape} has no 3")
-            dim = x.shape.index(3) - x.ndim  # from the end, where shapes broadcast
-        return cross(x, other, axis=dim)
-
-    def adjoint(self) -> Tensor:
-        """Return the conjugate transpose of the last two dimensions. It is a view for a real dtype.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.tensor([[1j, 2j]]).adjoint().tolist()
-        [[-1j], [-2j]]
-        """
-        x = as_tensor(self)
-        return matrix_transpose(conj(x) if x.is_complex() else x)
-
-
-def _of_dims(name: str, x1: TensorCore, x2: TensorCore, first: int, second: int) -> Tensor:
-    if not isinstance(x2, TensorCore):
-        raise TypeError(f"{name} takes a tensor, not {type(x2).__name__}: write tensor.tensor(data)")
-    a, b = as_tensor(x1), as_tensor(x2)
-    _require_dims(name, a, b, first, second)
-    return matmul(a, b)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from scopes.lowlevel import ModuleOnDemand
 from tensor._dtypes import is_floating
 from tensor._errors import InvalidArgumentError
 from tensor.core.dims import dim_of
-from tensor.core.donation import composite
 from tensor.core.tensor import TensorCore, wrap
 from tensor.ops.data import as_data, as_tensor
 from tensor.ops.elementwise import ceil, floor, isnan, lerp, multiply, subtract, where
@@ -22,103 +21,8 @@ from tensor.ops.selecting import take_along_axis
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
     from tensor.ops import results
-    from tensor.ops.results import Sorted
 else:
     results = ModuleOnDemand("tensor.ops.results")
-
-
-class OrderStatistics(TensorCore):
-    """Order statistics. Gradients go to the selected elements."""
-
-    __slots__ = ()
-
-    @composite
-    def kthvalue(self, k: int, dim: int = -1, keepdim: bool = False) -> Sorted:
-        """Return the `k`-th smallest element along `dim`, counted from 1, and its index.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> found = tensor.tensor([5.0, 1.0, 3.0]).kthvalue(2)
-        >>> found.values.item(), found.indices.item()
-        (3.0, 2)
-        """
-        x = as_tensor(self)
-        place = dim_of("kthvalue", dim, x.ndim or 1)
-        size = x.shape[place] if x.ndim else 1
-        if not 1 <= k <= size:
-            raise InvalidArgumentError(f"kthvalue: k must be from 1 to {size}, not {k}")
-        return _at(x, k - 1, dim, keepdim)
-
-    @overload
-    def median(self, dim: None = None) -> Tensor: ...
-    @overload
-    def median(self, dim: int, keepdim: bool = False) -> Sorted: ...
-    @composite
-    def median(self, dim: int | None = None, keepdim: bool = False) -> Tensor | Sorted:
-        """Return the median, the lower of two middle elements; along `dim` with its index.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> x = tensor.tensor([[5.0, 1.0, 3.0, 2.0]])
-        >>> x.median().item(), x.median(dim=1).indices.tolist()
-        (2.0, [3])
-        """
-        x = as_tensor(self)
-        if dim is None:
-            flat = x.reshape(-1)
-            if flat.shape == (0,):
-                return flat.new_full((), float("nan"))
-            return shared_by_equals(flat, flat.median(0).values)
-        place = dim_of("median", dim, x.ndim or 1)
-        size = x.shape[place] if x.ndim else 1
-        if size == 0:
-            raise IndexError(f"median: dimension {dim} of shape {x.shape} is empty")
-        found = _at(x, (size - 1) // 2, dim, keepdim)
-        if not is_floating(x.dtype):
-            return found
-        # nan sorts last, and the median of data with a nan is nan.
-        unknown = isnan(x)
-        places = unknown.to(np.int64).argmax(dim, keepdim)
-        some = unknown.any(dim, keepdim)
-        return results.Sorted(where(some, float("nan"), found.values), where(some, places, found.indices))
-
-    @composite
-    def quantile(
-        self,
-        q: float | Sequence[float] | Tensor,
-        dim: int | None = None,
-        keepdim: bool = False,
-        *,
-        interpolation: str = "linear",
-    ) -> Tensor:
-        """Return the quantiles `q`, between 0 and 1, over `dim`. Several `q` give a new first dimension.
-
-        Parameters
-        ----------
-        interpolation
-            The interpolation between two elements: ``"linear"``, ``"lower"``, ``"higher"``, ``"nearest"``,
-            ``"midpoint"``.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.tensor([1.0, 2.0, 3.0, 4.0]).quantile([0.5, 1.0]).tolist()
-        [2.5, 4.0]
-        """
-        return quantiles("quantile", as_tensor(self), q, dim, keepdim, interpolation)
-
-    def msort(self) -> Tensor:
-        """Return the elements sorted along the first dimension.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.tensor([3, 1, 2]).msort().tolist()
-        [1, 2, 3]
-        """
-        return as_tensor(self).sort(0).values
 
 
 def shared_by_equals(flat: Tensor, found: Tensor) -> Tensor:
@@ -128,17 +32,6 @@ def shared_by_equals(flat: Tensor, found: Tensor) -> Tensor:
     value = found.detach()
     others = ~isnan(flat) if isnan(value).item() else flat != value
     return flat.masked_fill(others, -math.inf).amax()
-
-
-def _at(x: Tensor, place: int, dim: int, keepdim: bool) -> Sorted:
-    """Return the element at `place` of the sorted order along `dim`, and its index."""
-    if x.ndim == 0:
-        return results.Sorted(x.clone(), x.new_zeros((), dtype=np.int64))
-    ordered = x.sort(dim)
-    values, indices = ordered.values.narrow(dim, place, 1), ordered.indices.narrow(dim, place, 1)
-    if keepdim:
-        return results.Sorted(values.clone(), indices.clone())
-    return results.Sorted(values.squeeze(dim).clone(), indices.squeeze(dim).clone())
 
 
 def quantiles(

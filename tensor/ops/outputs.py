@@ -18,7 +18,7 @@ from tensor.kernels.affine import matrix_product
 from tensor.kernels.context import run_kernel
 from tensor.kernels.ufuncs import compute_into
 from tensor.ops.data import as_data
-from tensor.ops.dispatch import as_array, operand
+from tensor.ops.dispatch import BinaryOp, UnaryOp, as_array, operand
 from tensor.ops.messages import explain, foreign
 from tensor.ops.promotion import promoted_for
 from tensor.tape.modes import is_recording
@@ -57,6 +57,11 @@ def run_into(name: str, kernel: Callable[..., Any], operands: Sequence[Any], out
                 raise _of_other_dtype(name, found, target.dtype) from None
             raise explain(name, error, arrays) from None
     return out
+
+
+def run_op_into(op: UnaryOp | BinaryOp, operands: Sequence[Any], out: Tensor) -> Tensor:
+    """Do the same for the kernel of `op`."""
+    return run_into(op.rule.name, op.kernel, operands, out)
 
 
 def copy_out(name: str, operands: Sequence[Any], result: Tensor, out: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -14,12 +14,10 @@ from tensor.core.dims import dim_of
 from tensor.core.tensor import TensorCore, wrap
 from tensor.kernels.context import run_kernel
 from tensor.ops.data import as_data, as_tensor
-from tensor.ops.selecting import take_along_axis
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
     from tensor.ops import distinct, results
-    from tensor.ops.results import Sorted
 else:
     distinct = ModuleOnDemand("tensor.ops.distinct")
     results = ModuleOnDemand("tensor.ops.results")
@@ -39,7 +37,7 @@ def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: b
     del stable
     array = keys_of(x)
     place = dim_of("argsort", axis, array.ndim or 1)
-    return wrap(run_kernel(_order, array, place, descending) if array.ndim else np.zeros((), np.int64))
+    return wrap(run_kernel(order_of, array, place, descending) if array.ndim else np.zeros((), np.int64))
 
 
 def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
@@ -92,152 +90,13 @@ def searchsorted(
     return wrap(run_kernel(_search_rows, rows, values, side, order))
 
 
-class Sorting(TensorCore):
-    """Methods that sort."""
-
-    __slots__ = ()
-
-    def sort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> Sorted:
-        """Return the sorted elements along `dim`, and their indices in the tensor.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> values, indices = tensor.tensor([3, 1, 2]).sort()
-        >>> values.tolist(), indices.tolist()
-        ([1, 2, 3], [1, 2, 0])
-        """
-        x = as_tensor(self)
-        indices = argsort(x, axis=dim, descending=descending, stable=stable)
-        return results.Sorted(x.clone() if x.ndim == 0 else take_along_axis(x, indices, axis=dim), indices)
-
-    def argsort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-        """Return the indices that sort the tensor along `dim`.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.tensor([3, 1, 2]).argsort(descending=True).tolist()
-        [0, 2, 1]
-        """
-        return argsort(as_tensor(self), axis=dim, descending=descending, stable=stable)
-
-    def topk(self, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Sorted:
-        """Return the `k` largest (or smallest) elements along `dim`, sorted, and their indices.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.tensor([3, 1, 2]).topk(2).values.tolist()
-        [3, 2]
-        """
-        del sorted  # the results are always sorted
-        x = as_tensor(self)
-        place = dim_of("topk", dim, x.ndim or 1)
-        size = x.shape[place] if x.ndim else 1
-        if not 0 <= k <= size:
-            raise InvalidArgumentError(
-                f"topk: k must be from 0 to {size}, the size of dimension {dim}, not {k}"
-            )
-        if x.ndim == 0:
-            return x.sort() if k else x.reshape(1).topk(0)
-        indices = wrap(run_kernel(_first_of_order, keys_of(x), place, largest, k))
-        return results.Sorted(take_along_axis(x, indices, axis=place), indices)
-
-    @overload
-    def unique(
-        self,
-        sorted: bool = True,
-        return_inverse: Literal[False] = False,
-        return_counts: Literal[False] = False,
-        dim: int | None = None,
-    ) -> Tensor: ...
-    @overload
-    def unique(
-        self,
-        sorted: bool,
-        return_inverse: Literal[True],
-        return_counts: Literal[False] = False,
-        dim: int | None = None,
-    ) -> tuple[Tensor, Tensor]: ...
-    @overload
-    def unique(
-        self,
-        sorted: bool = True,
-        *,
-        return_inverse: Literal[True],
-        return_counts: Literal[False] = False,
-        dim: int | None = None,
-    ) -> tuple[Tensor, Tensor]: ...
-    @overload
-    def unique(
-        self,
-        sorted: bool = True,
-        return_inverse: Literal[False] = False,
-        *,
-        return_counts: Literal[True],
-        dim: int | None = None,
-    ) -> tuple[Tensor, Tensor]: ...
-    @overload
-    def unique(
-        self,
-        sorted: bool = True,
-        *,
-        return_inverse: Literal[True],
-        return_counts: Literal[True],
-        dim: int | None = None,
-    ) -> tuple[Tensor, Tensor, Tensor]: ...
-    @overload
-    def unique(
-        self,
-        sorted: bool = True,
-        return_inverse: bool = False,
-        return_counts: bool = False,
-        dim: int | None = None,
-    ) -> Tensor | tuple[Tensor, ...]: ...
-    def unique(
-        self,
-        sorted: bool = True,
-        return_inverse: bool = False,
-        return_counts: bool = False,
-        dim: int | None = None,
-    ) -> Tensor | tuple[Tensor, ...]:
-        """Return the distinct elements, in order, in one dimension.
-
-        Parameters
-        ----------
-        sorted
-            No effect, because the elements are always sorted.
-        return_inverse, return_counts
-            Whether to also return the index of each element in the result, and the counts.
-        dim
-            The dimension whose slices are compared instead of elements.
-
-        Examples
-        --------
-        >>> import tensor
-        >>> tensor.tensor([3, 1, 3]).unique().tolist()
-        [1, 3]
-        """
-        del sorted
-        x = as_tensor(self)
-        found = distinct.unique_all(x) if dim is None else distinct.unique_parts(x, dim)
-        asked = {"inverse_indices": return_inverse, "counts": return_counts}
-        more = [getattr(found, name) for name, is_asked in asked.items() if is_asked]
-        return (found.values, *more) if more else found.values
-
-
-def _order(array: Array, place: int, descending: bool) -> Array:
+def order_of(array: Array, place: int, descending: bool) -> Array:
     if not descending:
         return np.argsort(array, place, kind="stable")
     # Sort the flipped array and flip the order: the largest first, and equal elements keep their order.
     order = np.argsort(np.flip(array, place), place, kind="stable")
     last = np.intp(array.shape[place] - 1)
     return np.asarray(last - np.flip(order, place))
-
-
-def _first_of_order(array: Array, place: int, descending: bool, k: int) -> Array:
-    return _order(array, place, descending)[(*[slice(None)] * place, slice(k))].copy()
 
 
 def _search_rows(rows: Array, values: Array, side: Literal["left", "right"], order: Array | None) -> Array:

@@ -1,8 +1,8 @@
 """Functions of ``torch`` that are methods of their first argument.
 
-Each public method of an ops class is a function with the same name, such as ``torch.add`` for ``Tensor.add``,
-unless `_NO_FUNCTIONS` lists it. So a new op needs no entry here. The build writes the types to
-``functions.pyi`` (``.ci/write-stubs``).
+Each public method of a family (`tensor.methods`) is a function with the same name, such as ``torch.add`` for
+``Tensor.add``, unless `_NO_FUNCTIONS` lists it. So a new op needs no entry here. The build writes the types
+to ``functions.pyi`` (``.ci/write-stubs``).
 """
 
 from __future__ import annotations
@@ -28,20 +28,23 @@ polygamma_ pow_ put_ random_ remainder_ renorm_ scatter_ scatter_add_ scatter_re
 sub_ subtract_ swapaxes_ swapdims_ t_ transpose_ tril_ triu_ true_divide_ uniform_ unsqueeze_
 """
 _METHODS_ONLY = frozenset(_NO_FUNCTIONS.split())
-# Functions with another name than their method, or whose method is in no ops class, with that name.
+# Functions with another name than their method, or whose method is in another family, with that name.
 # `spmm` is `mm`, because all tensors are dense.
 _OTHER_NAMES = {"detach_": "detach_", "spmm": "mm"}
 
 
-def _is_of_ops(owner: type) -> bool:
-    is_in_ops = owner.__module__.startswith("tensor.ops.") and owner.__name__ not in ("Casts", "Placement")
-    return is_in_ops or owner.__name__ in ("Creating", "Layout")
+# Families of methods that are no functions in PyTorch.
+_NO_FUNCTIONS_OF = ("Conversion", "Gradients")
+
+
+def _has_functions(owner: type) -> bool:
+    return owner.__module__.startswith("tensor.methods.") and owner.__name__ not in _NO_FUNCTIONS_OF
 
 
 def _methods() -> dict[str, str]:
     """Return the names of the functions, sorted, each with the first name of its method."""
     names = dict(_OTHER_NAMES)
-    for owner in filter(_is_of_ops, Tensor.__mro__):
+    for owner in filter(_has_functions, Tensor.__mro__):
         for name, value in vars(owner).items():
             if isroutine(value) and not name.startswith("_") and name not in _METHODS_ONLY:
                 first = value.__name__

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-from inspect import signature
 
 import numpy as np
 import pytest
@@ -12,18 +11,18 @@ from hypothesis import given
 
 import tensor
 from tensor import Tensor
-from tensor.ops.elementwise import Elementwise
+from tensor.ops.dispatch import BinaryOp, UnaryOp
+from tensor.ops.table import OPS
 from tests.tensor.arrays import arrays, assert_values, pairs, scalars
 
 
-def of_the_table(operands: int) -> tuple[str, ...]:
-    """Return the methods of so many operands that have a form in place, by the table of functions."""
-    forms = [name for name in vars(Elementwise) if name.endswith("_") and not name.startswith("_")]
-    return tuple([x[:-1] for x in forms if len(signature(getattr(Elementwise, x)).parameters) == operands])
+def of_the_table(kind: type) -> tuple[str, ...]:
+    """Return the ops of the table of that kind whose methods have a form in place."""
+    return tuple([name for name, op in OPS.items() if isinstance(op, kind) and hasattr(Tensor, f"{name}_")])
 
 
-UNARY = of_the_table(1)
-BINARY = (*of_the_table(2), "add", "sub", "div")
+UNARY = of_the_table(UnaryOp)
+BINARY = (*of_the_table(BinaryOp), "sub", "div")
 AUGMENTED = {
     operator.iadd: operator.add,
     operator.isub: operator.sub,

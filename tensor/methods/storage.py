@@ -1,22 +1,28 @@
-"""Methods that create tensors with the dtype of a tensor, or fill a tensor with random numbers."""
+"""Attributes of the layout, and methods that copy, share and create tensors.
+
+The functions that create tensors are in `tensor.creation`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import numpy as np
 
 from scopes.lowlevel import ModuleOnDemand
-from tensor._devices import require_cpu
-from tensor._dtypes import is_floating
+from tensor._devices import CPU, Device, require_cpu
+from tensor._dtypes import Array, is_floating
 from tensor._errors import InvalidArgumentError
-from tensor.core.dims import sizes_of
-from tensor.core.tensor import TensorCore
+from tensor.core.dims import dim_of, sizes_of
+from tensor.core.tensor import TensorCore, detached, donate, wrap_snapshot
+from tensor.core.untyped_storage import UntypedStorage
 from tensor.creation.from_data import empty, full, tensor, zeros
 from tensor.kernels.context import run_kernel
 from tensor.ops.data import as_tensor
+from tensor.ops.dispatch import over, with_history
+from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
     from tensor import _limits
@@ -25,18 +31,263 @@ if TYPE_CHECKING:
     from tensor.creation import generators, random, sampling
     from tensor.creation.generators import Generator
 else:
-    _limits = ModuleOnDemand("tensor._limits")
-    generators = ModuleOnDemand("tensor.creation.generators")
     random = ModuleOnDemand("tensor.creation.random")
     sampling = ModuleOnDemand("tensor.creation.sampling")
+    generators = ModuleOnDemand("tensor.creation.generators")
+    _limits = ModuleOnDemand("tensor._limits")
 
+_ALIAS = RULES["alias"]
+_CLONE = RULES["clone"]
 T = TypeVar("T", bound=TensorCore)
 
 
-class Creating(TensorCore):
-    """Base class of tensors with the methods ``new_*``, and in-place random methods."""
+class Storage(TensorCore):
+    """Attributes of the layout, and methods that copy, share and create tensors."""
 
     __slots__ = ()
+
+    # --- Layout ---------------------------------------------------------------------------------------------
+
+    @overload
+    def size(self, dim: None = None) -> tuple[int, ...]: ...
+
+    @overload
+    def size(self, dim: int) -> int: ...
+
+    def size(self, dim: int | None = None) -> tuple[int, ...] | int:
+        """Return the shape, or the size of dimension `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).size(), tensor.zeros((2, 3)).size(-1)
+        ((2, 3), 3)
+        """
+        shape: tuple[int, ...] = self._whole().shape
+        return shape if dim is None else shape[dim_of("size", dim, len(shape))]
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self._whole().ndim
+
+    def dim(self) -> int:
+        """Return the number of dimensions.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).dim()
+        2
+        """
+        return self._whole().ndim
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        """Return the number of elements.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).numel()
+        6
+        """
+        return self._whole().size
+
+    nelement = numel
+
+    @property
+    def itemsize(self) -> int:
+        """The size of one element in bytes."""
+        return self._whole().itemsize
+
+    def element_size(self) -> int:
+        """Return the size of one element in bytes.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).element_size()
+        4
+        """
+        return self._whole().itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """The size of all elements in bytes. Views and clones may share this memory."""
+        return self._whole().nbytes
+
+    @property
+    def device(self) -> Device:
+        """The device of the memory: ``"cpu"``, with PyTorch's ``device.type``."""
+        self._raise_if_disposed()
+        return CPU
+
+    def data_ptr(self) -> int:
+        """Return the address of the first element. A write may move the memory.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.zeros((2, 3))
+        >>> x[1].data_ptr() - x.data_ptr()
+        12
+        """
+        address: int = self._whole().__array_interface__["data"][0]
+        return address
+
+    def untyped_storage(self) -> UntypedStorage:
+        """Return the block of memory of the tensor and its views, to read its size, address and bytes.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.zeros((2, 3))
+        >>> x[1].untyped_storage().nbytes()
+        24
+        """
+        self._raise_if_disposed()
+        return UntypedStorage(self)
+
+    @overload
+    def stride(self, dim: None = None) -> tuple[int, ...]: ...
+
+    @overload
+    def stride(self, dim: int) -> int: ...
+
+    def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
+        """Return the strides in elements, or the stride of dimension `dim`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).stride(), tensor.zeros((2, 3)).T.stride()
+        ((3, 1), (1, 3))
+        """
+        array = self._whole()
+        strides = tuple([n // array.itemsize for n in array.strides])
+        return strides if dim is None else strides[dim_of("stride", dim, array.ndim)]
+
+    def is_contiguous(self) -> bool:
+        """Return whether the elements are contiguous in memory, in C order.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).is_contiguous(), tensor.zeros((2, 3)).T.is_contiguous()
+        (True, False)
+        """
+        return self._whole().flags.c_contiguous
+
+    def is_floating_point(self) -> bool:
+        """Return whether the dtype is a floating point dtype.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2,)).is_floating_point()
+        True
+        """
+        return is_floating(self._whole().dtype)
+
+    def is_complex(self) -> bool:
+        """Return whether the dtype is complex.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2,)).is_complex()
+        False
+        """
+        return self._whole().dtype.kind == "c"
+
+    def _whole(self) -> Array:
+        array = self._array
+        if array is None:
+            self._raise_disposed()
+        return array
+
+    # --- Copies that share memory ---------------------------------------------------------------------------
+
+    def alias(self) -> Tensor:
+        """Return another tensor on the same storage: a write to one changes both.
+
+        Disposing one does not affect the other. The memory is freed with the last tensor on the storage.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.zeros((2,))
+        >>> y = x.alias()
+        >>> x[0] = 3
+        >>> x.dispose()
+        >>> y.tolist()
+        [3.0, 0.0]
+        """
+        array = self._array
+        if array is None:
+            self._raise_disposed()
+        return over(self, array, array, _ALIAS)
+
+    def clone(self) -> Tensor:
+        """Return a tensor with the same values and its own storage. O(1): the first write copies.
+
+        Expanded views, and memory that an exported NumPy array uses, are copied immediately. So is a view
+        that covers less than half of its memory: the clone of a row does not keep the batch.
+
+        Gradients flow to the original tensor.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.zeros((2,))
+        >>> y = x.clone()
+        >>> x[0] = 3
+        >>> y.tolist()
+        [0.0, 0.0]
+        """
+        self._raise_if_disposed()
+        return with_history(wrap_snapshot(self), _CLONE, self)
+
+    def detach(self) -> Tensor:
+        """Return a new leaf on the same storage, without gradient history.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.ones((2,), requires_grad=True)
+        >>> (x * 2).detach().requires_grad
+        False
+        """
+        self._raise_if_disposed()
+        return detached(self)
+
+    def donate(self) -> Tensor:
+        """Move the memory to a new tensor. The next op may write its result to that memory.
+
+        The op reuses the memory if the result has the same shape and dtype, and if no view, alias, clone,
+        exported array or derivative uses the memory. If not, the op allocates, and still frees the donated
+        memory. The result is the same in both cases. ``memory.statistics()`` counts both cases. This tensor
+        can't be used afterwards. The new tensor replaces it in its scope, and has its gradient history.
+
+        Elementwise functions and operators reuse donated memory, and so do ``softmax``, ``cumsum``,
+        ``masked_fill`` and similar ops. All other ops free it.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.ones((100, 100))
+        >>> before = tensor.memory.statistics()
+        >>> y = x.donate() * 2 + 1
+        >>> (tensor.memory.statistics() - before).donation_reuse_count
+        1
+        >>> x.is_invalid
+        True
+        """
+        return donate(self)
+
+    # --- New tensors and random values ----------------------------------------------------------------------
 
     def new_tensor(
         self,

@@ -1,0 +1,1 @@
+"""The methods of `Tensor`: a class for each family. They call the functions of the folders below."""

@@ -1,0 +1,306 @@
+"""Comparisons, logic and bits as methods.
+
+The functions are in ``tensor/ops/elementwise.py``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
+
+from tensor.core.donation import composite
+from tensor.core.tensor import TensorCore
+from tensor.ops import elementwise, table
+from tensor.ops.data import as_tensor
+from tensor.ops.in_place import augment, write_binary
+from tensor.ops.messages import Operand
+from tensor.ops.writing import become
+
+if TYPE_CHECKING:
+    from tensor._tensor import Tensor
+
+
+class Comparisons(TensorCore):
+    """Comparisons, logic and bits as methods."""
+
+    __slots__ = ()
+
+    # --- The functions of `tensor` as methods ---------------------------------------------------------------
+
+    eq: Final = elementwise.equal
+    ne: Final = elementwise.not_equal
+    lt: Final = elementwise.less
+    le: Final = elementwise.less_equal
+    gt: Final = elementwise.greater
+    ge: Final = elementwise.greater_equal
+    logical_and: Final = elementwise.logical_and
+    logical_or: Final = elementwise.logical_or
+    logical_xor: Final = elementwise.logical_xor
+    logical_not: Final = elementwise.logical_not
+    isfinite: Final = elementwise.isfinite
+    isinf: Final = elementwise.isinf
+    isnan: Final = elementwise.isnan
+    signbit: Final = elementwise.signbit
+    bitwise_not: Final = elementwise.bitwise_invert
+    not_equal: Final = elementwise.not_equal
+    less: Final = elementwise.less
+    less_equal: Final = elementwise.less_equal
+    greater: Final = elementwise.greater
+    greater_equal: Final = elementwise.greater_equal
+    bitwise_and: Final = elementwise.bitwise_and
+    bitwise_or: Final = elementwise.bitwise_or
+    bitwise_xor: Final = elementwise.bitwise_xor
+    bitwise_left_shift: Final = elementwise.bitwise_left_shift
+    bitwise_right_shift: Final = elementwise.bitwise_right_shift
+
+    # --- Methods with PyTorch's arguments -------------------------------------------------------------------
+
+    def isclose(
+        self, other: Operand, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    ) -> Tensor:
+        """Return where the tensor is within `atol` + `rtol` * abs(other) of `other`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 1.1]).isclose(1.000001).tolist()
+        [True, False]
+        """
+        return elementwise.isclose(self, other, rtol=rtol, atol=atol, equal_nan=equal_nan)
+
+    def allclose(
+        self, other: Operand, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    ) -> bool:
+        """Return whether ``isclose`` holds for all elements.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 1.1]).allclose(tensor.tensor([1.0, 1.1]))
+        True
+        """
+        return elementwise.allclose(self, other, rtol=rtol, atol=atol, equal_nan=equal_nan)
+
+    @composite
+    def equal(self, other: Tensor) -> bool:
+        """Return whether `other` has the same shape and values. ``eq`` compares elementwise.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((2,)).equal(tensor.ones((2,))), tensor.ones((2,)).equal(tensor.ones((3,)))
+        (True, False)
+        """
+        same = as_tensor(self).shape == other.shape
+        return same and bool(np.all(elementwise.equal(self, other)._array))
+
+    def where(self, condition: Operand, other: Operand) -> Tensor:
+        """Return the tensor where `condition` is true and `other` elsewhere.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> x = tensor.tensor([1.0, -2.0])
+        >>> x.where(x > 0, 0.0).tolist()
+        [1.0, 0.0]
+        """
+        return elementwise.where(condition, self, other)
+
+    @composite
+    def isposinf(self) -> Tensor:
+        """Return where the tensor is positive infinity.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([tensor.inf, -tensor.inf]).isposinf().tolist()
+        [True, False]
+        """
+        return elementwise.equal(self, math.inf)
+
+    @composite
+    def isneginf(self) -> Tensor:
+        """Return where the tensor is negative infinity.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([tensor.inf, -tensor.inf]).isneginf().tolist()
+        [False, True]
+        """
+        return elementwise.equal(self, -math.inf)
+
+    @composite
+    def isreal(self) -> Tensor:
+        """Return where the tensor has no imaginary part.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, 1j]).isreal().tolist()
+        [True, False]
+        """
+        x = as_tensor(self)
+        return elementwise.equal(x.imag, 0) if x.is_complex() else x.new_ones(x.shape, dtype="bool")
+
+    # --- In place -------------------------------------------------------------------------------------------
+
+    def bitwise_and_(self, other: Operand) -> Self:
+        """Set each element `x1` to the bits set in both.
+
+        The result must fit the shape and dtype of the tensor.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([6]).bitwise_and_(3).tolist()
+        [2]
+        """
+        return write_binary(table.bitwise_and, self, other)
+
+    def bitwise_or_(self, other: Operand) -> Self:
+        """Set each element `x1` to the bits set in one or both.
+
+        The result must fit the shape and dtype of the tensor.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([6]).bitwise_or_(3).tolist()
+        [7]
+        """
+        return write_binary(table.bitwise_or, self, other)
+
+    def bitwise_xor_(self, other: Operand) -> Self:
+        """Set each element `x1` to the bits set in exactly one.
+
+        The result must fit the shape and dtype of the tensor.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([6]).bitwise_xor_(3).tolist()
+        [5]
+        """
+        return write_binary(table.bitwise_xor, self, other)
+
+    def bitwise_left_shift_(self, other: Operand) -> Self:
+        """Set each element `x1` to the bits of `x1` shifted left by `other` places.
+
+        The result must fit the shape and dtype of the tensor.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([3]).bitwise_left_shift_(2).tolist()
+        [12]
+        """
+        return write_binary(table.bitwise_left_shift, self, other)
+
+    def bitwise_right_shift_(self, other: Operand) -> Self:
+        """Set each element `x1` to the bits of `x1` shifted right by `other` places.
+
+        The result must fit the shape and dtype of the tensor.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([12]).bitwise_right_shift_(2).tolist()
+        [3]
+        """
+        return write_binary(table.bitwise_right_shift, self, other)
+
+    @composite
+    def eq_(self, other: Operand) -> Self:
+        """Write the result of ``eq`` to the tensor, which keeps its shape and dtype."""
+        become("eq", as_tensor(self), as_tensor(self).eq(other))
+        return self
+
+    @composite
+    def ne_(self, other: Operand) -> Self:
+        """Write the result of ``ne`` to the tensor, which keeps its shape and dtype."""
+        become("ne", as_tensor(self), as_tensor(self).ne(other))
+        return self
+
+    not_equal_ = ne_
+
+    @composite
+    def lt_(self, other: Operand) -> Self:
+        """Write the result of ``lt`` to the tensor, which keeps its shape and dtype."""
+        become("lt", as_tensor(self), as_tensor(self).lt(other))
+        return self
+
+    less_ = lt_
+
+    @composite
+    def le_(self, other: Operand) -> Self:
+        """Write the result of ``le`` to the tensor, which keeps its shape and dtype."""
+        become("le", as_tensor(self), as_tensor(self).le(other))
+        return self
+
+    less_equal_ = le_
+
+    @composite
+    def gt_(self, other: Operand) -> Self:
+        """Write the result of ``gt`` to the tensor, which keeps its shape and dtype."""
+        become("gt", as_tensor(self), as_tensor(self).gt(other))
+        return self
+
+    greater_ = gt_
+
+    @composite
+    def ge_(self, other: Operand) -> Self:
+        """Write the result of ``ge`` to the tensor, which keeps its shape and dtype."""
+        become("ge", as_tensor(self), as_tensor(self).ge(other))
+        return self
+
+    greater_equal_ = ge_
+
+    @composite
+    def logical_and_(self, other: Operand) -> Self:
+        """Write the result of ``logical_and`` to the tensor, which keeps its shape and dtype."""
+        become("logical_and", as_tensor(self), as_tensor(self).logical_and(other))
+        return self
+
+    @composite
+    def logical_or_(self, other: Operand) -> Self:
+        """Write the result of ``logical_or`` to the tensor, which keeps its shape and dtype."""
+        become("logical_or", as_tensor(self), as_tensor(self).logical_or(other))
+        return self
+
+    @composite
+    def logical_xor_(self, other: Operand) -> Self:
+        """Write the result of ``logical_xor`` to the tensor, which keeps its shape and dtype."""
+        become("logical_xor", as_tensor(self), as_tensor(self).logical_xor(other))
+        return self
+
+    @composite
+    def logical_not_(self) -> Self:
+        """Write the result of ``logical_not`` to the tensor, which keeps its shape and dtype."""
+        become("logical_not", as_tensor(self), as_tensor(self).logical_not())
+        return self
+
+    @composite
+    def bitwise_not_(self) -> Self:
+        """Write the result of ``bitwise_not`` to the tensor, which keeps its shape and dtype."""
+        become("bitwise_not", as_tensor(self), as_tensor(self).bitwise_not())
+        return self
+
+    # --- Augmented assignment -------------------------------------------------------------------------------
+
+    def __iand__(self, other: Any, /) -> Self:
+        return augment(table.bitwise_and, self, other)
+
+    def __ior__(self, other: Any, /) -> Self:
+        return augment(table.bitwise_or, self, other)
+
+    def __ixor__(self, other: Any, /) -> Self:
+        return augment(table.bitwise_xor, self, other)
+
+    def __ilshift__(self, other: Any, /) -> Self:
+        return augment(table.bitwise_left_shift, self, other)
+
+    def __irshift__(self, other: Any, /) -> Self:
+        return augment(table.bitwise_right_shift, self, other)
