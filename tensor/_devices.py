@@ -19,6 +19,8 @@ class Device(str):
     (device(type='cpu'), 'cpu', True, 1)
     """
 
+    __module__ = "tensor"
+
     __slots__ = ()
 
     def __new__(cls, type: str, index: int | None = None) -> Device:

@@ -62,6 +62,8 @@ class Tensor(
     True
     """
 
+    __module__ = "tensor"
+
     __slots__ = ()
 
     def __new__(cls, *given: Any) -> Tensor:

@@ -3,6 +3,7 @@
 Transforms keep the precision of the data; integers, float16 and bfloat16 are computed in float32.
 """
 
+from scopes.lowlevel import clear_errors_of as _clear_errors_of
 from scopes.lowlevel import public_names as _public_names
 from tensor.ops.fourier import (
     fft,
@@ -22,3 +23,5 @@ from tensor.ops.fourier import (
 )
 
 __all__ = _public_names(globals())
+
+_clear_errors_of(globals(), __all__)

@@ -4,6 +4,7 @@ Matrices are the last two dimensions; all other dimensions are a batch. Integers
 products, traces and views. Functions with several results return named tuples.
 """
 
+from scopes.lowlevel import clear_errors_of as _clear_errors_of
 from scopes.lowlevel import public_names as _public_names
 from tensor.ops.factorizations import cholesky, eig, eigh, eigvals, eigvalsh, qr, svd, svdvals
 from tensor.ops.lapack import LinAlgError
@@ -15,3 +16,5 @@ from tensor.ops.shapes import matrix_transpose
 from tensor.ops.solving import SlogdetResult, det, inv, matrix_power, pinv, slogdet, solve
 
 __all__ = _public_names(globals())
+
+_clear_errors_of(globals(), __all__)

@@ -22,6 +22,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from functools import cache, cached_property
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -248,6 +250,26 @@ def examples_in(path: Path) -> Iterator[list[doctest.Example]]:
         for node in ast.walk(ast.parse(text, path)):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 yield doctest.DocTestParser().get_examples(ast.get_docstring(node) or "")
+
+
+@cache
+def classes_in(path: str) -> frozenset[str]:
+    """Return the names of the classes that the statements of a file define."""
+    body = ast.parse(Path(path).read_text(encoding="utf-8"), path).body
+    return frozenset([node.name for node in body if isinstance(node, ast.ClassDef)])
+
+
+def is_from_module(finder: doctest.DocTestFinder, module: ModuleType | None, x: Any) -> bool:
+    """Return whether `module` defines `x`: public classes name the module that exports them instead."""
+    file = getattr(module, "__file__", None) or ""
+    if module is not None and isinstance(x, type) and "." not in x.__qualname__ and file.endswith(".py"):
+        package = module.__name__.partition(".")[0]
+        return x.__module__.partition(".")[0] == package and x.__name__ in classes_in(file)
+    return bool(_is_from_module(finder, module, x))
+
+
+_is_from_module = doctest.DocTestFinder._from_module  # type: ignore[attr-defined]
+doctest.DocTestFinder._from_module = is_from_module  # type: ignore[attr-defined]
 
 
 def needs_of_examples(examples: Iterable[doctest.Example]) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import pickle
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -13,7 +14,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.modules import INNER, PACKAGES, host_of, is_public, modules_of
+from tests.modules import INNER, PACKAGES, host_of, is_public, modules_of, package_of
 
 # Some of its names are made with what that library has.
 HANDS_ON = {"nn.parallel": "ray"}
@@ -52,6 +53,29 @@ def test_a_package_has_no_public_name_that_it_does_not_export(name: str) -> None
         and not (isinstance(value, ModuleType) and value.__name__.startswith(name))
     }
     assert shown - {"TYPE_CHECKING"} - set(module.__all__) == set()
+
+
+# Cython sets the module of these classes.
+COMPILED_CLASSES = {"Handle", "Node"}
+# Modules for code below the public names, such as layers in C.
+FOR_LAYERS = {"tensor.lowlevel", "tensor.kernels"}
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name.partition(".")[0] != "scopes"])
+def test_a_public_class_has_the_name_that_users_import(name: str) -> None:
+    for key, value in exports(name).items():
+        is_own = isinstance(value, type) and package_of(value.__module__) == package_of(name)
+        if is_own and name not in FOR_LAYERS and key not in COMPILED_CLASSES:
+            assert is_public(value.__module__)
+            assert getattr(importlib.import_module(value.__module__), value.__name__) is value
+
+
+@pytest.mark.parametrize("name", ["nn.layers.linear Linear", "tensor._tensor Tensor", "nn.optim.adam Adam"])
+def test_pickles_with_the_module_that_defines_a_class_load(name: str) -> None:
+    module, cls = name.split()
+    found = pickle.loads(f"c{module}\n{cls}\n.".encode())
+    assert found is getattr(importlib.import_module(found.__module__), cls)
+    assert found.__module__ != module
 
 
 def said_to_checkers(name: str) -> dict[str, str]:

@@ -96,7 +96,6 @@ REASONS: dict[str, dict[str, str]] = {
     "tensor/test_memory_threads.py": {"_array": "x.numpy() exports, and the tensor stops sharing"},
     "tensor/test_saved_values.py": {"_array": "x.numpy() exports, and the tensor stops sharing"},
     "tensor/test_timeline.py": {"_kept": "the samples of memory, of which a file merges equal ones"},
-    "tensor/test_tracked.py": {"_tensor": "the module that `type(x)` names"},
 }
 
 

@@ -31,6 +31,8 @@ class Dataset(Generic[T_co]):
     [[0, 1], [4, 9]]
     """
 
+    __module__ = "nn.data"
+
     def __disposables__(self) -> list[object]:
         # Scopes call this when the data set is attached or returned.
         return list(vars(self).values())
@@ -61,6 +63,8 @@ class IterableDataset(Dataset[T_co]):
     >>> [batch.tolist() for batch in DataLoader(Countdown(), batch_size=2)]
     [[3, 2], [1]]
     """
+
+    __module__ = "nn.data"
 
     def __iter__(self) -> Iterator[T_co]:
         raise NotImplementedError(
@@ -106,6 +110,8 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
     >>> len(data), data[1][1].item()
     (3, 1)
     """
+
+    __module__ = "nn.data"
 
     def __init__(self, *tensors: Tensor) -> None:
         if not tensors:

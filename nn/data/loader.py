@@ -118,6 +118,8 @@ class DataLoader(Generic[T_co, B_co]):
     ([1.0, 2.0, 3.0], 2)
     """
 
+    __module__ = "nn.data"
+
     if not TYPE_CHECKING:
 
         def __class_getitem__(cls, item):

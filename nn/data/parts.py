@@ -34,6 +34,8 @@ class Subset(Dataset[T_co]):
     (2, 'd', 'a')
     """
 
+    __module__ = "nn.data"
+
     def __init__(self, dataset: Indexable[T_co], indices: Sequence[int]) -> None:
         self.dataset = dataset
         self.indices = indices
@@ -55,6 +57,8 @@ class ConcatDataset(Dataset[T_co]):
     >>> len(joined), joined[1], joined[2], joined[-1]
     (5, 'b', 'c', 'e')
     """
+
+    __module__ = "nn.data"
 
     def __init__(self, datasets: Iterable[Indexable[T_co]]) -> None:
         self.datasets: list[Indexable[T_co]] = list(datasets)
@@ -83,6 +87,8 @@ class ChainDataset(IterableDataset[T_co]):
     ['a', 'b', 'c']
     """
 
+    __module__ = "nn.data"
+
     def __init__(self, datasets: Iterable[Iterable[T_co]]) -> None:
         self.datasets: Iterable[Iterable[T_co]] = datasets
 
@@ -103,6 +109,8 @@ class StackDataset(Dataset[Any]):
     >>> nn.data.StackDataset("ab", [1, 2])[0], nn.data.StackDataset(letter="ab", number=[1, 2])[1]
     (('a', 1), {'letter': 'b', 'number': 2})
     """
+
+    __module__ = "nn.data"
 
     def __init__(self, *args: Indexable[Any], **kwargs: Indexable[Any]) -> None:
         if bool(args) == bool(kwargs):

@@ -33,6 +33,8 @@ class Sampler(Generic[T_co]):
     [[7, 6], [5]]
     """
 
+    __module__ = "nn.data"
+
     def __init__(self, data_source: object = None) -> None:
         del data_source
 
@@ -51,6 +53,8 @@ class SequentialSampler(Sampler[int]):
     >>> list(nn.data.SequentialSampler("abc"))
     [0, 1, 2]
     """
+
+    __module__ = "nn.data"
 
     def __init__(self, data_source: Sized) -> None:
         self.data_source = data_source
@@ -82,6 +86,8 @@ class RandomSampler(Sampler[int]):
     >>> sorted(RandomSampler("abc")), len(list(RandomSampler("abc", replacement=True, num_samples=10)))
     ([0, 1, 2], 10)
     """
+
+    __module__ = "nn.data"
 
     def __init__(
         self,
@@ -131,6 +137,8 @@ class SubsetRandomSampler(Sampler[int]):
     [3, 7]
     """
 
+    __module__ = "nn.data"
+
     def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
         self.indices = indices
         self.generator = generator
@@ -163,6 +171,8 @@ class WeightedRandomSampler(Sampler[int]):
     >>> list(nn.data.WeightedRandomSampler([0.0, 1.0, 0.0], num_samples=3))
     [1, 1, 1]
     """
+
+    __module__ = "nn.data"
 
     def __init__(
         self,
@@ -210,6 +220,8 @@ class BatchSampler(Sampler[list[int]]):
     >>> list(nn.data.BatchSampler(range(5), batch_size=2, drop_last=False))
     [[0, 1], [2, 3], [4]]
     """
+
+    __module__ = "nn.data"
 
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
         if type(batch_size) is not int or batch_size < 1:

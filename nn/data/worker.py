@@ -35,6 +35,8 @@ _ORPHAN_EXIT_TIMEOUT = 1.0
 class WorkerInfo:
     """Information on a worker, from `get_worker_info`."""
 
+    __module__ = "nn.data"
+
     id: int
     num_workers: int
     seed: int

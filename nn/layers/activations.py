@@ -40,6 +40,8 @@ class ReLU(Module):
     [0.0, 2.0]
     """
 
+    __module__ = "nn"
+
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         _require_option("ReLU", inplace)
@@ -69,6 +71,8 @@ class SiLU(Module):
     [0.0]
     """
 
+    __module__ = "nn"
+
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         _require_option("SiLU", inplace)
@@ -92,6 +96,8 @@ class LeakyReLU(Module):
     >>> nn.LeakyReLU(0.5)(tensor.tensor([-2.0, 2.0])).tolist()
     [-1.0, 2.0]
     """
+
+    __module__ = "nn"
 
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
         super().__init__()
@@ -117,6 +123,8 @@ class ELU(Module):
     [0.0, 2.0]
     """
 
+    __module__ = "nn"
+
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
         self.alpha = alpha
@@ -140,6 +148,8 @@ class CELU(Module):
     >>> nn.CELU()(tensor.tensor([0.0])).tolist()
     [0.0]
     """
+
+    __module__ = "nn"
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
@@ -170,6 +180,8 @@ class SELU(Module):
     [0.0]
     """
 
+    __module__ = "nn"
+
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         _require_option("SELU", inplace)
@@ -199,6 +211,8 @@ class GELU(Module):
     [0.0]
     """
 
+    __module__ = "nn"
+
     def __init__(self, approximate: str = "none") -> None:
         super().__init__()
         self.approximate = approximate
@@ -227,6 +241,8 @@ class Mish(Module):
     [0.0]
     """
 
+    __module__ = "nn"
+
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         _require_option("Mish", inplace)
@@ -251,6 +267,8 @@ class Sigmoid(Module):
     [0.5]
     """
 
+    __module__ = "nn"
+
     def forward(self, input: Tensor) -> Tensor:
         """Apply the activation."""
         return F.sigmoid(input)
@@ -265,6 +283,8 @@ class LogSigmoid(Module):
     >>> nn.LogSigmoid()(tensor.tensor([-1000.0])).tolist()
     [-1000.0]
     """
+
+    __module__ = "nn"
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply the activation."""
@@ -281,6 +301,8 @@ class Tanh(Module):
     [0.0]
     """
 
+    __module__ = "nn"
+
     def forward(self, input: Tensor) -> Tensor:
         """Apply the activation."""
         return F.tanh(input)
@@ -295,6 +317,8 @@ class Tanhshrink(Module):
     >>> nn.Tanhshrink()(tensor.tensor([0.0])).tolist()
     [0.0]
     """
+
+    __module__ = "nn"
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply the activation."""
@@ -311,6 +335,8 @@ class Softsign(Module):
     [-0.5]
     """
 
+    __module__ = "nn"
+
     def forward(self, input: Tensor) -> Tensor:
         """Apply the activation."""
         return F.softsign(input)
@@ -325,6 +351,8 @@ class Softplus(Module):
     >>> nn.Softplus()(tensor.tensor([30.0])).tolist()
     [30.0]
     """
+
+    __module__ = "nn"
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
@@ -349,6 +377,8 @@ class Hardtanh(Module):
     >>> nn.Hardtanh()(tensor.tensor([-2.0, 0.5])).tolist()
     [-1.0, 0.5]
     """
+
+    __module__ = "nn"
 
     def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
@@ -380,6 +410,8 @@ class ReLU6(Module):
     [0.0, 6.0]
     """
 
+    __module__ = "nn"
+
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         _require_option("ReLU6", inplace)
@@ -409,6 +441,8 @@ class Hardsigmoid(Module):
     [0.0, 0.5]
     """
 
+    __module__ = "nn"
+
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         _require_option("Hardsigmoid", inplace)
@@ -434,6 +468,8 @@ class Hardswish(Module):
     [0.0, 4.0]
     """
 
+    __module__ = "nn"
+
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         _require_option("Hardswish", inplace)
@@ -453,6 +489,8 @@ class Hardshrink(Module):
     >>> nn.Hardshrink()(tensor.tensor([-2.0, 0.3])).tolist()
     [-2.0, 0.0]
     """
+
+    __module__ = "nn"
 
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
@@ -477,6 +515,8 @@ class Softshrink(Module):
     [-1.5, 0.0]
     """
 
+    __module__ = "nn"
+
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
         self.lambd = lambd
@@ -499,6 +539,8 @@ class Threshold(Module):
     >>> nn.Threshold(1.0, -7.0)(tensor.tensor([0.5, 2.0])).tolist()
     [-7.0, 2.0]
     """
+
+    __module__ = "nn"
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         super().__init__()
@@ -524,6 +566,8 @@ class RReLU(Module):
     >>> nn.RReLU(0.25, 0.75).eval()(tensor.tensor([-2.0, 2.0])).tolist()
     [-1.0, 2.0]
     """
+
+    __module__ = "nn"
 
     def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:
         super().__init__()
@@ -558,6 +602,8 @@ class PReLU(Module):
     >>> nn.PReLU()(tensor.tensor([-2.0, 2.0])).tolist()
     [-0.5, 2.0]
     """
+
+    __module__ = "nn"
 
     weight: Parameter
 
@@ -599,6 +645,8 @@ class GLU(Module):
     [1.5]
     """
 
+    __module__ = "nn"
+
     def __init__(self, dim: int = -1) -> None:
         super().__init__()
         self.dim = dim
@@ -621,6 +669,8 @@ class Softmax(Module):
     >>> nn.Softmax(dim=1)(tensor.zeros((1, 2))).tolist()
     [[0.5, 0.5]]
     """
+
+    __module__ = "nn"
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
@@ -645,6 +695,8 @@ class LogSoftmax(Module):
     [[0.0]]
     """
 
+    __module__ = "nn"
+
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
         self.dim = dim
@@ -668,6 +720,8 @@ class Softmin(Module):
     [0.5, 0.5]
     """
 
+    __module__ = "nn"
+
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
         self.dim = dim
@@ -690,6 +744,8 @@ class Softmax2d(Module):
     >>> nn.Softmax2d()(tensor.ones((2, 1, 1))).flatten().tolist()
     [0.5, 0.5]
     """
+
+    __module__ = "nn"
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the softmax over the channels."""

@@ -16,6 +16,8 @@ from tensor.lowlevel import DtypeLike, InvalidArgumentError, require_cpu, shown
 class NonDynamicallyQuantizableLinear(Linear):
     """The output projection of `MultiheadAttention`, with the class name that PyTorch's ``repr`` shows."""
 
+    __module__ = "nn"
+
 
 class MultiheadAttention(Module):
     """Multi-head attention (Vaswani et al., 2017).
@@ -55,6 +57,8 @@ class MultiheadAttention(Module):
     >>> output.shape, weights.shape
     ((4, 5, 8), (4, 5, 5))
     """
+
+    __module__ = "nn"
 
     in_proj_weight: Parameter | None
     in_proj_bias: Parameter | None

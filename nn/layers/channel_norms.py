@@ -190,6 +190,8 @@ class BatchNorm1d(_BatchNorm):
     1
     """
 
+    __module__ = "nn"
+
     _input_shapes: ClassVar = {2: "(batch, channels)", 3: "(batch, channels, length)"}
 
 
@@ -228,6 +230,8 @@ class BatchNorm2d(_BatchNorm):
     >>> layer.num_batches_tracked.item()
     1
     """
+
+    __module__ = "nn"
 
     _input_shapes: ClassVar = {4: "(batch, channels, height, width)"}
 
@@ -268,6 +272,8 @@ class BatchNorm3d(_BatchNorm):
     1
     """
 
+    __module__ = "nn"
+
     _input_shapes: ClassVar = {5: "(batch, channels, depth, height, width)"}
 
 
@@ -301,6 +307,8 @@ class InstanceNorm1d(_InstanceNorm):
     (2, 3, 4)
     """
 
+    __module__ = "nn"
+
     _input_shapes: ClassVar = {3: "(batch, channels, length)", 2: "(channels, length)"}
 
 
@@ -332,6 +340,8 @@ class InstanceNorm2d(_InstanceNorm):
     (2, 3, 4, 5)
     """
 
+    __module__ = "nn"
+
     _input_shapes: ClassVar = {4: "(batch, channels, height, width)", 3: "(channels, height, width)"}
 
 
@@ -362,6 +372,8 @@ class InstanceNorm3d(_InstanceNorm):
     >>> nn.InstanceNorm3d(3)(tensor.ones((2, 3, 4, 5, 6))).shape
     (2, 3, 4, 5, 6)
     """
+
+    __module__ = "nn"
 
     _input_shapes: ClassVar = {
         5: "(batch, channels, depth, height, width)",

@@ -179,6 +179,8 @@ class Sequential(ModuleSequence):
     )
     """
 
+    __module__ = "nn"
+
     def __init__(self, *modules: Module | dict[str, Module], checkpoint_every: int | None = None) -> None:
         super().__init__()
         if checkpoint_every is not None:
@@ -248,6 +250,8 @@ class ModuleList(ModuleSequence):
     (1, 2)
     """
 
+    __module__ = "nn"
+
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
         if modules is not None:
@@ -283,6 +287,8 @@ class ModuleDict(Module):
     >>> heads["parity"]
     Linear(in_features=8, out_features=2, bias=True)
     """
+
+    __module__ = "nn"
 
     def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None) -> None:
         super().__init__()

@@ -172,6 +172,8 @@ class Conv1d(Convolution):
     (8, 4, 8)
     """
 
+    __module__ = "nn"
+
     def __init__(
         self,
         in_channels: int,
@@ -242,6 +244,8 @@ class Conv2d(Convolution):
     (8, 4, 8, 6)
     """
 
+    __module__ = "nn"
+
     def __init__(
         self,
         in_channels: int,
@@ -311,6 +315,8 @@ class Conv3d(Convolution):
     >>> nn.Conv3d(2, 4, 3)(tensor.ones((8, 2, 10, 8, 6))).shape
     (8, 4, 8, 6, 4)
     """
+
+    __module__ = "nn"
 
     def __init__(
         self,
@@ -383,6 +389,8 @@ class ConvTranspose1d(Convolution):
     >>> nn.ConvTranspose1d(2, 4, 3, stride=2)(tensor.ones((8, 2, 10))).shape
     (8, 4, 21)
     """
+
+    __module__ = "nn"
 
     def __init__(
         self,
@@ -462,6 +470,8 @@ class ConvTranspose2d(Convolution):
     (8, 4, 21, 11)
     """
 
+    __module__ = "nn"
+
     def __init__(
         self,
         in_channels: int,
@@ -539,6 +549,8 @@ class ConvTranspose3d(Convolution):
     >>> nn.ConvTranspose3d(2, 4, 3, stride=2)(tensor.ones((8, 2, 10, 5, 2))).shape
     (8, 4, 21, 11, 5)
     """
+
+    __module__ = "nn"
 
     def __init__(
         self,

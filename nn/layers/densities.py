@@ -28,6 +28,8 @@ class KLDivLoss(Loss):
     0.6931
     """
 
+    __module__ = "nn"
+
     def __init__(self, reduction: str = "mean", log_target: bool = False) -> None:
         super().__init__(reduction, "batchmean")
         self.log_target = log_target
@@ -58,6 +60,8 @@ class PoissonNLLLoss(Loss):
     >>> nn.PoissonNLLLoss()(tensor.tensor([0.0]), tensor.tensor([3.0])).item()
     1.0
     """
+
+    __module__ = "nn"
 
     def __init__(
         self, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: str = "mean"
@@ -91,6 +95,8 @@ class GaussianNLLLoss(Loss):
     2.0
     """
 
+    __module__ = "nn"
+
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(reduction)
         self.full = full
@@ -120,6 +126,8 @@ class CTCLoss(Loss):
     >>> round(nn.CTCLoss()(logs, tensor.tensor([[1]]), [2], [1]).item(), 4)
     0.2877
     """
+
+    __module__ = "nn"
 
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
         super().__init__(reduction)

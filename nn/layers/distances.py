@@ -24,6 +24,8 @@ class CosineSimilarity(Module):
     [0.0]
     """
 
+    __module__ = "nn"
+
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
         super().__init__()
         self.dim = dim
@@ -52,6 +54,8 @@ class PairwiseDistance(Module):
     >>> round(nn.PairwiseDistance()(tensor.ones((2,)), tensor.tensor([4.0, 5.0])).item(), 4)
     5.0
     """
+
+    __module__ = "nn"
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         super().__init__()

@@ -39,6 +39,8 @@ class Dropout(_Dropout):
     [1.0, 1.0, 1.0]
     """
 
+    __module__ = "nn"
+
     def forward(self, input: Tensor) -> Tensor:
         """Apply a random mask; in evaluation, return the input itself."""
         return F.dropout(input, self.p, self.training, self.inplace)
@@ -64,6 +66,8 @@ class Dropout1d(_Dropout):
     0.0
     """
 
+    __module__ = "nn"
+
     def forward(self, input: Tensor) -> Tensor:
         """Apply a random mask; in evaluation, return the input itself."""
         return F.dropout1d(input, self.p, self.training, self.inplace)
@@ -88,6 +92,8 @@ class Dropout2d(_Dropout):
     >>> nn.Dropout2d(1.0)(tensor.ones((1, 3, 2, 2))).sum().item()
     0.0
     """
+
+    __module__ = "nn"
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply a random mask; in evaluation, return the input itself."""
@@ -115,6 +121,8 @@ class Dropout3d(_Dropout):
     0.0
     """
 
+    __module__ = "nn"
+
     def forward(self, input: Tensor) -> Tensor:
         """Apply a random mask; in evaluation, return the input itself."""
         return F.dropout3d(input, self.p, self.training, self.inplace)
@@ -139,6 +147,8 @@ class AlphaDropout(_Dropout):
     [1.0, 1.0, 1.0]
     """
 
+    __module__ = "nn"
+
     def forward(self, input: Tensor) -> Tensor:
         """Apply a random mask; in evaluation, return the input itself."""
         return F.alpha_dropout(input, self.p, self.training, self.inplace)
@@ -162,6 +172,8 @@ class FeatureAlphaDropout(_Dropout):
     >>> nn.FeatureAlphaDropout(0.9).eval()(tensor.ones((1, 3))).tolist()
     [[1.0, 1.0, 1.0]]
     """
+
+    __module__ = "nn"
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply a random mask; in evaluation, return the input itself."""

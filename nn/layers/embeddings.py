@@ -118,6 +118,8 @@ class Embedding(_Table):
     (2, 2, 3)
     """
 
+    __module__ = "nn"
+
     def __init__(
         self,
         num_embeddings: int,
@@ -224,6 +226,8 @@ class EmbeddingBag(_Table):
     >>> words(tensor.tensor([1, 2, 4, 5, 4]), tensor.tensor([0, 2])).shape
     (2, 3)
     """
+
+    __module__ = "nn"
 
     def __init__(
         self,

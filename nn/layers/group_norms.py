@@ -37,6 +37,8 @@ class GroupNorm(Module):
     (4, 6, 5)
     """
 
+    __module__ = "nn"
+
     weight: Parameter | None
     bias: Parameter | None
 

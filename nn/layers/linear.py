@@ -34,6 +34,8 @@ class Linear(Module):
     (4, 2)
     """
 
+    __module__ = "nn"
+
     weight: Parameter
     bias: Parameter | None
 
@@ -92,6 +94,8 @@ class Bilinear(Module):
     (5, 2)
     """
 
+    __module__ = "nn"
+
     weight: Parameter
     bias: Parameter | None
 
@@ -142,6 +146,8 @@ class Identity(Module):
     [1.0]
     """
 
+    __module__ = "nn"
+
     def __init__(self, *args: object, **kwargs: object) -> None:
         del args, kwargs
         super().__init__()
@@ -160,6 +166,8 @@ class Flatten(Module):
     >>> nn.Flatten()(tensor.ones((5, 2, 3))).shape
     (5, 6)
     """
+
+    __module__ = "nn"
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
@@ -184,6 +192,8 @@ class Unflatten(Module):
     >>> nn.Unflatten(1, (2, 3))(tensor.ones((5, 6))).shape
     (5, 2, 3)
     """
+
+    __module__ = "nn"
 
     def __init__(self, dim: int, unflattened_size: tuple[int, ...]) -> None:
         super().__init__()

@@ -52,6 +52,8 @@ class CrossEntropyLoss(Loss):
     0.6931
     """
 
+    __module__ = "nn"
+
     weight: Tensor | None
 
     def __init__(
@@ -95,6 +97,8 @@ class LinearCrossEntropyLoss(Loss):
     >>> round(loss.item(), 4)
     0.6931
     """
+
+    __module__ = "nn"
 
     weight: Tensor | None
 
@@ -163,6 +167,8 @@ class NLLLoss(Loss):
     2.0
     """
 
+    __module__ = "nn"
+
     weight: Tensor | None
 
     def __init__(
@@ -193,6 +199,8 @@ class MSELoss(Loss):
     2.0
     """
 
+    __module__ = "nn"
+
     def __init__(self, reduction: str = "mean") -> None:
         super().__init__(reduction)
 
@@ -210,6 +218,8 @@ class L1Loss(Loss):
     >>> nn.L1Loss(reduction="sum")(tensor.tensor([1.0, 2.0]), tensor.tensor([1.0, 4.0])).item()
     2.0
     """
+
+    __module__ = "nn"
 
     def __init__(self, reduction: str = "mean") -> None:
         super().__init__(reduction)
@@ -229,6 +239,8 @@ class SmoothL1Loss(Loss):
     1.5
     """
 
+    __module__ = "nn"
+
     def __init__(self, reduction: str = "mean", beta: float = 1.0) -> None:
         super().__init__(reduction)
         self.beta = beta
@@ -247,6 +259,8 @@ class HuberLoss(Loss):
     >>> nn.HuberLoss()(tensor.tensor([0.0, 0.0]), tensor.tensor([1.0, 3.0])).item()
     1.5
     """
+
+    __module__ = "nn"
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction)
@@ -274,6 +288,8 @@ class BCELoss(Loss):
     >>> round(nn.BCELoss()(tensor.tensor([0.5]), tensor.tensor([1.0])).item(), 4)
     0.6931
     """
+
+    __module__ = "nn"
 
     weight: Tensor | None
 
@@ -304,6 +320,8 @@ class BCEWithLogitsLoss(Loss):
     >>> round(nn.BCEWithLogitsLoss()(tensor.tensor([0.0]), tensor.tensor([1.0])).item(), 4)
     0.6931
     """
+
+    __module__ = "nn"
 
     weight: Tensor | None
     pos_weight: Tensor | None

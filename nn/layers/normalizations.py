@@ -38,6 +38,8 @@ class LayerNorm(Module):
     [-1.0, 1.0]
     """
 
+    __module__ = "nn"
+
     weight: Parameter | None
     bias: Parameter | None
 
@@ -98,6 +100,8 @@ class RMSNorm(Module):
     [1.0, 1.0]
     """
 
+    __module__ = "nn"
+
     weight: Parameter | None
 
     def __init__(
@@ -141,6 +145,8 @@ class LocalResponseNorm(Module):
     >>> nn.LocalResponseNorm(2)(tensor.ones((4, 3, 5))).shape
     (4, 3, 5)
     """
+
+    __module__ = "nn"
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()

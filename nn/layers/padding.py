@@ -47,6 +47,8 @@ class ConstantPad1d(_Pad):
     (1, 2, 5)
     """
 
+    __module__ = "nn"
+
     def __init__(self, padding: int | Sequence[int], value: float) -> None:
         super().__init__(1, padding)
         self.value = value
@@ -77,6 +79,8 @@ class ConstantPad2d(_Pad):
     >>> nn.ConstantPad2d(1, 0.5)(tensor.ones((1, 2, 3, 3))).shape
     (1, 2, 5, 5)
     """
+
+    __module__ = "nn"
 
     def __init__(self, padding: int | Sequence[int], value: float) -> None:
         super().__init__(2, padding)
@@ -109,6 +113,8 @@ class ConstantPad3d(_Pad):
     (1, 2, 5, 5, 5)
     """
 
+    __module__ = "nn"
+
     def __init__(self, padding: int | Sequence[int], value: float) -> None:
         super().__init__(3, padding)
         self.value = value
@@ -138,6 +144,8 @@ class ZeroPad1d(_Pad):
     (1, 2, 5)
     """
 
+    __module__ = "nn"
+
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(1, padding)
 
@@ -161,6 +169,8 @@ class ZeroPad2d(_Pad):
     >>> nn.ZeroPad2d(1)(tensor.ones((1, 2, 3, 3))).shape
     (1, 2, 5, 5)
     """
+
+    __module__ = "nn"
 
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(2, padding)
@@ -186,6 +196,8 @@ class ZeroPad3d(_Pad):
     (1, 2, 5, 5, 5)
     """
 
+    __module__ = "nn"
+
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(3, padding)
 
@@ -209,6 +221,8 @@ class ReflectionPad1d(_Pad):
     >>> nn.ReflectionPad1d(1)(tensor.ones((1, 2, 3))).shape
     (1, 2, 5)
     """
+
+    __module__ = "nn"
 
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(1, padding)
@@ -234,6 +248,8 @@ class ReflectionPad2d(_Pad):
     (1, 2, 5, 5)
     """
 
+    __module__ = "nn"
+
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(2, padding)
 
@@ -257,6 +273,8 @@ class ReflectionPad3d(_Pad):
     >>> nn.ReflectionPad3d(1)(tensor.ones((1, 2, 3, 3, 3))).shape
     (1, 2, 5, 5, 5)
     """
+
+    __module__ = "nn"
 
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(3, padding)
@@ -282,6 +300,8 @@ class ReplicationPad1d(_Pad):
     (1, 2, 5)
     """
 
+    __module__ = "nn"
+
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(1, padding)
 
@@ -305,6 +325,8 @@ class ReplicationPad2d(_Pad):
     >>> nn.ReplicationPad2d(1)(tensor.ones((1, 2, 3, 3))).shape
     (1, 2, 5, 5)
     """
+
+    __module__ = "nn"
 
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(2, padding)
@@ -330,6 +352,8 @@ class ReplicationPad3d(_Pad):
     (1, 2, 5, 5, 5)
     """
 
+    __module__ = "nn"
+
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(3, padding)
 
@@ -353,6 +377,8 @@ class CircularPad1d(_Pad):
     >>> nn.CircularPad1d(1)(tensor.ones((1, 2, 3))).shape
     (1, 2, 5)
     """
+
+    __module__ = "nn"
 
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(1, padding)
@@ -378,6 +404,8 @@ class CircularPad2d(_Pad):
     (1, 2, 5, 5)
     """
 
+    __module__ = "nn"
+
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(2, padding)
 
@@ -401,6 +429,8 @@ class CircularPad3d(_Pad):
     >>> nn.CircularPad3d(1)(tensor.ones((1, 2, 3, 3, 3))).shape
     (1, 2, 5, 5, 5)
     """
+
+    __module__ = "nn"
 
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(3, padding)

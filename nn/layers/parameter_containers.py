@@ -50,6 +50,8 @@ class ParameterList(_ParameterContainer):
     ['0', '1']
     """
 
+    __module__ = "nn"
+
     def __init__(self, values: Iterable[Tensor] | None = None) -> None:
         super().__init__()
         if values is not None:
@@ -106,6 +108,8 @@ class ParameterDict(_ParameterContainer):
     >>> gains["left"].requires_grad
     True
     """
+
+    __module__ = "nn"
 
     def __init__(self, values: Mapping[str, Tensor] | Iterable[tuple[str, Tensor]] | None = None) -> None:
         super().__init__()

@@ -168,6 +168,8 @@ class MaxPool1d(_MaxPool):
     (2, 3, 4)
     """
 
+    __module__ = "nn"
+
     _dims = 1
 
     def forward(self, input: Tensor) -> Tensor:
@@ -211,6 +213,8 @@ class MaxPool2d(_MaxPool):
     >>> nn.MaxPool2d(2)(tensor.ones((2, 3, 8, 6))).shape
     (2, 3, 4, 3)
     """
+
+    __module__ = "nn"
 
     _dims = 2
 
@@ -256,6 +260,8 @@ class MaxPool3d(_MaxPool):
     (2, 3, 4, 3, 2)
     """
 
+    __module__ = "nn"
+
     _dims = 3
 
     def forward(self, input: Tensor) -> Tensor:
@@ -289,6 +295,8 @@ class MaxUnpool1d(_MaxUnpool):
     (2, 3, 8)
     """
 
+    __module__ = "nn"
+
     _dims = 1
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
@@ -314,6 +322,8 @@ class MaxUnpool2d(_MaxUnpool):
     (2, 3, 8, 6)
     """
 
+    __module__ = "nn"
+
     _dims = 2
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
@@ -338,6 +348,8 @@ class MaxUnpool3d(_MaxUnpool):
     >>> nn.MaxUnpool3d(2)(pooled, indices).shape
     (2, 3, 8, 6, 4)
     """
+
+    __module__ = "nn"
 
     _dims = 3
 
@@ -370,6 +382,8 @@ class AvgPool1d(_AvgPool):
     >>> nn.AvgPool1d(2)(tensor.ones((2, 3, 8))).shape
     (2, 3, 4)
     """
+
+    __module__ = "nn"
 
     _dims = 1
 
@@ -426,6 +440,8 @@ class AvgPool2d(_AvgPool):
     (2, 3, 4, 3)
     """
 
+    __module__ = "nn"
+
     _dims = 2
 
     def __init__(
@@ -480,6 +496,8 @@ class AvgPool3d(_AvgPool):
     (2, 3, 4, 3, 2)
     """
 
+    __module__ = "nn"
+
     _dims = 3
 
     def __init__(
@@ -524,6 +542,8 @@ class LPPool1d(_LPPool):
     (2, 3, 4)
     """
 
+    __module__ = "nn"
+
     _dims = 1
 
     def forward(self, input: Tensor) -> Tensor:
@@ -547,6 +567,8 @@ class LPPool2d(_LPPool):
     >>> nn.LPPool2d(2, 2)(tensor.ones((2, 3, 8, 6))).shape
     (2, 3, 4, 3)
     """
+
+    __module__ = "nn"
 
     _dims = 2
 
@@ -572,6 +594,8 @@ class LPPool3d(_LPPool):
     (2, 3, 4, 3, 2)
     """
 
+    __module__ = "nn"
+
     _dims = 3
 
     def forward(self, input: Tensor) -> Tensor:
@@ -596,6 +620,8 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPool):
     (2, 3, 3)
     """
 
+    __module__ = "nn"
+
     def forward(self, input: Tensor) -> Tensor:
         """Return the mean of each window."""
         return F.adaptive_avg_pool1d(input, self.output_size)
@@ -618,6 +644,8 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
     (2, 3, 3, 3)
     """
 
+    __module__ = "nn"
+
     def forward(self, input: Tensor) -> Tensor:
         """Return the mean of each window."""
         return F.adaptive_avg_pool2d(input, self.output_size)
@@ -639,6 +667,8 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPool):
     >>> nn.AdaptiveAvgPool3d(3)(tensor.ones((2, 3, 8, 6, 4))).shape
     (2, 3, 3, 3, 3)
     """
+
+    __module__ = "nn"
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the mean of each window."""
@@ -664,6 +694,8 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPool):
     (2, 3, 3)
     """
 
+    __module__ = "nn"
+
     def forward(self, input: Tensor) -> Tensor:
         """Return the maximum of each window; with `return_indices`, a tuple with their indices."""
         return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)  # type: ignore[return-value]
@@ -688,6 +720,8 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPool):
     (2, 3, 3, 3)
     """
 
+    __module__ = "nn"
+
     def forward(self, input: Tensor) -> Tensor:
         """Return the maximum of each window; with `return_indices`, a tuple with their indices."""
         return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)  # type: ignore[return-value]
@@ -711,6 +745,8 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPool):
     >>> nn.AdaptiveMaxPool3d(3)(tensor.ones((2, 3, 8, 6, 4))).shape
     (2, 3, 3, 3, 3)
     """
+
+    __module__ = "nn"
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the maximum of each window; with `return_indices`, a tuple with their indices."""

@@ -52,6 +52,8 @@ class RNNBase(Module):
     direction. All are initialized uniformly within +-1 / sqrt(hidden_size).
     """
 
+    __module__ = "nn"
+
     # The number of gates of a cell.
     _blocks: ClassVar[int] = 1
 
@@ -307,6 +309,8 @@ class RNN(_SingleStateRNN):
     ((7, 2, 5), (1, 2, 5))
     """
 
+    __module__ = "nn"
+
     def __init__(
         self,
         input_size: int,
@@ -355,6 +359,8 @@ class LSTM(RNNBase):
     >>> output.data.shape, h.shape, c.shape
     ((6, 10), (2, 2, 5), (2, 2, 5))
     """
+
+    __module__ = "nn"
 
     _blocks = 4
 
@@ -408,6 +414,8 @@ class GRU(_SingleStateRNN):
     ((2, 7, 5), (2, 2, 5))
     """
 
+    __module__ = "nn"
+
     _blocks = 3
 
     def __init__(
@@ -437,6 +445,8 @@ def _state_pair(hx: Any, name: str) -> tuple[Any, Any]:
 
 class RNNCellBase(Module):
     """Base class of the cells: parameters and one step."""
+
+    __module__ = "nn"
 
     _blocks: ClassVar[int] = 1
 
@@ -513,6 +523,8 @@ class RNNCell(RNNCellBase):
     (2, 5)
     """
 
+    __module__ = "nn"
+
     def __init__(
         self,
         input_size: int,
@@ -552,6 +564,8 @@ class LSTMCell(RNNCellBase):
     ((2, 5), (2, 5))
     """
 
+    __module__ = "nn"
+
     _blocks = 4
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
@@ -574,6 +588,8 @@ class GRUCell(RNNCellBase):
     >>> nn.GRUCell(3, 5)(tensor.ones((3,))).shape
     (5,)
     """
+
+    __module__ = "nn"
 
     _blocks = 3
 

@@ -38,6 +38,8 @@ class Upsample(Module):
     (1, 3, 8, 10)
     """
 
+    __module__ = "nn"
+
     def __init__(
         self,
         size: int | Sequence[int] | None = None,
@@ -92,6 +94,8 @@ class UpsamplingNearest2d(Upsample):
     (1, 3, 8, 10)
     """
 
+    __module__ = "nn"
+
     def __init__(
         self, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None
     ) -> None:
@@ -116,6 +120,8 @@ class UpsamplingBilinear2d(Upsample):
     (1, 3, 8, 10)
     """
 
+    __module__ = "nn"
+
     def __init__(
         self, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None
     ) -> None:
@@ -131,6 +137,8 @@ class PixelShuffle(Module):
     >>> nn.PixelShuffle(3)(tensor.ones((1, 9, 4, 4))).shape
     (1, 1, 12, 12)
     """
+
+    __module__ = "nn"
 
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
@@ -155,6 +163,8 @@ class PixelUnshuffle(Module):
     (1, 9, 4, 4)
     """
 
+    __module__ = "nn"
+
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()
         self.downscale_factor = downscale_factor
@@ -177,6 +187,8 @@ class ChannelShuffle(Module):
     >>> nn.ChannelShuffle(2)(tensor.arange(4).reshape((1, 4, 1))).flatten().tolist()
     [0, 2, 1, 3]
     """
+
+    __module__ = "nn"
 
     def __init__(self, groups: int) -> None:
         super().__init__()
@@ -207,6 +219,8 @@ class Unfold(Module):
     >>> nn.Unfold(2)(tensor.ones((1, 3, 4, 5))).shape
     (1, 12, 12)
     """
+
+    __module__ = "nn"
 
     def __init__(
         self, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
@@ -245,6 +259,8 @@ class Fold(Module):
     >>> nn.Fold((4, 5), 2)(tensor.ones((1, 12, 12))).shape
     (1, 3, 4, 5)
     """
+
+    __module__ = "nn"
 
     def __init__(
         self,

@@ -110,6 +110,8 @@ class TransformerEncoderLayer(_Layer):
     (4, 5, 8)
     """
 
+    __module__ = "nn"
+
     def __init__(
         self,
         d_model: int,
@@ -172,6 +174,8 @@ class TransformerDecoderLayer(_Layer):
     >>> layer(tensor.ones((3, 1, 8)), tensor.ones((5, 1, 8))).shape
     (3, 1, 8)
     """
+
+    __module__ = "nn"
 
     def __init__(
         self,
@@ -265,6 +269,8 @@ class TransformerEncoder(Module):
     (5, 1, 8)
     """
 
+    __module__ = "nn"
+
     def __init__(
         self,
         encoder_layer: Module,
@@ -313,6 +319,8 @@ class TransformerDecoder(Module):
     >>> decoder(tensor.ones((3, 1, 8)), tensor.ones((5, 1, 8))).shape
     (3, 1, 8)
     """
+
+    __module__ = "nn"
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
@@ -375,6 +383,8 @@ class Transformer(Module):
     >>> model(tensor.ones((5, 1, 8)), tensor.ones((3, 1, 8)), tgt_mask=mask).shape
     (3, 1, 8)
     """
+
+    __module__ = "nn"
 
     def __init__(
         self,

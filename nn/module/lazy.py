@@ -37,6 +37,8 @@ class LazyModuleMixin(Module):
     ((2, 3), (3,))
     """
 
+    __module__ = "nn"
+
     cls_to_become: ClassVar[type[Module] | None] = None
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:

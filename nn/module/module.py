@@ -89,6 +89,8 @@ class Module(CallableModule):
     False
     """
 
+    __module__ = "nn"
+
     _kinds: dict[str, Kind]
     # The names of buffers that are not in state dicts.
     _transient: set[str]

@@ -63,6 +63,8 @@ class Parameter(Tensor):
     1
     """
 
+    __module__ = "nn"
+
     __slots__ = ()
 
     def __new__(cls, data: Tensor, requires_grad: bool = True) -> Parameter:

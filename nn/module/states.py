@@ -42,6 +42,9 @@ class IncompatibleKeys(NamedTuple):
         return f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
 
+IncompatibleKeys.__module__ = "nn"
+
+
 def require_fit(what: str, target: TensorCore, value: object, *, assign: bool = False) -> None:
     """Raise unless `value` can be copied into `target`, or can replace it."""
     array = require_array(what, value)

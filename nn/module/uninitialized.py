@@ -62,6 +62,8 @@ class UninitializedParameter(Uninitialized, Parameter):
     ('Parameter', (2, 3))
     """
 
+    __module__ = "nn"
+
     __slots__ = ()
 
     def __new__(
@@ -113,6 +115,8 @@ class UninitializedBuffer(Uninitialized):
     >>> type(mean).__name__, mean.shape
     ('Tensor', (3,))
     """
+
+    __module__ = "nn"
 
     __slots__ = ()
 

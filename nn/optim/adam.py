@@ -72,6 +72,8 @@ class Adam(Optimizer):
     0.9
     """
 
+    __module__ = "nn.optim"
+
     _bounds = ADAM_BOUNDS
     _counter = "step"
     _rule = "adam"
@@ -159,6 +161,8 @@ class AdamW(Adam):
     >>> round(x.item(), 4)
     0.89
     """
+
+    __module__ = "nn.optim"
 
     _is_decoupled = True
 

@@ -51,6 +51,8 @@ class Adagrad(Optimizer):
     0.9
     """
 
+    __module__ = "nn.optim"
+
     _bounds = bounds("lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps")
     _counter = "step"
     _state_names = ("sum",)
@@ -127,6 +129,8 @@ class Adadelta(Optimizer):
     >>> round(x.item(), 4)
     0.6838
     """
+
+    __module__ = "nn.optim"
 
     _bounds = bounds("lr", "eps", "weight_decay", rho=Bound(0.0, 1.0, includes_high=True))
     _counter = "step"
@@ -205,6 +209,8 @@ class RMSprop(Optimizer):
     >>> round(x.item(), 4)
     0.0
     """
+
+    __module__ = "nn.optim"
 
     _bounds = bounds("lr", "alpha", "eps", "weight_decay", "momentum")
     _counter = "step"

@@ -65,6 +65,8 @@ class LBFGS(Optimizer):
     [3.0, 3.0]
     """
 
+    __module__ = "nn.optim"
+
     _bounds = bounds("lr", "max_iter", "max_eval", "tolerance_grad", "tolerance_change", "history_size")
 
     def __init__(

@@ -62,6 +62,8 @@ class Optimizer:
         The state of each parameter: a dict, created when it is first read.
     """
 
+    __module__ = "nn.optim"
+
     # Instead of `step`, most optimizers of this library define `_numbers`, `_formula` and the following.
 
     # The bounds of each option.

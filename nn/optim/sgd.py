@@ -50,6 +50,8 @@ class SGD(Optimizer):
     -0.45
     """
 
+    __module__ = "nn.optim"
+
     _bounds = bounds("lr", "momentum", "weight_decay")
     _rule = "sgd"
 

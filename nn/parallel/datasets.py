@@ -48,6 +48,8 @@ class RayDataset(BatchDataset[Any]):
         If `dataset` is not a data set of Ray Data.
     """
 
+    __module__ = "nn.parallel"
+
     def __init__(self, dataset: Any, columns: Sequence[str] | None = None, **options: Any) -> None:
         require("ray.data")
         if not hasattr(dataset, "iter_batches"):

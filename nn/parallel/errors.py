@@ -15,9 +15,13 @@ class WorkerLostError(RuntimeError):
     ``FailureConfig(max_failures=...)`` allows it.
     """
 
+    __module__ = "nn.parallel"
+
 
 class ExchangeTimeoutError(TimeoutError):
     """Another worker is alive, but has not reached the same step or barrier in time."""
+
+    __module__ = "nn.parallel"
 
 
 def late_error(seconds: float, workers: str, what: str) -> ExchangeTimeoutError:

@@ -25,6 +25,8 @@ class WorkerFigures:
     0
     """
 
+    __module__ = "nn.parallel"
+
     rank: int
     #: The number of exchanges of gradients, or of optimizer steps of PyTorch.
     step: int

@@ -24,6 +24,8 @@ _OP_BYTES = 256
 class ClusterLeakRow:
     """Living disposables that one line of code created, in all workers."""
 
+    __module__ = "nn.parallel"
+
     #: The user's lines, innermost first, and the source of the first line.
     site: str
     text: str
@@ -135,6 +137,8 @@ class ClusterLeaks:
 
     ``str`` is a text, ``to_html()`` a page. Notebooks show it as tables.
     """
+
+    __module__ = "nn.parallel"
 
     #: Rows of the disposables alive after the loops; inside a job, those alive now.
     rows: tuple[ClusterLeakRow, ...]

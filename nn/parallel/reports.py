@@ -20,6 +20,8 @@ from tensor.memory import MemoryStatistics
 class ClusterStatistics:
     """Dispose statistics of all workers; ``str`` is a table."""
 
+    __module__ = "nn.parallel"
+
     #: The sum over all workers.
     total: DisposeStatistics
     #: The figures of each worker by rank; for a lost worker its last ones.
@@ -42,6 +44,8 @@ class ClusterStatistics:
 @dataclass(frozen=True, slots=True)
 class ClusterMemory:
     """The memory of all workers, in bytes; ``str`` is a table."""
+
+    __module__ = "nn.parallel"
 
     #: The sum over all workers. Workers may have their peaks at different times, so the sum of peaks is an
     #: upper bound.

@@ -49,6 +49,8 @@ class ShardSampler(Sampler[int]):
     [[0, 1, 4, 5], [2, 3, 6, 7]]
     """
 
+    __module__ = "nn.parallel"
+
     def __init__(
         self,
         data_source: Sized,

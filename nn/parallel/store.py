@@ -27,6 +27,9 @@ class StorePin(NamedTuple):
         return f"{format_bytes(self.nbytes)} in the store, requested by {self.site}: {self.site.text}"
 
 
+StorePin.__module__ = "nn.parallel"
+
+
 # The arrays in the store, by id. An entry is removed when its array is deleted.
 _pins: dict[int, tuple[ref[Array], StorePin]] = {}
 

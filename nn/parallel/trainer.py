@@ -43,6 +43,8 @@ class Trainer:
         If Ray is not installed.
     """
 
+    __module__ = "nn.parallel"
+
     def __init__(
         self,
         train_loop_per_worker: Callable[..., Any],

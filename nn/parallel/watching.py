@@ -66,6 +66,8 @@ class Watch:
     >>> loop = watch.loop(lambda config: None)
     """
 
+    __module__ = "nn.parallel"
+
     def __init__(self, *, track: bool = False, trace: str | os.PathLike[str] | None = None) -> None:
         self._track = track
         self._trace = None if trace is None else Path(trace).absolute()

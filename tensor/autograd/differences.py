@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 class GradcheckError(RuntimeError):
     """A gradient does not match the differences. The message has output, input, element and both values."""
 
+    __module__ = "tensor.autograd"
+
 
 class _Row(NamedTuple):
     """A real number among the outputs: an element, or its imaginary part if `unit` is 1j."""

@@ -60,6 +60,8 @@ class Function:
     [1.0, 1.0]
     """
 
+    __module__ = "tensor.autograd"
+
     # The recomputation of a checkpoint identifies the function by this rule.
     __rule = Rule("Function", {})
 

@@ -111,6 +111,8 @@ class FunctionCtx:
         For each argument, whether backward needs its gradient. All are False under ``no_grad``.
     """
 
+    __module__ = "tensor.autograd"
+
     __slots__ = ("__dict__", "_call", "needs_input_grad")
 
     def __init__(self, call: Call, needs_input_grad: tuple[bool, ...]) -> None:

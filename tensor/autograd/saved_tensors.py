@@ -275,6 +275,8 @@ class saved_tensors_hooks(Block):  # noqa: N801  # PyTorch's name
     [2.0, 4.0]
     """
 
+    __module__ = "tensor.autograd.graph"
+
     __slots__ = ("_pack", "_unpack")
 
     def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
@@ -314,6 +316,8 @@ class save_on_cpu(saved_tensors_hooks):  # noqa: N801  # PyTorch's name
     >>> x.grad.tolist()
     [2.0, 2.0]
     """
+
+    __module__ = "tensor.autograd.graph"
 
     __slots__ = ()
 

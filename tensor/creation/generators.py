@@ -27,6 +27,8 @@ class Generator:
     True
     """
 
+    __module__ = "tensor"
+
     __slots__ = ("__weakref__", "_streams")
 
     def __init__(self) -> None:

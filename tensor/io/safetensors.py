@@ -77,6 +77,8 @@ class SafetensorsError(ValueError):
     >>> folder.cleanup()
     """
 
+    __module__ = "tensor"
+
 
 def name_of(dtype: Dtype) -> str | None:
     """Return the format's name of a dtype, or None."""

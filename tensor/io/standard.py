@@ -105,6 +105,8 @@ class NamespaceInfo(_Inspection):
     device(type='cpu')
     """
 
+    __module__ = "tensor"
+
     def devices(self) -> list[Device]:
         """Return all devices: the CPU.
 

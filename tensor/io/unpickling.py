@@ -29,6 +29,8 @@ class CheckpointError(ValueError):
     tensor.io.unpickling.CheckpointError: the file given is a plain pickle, which may run code ...
     """
 
+    __module__ = "tensor"
+
 
 class Builder(NamedTuple):
     """A function that a pickle may call, with arguments from the pickle."""

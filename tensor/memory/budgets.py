@@ -58,6 +58,8 @@ class BudgetStatistics:
         ``memory.statistics()``.
     """
 
+    __module__ = "tensor.memory"
+
     pressure_count: int
     recomputed_count: int
     recomputed_bytes: int
@@ -120,6 +122,8 @@ class budget(Closing):  # noqa: N801  # it is called like a function
     >>> budget.statistics().peak_bytes <= 8 * 2**20
     True
     """
+
+    __module__ = "tensor.memory"
 
     def __init__(
         self,

@@ -30,6 +30,8 @@ class OutOfMemoryError(MemoryError):
         Descriptions of the largest holders of memory. They keep nothing alive.
     """
 
+    __module__ = "tensor"
+
     def __init__(self, asked: int, live: int, cached: int, limit: int | None) -> None:
         self.asked = asked
         self.live = live

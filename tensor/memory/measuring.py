@@ -36,6 +36,8 @@ class measure:  # noqa: N801  # it is called like a function
     True
     """
 
+    __module__ = "tensor.memory"
+
     __slots__ = ("_allocated", "_live", "_results", "_watch")
 
     def __init__(self) -> None:
@@ -179,6 +181,8 @@ class limit:  # noqa: N801  # it is called like a function
     >>> with memory.limit("2 GiB"):
     ...     pass
     """
+
+    __module__ = "tensor.memory"
 
     __slots__ = ("_entered", "nbytes")
 

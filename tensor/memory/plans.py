@@ -46,6 +46,8 @@ class Plan:
         The number of arrays with a place in the plan.
     """
 
+    __module__ = "tensor.memory"
+
     def __init__(
         self, peak: int, events: Sequence[tuple[int, int, bool, int]], sites: Sequence[Site | None]
     ) -> None:
@@ -211,6 +213,8 @@ def plan(function: Callable[..., object], /, *arguments: Any, **options: Any) ->
 
 class Reservation:
     """Memory that ``memory.reserve`` took for the pool, until ``release()`` or a ``with`` block ends."""
+
+    __module__ = "tensor.memory"
 
     def __init__(self, arena: Arena, nbytes: int) -> None:
         self._arena: Arena | None = arena

@@ -65,6 +65,9 @@ class MemoryStatistics(NamedTuple):
         }
 
 
+MemoryStatistics.__module__ = "tensor.memory"
+
+
 def statistics() -> MemoryStatistics:
     """Return the memory statistics of this moment.
 
@@ -101,6 +104,9 @@ class Configuration(NamedTuple):
     min_pooled_bytes: int
     limit_bytes: int | None
     fill: int | None
+
+
+Configuration.__module__ = "tensor.memory"
 
 
 class _Unchanged:

@@ -29,11 +29,17 @@ class EighResult(NamedTuple):
     eigenvectors: Tensor
 
 
+EighResult.__module__ = "tensor.linalg"
+
+
 class EigResult(NamedTuple):
     """Eigenvalues in no order, and eigenvectors of length 1 in the columns of a matrix; both complex."""
 
     eigenvalues: Tensor
     eigenvectors: Tensor
+
+
+EigResult.__module__ = "tensor.linalg"
 
 
 class QRResult(NamedTuple):
@@ -43,12 +49,18 @@ class QRResult(NamedTuple):
     R: Tensor
 
 
+QRResult.__module__ = "tensor.linalg"
+
+
 class SVDResult(NamedTuple):
     """Left singular vectors in columns, singular values descending, right singular vectors in rows."""
 
     U: Tensor
     S: Tensor
     Vh: Tensor
+
+
+SVDResult.__module__ = "tensor.linalg"
 
 
 class Frexp(NamedTuple):

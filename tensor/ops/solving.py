@@ -27,6 +27,9 @@ class SlogdetResult(NamedTuple):
     logabsdet: Tensor
 
 
+SlogdetResult.__module__ = "tensor.linalg"
+
+
 _inv = of_any_dtype(np.linalg.inv)
 _det = of_any_dtype(np.linalg.det)
 _slogdet = of_any_dtype(lambda a: tuple(np.linalg.slogdet(a)))

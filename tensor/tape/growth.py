@@ -49,6 +49,8 @@ class GraphGrowthWarning(UserWarning):
         The parameter's dtype and shape.
     """
 
+    __module__ = "tensor.autograd"
+
     def __init__(self, steps: int, statistics: GraphStatistics, parameter: str) -> None:
         self.steps = steps
         self.statistics = statistics

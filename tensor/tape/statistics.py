@@ -29,6 +29,9 @@ class OpStatistics(NamedTuple):
     bytes_held_alone: int
 
 
+OpStatistics.__module__ = "tensor.autograd"
+
+
 class GraphStatistics(NamedTuple):
     """Statistics of a graph at one moment. They keep nothing alive.
 
@@ -54,6 +57,9 @@ class GraphStatistics(NamedTuple):
         return "\n".join(
             "  ".join((name.ljust(first), *map(str.rjust, figures, others))) for name, *figures in lines
         )
+
+
+GraphStatistics.__module__ = "tensor.autograd"
 
 
 def graph_statistics(t: Tensor | None = None) -> GraphStatistics:

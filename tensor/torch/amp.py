@@ -41,6 +41,8 @@ class autocast(ContextDecorator):  # noqa: N801 -- PyTorch's name
     float32
     """
 
+    __module__ = "tensor.torch"
+
     def __init__(
         self,
         device_type: str = "cpu",

@@ -38,11 +38,15 @@ class TypedTensor(type):
 class FloatTensor(metaclass=TypedTensor):
     """Type of float32 tensors: ``FloatTensor([1, 2])`` takes data, ``FloatTensor(2, 3)`` sizes."""
 
+    __module__ = "tensor.torch"
+
     dtype: Dtype = tn.float32
 
 
 class DoubleTensor(metaclass=TypedTensor):
     """Type of float64 tensors; see `FloatTensor`."""
+
+    __module__ = "tensor.torch"
 
     dtype: Dtype = tn.float64
 
@@ -50,11 +54,15 @@ class DoubleTensor(metaclass=TypedTensor):
 class HalfTensor(metaclass=TypedTensor):
     """Type of float16 tensors; see `FloatTensor`."""
 
+    __module__ = "tensor.torch"
+
     dtype: Dtype = tn.float16
 
 
 class BFloat16Tensor(metaclass=TypedTensor):
     """Type of bfloat16 tensors; see `FloatTensor`."""
+
+    __module__ = "tensor.torch"
 
     dtype: Dtype = tn.bfloat16
 
@@ -62,11 +70,15 @@ class BFloat16Tensor(metaclass=TypedTensor):
 class LongTensor(metaclass=TypedTensor):
     """Type of int64 tensors; see `FloatTensor`."""
 
+    __module__ = "tensor.torch"
+
     dtype: Dtype = tn.int64
 
 
 class IntTensor(metaclass=TypedTensor):
     """Type of int32 tensors; see `FloatTensor`."""
+
+    __module__ = "tensor.torch"
 
     dtype: Dtype = tn.int32
 
@@ -74,11 +86,15 @@ class IntTensor(metaclass=TypedTensor):
 class ShortTensor(metaclass=TypedTensor):
     """Type of int16 tensors; see `FloatTensor`."""
 
+    __module__ = "tensor.torch"
+
     dtype: Dtype = tn.int16
 
 
 class CharTensor(metaclass=TypedTensor):
     """Type of int8 tensors; see `FloatTensor`."""
+
+    __module__ = "tensor.torch"
 
     dtype: Dtype = tn.int8
 
@@ -86,10 +102,14 @@ class CharTensor(metaclass=TypedTensor):
 class ByteTensor(metaclass=TypedTensor):
     """Type of uint8 tensors; see `FloatTensor`."""
 
+    __module__ = "tensor.torch"
+
     dtype: Dtype = tn.uint8
 
 
 class BoolTensor(metaclass=TypedTensor):
     """Type of bool tensors; see `FloatTensor`."""
+
+    __module__ = "tensor.torch"
 
     dtype: Dtype = tn.bool

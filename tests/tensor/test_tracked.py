@@ -56,7 +56,7 @@ def test_a_tracked_tensor_is_a_tensor_by_every_look() -> None:
         assert (type(x).__name__, type(x).__qualname__, type(x).__module__) == (
             "Tensor",
             "Tensor",
-            "tensor._tensor",
+            "tensor",
         )
         assert type(x) is type(y)
         assert repr(y.detach()) == "tensor([[2., 4.]])"

@@ -58,6 +58,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     ((3,), ())
     """
 
+    __module__ = "nn"
+
     def __init__(
         self,
         in_features: int,

@@ -72,6 +72,8 @@ class FractionalMaxPool2d(_FractionalMaxPool):
     (2, 3, 4, 3)
     """
 
+    __module__ = "nn"
+
     def forward(self, input: Tensor) -> Tensor:
         """Return the maximum of each window; with `return_indices`, a tuple with their indices."""
         return F.fractional_max_pool2d(  # type: ignore[return-value]
@@ -112,6 +114,8 @@ class FractionalMaxPool3d(_FractionalMaxPool):
     >>> nn.FractionalMaxPool3d(2, output_ratio=0.5)(tensor.ones((2, 3, 8, 6, 4))).shape
     (2, 3, 4, 3, 2)
     """
+
+    __module__ = "nn"
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the maximum of each window; with `return_indices`, a tuple with their indices."""

@@ -87,6 +87,8 @@ class LazyConv1d(_LazyConvolution, Conv1d):
     (1, 2, 3)
     """
 
+    __module__ = "nn"
+
     cls_to_become: ClassVar[type[Module] | None] = Conv1d
 
     def __init__(
@@ -151,6 +153,8 @@ class LazyConv2d(_LazyConvolution, Conv2d):
     (1, 2, 3, 3)
     """
 
+    __module__ = "nn"
+
     cls_to_become: ClassVar[type[Module] | None] = Conv2d
 
     def __init__(
@@ -214,6 +218,8 @@ class LazyConv3d(_LazyConvolution, Conv3d):
     >>> nn.LazyConv3d(2, 2)(tensor.ones((1, 3, 4, 4, 4))).shape
     (1, 2, 3, 3, 3)
     """
+
+    __module__ = "nn"
 
     cls_to_become: ClassVar[type[Module] | None] = Conv3d
 
@@ -280,6 +286,8 @@ class LazyConvTranspose1d(_LazyConvolution, ConvTranspose1d):
     >>> nn.LazyConvTranspose1d(2, 2)(tensor.ones((1, 3, 4))).shape
     (1, 2, 5)
     """
+
+    __module__ = "nn"
 
     cls_to_become: ClassVar[type[Module] | None] = ConvTranspose1d
 
@@ -349,6 +357,8 @@ class LazyConvTranspose2d(_LazyConvolution, ConvTranspose2d):
     (1, 2, 5, 5)
     """
 
+    __module__ = "nn"
+
     cls_to_become: ClassVar[type[Module] | None] = ConvTranspose2d
 
     def __init__(
@@ -416,6 +426,8 @@ class LazyConvTranspose3d(_LazyConvolution, ConvTranspose3d):
     >>> nn.LazyConvTranspose3d(2, 2)(tensor.ones((1, 3, 4, 4, 4))).shape
     (1, 2, 5, 5, 5)
     """
+
+    __module__ = "nn"
 
     cls_to_become: ClassVar[type[Module] | None] = ConvTranspose3d
 

@@ -34,6 +34,8 @@ class LazyLinear(LazyModuleMixin, Linear):
     Linear(in_features=3, out_features=2, bias=True)
     """
 
+    __module__ = "nn"
+
     cls_to_become: ClassVar[type[Module] | None] = Linear
 
     def __init__(

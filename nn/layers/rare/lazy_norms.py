@@ -73,6 +73,8 @@ class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
     (3, False)
     """
 
+    __module__ = "nn"
+
     cls_to_become: ClassVar[type[Module] | None] = BatchNorm1d
 
     def __init__(
@@ -117,6 +119,8 @@ class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
     >>> layer.num_features, isinstance(layer, nn.LazyBatchNorm2d)
     (3, False)
     """
+
+    __module__ = "nn"
 
     cls_to_become: ClassVar[type[Module] | None] = BatchNorm2d
 
@@ -163,6 +167,8 @@ class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
     (3, False)
     """
 
+    __module__ = "nn"
+
     cls_to_become: ClassVar[type[Module] | None] = BatchNorm3d
 
     def __init__(
@@ -205,6 +211,8 @@ class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
     >>> nn.LazyInstanceNorm1d(3)(tensor.ones((2, 3, 4))).shape
     (2, 3, 4)
     """
+
+    __module__ = "nn"
 
     cls_to_become: ClassVar[type[Module] | None] = InstanceNorm1d
 
@@ -249,6 +257,8 @@ class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
     (2, 3, 4, 5)
     """
 
+    __module__ = "nn"
+
     cls_to_become: ClassVar[type[Module] | None] = InstanceNorm2d
 
     def __init__(
@@ -291,6 +301,8 @@ class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
     >>> nn.LazyInstanceNorm3d(3)(tensor.ones((2, 3, 4, 5, 6))).shape
     (2, 3, 4, 5, 6)
     """
+
+    __module__ = "nn"
 
     cls_to_become: ClassVar[type[Module] | None] = InstanceNorm3d
 

@@ -27,6 +27,8 @@ class MarginRankingLoss(Loss):
     2.0
     """
 
+    __module__ = "nn"
+
     def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
         super().__init__(reduction)
         self.margin = margin
@@ -53,6 +55,8 @@ class HingeEmbeddingLoss(Loss):
     0.5
     """
 
+    __module__ = "nn"
+
     def __init__(self, margin: float = 1.0, reduction: str = "mean") -> None:
         super().__init__(reduction)
         self.margin = margin
@@ -76,6 +80,8 @@ class SoftMarginLoss(Loss):
     >>> round(nn.SoftMarginLoss()(tensor.tensor([0.0]), tensor.tensor([1.0])).item(), 4)
     0.6931
     """
+
+    __module__ = "nn"
 
     def __init__(self, reduction: str = "mean") -> None:
         super().__init__(reduction)
@@ -101,6 +107,8 @@ class CosineEmbeddingLoss(Loss):
     >>> nn.CosineEmbeddingLoss()(tensor.ones(2), tensor.ones(2), tensor.tensor(-1)).item()
     1.0
     """
+
+    __module__ = "nn"
 
     def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
         super().__init__(reduction)
@@ -132,6 +140,8 @@ class TripletMarginLoss(Loss):
     >>> round(nn.TripletMarginLoss()(a, b, c).item(), 4)
     2.0
     """
+
+    __module__ = "nn"
 
     def __init__(
         self,
@@ -170,6 +180,8 @@ class TripletMarginWithDistanceLoss(Loss):
     >>> taxi(a, b, c).item()
     2.0
     """
+
+    __module__ = "nn"
 
     def __init__(
         self,
@@ -219,6 +231,8 @@ class MultiMarginLoss(Loss):
     0.5
     """
 
+    __module__ = "nn"
+
     weight: Tensor | None
 
     def __init__(
@@ -249,6 +263,8 @@ class MultiLabelMarginLoss(Loss):
     0.25
     """
 
+    __module__ = "nn"
+
     def __init__(self, reduction: str = "mean") -> None:
         super().__init__(reduction)
 
@@ -274,6 +290,8 @@ class MultiLabelSoftMarginLoss(Loss):
     >>> round(nn.MultiLabelSoftMarginLoss()(x, y).item(), 4)
     0.6931
     """
+
+    __module__ = "nn"
 
     weight: Tensor | None
 

@@ -99,6 +99,8 @@ class SequentialLR(_Combined):
     [0.5, 0.5, 1.0, 0.5]
     """
 
+    __module__ = "nn.optim.lr_scheduler"
+
     def __init__(
         self,
         optimizer: Optimizer,
@@ -180,6 +182,8 @@ class ChainedScheduler(_Combined):
     >>> rates
     [0.5, 0.25, 0.25, 0.125]
     """
+
+    __module__ = "nn.optim.lr_scheduler"
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         self.optimizer: Optimizer = _require_parts("ChainedScheduler", schedulers, optimizer)

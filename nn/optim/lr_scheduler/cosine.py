@@ -38,6 +38,8 @@ class CosineAnnealingLR(LRScheduler):
     [1.0, 0.5, 0.0, 0.5]
     """
 
+    __module__ = "nn.optim.lr_scheduler"
+
     def __init__(
         self,
         optimizer: Optimizer,
@@ -101,6 +103,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     >>> [round(rate, 3) for rate in rates]
     [1.0, 0.5, 1.0, 0.5]
     """
+
+    __module__ = "nn.optim.lr_scheduler"
 
     def __init__(
         self,

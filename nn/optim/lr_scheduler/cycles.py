@@ -99,6 +99,8 @@ class CyclicLR(_Cycles):
     [0.0, 0.5, 1.0, 0.5]
     """
 
+    __module__ = "nn.optim.lr_scheduler"
+
     def __init__(
         self,
         optimizer: Optimizer,
@@ -232,6 +234,8 @@ class OneCycleLR(_Cycles):
     >>> [round(rate, 3) for rate in rates]
     [0.04, 0.52, 1.0, 0.5]
     """
+
+    __module__ = "nn.optim.lr_scheduler"
 
     def __init__(
         self,

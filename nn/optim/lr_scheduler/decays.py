@@ -38,6 +38,8 @@ class StepLR(LRScheduler):
     [1.0, 1.0, 0.5, 0.5]
     """
 
+    __module__ = "nn.optim.lr_scheduler"
+
     def __init__(
         self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
     ) -> None:
@@ -83,6 +85,8 @@ class MultiStepLR(LRScheduler):
     [1.0, 0.5, 0.5, 0.25]
     """
 
+    __module__ = "nn.optim.lr_scheduler"
+
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
     ) -> None:
@@ -126,6 +130,8 @@ class ExponentialLR(LRScheduler):
     [1.0, 0.5, 0.25, 0.125]
     """
 
+    __module__ = "nn.optim.lr_scheduler"
+
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
@@ -164,6 +170,8 @@ class ConstantLR(LRScheduler):
     >>> [round(rate, 3) for rate in rates]
     [0.5, 0.5, 1.0, 1.0]
     """
+
+    __module__ = "nn.optim.lr_scheduler"
 
     def __init__(
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
@@ -214,6 +222,8 @@ class LinearLR(LRScheduler):
     >>> [round(rate, 3) for rate in rates]
     [0.5, 0.75, 1.0, 1.0]
     """
+
+    __module__ = "nn.optim.lr_scheduler"
 
     def __init__(
         self,
@@ -271,6 +281,8 @@ class PolynomialLR(LRScheduler):
     >>> [round(rate, 3) for rate in rates]
     [1.0, 0.25, 0.0, 0.0]
     """
+
+    __module__ = "nn.optim.lr_scheduler"
 
     def __init__(
         self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1

@@ -71,6 +71,8 @@ class LambdaLR(_ByFunction):
     [1.0, 0.5, 0.333, 0.25]
     """
 
+    __module__ = "nn.optim.lr_scheduler"
+
     def get_lr(self) -> list[float]:
         """Return the learning rates of the groups in epoch ``last_epoch``. ``step`` calls it."""
         pairs = zip(self.lr_lambdas, self.base_lrs, strict=True)
@@ -101,6 +103,8 @@ class MultiplicativeLR(_ByFunction):
     >>> [round(rate, 3) for rate in rates]
     [1.0, 0.5, 0.167, 0.042]
     """
+
+    __module__ = "nn.optim.lr_scheduler"
 
     def get_lr(self) -> list[float]:
         """Return the learning rates of the groups in epoch ``last_epoch``. ``step`` calls it."""

@@ -49,6 +49,8 @@ class ReduceLROnPlateau(LRScheduler):
     [0.1]
     """
 
+    __module__ = "nn.optim.lr_scheduler"
+
     def __init__(
         self,
         optimizer: Optimizer,

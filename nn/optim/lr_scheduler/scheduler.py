@@ -51,6 +51,8 @@ class LRScheduler:
     [0.5]
     """
 
+    __module__ = "nn.optim.lr_scheduler"
+
     # True during the first step, which the constructor makes.
     _is_initial = False
     _step_count = 0

@@ -67,6 +67,8 @@ class Adafactor(Optimizer):
     ((2, 1), (1, 3))
     """
 
+    __module__ = "nn.optim"
+
     _bounds = bounds(
         "weight_decay",
         lr=Bound(0.0, math.inf, True),

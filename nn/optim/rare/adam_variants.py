@@ -51,6 +51,8 @@ class Adamax(Optimizer):
     0.9
     """
 
+    __module__ = "nn.optim"
+
     _bounds = ADAM_BOUNDS
     _counter = "step"
     _state_names = ("exp_avg", "exp_inf")
@@ -128,6 +130,8 @@ class NAdam(Optimizer):
     >>> round(x.item(), 4)
     0.8944
     """
+
+    __module__ = "nn.optim"
 
     _bounds = bounds("lr", "eps", "weight_decay", "momentum_decay", betas=DECAY_RATE)
     _counter = "step"
@@ -224,6 +228,8 @@ class RAdam(Optimizer):
     >>> round(x.item(), 4)
     0.5
     """
+
+    __module__ = "nn.optim"
 
     _bounds = ADAM_BOUNDS
     _counter = "step"

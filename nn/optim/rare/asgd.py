@@ -56,6 +56,8 @@ class ASGD(Optimizer):
     (-0.5, -0.25)
     """
 
+    __module__ = "nn.optim"
+
     _bounds = bounds("lr", "weight_decay")
     _counter = "step"
     _state_names = ("eta", "mu", "ax")

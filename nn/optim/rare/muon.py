@@ -62,6 +62,8 @@ class Muon(Optimizer):
     [[-0.1, 0.0], [0.0, 0.1]]
     """
 
+    __module__ = "nn.optim"
+
     _bounds = bounds(
         "lr", "weight_decay", "momentum", "eps", ns_steps=Bound(0, 100), ns_coefficients=Bound(-math.inf)
     )

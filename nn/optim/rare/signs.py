@@ -46,6 +46,8 @@ class Lion(Optimizer):
     0.9
     """
 
+    __module__ = "nn.optim"
+
     _bounds = bounds("lr", "weight_decay", betas=DECAY_RATE)
     _state_names = ("exp_avg",)
 
@@ -118,6 +120,8 @@ class Rprop(Optimizer):
     >>> round(x.item(), 4)
     0.78
     """
+
+    __module__ = "nn.optim"
 
     _bounds = bounds("lr")
     _counter = "step"

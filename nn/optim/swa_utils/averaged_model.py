@@ -65,6 +65,8 @@ class AveragedModel(Module):
     (3.0, 3)
     """
 
+    __module__ = "nn.optim.swa_utils"
+
     n_averaged: Tensor
 
     def __init__(

@@ -44,6 +44,8 @@ class SWALR(LRScheduler):
     [1.0, 0.75, 0.5, 0.5]
     """
 
+    __module__ = "nn.optim.swa_utils"
+
     def __init__(
         self,
         optimizer: Optimizer,

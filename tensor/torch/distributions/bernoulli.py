@@ -19,6 +19,8 @@ class Bernoulli(Distribution):
     ((3, 2), 0.6931)
     """
 
+    __module__ = "tensor.torch.distributions"
+
     def __init__(
         self,
         probs: Tensor | float | None = None,

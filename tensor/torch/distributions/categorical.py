@@ -22,6 +22,8 @@ class Categorical(Distribution):
     -1.3863
     """
 
+    __module__ = "tensor.torch.distributions"
+
     def __init__(
         self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None
     ) -> None:

@@ -23,6 +23,8 @@ class Distribution:
         Whether to check parameters and values, and raise an error for invalid ones.
     """
 
+    __module__ = "tensor.torch.distributions"
+
     has_rsample = False
 
     def __init__(self, batch_shape: Sequence[int] = (), validate_args: bool | None = None) -> None:

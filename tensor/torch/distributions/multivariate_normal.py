@@ -29,6 +29,8 @@ class MultivariateNormal(Distribution):
     (-1.8379, (3, 2))
     """
 
+    __module__ = "tensor.torch.distributions"
+
     has_rsample = True
 
     def __init__(

@@ -22,6 +22,8 @@ class Normal(Distribution):
     (-0.9189, 1.4189)
     """
 
+    __module__ = "tensor.torch.distributions"
+
     has_rsample = True
 
     def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:

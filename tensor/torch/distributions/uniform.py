@@ -19,6 +19,8 @@ class Uniform(Distribution):
     (-0.6931, 1.0)
     """
 
+    __module__ = "tensor.torch.distributions"
+
     has_rsample = True
 
     def __init__(self, low: Tensor | float, high: Tensor | float, validate_args: bool | None = None) -> None:
