@@ -8,6 +8,7 @@ import inspect
 import pickle
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -165,3 +166,22 @@ def test_each_public_function_class_and_method_has_a_docstring(name: str) -> Non
     assert inspect.getdoc(importlib.import_module(name))
     missing = [gap for key, value in exports(name).items() for gap in documented(f"{name}.{key}", value)]
     assert missing == []
+
+
+def made_at_import(path: Path) -> Iterator[str]:
+    """Return the statements of a file that make functions, or write docstrings, while the program runs."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(isinstance(x, ast.Attribute) and x.attr == "__doc__" for x in targets):
+                yield ast.unparse(node)
+        elif isinstance(node, ast.Call):
+            called = ast.unparse(node.func).rpartition(".")[2]
+            if called in {"FunctionType", "make_dataclass"} or {x.arg for x in node.keywords} & {"co_name"}:
+                yield ast.unparse(node)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_functions_and_docstrings_stand_in_the_source(package: str) -> None:
+    sources = [path for path in modules_of(package).values() if path.suffix == ".py"]
+    assert [made for path in sources for made in made_at_import(path)] == []

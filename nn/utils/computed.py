@@ -60,7 +60,7 @@ def _derived(base: type[M], computations: tuple[Computation, ...]) -> type[M]:
     body: dict[str, Any] = {name: property(computation.compute) for name, computation in by_name.items()}
     body |= {"_computations": computations, "_computed_base": base}
     body |= {"__reduce_ex__": reduced, "__setattr__": assigned}
-    return type(base.__name__, (base,), {**body, "__module__": base.__module__, "__doc__": base.__doc__})
+    return type(base.__name__, (base,), {**body, "__module__": base.__module__})
 
 
 def _rebuilt(base: type[M], computations: tuple[Computation, ...]) -> M:

@@ -35,8 +35,7 @@ def write_unary(op: UnaryOp, x: T, kernel: Callable[[Array], Any] | None = None)
     """Write the result of `op` to `x`, and return `x`. Call `kernel` if given, else the kernel of `op`."""
     if x._array is None:
         x._raise_disposed()
-    compute: Any = op.kernel if kernel is None else kernel
-    write = partial(_overwrite if isinstance(compute, np.ufunc) else _copy, op.rule.name, compute)
+    write = partial(_write, op, op.kernel if kernel is None else kernel)
     if x._node is None:
         write_plainly(x, write)
     else:
@@ -76,36 +75,34 @@ def augment(op: BinaryOp, x1: T, x2: object, kernel: Callable[[Array, Any], Any]
     return write_binary(op, x1, x2, kernel)
 
 
-def _overwrite(name: str, kernel: np.ufunc, array: Array) -> None:
+def _write(op: UnaryOp, kernel: Callable[[Array], Any], array: Array) -> None:
     (given,) = promoted_for(kernel, (array,))
+    if not isinstance(kernel, np.ufunc):
+        out = in_float32(kernel, given)
+        if not fits(out.dtype, array.dtype):
+            raise of_other_dtype(op.rule.name, out.dtype, array)
+        array[...] = out
+        return
     if given is not array:
-        raise of_other_dtype(name, given.dtype, array)
+        raise of_other_dtype(op.rule.name, given.dtype, array)
     try:
         compute_into(kernel, (array,), array)
     except (TypeError, ValueError) as error:
-        raise _misfit(name, error, array) from None
-
-
-def _copy(name: str, kernel: Callable[[Array], Any], array: Array) -> None:
-    out = in_float32(kernel, *promoted_for(kernel, (array,)))
-    if not fits(out.dtype, array.dtype):
-        raise of_other_dtype(name, out.dtype, array)
-    array[...] = out
+        raise _misfit(op.rule.name, error, array) from None
 
 
 def _write_result(op: BinaryOp, kernel: Callable[[Array, Any], Any], x2: Any, array: Array) -> None:
-    name = op.rule.name
     # Read the array of `x2` now: the write first copies shared memory, and that can replace the array.
     first, given = promoted_for(op.kernel, (array, operand(x2)))
     if first is not array:
-        raise of_other_dtype(name, first.dtype, array)
+        raise of_other_dtype(op.rule.name, first.dtype, array)
     try:
         if isinstance(kernel, np.ufunc):
             compute_into(kernel, (array, given), array)
         else:
             write_wide(kernel, array, given)
     except (TypeError, ValueError, OverflowError) as error:
-        raise _misfit(name, error, array, given) from None
+        raise _misfit(op.rule.name, error, array, given) from None
 
 
 def _misfit(name: str, error: Exception, array: Array, *others: Any) -> Exception:
