@@ -10,8 +10,7 @@ from weakref import ref
 
 from scopes.lowlevel import clear_library_frames
 from tensor._dtypes import is_inexact
-from tensor.autograd.function_context import Call, FunctionCtx, Saved, holds
-from tensor.autograd.function_nodes import Applied, Refusal
+from tensor.autograd.function_context import Applied, Call, FunctionCtx, Refusal, Saved, holds
 from tensor.core.storage import relatives
 from tensor.core.tensor import TensorCore, wrap_snapshot
 from tensor.ops.overlay import Histories, add_history, add_written
