@@ -71,6 +71,14 @@ def test_a_public_class_has_the_name_that_users_import(name: str) -> None:
             assert getattr(importlib.import_module(value.__module__), value.__name__) is value
 
 
+@pytest.mark.parametrize(
+    "name", ["nn.functional", "nn.utils", "tensor.fft", "tensor.linalg", "tensor.memory"]
+)
+def test_a_public_function_has_the_module_that_users_import(name: str) -> None:
+    functions = {key: value for key, value in exports(name).items() if inspect.isroutine(value)}
+    assert {key: value.__module__ for key, value in functions.items()} == dict.fromkeys(functions, name)
+
+
 @pytest.mark.parametrize("name", ["nn.layers.linear Linear", "tensor._tensor Tensor", "nn.optim.adam Adam"])
 def test_pickles_with_the_module_that_defines_a_class_load(name: str) -> None:
     module, cls = name.split()

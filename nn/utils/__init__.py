@@ -1,5 +1,6 @@
 """Helpers for gradients, parameters and sequences: PyTorch's ``torch.nn.utils``."""
 
+from scopes.lowlevel import clear_errors_of as _clear_errors_of
 from scopes.lowlevel import names_on_demand as _names_on_demand
 from scopes.lowlevel import origins_of as _origins_of
 
@@ -16,4 +17,4 @@ _ON_DEMAND = _origins_of(
 
 __all__ = [*_ON_DEMAND]
 
-__getattr__, __dir__ = _names_on_demand(globals(), _ON_DEMAND)
+__getattr__, __dir__ = _names_on_demand(globals(), _ON_DEMAND, prepare=_clear_errors_of)

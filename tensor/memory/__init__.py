@@ -6,6 +6,7 @@ and of the autograd graph, in requested bytes. Each block counts once, even if s
 `bytes_cached` is free memory of the pool, and `bytes_external` is external memory.
 """
 
+from scopes.lowlevel import clear_errors_of as _clear_errors_of
 from scopes.lowlevel import names_on_demand as _names_on_demand
 from scopes.lowlevel import origins_of as _origins_of
 from scopes.lowlevel import public_names as _public_names
@@ -25,4 +26,6 @@ _ON_DEMAND = _origins_of(
 
 __all__ = _public_names(globals(), _ON_DEMAND)
 
-__getattr__, __dir__ = _names_on_demand(globals(), _ON_DEMAND)
+_clear_errors_of(globals(), [name for name in __all__ if name not in _ON_DEMAND])
+
+__getattr__, __dir__ = _names_on_demand(globals(), _ON_DEMAND, prepare=_clear_errors_of)
