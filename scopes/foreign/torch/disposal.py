@@ -19,7 +19,7 @@ from typing import Any
 from scopes.core.errors import TensorDisposedError
 from scopes.foreign.adapter import raise_unsupported
 from scopes.foreign.torch import held, streams
-from scopes.foreign.torch.library import VERSION, torch
+from scopes.foreign.torch.library import VERSION, torch, tried
 
 try:
     _swap = torch._C._swap_tensor_impl
@@ -191,7 +191,7 @@ def _has_slots(kind: type) -> bool:
 
 def self_test() -> None:
     """Raise an error unless the installed PyTorch meets the assumptions of this module."""
-    problems = list(_problems())
+    problems = tried(lambda: list(_problems()))
     if problems:
         raise_unsupported("torch", VERSION, f"its self-test failed: {', '.join(problems)}")
 

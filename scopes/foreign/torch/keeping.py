@@ -32,7 +32,7 @@ from typing import Any
 from scopes.core import births
 from scopes.foreign import keepers
 from scopes.foreign.torch.disposal import DisposedTensor
-from scopes.foreign.torch.library import torch
+from scopes.foreign.torch.library import torch, tried
 
 _Module = torch.nn.Module
 _Optimizer = torch.optim.Optimizer
@@ -348,7 +348,7 @@ def _is_owned_by_cpp() -> bool:
     return graph is not None and sys.getrefcount(x) > before
 
 
-_OWNED_BY_CPP = _is_owned_by_cpp()
+_OWNED_BY_CPP = tried(_is_owned_by_cpp)
 
 
 # How many searches for holders a process makes, because each reads all objects several times, and how often.

@@ -8,7 +8,7 @@ from typing import Any
 from weakref import ref
 
 from scopes.core import births
-from scopes.foreign.torch.library import torch
+from scopes.foreign.torch.library import torch, tried
 from scopes.tracking.counts import reference_counts
 from scopes.tracking.hidden import GRAPH
 
@@ -162,7 +162,7 @@ def _references_in_cpp() -> int:
 
 
 # The references to the Python object of a tensor that only C++ keeps, in this version of PyTorch.
-REFERENCES_IN_CPP = _references_in_cpp()
+REFERENCES_IN_CPP = tried(_references_in_cpp)
 
 
 def members_of(module: Any) -> list[tuple[str, Any]]:

@@ -13,7 +13,7 @@ from scopes.core.disposable import set_observer
 from scopes.core.scope import new_dispose_scope
 from scopes.foreign.torch.disposal import DisposedTensor
 from scopes.foreign.torch.keeping import KEEPERS
-from scopes.foreign.torch.library import torch
+from scopes.foreign.torch.library import torch, tried
 from scopes.tracking import tracking
 
 
@@ -111,4 +111,4 @@ def _births_are_noted() -> bool:
         watch.remove()
 
 
-can_note = _births_are_noted()
+can_note = tried(_births_are_noted)

@@ -48,3 +48,23 @@ def test_import_takes_at_most_three_mebibytes_of_private_memory() -> None:
     lines = "import torch", "from tests.process import own_bytes", "own_bytes()", "before = own_bytes()"
     took = int(*printed_by(*lines, "import scopes.torch", "print(own_bytes() - before)"))
     assert took < 3 * 2**20
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "torch.autograd.graph.save_on_cpu()",
+        "torch.autograd.graph.saved_tensors_hooks(lambda x: 1 / 0, lambda x: x)",
+        "torch.no_grad()",
+        "torch.inference_mode()",
+        "torch.device('meta')",
+    ],
+)
+def test_first_import_may_be_inside_hooks_and_modes_of_pytorch(around: str) -> None:
+    lines = (
+        "import scopes, torch",
+        f"with {around}: import scopes.torch",
+        "from scopes.foreign.torch import noting",
+    )
+    scope = "with scopes.new_dispose_scope(), scopes.torch.owning(): x = torch.ones(3)"
+    assert printed_by(*lines, scope, "print(x.is_invalid, noting.can_note)") == ["True", "True"]
