@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 import tensor.torch as ours
+from tests.torch_files import default_dtype
 from tests.torch_files.standins import SETTINGS, absent, add_settings, internal, to_torch
 
 # Parts of the names of tests that do not run: they fill more than 2 GiB, or call PyTorch's own references.
@@ -45,9 +46,11 @@ class _Adapted(ast.NodeTransformer):
         return node
 
     def visit_Module(self, node: ast.Module) -> ast.AST:
-        """Drop another default dtype for a whole file: its tests run with float32."""
+        """Read a default dtype for a whole file as one of the runner, because ours is always float32."""
         self.generic_visit(node)
-        node.body = [x for x in node.body if not ast.unparse(x).startswith("torch.set_default_dtype(")]
+        for x in node.body:
+            if ast.unparse(x).startswith("torch.set_default_dtype("):
+                x.value.func = ast.Name("_set_default_dtype", ast.Load())  # type: ignore[attr-defined]
         return node
 
     def visit_Import(self, node: ast.Import) -> list[ast.stmt]:
@@ -118,7 +121,7 @@ class Loader:
         module.__file__ = str(path)
         vars(module)["__builtins__"] = self.builtins
         sys.modules[name] = module
-        vars(module)["_dtype"] = to_torch
+        vars(module).update(_dtype=to_torch, _set_default_dtype=default_dtype.set_for_file)
         tree = ast.fix_missing_locations(_Adapted().visit(ast.parse(path.read_text(encoding="utf-8"))))
         exec(compile(tree, path, "exec"), vars(module))
         return module

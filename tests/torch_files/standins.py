@@ -20,6 +20,7 @@ from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 
 import tensor.torch as ours
 from tests.opinfo.samples import converted, function_of
+from tests.torch_files import default_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -231,12 +232,9 @@ def instantiate_parametrized_tests(cls: type) -> type:
 
 @contextlib.contextmanager
 def set_default_dtype(dtype: Any) -> Iterator[None]:
-    before = ours.get_default_dtype()
-    ours.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        ours.set_default_dtype(before)
+    if dtype != default_dtype.of_file():
+        ours.set_default_dtype(dtype)
+    yield
 
 
 @contextlib.contextmanager
