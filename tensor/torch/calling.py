@@ -15,7 +15,28 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 # Other names of arguments: NumPy's names, and one name that differs between a function and its method.
-_ARGUMENT_ALIASES = {"axis": "dim", "keepdims": "keepdim", "split_size_or_sections": "split_size"}
+_ARGUMENT_ALIASES = {
+    "axis": "dim",
+    "axis0": "dim0",
+    "axis1": "dim1",
+    "keepdims": "keepdim",
+    "split_size_or_sections": "split_size",
+}
+# PyTorch's names of operands that the methods take by position or under another name. In all functions that
+# are not listed, an operand that the method takes by position is called `other`.
+_OPERANDS = {
+    "bmm": ("mat2",),
+    "dot": ("tensor",),
+    "ger": ("vec2",),
+    "lerp": ("end", "weight"),
+    "max": ("other",),
+    "min": ("other",),
+    "mm": ("mat2",),
+    "mv": ("vec",),
+    "orgqr": ("tau",),
+    "outer": ("vec2",),
+    "pow": ("exponent",),
+}
 # Arguments of functions whose methods take separate values: torch.permute(x, dims=(1, 0)) is
 # x.permute(1, 0).
 _SIZES_OR_DIMS = ("dims", "shape")
@@ -33,8 +54,8 @@ def transformed(func: Callable[..., Any], call: Callable[..., R]) -> Callable[..
 def function(method: Callable[P, R]) -> Callable[P, R]:
     """Return PyTorch's function for a method of tensors: ``torch.mm(x, y)`` for ``x.mm(y)``.
 
-    The tensor is the first argument, or ``input=``. With ``out=``, write the result to that tensor, without
-    recording gradients.
+    The tensor is the first argument, or ``input=``. Other operands have PyTorch's names too, such as
+    ``other=``. With ``out=``, write the result to that tensor, without recording gradients.
     """
     return function_named(method.__name__, method)
 
@@ -42,20 +63,23 @@ def function(method: Callable[P, R]) -> Callable[P, R]:
 def function_named(name: str, method: Callable[P, R]) -> Callable[P, R]:
     """Return ``function(method)`` with `name` for error messages."""
     call_method: Callable[..., R] = method
-    takes_separate_sizes = any(
-        p.kind is Parameter.VAR_POSITIONAL for p in signature(method).parameters.values()
-    )
+    kinds = [p.kind for p in signature(method).parameters.values()]
+    takes_separate_sizes = Parameter.VAR_POSITIONAL in kinds
+    takes_operand = Parameter.POSITIONAL_ONLY in kinds[1:]
+    operands = _OPERANDS.get(name, ("other",) if takes_operand else ())
+    first = "tensor" if name == "split" else "input"
 
     @wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         options: dict[str, Any] = dict(kwargs)
         given: tuple[Any, ...] = args
-        if "input" in options:
-            given = (options.pop("input"), *given)
+        if first in options:
+            given = (options.pop(first), *given)
         for word in _ARGUMENT_ALIASES.keys() & options.keys():
             options[_ARGUMENT_ALIASES[word]] = options.pop(word)
         if takes_separate_sizes:
             given = (*given, *[options.pop(word) for word in _SIZES_OR_DIMS if word in options])
+        given = (*given, *[options.pop(word) for word in operands if word in options])
         if not given:
             raise TypeError(f"{name}() takes a tensor first: write torch.{name}(x)")
         if not isinstance(given[0], TensorCore) and name not in _NUMBER_FIRST:

@@ -60,11 +60,8 @@ __all__ = [
     "vector_norm",
 ]
 
-det: Final = with_out(_ours.det)
 eig: Final = with_out(_ours.eig)
 eigvals: Final = with_out(_ours.eigvals)
-inv: Final = with_out(_ours.inv)
-slogdet: Final = with_out(_ours.slogdet)
 
 
 class LstsqResult(NamedTuple):
@@ -74,6 +71,46 @@ class LstsqResult(NamedTuple):
     residuals: Tensor
     rank: Tensor
     singular_values: Tensor
+
+
+@with_out
+def det(A: Tensor) -> Tensor:
+    """Return the determinants of square matrices.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.det(torch.tensor([[2.0, 0.0], [0.0, 3.0]])).item()
+    6.0
+    """
+    return _ours.det(A)
+
+
+@with_out
+def slogdet(A: Tensor) -> _ours.SlogdetResult:
+    """Return the signs of the determinants of square matrices, and the logarithms of their absolute values.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> sign, logabsdet = torch.linalg.slogdet(torch.tensor([[-1.0]]))
+    >>> sign.item(), logabsdet.item()
+    (-1.0, 0.0)
+    """
+    return _ours.slogdet(A)
+
+
+@with_out
+def inv(A: Tensor) -> Tensor:
+    """Return the inverses of square matrices.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.inv(torch.tensor([[2.0]])).item()
+    0.5
+    """
+    return _ours.inv(A)
 
 
 @with_out

@@ -39,7 +39,7 @@ def set_for_file(dtype: Any) -> None:
     for layer in vars(ours.nn).values():
         init = isinstance(layer, type) and issubclass(layer, ours.nn.Module) and vars(layer).get("__init__")
         if init and "dtype" in inspect.signature(init).parameters:
-            layer.__init__ = _initializing(init)  # type: ignore[misc]
+            layer.__init__ = _initializing(init)
 
 
 def _creating(create: Callable[..., Any]) -> Callable[..., Any]:

@@ -178,6 +178,11 @@ def _compared(x: Any) -> Any:
     """Return `x` for a comparison: dtypes stay NumPy's, which equal ours alone."""
     if isinstance(x, ours.Tensor):
         return _tensor(x)
+    # PyTorch's test case compares its own containers of modules and parameters by their items.
+    if isinstance(x, (ours.nn.Sequential, ours.nn.ModuleList, ours.nn.ParameterList)):
+        return [_compared(each) for each in x]
+    if isinstance(x, (ours.nn.ModuleDict, ours.nn.ParameterDict)):
+        return {name: _compared(each) for name, each in x.items()}
     return x if isinstance(x, types.GeneratorType) else _mapped(_compared, x)
 
 
@@ -282,7 +287,6 @@ def _as_it_is(function: Any = None, **_: Any) -> Any:
 
 # Settings of libraries and of a compiler that `tensor.torch` does not use: tests compute as without them.
 SETTINGS = {
-    "torch.autograd.function.once_differentiable": lambda backward: ours.no_grad()(backward),
     "torch._dynamo.disable": _as_it_is,
     "torch._dynamo.graph_break": _nothing,
     "torch.backends.cuda.preferred_linalg_library": _nothing,
@@ -298,8 +302,8 @@ def add_settings() -> None:
     """Add the settings to the modules that `tensor.torch` has, and to new ones for those that it lacks."""
     for name, value in SETTINGS.items():
         *path, setting = name.split(".")[1:]
-        if path[0] in ("_dynamo", "autograd"):
-            continue  # which are imported, not read from their module
+        if path[0] == "_dynamo":
+            continue  # which is imported, not read from its module
         module: Any = ours
         for part in path:
             if not hasattr(module, part):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tensor import Tensor
 from tensor import autograd as _autograd
 from tensor.autograd import *  # noqa: F403 -- what its `__all__` lists
+from tensor.torch.autograd import function as function
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
