@@ -13,7 +13,7 @@ from nn.functional.derivatives import RULES
 from tensor import Tensor
 from tensor.kernels import in_float32, relu_of, write_wide, xp
 from tensor.kernels import silu as silu_of
-from tensor.lowlevel import Array, overwrite, shown
+from tensor.lowlevel import Array, DtypeLike, overwrite, shown
 
 
 def _in_place(name: str, input: Tensor, kernel: Callable[[Array], Array], **parameters: Any) -> Tensor:
@@ -160,8 +160,8 @@ def _no_dim(name: str, dim: object) -> TypeError:
     )
 
 
-def softmax(input: Tensor, dim: int | None = None) -> Tensor:
-    """Return exp(x), divided by its sum along `dim`.
+def softmax(input: Tensor, dim: int | None = None, *, dtype: DtypeLike | None = None) -> Tensor:
+    """Return exp(x), divided by its sum along `dim`, computed in `dtype`.
 
     Examples
     --------
@@ -169,14 +169,16 @@ def softmax(input: Tensor, dim: int | None = None) -> Tensor:
     >>> nn.functional.softmax(tensor.tensor([0.0, 0.0]), dim=0).tolist()
     [0.5, 0.5]
     """
+    if dtype is not None:
+        input = input.to(dtype)
     floating_array_of("softmax", "input", input)
     if not isinstance(dim, int):
         raise _no_dim("softmax", dim)
     return tn.softmax(input, axis=dim)
 
 
-def log_softmax(input: Tensor, dim: int | None = None) -> Tensor:
-    """Return ``log(softmax(input, dim))``, computed with less rounding.
+def log_softmax(input: Tensor, dim: int | None = None, *, dtype: DtypeLike | None = None) -> Tensor:
+    """Return ``log(softmax(input, dim))``, computed in `dtype` and with less rounding.
 
     Examples
     --------
@@ -184,6 +186,8 @@ def log_softmax(input: Tensor, dim: int | None = None) -> Tensor:
     >>> [round(x, 4) for x in nn.functional.log_softmax(tensor.tensor([0.0, 0.0]), dim=0).tolist()]
     [-0.6931, -0.6931]
     """
+    if dtype is not None:
+        input = input.to(dtype)
     floating_array_of("log_softmax", "input", input)
     if not isinstance(dim, int):
         raise _no_dim("log_softmax", dim)

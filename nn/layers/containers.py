@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Self, cast, overload
+from typing import Any, Self, SupportsIndex, cast, overload
 
 from nn.layers.fused import children_of, run_in_order
 from nn.module.module import Module
@@ -49,28 +50,33 @@ class ModuleSequence(Module):
     def __contains__(self, module: object) -> bool:
         return any(held is module for held in children_of(self))
 
-    def _name_at(self, index: int) -> str:
+    def _name_at(self, index: SupportsIndex) -> str:
         names = self._names()
-        if not isinstance(index, int):
-            raise TypeError(
-                f"indices of a {type(self).__name__} must be integers or slices, not {type(index).__name__}"
-            )
+        index = self._as_int(index)
         if not -len(names) <= index < len(names):
             raise IndexError(
                 f"index {index} is out of range for a {type(self).__name__} of length {len(names)}"
             )
         return names[index]
 
+    def _as_int(self, index: SupportsIndex) -> int:
+        """Return an integer of Python, NumPy or a tensor as an int."""
+        try:
+            return operator.index(index)
+        except TypeError:
+            kind = type(index).__name__
+        raise TypeError(f"indices of a {type(self).__name__} must be integers or slices, not {kind}")
+
     @overload
-    def __getitem__(self, index: int) -> Any: ...
+    def __getitem__(self, index: SupportsIndex) -> Any: ...
     @overload
     def __getitem__(self, index: slice) -> Self: ...
-    def __getitem__(self, index: int | slice) -> Any:
+    def __getitem__(self, index: SupportsIndex | slice) -> Any:
         if isinstance(index, slice):
             return self._of(children_of(self)[index])
         return self.__dict__[self._name_at(index)]
 
-    def __setitem__(self, index: int, module: Module) -> None:
+    def __setitem__(self, index: SupportsIndex, module: Module) -> None:
         """Replace the module at `index`. The old one is disposed unless another module holds it."""
         self.register_module(self._name_at(index), module)
 
@@ -203,6 +209,22 @@ class Sequential(ModuleSequence):
         made.checkpoint_every = self.checkpoint_every
         return made
 
+    def insert(self, index: int, module: Module) -> Self:
+        """Insert `module` before `index`, and return this container. Unlike a list, check `index`."""
+        if not -len(self) <= index <= len(self):
+            raise IndexError(f"index {index} is out of range for a Sequential of length {len(self)}")
+        return super().insert(index, module)
+
+    def __mul__(self, times: int) -> Self:
+        """Return a container of the same modules, `times` times: they share their parameters."""
+        return self._of(children_of(self) * _checked_times(times))
+
+    def __rmul__(self, times: int) -> Self:
+        return self * times
+
+    def __imul__(self, times: int) -> Self:
+        return self.extend(children_of(self) * (_checked_times(times) - 1))
+
     # Annotated with a tensor, which the last module usually returns.
     def forward(self, input: Any) -> Tensor:
         """Pass `input` through all modules."""
@@ -226,6 +248,14 @@ def _instead_of_module(given: object) -> str:
         )
     kind = "None" if given is None else f"of type {type(given).__name__}"
     return f"{kind}: write nn.Sequential(a, b), or nn.Sequential(*list_of_modules)"
+
+
+def _checked_times(times: int) -> int:
+    if type(times) is not int:
+        raise TypeError(f"a Sequential can be multiplied by an integer, not {shown(times)}")
+    if times < 1:
+        raise ValueError(f"a Sequential can be multiplied by a number of at least 1, not {times}")
+    return times
 
 
 def _require_count(every: int) -> None:

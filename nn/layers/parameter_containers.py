@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Self
+from typing import Any, Self, SupportsIndex
 
 from nn.module.module import Module
 from nn.module.parameter import Parameter
@@ -60,18 +61,21 @@ class ParameterList(_ParameterContainer):
     def __iter__(self) -> Iterator[Parameter]:
         return iter(self._parameters())
 
-    def __getitem__(self, index: int) -> Parameter:
+    def __getitem__(self, index: SupportsIndex) -> Parameter:
         found: Parameter = self.__dict__[self._name_at(index)]
         return found
 
-    def __setitem__(self, index: int, value: Tensor) -> None:
+    def __setitem__(self, index: SupportsIndex, value: Tensor) -> None:
         """Replace the parameter at `index`. The old one is disposed unless another module holds it."""
         self.register_parameter(self._name_at(index), _as_parameter(value))
 
-    def _name_at(self, index: int) -> str:
+    def _name_at(self, index: SupportsIndex) -> str:
         names = self._names()
-        if not isinstance(index, int):
-            raise TypeError(f"indices of a ParameterList must be integers, not {type(index).__name__}")
+        try:
+            index = operator.index(index)
+        except TypeError:
+            kind = type(index).__name__
+            raise TypeError(f"indices of a ParameterList must be integers, not {kind}") from None
         if not -len(names) <= index < len(names):
             raise IndexError(f"index {index} is out of range for a ParameterList of length {len(names)}")
         return names[index]

@@ -259,6 +259,8 @@ class Module(CallableModule):
     def _register(self, name: str, kind: Kind, value: Any) -> None:
         if "_kinds" not in self.__dict__:
             raise AttributeError(BEFORE_INIT.format(kind=type(self).__name__))
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a {kind} must be a str, not {name!r}: write {str(name)!r}")
         if type(name) is not str or not name or "." in name:
             raise ValueError(
                 f"the name of a {kind} must be a non-empty str without dots, not {name!r}: state dicts join "
@@ -835,7 +837,7 @@ class Module(CallableModule):
             ):
                 yield (f"{place}._extra_state" if place else "_extra_state"), module
 
-    def state_dict(self, *, prefix: str = "") -> dict[str, Tensor]:
+    def state_dict(self, *, prefix: str = "", keep_vars: bool = False) -> dict[str, Tensor]:
         """Return a dict of parameters and persistent buffers by dotted name.
 
         The values share memory with the module, so training changes them. To keep a state, use
@@ -846,6 +848,8 @@ class Module(CallableModule):
         ----------
         prefix
             A prefix for each name.
+        keep_vars
+            Return the parameters and buffers themselves, with their gradient history.
 
         Examples
         --------
@@ -853,7 +857,7 @@ class Module(CallableModule):
         >>> {name: x.shape for name, x in nn.Linear(2, 3).state_dict().items()}
         {'weight': (3, 2), 'bias': (3,)}
         """
-        found = {prefix + name: x.detach() for name, x in self._state()}
+        found = {prefix + name: x if keep_vars else x.detach() for name, x in self._state()}
         for name, module in self._with_extra_state():
             found[prefix + name] = module.get_extra_state()
         return found

@@ -1,5 +1,6 @@
 from collections import OrderedDict
 
+import numpy as np
 import pytest
 
 import nn
@@ -136,3 +137,35 @@ def test_lists_and_sequences_add_others():
     weights = nn.ParameterList([tensor.ones((1,))])
     weights += [tensor.ones((2,))]
     assert [tuple(weight.shape) for weight in weights] == [(1,), (2,)]
+
+
+@pytest.mark.parametrize("index", [np.int64(1), tensor.tensor(1)])
+def test_containers_take_integers_of_numpy_and_tensors_as_indices(index):
+    layers = [nn.ReLU(), nn.Tanh()]
+    assert nn.ModuleList(layers)[index] is layers[1]
+    model = nn.Sequential(*layers)
+    model[index] = nn.Sigmoid()
+    assert isinstance(model[1], nn.Sigmoid)
+    weights = nn.ParameterList([tensor.zeros((1,)), tensor.ones((1,))])
+    assert weights[index].item() == 1.0
+    with pytest.raises(TypeError, match="must be integers or slices, not str"):
+        model["1"]
+
+
+def test_a_sequential_can_be_multiplied():
+    layer = nn.Linear(2, 2)
+    model = nn.Sequential(layer, nn.ReLU()) * 2
+    assert [type(each).__name__ for each in model] == ["Linear", "ReLU"] * 2
+    assert (3 * nn.Sequential(layer))[2] is layer
+    model *= 2
+    assert len(model) == 8
+    with pytest.raises(ValueError, match="at least 1, not 0"):
+        model * 0
+    with pytest.raises(TypeError, match=r"by an integer, not 1\.5"):
+        model * 1.5
+
+
+def test_insert_checks_the_index_of_a_sequential():
+    with pytest.raises(IndexError, match="index 2 is out of range for a Sequential of length 1"):
+        nn.Sequential(nn.ReLU()).insert(2, nn.Tanh())
+    assert len(nn.Sequential(nn.ReLU()).insert(-1, nn.Tanh())) == 2

@@ -379,3 +379,11 @@ def test_linear_casts_integers_to_the_dtype_of_the_weight(dtype):
     x = tensor.ones((4, 3)).to(dtype)
     y = F.linear(x, tensor.ones((2, 3)), tensor.ones((2,)))
     assert (y.dtype, y.tolist()) == (tensor.float32, [[4.0, 4.0]] * 4)
+
+
+@pytest.mark.parametrize("function", [nn.functional.softmax, nn.functional.log_softmax])
+def test_softmax_computes_in_another_dtype(function):
+    x = tensor.tensor([3, 1])
+    found = function(x, dim=0, dtype=tensor.float64)
+    assert found.dtype == tensor.float64
+    assert found.tolist() == function(x.double(), dim=0).tolist()

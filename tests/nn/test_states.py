@@ -194,3 +194,15 @@ def test_loading_copies_only_values_that_it_would_overwrite() -> None:
     finally:
         tracemalloc.stop()
     assert peak < first.weight.nbytes / 4
+
+
+def test_keep_vars_returns_the_parameters_themselves():
+    layer = nn.Linear(2, 2)
+    state = layer.state_dict(keep_vars=True)
+    assert state["weight"] is layer.weight
+    assert not layer.state_dict()["weight"].requires_grad
+
+
+def test_a_name_that_is_no_str_is_an_error():
+    with pytest.raises(TypeError, match="the name of a buffer must be a str, not 1: write '1'"):
+        nn.Module().register_buffer(1, tensor.ones((1,)))

@@ -320,3 +320,19 @@ def test_cross_takes_the_first_dimension_of_size_3_by_default(shape: tuple[int, 
     expected = torch.linalg.cross(x, y, dim=shape.index(3)).tolist()
     assert torch.cross(x, y).tolist() == x.cross(y).tolist() == expected
     assert torch.cross(x, y, dim=shape.index(3)).tolist() == expected
+
+
+def test_the_helpers_of_modules_that_programs_import() -> None:
+    from tensor.torch.nn.modules.utils import (
+        _pair,
+        _triple,
+        consume_prefix_in_state_dict_if_present,
+    )
+
+    assert (_pair(3), _pair([1, 2]), _triple(1)) == ((3, 3), (1, 2), (1, 1, 1))
+    model = torch.nn.Linear(1, 1)
+    state = {f"module.{name}": x for name, x in model.state_dict().items()}
+    consume_prefix_in_state_dict_if_present(state, "module.")
+    model.load_state_dict(state)
+    with torch.backends.cudnn.flags(enabled=False, benchmark=True):
+        assert not torch.backends.cudnn.benchmark

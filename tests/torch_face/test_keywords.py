@@ -31,7 +31,7 @@ PAIRS = (
 EXCLUDED = ("bernoulli", "tensor_split")
 
 
-def operand_of(schema) -> str | None:
+def operand_of(schema: Any) -> str | None:
     """Return the name of the second operand, if `schema` is of a function of two tensors."""
     arguments = schema.arguments
     is_binary = len(arguments) > 1 and all(str(x.type) == "Tensor" for x in arguments[:2])
@@ -56,7 +56,7 @@ def binary_functions() -> dict[str, str]:
     return found
 
 
-def values(result) -> list[float]:
+def values(result: Any) -> list[float]:
     """Return the elements of a tensor, or of a tuple of tensors, in one list."""
     if isinstance(result, tuple):
         return [value for part in result for value in values(part)]

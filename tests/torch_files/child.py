@@ -39,8 +39,14 @@ class _Adapted(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """Read ``super(self.__class__, self)``, which calls itself in a subclass, as ``super()``."""
+        """Read ``super(self.__class__, self)``, which calls itself in a subclass, as ``super()``.
+
+        And read ``x.new(y.shape)`` of PyTorch's older constructor as ``x.new_empty(y.shape)``.
+        """
         self.generic_visit(node)
+        is_new = isinstance(node.func, ast.Attribute) and node.func.attr == "new" and len(node.args) == 1
+        if is_new and ast.unparse(node.args[0]).endswith((".shape", ".size()")):
+            node.func.attr = "new_empty"  # type: ignore[attr-defined]
         if ast.unparse(node) == "super(self.__class__, self)":
             node.args = []
         return node

@@ -6,7 +6,7 @@ from scopes.lowlevel import names_on_demand as _names_on_demand
 
 _NAMESPACES = (
     "activation adaptive batchnorm container conv dropout flatten instancenorm lazy linear loss module "
-    "normalization pixelshuffle pooling rnn sparse transformer upsampling"
+    "normalization pixelshuffle pooling rnn sparse transformer upsampling utils"
 )
 _ON_DEMAND = {name: f"tensor.torch.nn.modules.{name}" for name in _NAMESPACES.split()}
 
