@@ -11,7 +11,7 @@ import numpy as np
 
 from nn.functional.average_pooling import adaptive_map
 from nn.functional.axis_matrices import AxisMatrix, multiply_along
-from nn.functional.checks import floating_array_of
+from nn.functional.checks import array_of, floating_array_of
 from tensor import Tensor
 from tensor.lowlevel import Array, InvalidArgumentError, shown
 
@@ -170,7 +170,7 @@ def interpolate(
     Parameters
     ----------
     input
-        Shape ``(batch, channels, *sizes)`` with one to three sizes, floating.
+        Shape ``(batch, channels, *sizes)`` with one to three sizes: floating, or uint8 in nearest modes.
     size
         The sizes of the output: one integer, or one for each dimension.
     scale_factor
@@ -203,6 +203,12 @@ def interpolate(
     >>> nn.functional.interpolate(x, 3, mode="linear", align_corners=True).tolist()
     [[[1.0, 2.0, 3.0]]]
     """
+    if mode in ("nearest", "nearest-exact") and array_of("interpolate", "input", input).dtype == np.uint8:
+        # Each element of the result is one of the input, which float32 holds exactly.
+        found = interpolate(
+            input.float(), size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
+        )
+        return found.to(np.uint8)
     x = floating_array_of("interpolate", "input", input)
     _check_mode(mode, x, align_corners, antialias)
     space = x.ndim - 2

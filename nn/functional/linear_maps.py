@@ -160,6 +160,8 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     """
     indices = array_of("one_hot", "input", input)
     require_indices("one_hot", "input", indices)
+    if num_classes == -1 and not indices.size:
+        raise ValueError("one_hot: without elements, the number of classes must be given: pass num_classes=")
     size = int(indices.max()) + 1 if num_classes == -1 and indices.size else max(num_classes, 0)
     if indices.size and indices.min() < 0:
         raise IndexError(f"one_hot: class indices must be at least 0, but input holds {indices.min()}")

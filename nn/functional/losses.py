@@ -6,7 +6,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nn.functional.checks import array_of, check_delta, pair_of, reduced
+from nn.functional.checks import (
+    array_of,
+    check_delta,
+    check_reduction,
+    check_same_shape,
+    pair_of,
+    reduce_losses,
+    reduced,
+)
 from nn.functional.derivatives import RULES
 from tensor import Tensor
 from tensor.kernels import run_kernel
@@ -62,12 +70,19 @@ def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
 def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """Return the absolute difference of `input` and `target`, with the arguments of ``mse_loss``.
 
+    They may be complex.
+
     Examples
     --------
     >>> import nn, tensor
     >>> nn.functional.l1_loss(tensor.tensor([1.0, 2.0]), tensor.tensor([1.0, 4.0])).item()
     1.0
     """
+    given = array_of("l1_loss", "input", input), array_of("l1_loss", "target", target)
+    if any(np.iscomplexobj(x) for x in given):
+        check_reduction("l1_loss", reduction)
+        check_same_shape("l1_loss", *given)
+        return reduce_losses((input - target).abs(), reduction)
     x, y = pair_of("l1_loss", input, target, reduction)
 
     def values() -> Array:

@@ -49,6 +49,7 @@ def clip_grad_norm_(
     max_norm: float,
     norm_type: float = 2.0,
     error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
 ) -> Tensor:
     """Scale the gradients in place so that their total norm is at most `max_norm`.
 
@@ -62,6 +63,8 @@ def clip_grad_norm_(
         The degree of the norm; ``float("inf")`` for the largest absolute value.
     error_if_nonfinite
         Raise an error if the norm is infinite or NaN, instead of scaling by it.
+    foreach
+        No effect: in PyTorch it selects a faster implementation.
 
     Returns
     -------
@@ -82,6 +85,7 @@ def clip_grad_norm_(
     >>> [round(g, 4) for g in x.grad.tolist()]
     [0.6, 0.8]
     """
+    del foreach
     grads = _gradients_of(parameters)
     total, norm = _norm_of(grads, norm_type, error_if_nonfinite)
     _scale(grads, max_norm, total)
@@ -89,7 +93,10 @@ def clip_grad_norm_(
 
 
 def get_total_norm(
-    tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False
+    tensors: Tensor | Iterable[Tensor],
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
 ) -> Tensor:
     """Return a zero-dimensional tensor: the norm of all tensors as one vector.
 
@@ -101,6 +108,8 @@ def get_total_norm(
         The degree of the norm; ``float("inf")`` for the largest absolute value.
     error_if_nonfinite
         Raise an error if the norm is infinite or NaN.
+    foreach
+        No effect.
 
     Raises
     ------
@@ -113,6 +122,7 @@ def get_total_norm(
     >>> nn.utils.get_total_norm([tensor.tensor([3.0]), tensor.tensor([[0.0], [4.0]])]).item()
     5.0
     """
+    del foreach
     _refuse_module(tensors)
     given = [tensors] if isinstance(tensors, TensorCore) else list(tensors)
     return _norm_of(given, norm_type, error_if_nonfinite)[1]
@@ -137,10 +147,12 @@ def _norm_of(
         return total, wrap(np.asarray(total, np.zeros(1, dtype).real.dtype))
 
 
-def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor) -> None:
+def clip_grads_with_norm_(
+    parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None
+) -> None:
     """Scale the gradients in place by `max_norm` / `total_norm` if that is below 1.
 
-    `get_total_norm` computes the norm, which may include other gradients too.
+    `get_total_norm` computes the norm, which may include other gradients too. `foreach` has no effect.
 
     Examples
     --------
@@ -151,6 +163,7 @@ def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float
     >>> [round(g, 4) for g in x.grad.tolist()]
     [0.6, 0.8]
     """
+    del foreach
     _scale(_gradients_of(parameters), max_norm, total_norm.item())
 
 
@@ -162,8 +175,12 @@ def _scale(grads: list[TensorCore], max_norm: float, total: float) -> None:
                 np.multiply(array, factor, out=array)
 
 
-def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
+def clip_grad_value_(
+    parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None
+) -> None:
     """Clamp each element of the gradients in place to the range from -`clip_value` to `clip_value`.
+
+    `foreach` has no effect.
 
     Examples
     --------
@@ -174,6 +191,7 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -
     >>> x.grad.tolist()
     [0.5]
     """
+    del foreach
     for g in _gradients_of(parameters):
         with writing(g) as array:
             np.clip(array, -clip_value, clip_value, out=array)

@@ -51,7 +51,9 @@ def elu(x: Any, /, alpha: float = 1.0) -> Tensor:
     >>> tensor.elu(tensor.tensor([0.0, 2.0])).tolist()
     [0.0, 2.0]
     """
-    rule = RULES["elu" if alpha >= 0 else "elu_by_input"]
+    # Of a result of 16 bits near -alpha, too few bits are left for exp(x), which is out / alpha + 1.
+    is_half = getattr(getattr(x, "dtype", None), "itemsize", None) == 2
+    rule = RULES["elu" if alpha >= 0 and not is_half else "elu_by_input"]
     return apply_into(rule, lambda a, out: _elu(_real("elu", a), alpha, out), (x,), alpha=alpha)
 
 

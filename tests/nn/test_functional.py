@@ -387,3 +387,30 @@ def test_softmax_computes_in_another_dtype(function):
     found = function(x, dim=0, dtype=tensor.float64)
     assert found.dtype == tensor.float64
     assert found.tolist() == function(x.double(), dim=0).tolist()
+
+
+def test_l1_loss_of_complex_numbers_is_the_mean_absolute_value():
+    x = tensor.tensor([3 + 4j, 1j], requires_grad=True)
+    loss = F.l1_loss(x, tensor.zeros((2,)))
+    loss.backward()
+    assert loss.item() == 3.0
+    assert x.grad.tolist() == pytest.approx([0.3 + 0.4j, 0.5j])
+    with pytest.raises(ValueError, match="same shape"):
+        F.l1_loss(x, tensor.zeros((3,)))
+
+
+def test_one_hot_without_elements_needs_the_number_of_classes():
+    empty = tensor.zeros((2, 0), dtype=tensor.int64)
+    assert F.one_hot(empty, 3).shape == (2, 0, 3)
+    with pytest.raises(ValueError, match="pass num_classes="):
+        F.one_hot(empty)
+
+
+@pytest.mark.parametrize("dtype", [tensor.float16, tensor.bfloat16])
+@pytest.mark.parametrize("function", [F.elu, F.celu, F.selu])
+def test_slopes_of_elu_in_16_bits_are_those_of_float32(function, dtype):
+    x = tensor.linspace(-6, 2, 50, dtype=dtype, requires_grad=True)
+    wide = x.detach().float().requires_grad_()
+    function(x).sum().backward()
+    function(wide).sum().backward()
+    np.testing.assert_allclose(x.grad.float().numpy(), wide.grad.numpy(), rtol=0.02)

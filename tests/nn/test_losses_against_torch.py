@@ -243,3 +243,15 @@ def test_only_the_loss_is_left_and_its_graph_is_freed_with_it(case, window):
     del loss
     assert window().live_count == live
     assert tensor.memory.statistics().bytes_live == held
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_multi_margin_loss_takes_one_index_for_a_vector(reduction: str) -> None:
+    theirs = pytest.importorskip("torch")
+    x = [0.1, 0.5, 0.2]
+    expected = theirs.nn.functional.multi_margin_loss(
+        theirs.tensor(x), theirs.tensor([1]), reduction=reduction
+    )
+    found = nn.functional.multi_margin_loss(tensor.tensor(x), tensor.tensor([1]), reduction=reduction)
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-6)
+    assert found.shape == tuple(expected.shape)

@@ -180,3 +180,11 @@ def test_repr_of_resizing_layers_shows_their_options() -> None:
     assert repr(nn.Fold((4, 5), 2)) == (
         "Fold(output_size=(4, 5), kernel_size=2, dilation=1, padding=0, stride=1)"
     )
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+def test_nearest_elements_of_uint8_stay_uint8(mode: str) -> None:
+    x = tensor.tensor(np.arange(12, dtype=np.uint8).reshape(1, 1, 3, 4))
+    found = F.interpolate(x, (5, 7), mode=mode)
+    assert found.dtype == tensor.uint8
+    assert found.tolist() == F.interpolate(x.float(), (5, 7), mode=mode).tolist()

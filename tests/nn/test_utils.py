@@ -99,3 +99,13 @@ def test_a_vector_of_another_length_changes_nothing():
     assert layer.weight.tolist() == before
     with pytest.raises(ValueError, match="no parameters"):
         utils.parameters_to_vector([])
+
+
+def test_clipping_takes_foreach_which_has_no_effect():
+    x = nn.Parameter(tensor.tensor([1.0, 1.0]))
+    (x * tensor.tensor([3.0, 4.0])).sum().backward()
+    assert utils.get_total_norm([x.grad], foreach=False).item() == 5.0
+    utils.clip_grads_with_norm_([x], 10.0, tensor.tensor(5.0), foreach=True)
+    assert utils.clip_grad_norm_([x], 10.0, foreach=True).item() == 5.0
+    utils.clip_grad_value_([x], 3.5, foreach=True)
+    assert x.grad.tolist() == [3.0, 3.5]

@@ -37,9 +37,9 @@ def set_for_file(dtype: Any) -> None:
         if hasattr(ours, name):
             setattr(ours, name, _creating(getattr(ours, name)))
     for layer in vars(ours.nn).values():
-        init = isinstance(layer, type) and issubclass(layer, ours.nn.Module) and vars(layer).get("__init__")
-        if init and "dtype" in inspect.signature(init).parameters:
-            layer.__init__ = _initializing(init)
+        is_layer = isinstance(layer, type) and issubclass(layer, ours.nn.Module)
+        if is_layer and "dtype" in inspect.signature(layer.__init__).parameters:
+            layer.__init__ = _initializing(layer.__init__)
 
 
 def _creating(create: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,7 +48,7 @@ def _creating(create: Callable[..., Any]) -> Callable[..., Any]:
         state = ours.get_rng_state()
         made = create(*args, **kwargs)
         has_dtype = kwargs.get("dtype") is not None or kwargs.get("out") is not None
-        if has_dtype or made.dtype != ours.float32 or any(isinstance(x, ours.Tensor) for x in args):
+        if has_dtype or made.dtype != ours.float32 or any(hasattr(x, "dtype") for x in args):
             return made
         ours.set_rng_state(state)
         return create(*args, **{**kwargs, "dtype": _default})

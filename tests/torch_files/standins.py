@@ -261,6 +261,12 @@ def _checking(check: Callable[..., bool]) -> Callable[..., bool]:
     return call
 
 
+def _check_twice(test: Any, function: Any, inputs: Any, **options: Any) -> None:
+    """Check derivatives and second derivatives, as PyTorch's ``_assertGradAndGradgradChecks``."""
+    test.assertTrue(OWN["gradcheck"](function, inputs, **options))
+    test.assertTrue(OWN["gradgradcheck"](function, inputs, **options))
+
+
 # Instead of what PyTorch's helpers do with PyTorch itself.
 OWN: dict[str, Any] = {
     "TestCase": TestCase,
@@ -268,6 +274,7 @@ OWN: dict[str, Any] = {
     "instantiate_parametrized_tests": instantiate_parametrized_tests,
     "set_default_dtype": set_default_dtype,
     "freeze_rng_state": freeze_rng_state,
+    "_assertGradAndGradgradChecks": _check_twice,
     "gradcheck": _checking(ours.autograd.gradcheck),
     "gradgradcheck": _checking(ours.autograd.gradgradcheck),
     "make_tensor": ours.testing.make_tensor,

@@ -285,7 +285,7 @@ def multi_margin_loss(
     input
         Scores, shape ``(batch, classes)`` or ``(classes,)``.
     target
-        Class indices, shape ``(batch,)`` or ``()``.
+        Class indices, shape ``(batch,)`` or ``()``. One index in shape ``(1,)`` is a batch of one.
     p
         1, or 2 for squares.
     margin
@@ -314,6 +314,9 @@ def multi_margin_loss(
     if p not in (1, 2):
         raise ValueError(f"{name}: p must be 1 or 2, not {shown(p)}")
     x = _scores(name, input)
+    if x.ndim == 1 and target.shape == (1,):
+        input = input.reshape(1, -1)
+        x = _scores(name, input)
     if x.shape[-1] == 0:
         raise ValueError(f"{name}: input must have at least one class, but its shape is {x.shape}")
     classes = _indices(name, target, x.shape[:-1], "class indices", x.shape[-1])
