@@ -4,7 +4,8 @@
 
 FOLDER is a checkout of PyTorch. Each file runs in a process of its own; ``import torch`` in it gives
 `tensor.torch`. The result is a table in Markdown, and each failure that no rule excuses and no entry of
-`differences` explains. The status is 1 if there is one.
+`differences` explains. The status is 1 if there is one. A run of all files lists the entries of rules that
+excused nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections import Counter
 from pathlib import Path
 
 from tests.torch_files.differences import difference_of
-from tests.torch_files.refusals import rule_of
+from tests.torch_files.refusals import rule_of, unused
 
 FILES = (
     "test_indexing.py",
@@ -87,6 +88,7 @@ def main() -> int:
     given = parser.parse_args()
     print(f"| file | {' | '.join(COLUMNS)} |\n|---|{'---|' * len(COLUMNS)}", flush=True)
     failures: list[str] = []
+    excused: set[tuple[str, str]] = set()
     if given.keep is not None:
         given.keep.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -98,13 +100,19 @@ def main() -> int:
                 outcome = line["outcome"]
                 if outcome == "failed":
                     outcome = kind_of(test, line)
+                    failure = test, line.get("absent"), line.get("error", "")
+                    rule = rule_of(*failure)
+                    if rule is not None:
+                        excused.add((rule.title, str(rule.entry_for(*failure))))
                 counts[outcome] += 1
                 if outcome == "failed":
                     error = line.get("error", "").partition("To execute this test")[0]
                     failures.append(f"{test}, line {line.get('line')}\n    {error[:600].strip()}")
             print(f"| {name} | {' | '.join(f'{counts[each]:,}' for each in COLUMNS)} |", flush=True)
-    for failure in failures:
-        print(f"\n{failure}", file=sys.stderr)
+    for text in failures:
+        print(f"\n{text}", file=sys.stderr)
+    if given.only is None and not given.tests:
+        print("\nentries of rules that excused nothing:", *unused(excused), sep="\n    ", file=sys.stderr)
     return bool(failures)
 
 

@@ -8,6 +8,7 @@ from tensor import Tensor
 from tensor import autograd as _autograd
 from tensor.autograd import *  # noqa: F403 -- what its `__all__` lists
 from tensor.torch.autograd import function as function
+from tensor.torch.autograd import functional as functional
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
