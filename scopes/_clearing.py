@@ -37,10 +37,13 @@ def clear_errors_of(namespace: MutableMapping[str, Any], names: Iterable[str]) -
     4.0
     """
     package = namespace["__name__"].partition(".")[0]
+    replacements: dict[int, Any] = {}  # by the id of the function: several names of one stay one function
     for name in names:
         public = namespace[name]
-        if may_keep_frames(public):
-            namespace[name] = cleared = clearing(public)
+        if id(public) in replacements:
+            namespace[name] = replacements[id(public)]
+        elif may_keep_frames(public):
+            namespace[name] = cleared = replacements[id(public)] = clearing(public)
             cleared.__module__ = namespace["__name__"]
         elif isinstance(public, type):
             for base in public.__mro__:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Self, SupportsIndex
+from typing import Any, Self, SupportsIndex, overload
 
 from nn.module.module import Module
 from nn.module.parameter import Parameter
@@ -61,7 +61,14 @@ class ParameterList(_ParameterContainer):
     def __iter__(self) -> Iterator[Parameter]:
         return iter(self._parameters())
 
-    def __getitem__(self, index: SupportsIndex) -> Parameter:
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Parameter: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> Parameter | Self:
+        """Return one parameter, or a list that shares those of a slice."""
+        if isinstance(index, slice):
+            return type(self)(self._parameters()[index])
         found: Parameter = self.__dict__[self._name_at(index)]
         return found
 
@@ -75,7 +82,7 @@ class ParameterList(_ParameterContainer):
             index = operator.index(index)
         except TypeError:
             kind = type(index).__name__
-            raise TypeError(f"indices of a ParameterList must be integers, not {kind}") from None
+            raise TypeError(f"indices of a ParameterList must be integers or slices, not {kind}") from None
         if not -len(names) <= index < len(names):
             raise IndexError(f"index {index} is out of range for a ParameterList of length {len(names)}")
         return names[index]
@@ -138,6 +145,9 @@ class ParameterDict(_ParameterContainer):
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names())
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(self._names())
 
     def __contains__(self, name: object) -> bool:
         return name in self._names()

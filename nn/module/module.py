@@ -636,6 +636,7 @@ class Module(CallableModule):
         *,
         device: str | None = None,
         non_blocking: bool = False,
+        memory_format: object = None,
     ) -> Self:
         """Convert floating and complex parameters, gradients and buffers, and return this module.
 
@@ -653,6 +654,8 @@ class Module(CallableModule):
             ``"cpu"``.
         non_blocking
             No effect: there is no other device.
+        memory_format
+            No effect: all tensors are in row-major order.
 
         Raises
         ------
@@ -665,7 +668,7 @@ class Module(CallableModule):
         >>> str(nn.Linear(2, 2).to("float64").weight.dtype)
         'float64'
         """
-        del non_blocking
+        del non_blocking, memory_format
         asked = dtype_asked(target, dtype, device)
         if asked is None:
             return self

@@ -133,6 +133,7 @@ def _norm_of(
 ) -> tuple[float, Tensor]:
     """Return the norm as a float, and as a tensor of the first tensor's real dtype (float32 for integers)."""
     arrays = [x._live_array() for x in tensors]
+    norm_type = float(norm_type)  # "inf" is an infinite degree, as in PyTorch
     # Squares of float16 values overflow from 256 on.
     wide = (array.astype(np.float32) if array.dtype == np.float16 else array for array in arrays)
     norms = [float(np.linalg.norm(array.ravel(), norm_type)) for array in wide]

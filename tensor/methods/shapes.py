@@ -277,10 +277,11 @@ class Shapes(TensorCore):
             self, array, array[_UNSQUEEZE_INDICES[dim_of("unsqueeze", dim, array.ndim + 1)]], _EXPAND_DIMS
         )
 
-    def contiguous(self) -> Tensor:
+    def contiguous(self, memory_format: object = None) -> Tensor:
         """Return the tensor itself if it is contiguous, else a contiguous copy.
 
-        A contiguous view that covers less than half of its memory is copied too.
+        A contiguous view that covers less than half of its memory is copied too. `memory_format` has no
+        effect.
 
         Examples
         --------
@@ -288,6 +289,7 @@ class Shapes(TensorCore):
         >>> tensor.zeros((2, 3)).T.contiguous().stride()
         (2, 1)
         """
+        del memory_format  # all tensors are in row-major order
         x = as_tensor(self)
         if not x.is_contiguous():
             return reshape(x, x.shape, copy=True)

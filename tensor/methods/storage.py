@@ -230,13 +230,13 @@ class Storage(TensorCore):
             self._raise_disposed()
         return over(self, array, array, _ALIAS)
 
-    def clone(self) -> Tensor:
+    def clone(self, *, memory_format: object = None) -> Tensor:
         """Return a tensor with the same values and its own storage. O(1): the first write copies.
 
         Expanded views, and memory that an exported NumPy array uses, are copied immediately. So is a view
         that covers less than half of its memory: the clone of a row does not keep the batch.
 
-        Gradients flow to the original tensor.
+        Gradients flow to the original tensor. `memory_format` has no effect.
 
         Examples
         --------
@@ -247,6 +247,7 @@ class Storage(TensorCore):
         >>> y.tolist()
         [0.0, 0.0]
         """
+        del memory_format  # all tensors are in row-major order
         self._raise_if_disposed()
         return with_history(wrap_snapshot(self), _CLONE, self)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, ParamSpec, TypeVar
@@ -95,7 +95,18 @@ def function_named(name: str, method: Callable[P, R]) -> Callable[P, R]:
             written: R = _write_out(name, call_method(*given, **options), out)
         return written
 
+    call.__name__ = call.__qualname__ = name
     return call
+
+
+def place(namespace: dict[str, Any], names: Iterable[str]) -> None:
+    """Name functions after their module and their names in it, where ``pickle`` looks for them.
+
+    Wrappers otherwise have the names of the functions that they call.
+    """
+    for name in names:
+        function = namespace[name]
+        function.__module__, function.__name__, function.__qualname__ = namespace["__name__"], name, name
 
 
 def _write_out(name: str, result: Any, out: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tensor import Tensor
 from tensor import fft as _ours
-from tensor.torch.calling import placed, with_out
+from tensor.torch.calling import place, placed, with_out
 
 __all__ = [
     "fft",
@@ -136,3 +136,6 @@ def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, requires_grad: bool =
     """
     found = _ours.rfftfreq(n, d=d, dtype=dtype)
     return found.requires_grad_() if requires_grad else found
+
+
+place(globals(), __all__)

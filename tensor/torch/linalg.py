@@ -13,7 +13,7 @@ from tensor import InvalidArgumentError, Tensor
 from tensor import linalg as _ours
 from tensor.linalg import LinAlgError
 from tensor.lowlevel import DtypeLike, as_dtype, is_inexact
-from tensor.torch.calling import with_out
+from tensor.torch.calling import place, with_out
 from tensor.torch.functions import matrix_exp
 from tensor.torch.functions import orgqr as householder_product
 from tensor.torch.lu_factors import lu, lu_factor, lu_factor_ex, lu_solve
@@ -573,3 +573,6 @@ def norm(
         return vector_norm(A, 2 if ord is None else ord, dim, keepdim)
     first, second = places
     return matrix_norm(A, ord, (first, second), keepdim)
+
+
+place(globals(), ("eig", "eigvals", "householder_product", "matrix_exp"))

@@ -11,7 +11,7 @@ from tensor.lowlevel import Operand, bessel_i, is_floating
 from tensor.lowlevel import erfcx as _erfcx
 from tensor.lowlevel import log_ndtr as _log_ndtr
 from tensor.torch import functions as _functions
-from tensor.torch.calling import function, with_out
+from tensor.torch.calling import function, place, with_out
 from tensor.torch.composing import polygamma
 
 __all__ = [
@@ -202,3 +202,6 @@ def ndtri(input: Tensor) -> Tensor:
         slope = (0.5 * x.square()).exp() * math.sqrt(2 * math.pi)
     found = tn.where(x.isfinite(), x + (p - given) * slope, x)
     return found.to(input.dtype if is_floating(input.dtype) else tn.float32)
+
+
+place(globals(), __all__)

@@ -169,3 +169,11 @@ def test_insert_checks_the_index_of_a_sequential():
     with pytest.raises(IndexError, match="index 2 is out of range for a Sequential of length 1"):
         nn.Sequential(nn.ReLU()).insert(2, nn.Tanh())
     assert len(nn.Sequential(nn.ReLU()).insert(-1, nn.Tanh())) == 2
+
+
+def test_a_slice_of_parameters_is_a_list_of_the_same():
+    weights = nn.ParameterList([tensor.zeros((1,)), tensor.ones((1,)), tensor.ones((2,))])
+    tail = weights[1:]
+    assert isinstance(tail, nn.ParameterList)
+    assert [x is y for x, y in zip(tail, list(weights)[1:], strict=True)] == [True, True]
+    assert list(reversed(nn.ParameterDict({"a": tail[0], "b": tail[1]}))) == ["b", "a"]

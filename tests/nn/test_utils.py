@@ -107,5 +107,6 @@ def test_clipping_takes_foreach_which_has_no_effect():
     assert utils.get_total_norm([x.grad], foreach=False).item() == 5.0
     utils.clip_grads_with_norm_([x], 10.0, tensor.tensor(5.0), foreach=True)
     assert utils.clip_grad_norm_([x], 10.0, foreach=True).item() == 5.0
+    assert utils.clip_grad_norm_([x], 10.0, norm_type="inf").item() == 4.0
     utils.clip_grad_value_([x], 3.5, foreach=True)
     assert x.grad.tolist() == [3.0, 3.5]

@@ -336,3 +336,16 @@ def test_the_helpers_of_modules_that_programs_import() -> None:
     model.load_state_dict(state)
     with torch.backends.cudnn.flags(enabled=False, benchmark=True):
         assert not torch.backends.cudnn.benchmark
+
+
+def test_memory_formats_have_no_effect() -> None:
+    x = torch.arange(8).reshape(1, 2, 2, 2)
+    for same in (
+        x.contiguous(memory_format=torch.channels_last),
+        x.clone(memory_format=torch.preserve_format),
+        torch.clone(x, memory_format=torch.contiguous_format),
+    ):
+        assert same.stride() == x.stride()
+        assert torch.equal(same, x)
+    model = torch.nn.Conv2d(2, 1, 1)
+    assert model.to(memory_format=torch.channels_last) is model

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import io
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -213,3 +217,35 @@ def test_normal_vectors_have_the_figures_of_pytorch(form: str) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-5)
     with pytest.raises(ValueError, match="takes one of"):
         torch.distributions.MultivariateNormal(torch.zeros(2))
+
+
+# A compiled function of another module, and a second name that PyTorch has for another backend.
+NOT_PICKLED = {"is_grad_enabled", "native_channel_shuffle"}
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".nn.functional", ".nn.init", ".linalg", ".fft", ".special", ".autograd", ".masked"]
+)
+def test_functions_can_be_pickled(name: str) -> None:
+    module = importlib.import_module(f"tensor.torch{name}")
+    functions = {each for each in dir(module) if inspect.isroutine(getattr(module, each))}
+    public = {each for each in functions if not each.startswith("_")} - NOT_PICKLED
+    wrong = []
+    for each in sorted(public):
+        function = getattr(module, each)
+        try:
+            is_same = pickle.loads(pickle.dumps(function)) is function
+        except pickle.PicklingError:
+            is_same = False
+        if not is_same:
+            wrong.append(each)
+    assert wrong == []
+
+
+def test_a_model_with_a_function_of_torch_as_its_activation_can_be_saved() -> None:
+    layer = torch.nn.TransformerEncoderLayer(4, 2, 8, activation=torch.nn.functional.gelu)
+    file = io.BytesIO()
+    torch.save(layer, file)
+    file.seek(0)
+    loaded = torch.load(file, weights_only=False)
+    assert loaded.activation is torch.nn.functional.gelu

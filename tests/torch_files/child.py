@@ -24,7 +24,8 @@ from tests.torch_files import default_dtype
 from tests.torch_files.standins import SETTINGS, absent, add_settings, internal, to_torch
 
 # Parts of the names of tests that do not run: they fill more than 2 GiB, or call PyTorch's own references.
-LARGE, REFERENCES = ("64bit_indexing", "grid_sample_large_index", "interpolate_buffer_overflow"), "__refs_"
+LARGE = ("64bit_indexing", "grid_sample_large_index", "interpolate_buffer_overflow", "affine_large_feature")
+REFERENCES = "__refs_"
 # Seconds a test may take, and bytes all of them.
 SECONDS, MEMORY = 120, 12 << 30
 

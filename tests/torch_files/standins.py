@@ -115,7 +115,9 @@ class Entry:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._entry, name)
-        return bridged(value) if callable(value) and name != "ref" else to_ours(value)
+        if callable(value):
+            return _on_torch(value) if name == "ref" else bridged(value)
+        return to_ours(value)
 
 
 def bridged(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -127,6 +129,15 @@ def bridged(function: Callable[..., Any]) -> Callable[..., Any]:
         return to_ours(function(*args, **kwargs))
 
     return call
+
+
+def _on_torch(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a reference of PyTorch's, for NumPy's arrays or for tensors, that takes our tensors too."""
+
+    def tensors(x: Any) -> Any:
+        return _tensor(x) if isinstance(x, ours.Tensor) else _mapped(tensors, x)
+
+    return lambda *args, **kwargs: function(*tensors(args), **tensors(kwargs))
 
 
 def _reference(function: Callable[..., Any]) -> Callable[..., Any]:

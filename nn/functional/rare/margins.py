@@ -364,6 +364,8 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
     x = _scores(name, input)
     check_same_shape(name, x, array_of(name, "target", target))
     count = x.shape[-1]
+    if count == 0:
+        raise ValueError(f"{name}: input must have at least one class, but its shape is {x.shape}")
     given = _indices(name, target, x.shape, "class indices", count, allows_end=True)
     counts = np.logical_and.accumulate(given >= 0, axis=-1)
     is_other = np.ones(x.shape, bool)
