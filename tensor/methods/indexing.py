@@ -588,15 +588,17 @@ class Indexing(Operators):
         """
         return self.fill_(0)
 
-    def copy_(self, source: Operand) -> Self:
-        """Write the values of `source`, which broadcasts and is cast to the tensor's dtype.
+    def copy_(self, src: Operand, non_blocking: bool = False) -> Self:
+        """Write the values of `src`, which broadcasts and is cast to the tensor's dtype.
+
+        `non_blocking` has no effect: there is no other device.
 
         Raises
         ------
         TypeError
-            If `source` is complex and the tensor is not.
+            If `src` is complex and the tensor is not.
         ValueError
-            If the shape of `source` does not broadcast to the tensor's.
+            If the shape of `src` does not broadcast to the tensor's.
 
         Examples
         --------
@@ -604,9 +606,10 @@ class Indexing(Operators):
         >>> tensor.zeros((2,)).copy_(tensor.tensor([1, 2])).tolist()
         [1.0, 2.0]
         """
-        given = operand(source)
+        del non_blocking
+        given = operand(src)
         if given is NotImplemented:
-            raise foreign("copy_", source)
+            raise foreign("copy_", src)
         array = self._array
         if array is None:
             self._raise_disposed()
@@ -614,9 +617,9 @@ class Indexing(Operators):
         del array, given
 
         def write(target: Array) -> None:
-            np.copyto(target, operand(source), casting="unsafe")
+            np.copyto(target, operand(src), casting="unsafe")
 
-        overwrite(RULES["copy"], as_tensor(self), write, (self, source))
+        overwrite(RULES["copy"], as_tensor(self), write, (self, src))
         return self
 
     # --- Other writes ---------------------------------------------------------------------------------------

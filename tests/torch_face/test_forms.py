@@ -349,3 +349,9 @@ def test_memory_formats_have_no_effect() -> None:
         assert torch.equal(same, x)
     model = torch.nn.Conv2d(2, 1, 1)
     assert model.to(memory_format=torch.channels_last) is model
+
+
+def test_a_copy_in_place_takes_pytorchs_arguments() -> None:
+    x = torch.zeros(2)
+    assert x.copy_(src=torch.ones(2), non_blocking=True) is x
+    assert x.copy_(torch.tensor([1, 2]), True).tolist() == [1.0, 2.0]
