@@ -29,6 +29,7 @@ REASONS: dict[str, dict[str, str]] = {
         "_actor": "ends the process of the board, as a machine that fails does",
     },
     "nn/parallel_training.py": {"_region": "waits until another worker has given up, which nothing prints"},
+    "torch_face/test_forms.py": {"_pair _triple": "PyTorch's names, which programs import"},
     "nn/samples.py": {"_unpadded": "the op of the second derivative, which only derivatives call"},
     "nn/test_budgets.py": {"_SMALL": "tries small tensors, which a budget leaves in memory"},
     "nn/test_convolutions.py": {

@@ -149,7 +149,7 @@ RULES = (
         "sparse tensors",
         "all tensors are dense",
         ("*sparse*",),
-        ("sparse_coo", "to_sparse", "sparse_coo_tensor", "sparse_csr_tensor", "to_sparse_*"),
+        ("sparse_coo", "to_sparse", "sparse_coo_tensor", "sparse_csr_tensor", "to_sparse_*", "to_dense"),
     ),
     Rule(
         "conjugates by flags",
@@ -388,6 +388,12 @@ RULES = (
             "test_nn.TestNN.test_unflatten",
         ),
         errors=("batch_norm: eps must be above 0 in training",),
+    ),
+    Rule(
+        "containers of parameters",
+        "`ParameterList` and `ParameterDict` hold parameters only, and have the methods that programs use",
+        ("test_nn.TestNN.test_ParameterDict",),
+        errors=("a Parameter must be a leaf",),
     ),
     Rule(
         "replaced modules",
