@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 
 from scopes.lowlevel import ModuleOnDemand
-from tensor._dtypes import Array, Dtype, float64, is_floating, result_type
+from tensor._dtypes import Array, Dtype, complex128, float64, is_floating, result_type
 from tensor._errors import InvalidArgumentError, shown
 from tensor.core.donation import composite, last_use
 from tensor.core.tensor import TensorCore, wrap
@@ -330,7 +330,7 @@ class Arithmetic(TensorCore):
 
     @composite
     def float_power(self, exponent: Operand) -> Tensor:
-        """Return the tensor to the power `exponent`, computed in float64.
+        """Return the tensor to the power `exponent`, computed in float64, or complex128 for complex numbers.
 
         Examples
         --------
@@ -338,9 +338,7 @@ class Arithmetic(TensorCore):
         >>> tensor.tensor([2, 3]).float_power(2).tolist()
         [4.0, 9.0]
         """
-        x = as_tensor(self)
-        base = x if x.is_complex() else x.to(float64)
-        return elementwise.pow(base, exponent.to(float64) if isinstance(exponent, TensorCore) else exponent)  # type: ignore[attr-defined]
+        return elementwise.pow(_in_double(self), _in_double(exponent))
 
     @composite
     def frexp(self) -> Frexp:
@@ -782,6 +780,14 @@ def _scaled_quotient(x: TensorCore, a: Operand, b: Operand, value: complex) -> t
     dtype = result_type(x, a, b, 1.0)  # a quotient of integers is floating
     wide = wide_dtype(dtype)
     return dtype, elementwise.divide(scaled(a, value, wide), cast(b, wide))
+
+
+def _in_double(x: Operand) -> Any:
+    """Return a tensor in float64 or complex128, and anything else as it is."""
+    if not isinstance(x, TensorCore):
+        return x
+    given = as_tensor(x)
+    return given.to(complex128 if given.is_complex() else float64)
 
 
 def _of_integers(name: str, kernel: np.ufunc, x: TensorCore, other: object) -> Tensor:

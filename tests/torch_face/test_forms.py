@@ -355,3 +355,20 @@ def test_a_copy_in_place_takes_pytorchs_arguments() -> None:
     x = torch.zeros(2)
     assert x.copy_(src=torch.ones(2), non_blocking=True) is x
     assert x.copy_(torch.tensor([1, 2]), True).tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("base", ["float32", "complex64", "bfloat16", "int32"])
+@pytest.mark.parametrize("exponent", ["float32", "complex64", "int64"])
+def test_float_power_computes_in_double_precision(base: str, exponent: str) -> None:
+    theirs = pytest.importorskip("torch")
+
+    def powers(library):
+        x = library.tensor([2, 3]).to(getattr(library, base))
+        y = library.tensor([2, -1]).to(getattr(library, exponent))
+        if "complex" in exponent:
+            y = y * 1j
+        return [library.float_power(*pair) for pair in ((x, y), (x, 2.5), (x, 1.5j), (0.1, y), (2j, y))]
+
+    for found, expected in zip(powers(torch), powers(theirs), strict=True):
+        assert str(found.dtype) == str(expected.dtype).removeprefix("torch.")
+        assert found.tolist() == pytest.approx(expected.tolist(), rel=1e-12)
