@@ -284,7 +284,9 @@ def failing_test(arguments: list[str], seconds: float) -> str:
     if process.returncode in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         return ""
     failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", output, re.M)
-    running = re.findall(r"^(\w+/\S+::.+?)(?: \w+ +\[ *\d+%\])?$", output, re.M)
+    # A crash, and the stack of a test that hangs, are printed in the line of the test.
+    ends = r" \w+ +\[ *\d+%\]| (?:Fatal Python error|Timeout \().*"
+    running = re.findall(rf"^(\w+/\S+::.+?)(?:{ends})?$", output, re.M)
     return failed[1] if failed else running[-1] if running else IMPORT
 
 
