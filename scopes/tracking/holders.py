@@ -500,16 +500,23 @@ class _Slotted:
 _MEMBER = type(_Slotted.slot)  # type: ignore[attr-defined]
 
 
+# To the dict of a frame's variables: from the frame, from a variable, and from the argument of getrefcount.
+_REFERENCES_HERE = 3
+
+
 def _locals_of(frame: FrameType) -> list[tuple[str, Any]]:
     """Return a frame's variables, and leave no dict in the frame that would keep them alive."""
     if frame.f_code.co_flags & _OPTIMIZED:
-        # Up to Python 3.12 the frame keeps the dict and its values. A dict that was not empty before belongs
-        # to the user: from locals(), or a debugger.
-        before = {id(x) for x in gc.get_referents(frame) if type(x) is dict and x}
+        # Up to Python 3.12 the frame keeps the dict and its values. If the dict has another reference, it
+        # belongs to the user: from locals(), or a debugger.
         namespace = frame.f_locals
         variables = [(name, namespace[name]) for name in list(namespace)]
-        if type(namespace) is dict and id(namespace) not in before:
-            namespace.clear()
+        if type(namespace) is dict:
+            if sys.getrefcount(namespace) == _REFERENCES_HERE:
+                namespace.clear()
+            else:  # Python has brought it up to date: it must not become part of a reference cycle
+                for name in [name for name, value in variables if value is namespace]:
+                    del namespace[name]
         return variables
     # The frame of a class body or a module, whose locals are a dict. For a module return nothing, because its
     # namespace is another root.

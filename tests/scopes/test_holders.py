@@ -341,3 +341,23 @@ def test_a_global_of_a_library_is_named_too(monkeypatch: pytest.MonkeyPatch) -> 
     # A report follows less: here libraries may be loaded that hold more.
     found = holders_of({1: Weakly(*library.cache)}, Effort(10 * ENOUGH))
     assert found[1].text == "caching_library.cache[0]"
+
+
+def test_a_report_leaves_the_values_in_the_dict_of_a_functions_locals() -> None:
+    def running() -> None:
+        x = tensor.ones(100)
+        mine = locals()
+        assert scopes.leaks().count == 1
+        assert mine["x"] is x
+
+    def suspended() -> Iterator[Any]:
+        x = tensor.ones(100)
+        yield locals()
+        del x
+
+    with scopes.track():
+        running()
+        generator = suspended()
+        theirs = next(generator)
+        assert scopes.leaks().count == 1
+        assert theirs["x"].shape == (100,)
