@@ -36,6 +36,8 @@ def test_a_module_inside_is_replaced_and_the_old_one_disposed() -> None:
     assert old.weight.is_invalid
     with pytest.raises(AttributeError, match="there is no module"):
         net.set_submodule("1.7", nn.Identity(), strict=True)
+    with pytest.raises(ValueError, match="the name of the module to replace must not be empty"):
+        net.set_submodule("", nn.Identity())
 
 
 def test_a_module_takes_a_dtype_by_each_method() -> None:

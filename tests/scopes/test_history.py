@@ -170,6 +170,25 @@ def test_garbage_of_an_earlier_run_that_is_collected_later_hides_no_leak() -> No
     assert len(kept) == 100
 
 
+def test_growth_by_the_threshold_is_a_leak() -> None:
+    def grown() -> int:
+        (line,) = Outcome(history, "the run", 1).to_dict()["leaking"]
+        return line["risen"]
+
+    kept: list[Thing] = []
+    with scopes.track():
+        history = History(since=scopes.snapshot())
+        history.begin()
+        train_with_leak(kept)
+        for _ in range(20):
+            threshold = grown()
+            found = [Outcome(history, "the run", threshold + more).is_leaking for more in (0, 1)]
+            if grown() == threshold:  # each outcome looks at the end once more, which may change the growth
+                break
+        history.end()
+    assert found == [True, False]
+
+
 def outcome_of(*phases: Callable[[list[Thing]], object]) -> Outcome:
     """Return the outcome of a run whose function keeps a list, and runs `phases` with it."""
 

@@ -123,6 +123,15 @@ def test_scopes_that_end_out_of_order_are_drawn_on_separate_tracks(trace) -> Non
     assert [found.thread_of(event) for event in found.scopes()] == ["MainThread", "MainThread, 2"]
 
 
+def test_scopes_that_follow_each_other_inside_another_are_drawn_on_its_track(trace) -> None:
+    with Timeline() as timeline, new_dispose_scope("outer"):
+        for name in ("first", "second"):
+            with new_dispose_scope(name):
+                pass
+    found = trace(timeline)
+    assert [found.thread_of(event) for event in found.scopes()] == ["MainThread"] * 3
+
+
 def test_a_slice_that_outlives_the_inner_of_two_others_is_drawn_apart(trace) -> None:
     with Timeline() as timeline:
         outer, middle, inner = (new_dispose_scope(name) for name in ("outer", "middle", "inner"))
