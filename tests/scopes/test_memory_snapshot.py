@@ -68,10 +68,11 @@ def test_blocks_fill_the_segment_without_a_gap(tmp_path: Path) -> None:
     assert end == segment["address"] + segment["total_size"]
 
 
-def test_a_block_lies_where_two_neighbours_were_freed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("order", ["cd", "dc"])
+def test_a_block_lies_where_two_neighbours_were_freed(tmp_path: Path, order: str) -> None:
     with scopes.Timeline() as timeline:
         a, b, c, d, e = (tensor.ones((1000,)) for _ in range(5))
-        for x in (a, c, d):
+        for x in (a, *({"c": c, "d": d}[name] for name in order)):
             x.dispose()
         f = tensor.ones((2000,))
     snapshot = snapshot_of(timeline, tmp_path / "snapshot.pickle")
