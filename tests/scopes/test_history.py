@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -204,6 +205,19 @@ def outcome_of(*phases: Callable[[list[Thing]], object]) -> Outcome:
         outcome = Outcome(history, "the run")
         history.end()
     return outcome
+
+
+def test_an_outcome_as_plain_data_has_what_it_prints() -> None:
+    outcome = outcome_of(peak, train_with_leak)
+    told = json.loads(json.dumps(outcome.to_dict()))
+    _, (title, highest), (_, at_the_end) = outcome.parts
+    assert title == f"It held most after {told['highest'].pop('after'):.3g} s:"
+    assert told["highest"] == highest.to_dict()
+    assert told["at_the_end"] == at_the_end.to_dict()
+    (line,) = told["leaking"]
+    assert line["lines"][0]["file"].endswith("things.py")
+    assert 500_000 < line["risen"] <= 1_000_000
+    assert max(weight for _, weight in told["moments"]) == highest.weight == 50_000_000
 
 
 def train_with_leak(kept: list[Thing]) -> None:
