@@ -5,9 +5,9 @@
 The seed draws the changes: a comparison turned, ``and`` and ``or`` exchanged, a condition negated, a
 constant one larger or smaller, a ``not`` removed, None returned, a statement left out. Each change is made
 in a copy of the tree (``build/mutants``), never in the checkout. A changed compiled module is compiled
-there. Then the tests of its package run until one fails; tests that share rare names with the changed code
-run first. A test that hangs counts as failed. A test that fails without the change too does not count.
-``mutants.toml`` lists changes that no test can notice.
+there. Then the tests of its package, and those directly in ``tests``, run until one fails; tests that share
+rare names with the changed code run first. A test that hangs counts as failed. A test that fails without
+the change too does not count. ``mutants.toml`` lists changes that no test can notice.
 """
 
 from __future__ import annotations
@@ -214,9 +214,9 @@ def names_in(text: str) -> set[str]:
 
 
 def tests_for(mutant: Mutant) -> list[str]:
-    """Return the examples of the changed file, and the tests of its package, likely ones first."""
+    """Return the examples of the changed file, and the tests that may notice it, likely ones first."""
     package = mutant.file.partition("/")[0]
-    paths = sorted((ROOT / "tests" / package).rglob("test_*.py"))
+    paths = sorted([*(ROOT / "tests" / package).rglob("test_*.py"), *(ROOT / "tests").glob("test_*.py")])
     texts = {path: names_in(path.read_text(encoding="utf-8")) for path in paths}
     module = mutant.file.rpartition(".")[0].replace("/", ".")
     sources = [path for path in (ROOT / package).rglob("*.py*") if path.suffix in (".py", ".pyx")]
