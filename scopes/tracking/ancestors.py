@@ -34,11 +34,11 @@ class Referrers:
         #: The ids of these.
         self.roots: set[int] = set()
         self._running = running_frames()
-        # Objects that the search itself creates are not in this list.
+        # Objects that the search creates from here on are not in this list.
         everything = gc.get_objects()
         steps = max(_MIN_STEPS, min(_MAX_STEPS, _MAX_VISITS // len(everything)))
         frontier = list(objects)
-        ignored = {id(objects), *ignored}
+        ignored = {id(objects), id(self.objects), *ignored}
         try:
             for _ in range(steps):
                 if not frontier or len(self.objects) > _MAX_OBJECTS:

@@ -7,7 +7,9 @@ import sys
 import threading
 import weakref
 
+import scopes
 from scopes.tracking.ancestors import Referrers
+from tests import things
 
 
 class Thing:
@@ -37,3 +39,18 @@ def test_searches_on_several_threads_keep_nothing_without_the_collector() -> Non
     finally:
         sys.setswitchinterval(interval)
         gc.enable()
+
+
+def test_a_list_that_a_running_call_builds_is_no_reference_cycle() -> None:
+    """No name leads to the list of a comprehension, and the search itself holds what it has found."""
+
+    def make(number: int) -> things.Thing:
+        if number == 10:
+            holders.extend([row.holder for row in scopes.leaks().rows])
+        return things.Thing()
+
+    holders: list[str] = []
+    with scopes.track():
+        kept = [make(number) for number in range(11)]
+    assert len(kept) == 11
+    assert holders == ["no name of yours (list)"]
