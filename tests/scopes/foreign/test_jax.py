@@ -256,6 +256,14 @@ def test_arrays_that_the_program_deletes_are_not_alive() -> None:
         assert arrays_of(kept.clear).live_count == -2
 
 
+def test_a_reset_forgets_arrays_that_were_not_read_yet() -> None:
+    with scopes.jax.owning():
+        kept = [jnp.ones(3) for _ in range(5)]
+        statistics.reset()
+        found = statistics.of(type(kept[0])).snapshot()
+        assert (found.created_outside_scope_count, found.live_count) == (0, 0)
+
+
 def test_arrays_of_other_threads_count_outside_of_scopes() -> None:
     def work() -> None:
         thread = threading.Thread(target=three_arrays)
