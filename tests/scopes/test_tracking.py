@@ -251,6 +251,24 @@ def test_ids_that_are_used_again_are_new_records() -> None:
         assert len(tracking.current.tracker.records) == 0
 
 
+def test_what_is_alive_is_in_the_order_of_creation() -> None:
+    """Even if the listener of one creation takes longer than that of a later one."""
+
+    class Making(Heard):
+        def created(self, record: Record) -> None:
+            super().created(record)
+            if len(self.events) == 1:
+                later.append(Made())
+
+    later: list[Made] = []
+    with track():
+        tracker = tracking.current.tracker
+        assert tracker is not None
+        tracker.listeners += (Making(),)
+        first = Made()
+        assert [x for _, x in tracker.alive()] == [first, *later]
+
+
 def test_listeners_hear_in_order_and_each_end_once() -> None:
     heard = Heard()
     with track():

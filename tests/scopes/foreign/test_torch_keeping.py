@@ -655,6 +655,15 @@ def test_a_library_keeps_a_graph_too_and_the_report_says_so(library: Any) -> Non
     assert not is_disposed(cache.layers[0].keys)
 
 
+def test_the_report_names_the_slot_that_keeps_a_tensor(library: Any) -> None:
+    layer = library.Layer(None)
+    with scopes.torch.owning(), new_dispose_scope("slots"):
+        layer.__init__(torch.ones(1000))
+    assert not is_disposed(layer.keys)
+    (row,) = (row for row in scopes.torch.kept("slots").rows if row.alive)
+    assert row.holder == "Layer.keys"
+
+
 def test_strictly_only_parameters_buffers_and_state_outlive_the_scope() -> None:
     metric = Metric()
     with scopes.torch.owning(strict=True), new_dispose_scope():
