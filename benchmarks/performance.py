@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks import ROOT, document
 from benchmarks.levels import LEVELS
-from tensor.kernels.simd import best_instruction_set
+from tensor.kernels.running import best_instruction_set
 
 FOLDER = ROOT / "benchmarks" / "results" / "performance"
 JUDGED = (

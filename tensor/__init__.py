@@ -68,7 +68,7 @@ from tensor.io.standard import (
     newaxis,
     pi,
 )
-from tensor.kernels.threads import get_num_threads, set_num_threads
+from tensor.kernels.running import get_num_threads, set_num_threads
 from tensor.memory import OutOfMemoryError
 from tensor.ops.casts import astype
 from tensor.ops.elementwise import *  # noqa: F403 -- what its `__all__` lists

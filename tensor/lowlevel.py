@@ -22,27 +22,34 @@ from tensor._dtypes import (
     require_supported,
 )
 from tensor._errors import InvalidArgumentError, shown
+from tensor.autograd.engine import clear_gradients
 from tensor.autograd.gradients import take_values
-from tensor.autograd.leaves import clear_gradients
 from tensor.core.dims import sizes_of
-from tensor.core.donation import composite, last_use, widening
-from tensor.core.storage import snapshot
-from tensor.core.tensor import TensorCore, wrap, wrap_snapshot, wrap_snapshot_unowned, wrap_unowned
+from tensor.core.tensor import (
+    TensorCore,
+    composite,
+    last_use,
+    snapshot,
+    widening,
+    wrap,
+    wrap_snapshot,
+    wrap_snapshot_unowned,
+    wrap_unowned,
+    writing,
+    writing_all,
+)
 from tensor.core.untyped_storage import UntypedStorage
-from tensor.core.writing import writing, writing_all
-from tensor.kernels.context import run_kernel
-from tensor.kernels.threads import configure_threads
+from tensor.kernels.running import configure_threads, run_kernel
 from tensor.memory.buffer import owner_of
 from tensor.ops.casts import dtype_asked
-from tensor.ops.dispatch import apply, apply_into, overwrite
+from tensor.ops.dispatch import apply, apply_affine, apply_affine_then, apply_into, overwrite
 from tensor.ops.gamma import bessel_i, erfcx, log_ndtr
 from tensor.ops.indexing import Key
 from tensor.ops.messages import Operand, explain
 from tensor.ops.rare.factoring import factor_lu, solve_lu, solve_triangular
 from tensor.tape.hooks import HookTable, RemovableHandle
 from tensor.tape.modes import is_recording
-from tensor.tape.nodes import Leaf, become_leaf
-from tensor.tape.recording import record, remember, wrap_recorded
+from tensor.tape.recording import Leaf, become_leaf, record, remember, wrap_recorded
 from tensor.tape.rules import RULES
 from tensor.tape.rules.table import define
 
@@ -57,7 +64,6 @@ _ON_DEMAND = _origins_of(
         "tensor.io.torch_files": "Reading",
         "tensor.io.torch_writing": "global_name write_torch_file",
         "tensor.kernels.updates": "Step",
-        "tensor.ops.affine": "apply_affine apply_affine_then",
         "tensor.ops.rare.complex_views": "view_as_complex view_as_real",
         "tensor.ops.rare.lu": "plu unpack_plu",
         "tensor.ops.results": "LUFactor LUFactorEx",

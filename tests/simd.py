@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tensor.kernels.simd import best_instruction_set
+from tensor.kernels.running import best_instruction_set
 
 LEVELS = ("baseline", "avx2", "avx512")
 

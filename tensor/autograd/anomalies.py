@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import numpy as np
 
 from scopes.lowlevel import callers
-from tensor.tape.blocks import set_modes
 from tensor.tape.modes import Block, Recorder, Recording, grad_enabled, innermost_recorder, when_enabled
+from tensor.tape.recording import set_modes
 
 if TYPE_CHECKING:
     from tensor.tape.modes import Modes
-    from tensor.tape.nodes import Node
+    from tensor.tape.recording import Node
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -20,8 +20,14 @@ from weakref import ref
 from scopes import new_dispose_scope
 from tensor.autograd.nesting import map_nested
 from tensor.autograd.saved_tensors import PackedTensor, active_hooks
-from tensor.core.storage import history_group_of, join_storage, on_same_storage, snapshot_share
-from tensor.core.tensor import TensorCore, wrap_share
+from tensor.core.tensor import (
+    TensorCore,
+    history_group_of,
+    join_storage,
+    on_same_storage,
+    snapshot_share,
+    wrap_share,
+)
 from tensor.creation.generators import default_generator
 from tensor.memory.buffer import Share
 from tensor.tape.modes import (
@@ -34,7 +40,7 @@ from tensor.tape.modes import (
     recomputing,
     when_enabled,
 )
-from tensor.tape.nodes import Deferred, Leaf, Node, become_leaf
+from tensor.tape.recording import Deferred, Leaf, Node, become_leaf
 from tensor.tape.rules import RULES
 
 P = ParamSpec("P")

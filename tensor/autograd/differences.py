@@ -17,9 +17,7 @@ import numpy as np
 
 from tensor._dtypes import Array, is_inexact
 from tensor.autograd.gradients import grad
-from tensor.core.storage import snapshot
-from tensor.core.tensor import TensorCore, wrap
-from tensor.core.writing import writing
+from tensor.core.tensor import TensorCore, snapshot, wrap, writing
 from tensor.tape.rules.overlay import Places
 
 if TYPE_CHECKING:

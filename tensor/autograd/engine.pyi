@@ -1,14 +1,22 @@
-from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Any, final
 
-from tensor.autograd.pending_gradients import PendingGradient
 from tensor.core.tensor import TensorCore
 from tensor.memory.buffer import Share
-from tensor.tape.nodes import Deferred, Node
+from tensor.tape.recording import Deferred, Node
 
 if TYPE_CHECKING:  # so that type checkers read the operations before the class that uses them
     from tensor._tensor import Tensor
 
+# Only for compiled callers: see fitting.pxd.
+
+@final
+class PendingGradient:
+    @property
+    def node(self) -> Node: ...
+    value: Any
+
+def clear_gradients(tensors: Iterable[TensorCore], set_to_none: bool) -> None: ...
 def restore(node: Node) -> Deferred | None: ...
 def put_back(node: Node, packed: Deferred | None) -> None: ...
 def holds_memory(saved: Collection[Any]) -> bool: ...

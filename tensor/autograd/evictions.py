@@ -7,7 +7,7 @@ Rematerialization" (2021): the buffers with the least cost / (bytes x staleness)
 estimated from shapes, and staleness counts ops, so a program evicts the same buffers each time it runs.
 
 `Evictions.evict` also writes idle tensors to the file: gradients before the optimizer's step, optimizer
-state, data, and, last, parameters. Their next use reads them back (`tensor.core.idle`).
+state, data, and, last, parameters. Their next use reads them back (`tensor.core.tensor`).
 """
 
 from __future__ import annotations
@@ -20,15 +20,21 @@ from weakref import ref
 import numpy as np
 
 from tensor._dtypes import Array
-from tensor.core.filed_values import FiledValues
-from tensor.core.idle import companion_of, idle_tensors, leave_together, move_to_file
-from tensor.core.storage import StorageReference, share_of
-from tensor.kernels.context import run_kernel
+from tensor.core.tensor import (
+    FiledValues,
+    StorageReference,
+    companion_of,
+    idle_tensors,
+    leave_together,
+    move_to_file,
+    share_of,
+)
+from tensor.kernels.running import run_kernel
 from tensor.memory.buffer import Buffer, Share, empty, owner_of, share_with, view_at
 from tensor.memory.buffer import copy as copy_array
 from tensor.tape.modes import Recorder, Recording
-from tensor.tape.nodes import Deferred, Node
 from tensor.tape.recipes import Layout, Recipe, holds_of, layout_of
+from tensor.tape.recording import Deferred, Node
 
 if TYPE_CHECKING:
     from scopes.lowlevel import Spilled

@@ -11,13 +11,11 @@ from weakref import ref
 from scopes.lowlevel import clear_library_frames
 from tensor._dtypes import is_inexact
 from tensor.autograd.function_context import Applied, Call, FunctionCtx, Refusal, Saved, holds
-from tensor.core.storage import relatives
-from tensor.core.tensor import TensorCore, wrap_snapshot
+from tensor.core.tensor import TensorCore, relatives, wrap_snapshot
 from tensor.ops.overlay import Histories, add_history, add_written
 from tensor.tape.growth import check_growth, ticks
 from tensor.tape.modes import GradMode, grad_enabled, is_recording
-from tensor.tape.nodes import Node, Rule
-from tensor.tape.recording import set_histories
+from tensor.tape.recording import Node, Rule, set_histories
 
 
 class Function:

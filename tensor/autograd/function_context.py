@@ -10,15 +10,13 @@ from weakref import ref
 import numpy as np
 
 from tensor._dtypes import Dtype, is_inexact
-from tensor.autograd.engine import Backward, put_back, restore
-from tensor.autograd.pending_gradients import PendingGradient
+from tensor.autograd.engine import Backward, PendingGradient, put_back, restore
 from tensor.autograd.tensor_gradients import fit_tensor
-from tensor.core.storage import relatives, snapshot_share
-from tensor.core.tensor import TensorCore, wrap, wrap_share
+from tensor.core.tensor import TensorCore, relatives, snapshot_share, wrap, wrap_share
 from tensor.memory.buffer import Share, zeros
 from tensor.ops.messages import require_writable_history
 from tensor.tape.hooks import RemovableHandle
-from tensor.tape.nodes import Node, Rule
+from tensor.tape.recording import Node, Rule
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor

@@ -11,10 +11,9 @@ import numpy as np
 from scopes.lowlevel import ModuleOnDemand, clear_library_frames
 from tensor._dtypes import Array, Dtype, is_inexact
 from tensor.autograd.engine import Backward
-from tensor.core.storage import snapshot_share
-from tensor.core.tensor import TensorCore, wrap
+from tensor.core.tensor import TensorCore, snapshot_share, wrap
 from tensor.tape.modes import GradMode
-from tensor.tape.nodes import Leaf, Node, become_leaf
+from tensor.tape.recording import Leaf, Node, become_leaf
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor

@@ -17,12 +17,11 @@ import numpy as np
 
 from tensor._dtypes import SUPPORTED, Dtype
 from tensor.autograd.nesting import map_nested
-from tensor.core.storage import snapshot_share
-from tensor.core.tensor import TensorCore, wrap_share
+from tensor.core.tensor import TensorCore, snapshot_share, wrap_share
 from tensor.memory.buffer import Share
 from tensor.ops.indexing import Key
 from tensor.tape.modes import Block, GradMode, Recorder, Recording, innermost_recorder, recomputing
-from tensor.tape.nodes import Deferred, Node
+from tensor.tape.recording import Deferred, Node
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tensor.autograd.engine import Backward, holds_memory, put_back, restore
-from tensor.autograd.pending_gradients import PendingGradient
+from tensor.autograd.engine import Backward, PendingGradient, holds_memory, put_back, restore
 from tensor.autograd.recorded_functions import Functions as xp  # noqa: N813  # the name that derivatives use
 from tensor.core.tensor import wrap_share
 from tensor.memory.buffer import Share
-from tensor.tape.nodes import Node
+from tensor.tape.recording import Node
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor

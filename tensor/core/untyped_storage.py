@@ -10,8 +10,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from tensor._devices import CPU, Device
 from tensor._dtypes import Array
-from tensor.core.storage import on_same_storage
-from tensor.core.tensor import TensorCore
+from tensor.core.tensor import TensorCore, on_same_storage
 from tensor.memory.buffer import Buffer, view_at
 
 

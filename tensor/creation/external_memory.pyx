@@ -2,7 +2,7 @@
 
 cimport numpy as cnp
 
-from tensor.memory.external cimport Exported, External
+from tensor.memory.buffer cimport Exported, External
 
 import atexit
 import sys
@@ -14,11 +14,9 @@ import numpy as np
 from tensor._devices import require_cpu
 from tensor._dtypes import KNOWN, as_dtype, uint8
 from tensor._errors import shown
-from tensor.core.storage import members_of
-from tensor.core.tensor import wrap_borrowed
+from tensor.core.tensor import members_of, wrap_borrowed
 from tensor.creation.from_data import shape_of
-from tensor.memory.buffer import listed_buffers, owner_of
-from tensor.memory.external import cancel_callbacks
+from tensor.memory.buffer import cancel_callbacks, listed_buffers, owner_of
 
 cnp.import_array()
 

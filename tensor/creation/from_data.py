@@ -13,12 +13,12 @@ from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, float32, is_inexac
 from tensor._errors import shown
 from tensor.core.dims import Sizes
 from tensor.core.tensor import TensorCore, wrap, wrap_borrowed
+from tensor.memory.buffer import External
 from tensor.memory.buffer import copy as copied
 from tensor.memory.buffer import empty as empty_array
 from tensor.memory.buffer import zeros as zero_array
-from tensor.memory.external import External
 from tensor.ops.data import as_data, as_tensor, dtype_for_number, new_array
-from tensor.tape.nodes import become_leaf
+from tensor.tape.recording import become_leaf
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor

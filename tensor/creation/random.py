@@ -13,7 +13,7 @@ from tensor._errors import InvalidArgumentError
 from tensor.core.dims import sizes_of
 from tensor.creation.from_data import finish, shape_of
 from tensor.creation.generators import numbers_of
-from tensor.kernels.context import run_kernel
+from tensor.kernels.running import run_kernel
 
 if TYPE_CHECKING:
     from tensor import _limits

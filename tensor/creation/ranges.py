@@ -10,7 +10,7 @@ import numpy as np
 from tensor._devices import require_cpu
 from tensor._dtypes import Array, DtypeLike, as_dtype, complex64, complex128, float32, float64
 from tensor.creation.from_data import finish, shape_of
-from tensor.kernels.context import run_kernel
+from tensor.kernels.running import run_kernel
 from tensor.ops.data import cast
 
 if TYPE_CHECKING:

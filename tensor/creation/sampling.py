@@ -19,12 +19,12 @@ from tensor._dtypes import (
     is_inexact,
     result_dtype,
 )
-from tensor.core.bfloat16 import widen
+from tensor.core.promotion import widen
 from tensor.core.tensor import TensorCore, wrap
 from tensor.creation.from_data import shape_of
 from tensor.creation.generators import Generator, numbers_of
 from tensor.creation.random import integer_array, normal_array, uniform_array
-from tensor.kernels.context import run_kernel
+from tensor.kernels.running import run_kernel
 from tensor.ops.data import as_tensor
 
 if TYPE_CHECKING:

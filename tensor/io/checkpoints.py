@@ -15,8 +15,7 @@ import numpy as np
 
 from tensor._dtypes import Array, complex128, is_inexact
 from tensor._errors import shown
-from tensor.core.storage import on_same_storage
-from tensor.core.tensor import TensorCore
+from tensor.core.tensor import TensorCore, on_same_storage
 from tensor.io.files import (
     PathLike,
     array_to_write,
@@ -33,7 +32,7 @@ from tensor.io.torch_archives import SIGNATURE
 from tensor.io.torch_files import Reading, read_torch_file
 from tensor.io.torch_legacy import is_legacy
 from tensor.io.unpickling import CheckpointError, keys_of
-from tensor.tape.nodes import become_leaf
+from tensor.tape.recording import become_leaf
 
 if TYPE_CHECKING:
     import mmap

@@ -8,8 +8,8 @@ from tensor._dtypes import require_supported
 from tensor._errors import shown
 from tensor.core.tensor import wrap
 from tensor.creation.from_data import over_memory_of
+from tensor.memory.buffer import array_of
 from tensor.memory.buffer import copy as copied
-from tensor.memory.exchange import array_of
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor

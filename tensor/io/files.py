@@ -13,10 +13,9 @@ import numpy as np
 
 from tensor._dtypes import Array
 from tensor._errors import shown
-from tensor.core.storage import snapshot
-from tensor.core.tensor import TensorCore, wrap, wrap_mapped
+from tensor.core.tensor import TensorCore, snapshot, wrap, wrap_mapped
 from tensor.io.safetensors import METADATA, Entry, compose, name_of, read_header
-from tensor.memory.external import External
+from tensor.memory.buffer import External
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 
 from tensor._dtypes import require_supported
-from tensor.core.storage import snapshot
-from tensor.core.tensor import TensorCore, wrap
-from tensor.core.writing import writing
+from tensor.core.tensor import TensorCore, snapshot, wrap, writing
 from tensor.memory.buffer import owner_of
 from tensor.ops.data import as_data
 from tensor.ops.dispatch import as_array, function_of

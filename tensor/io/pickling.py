@@ -20,11 +20,10 @@ import numpy as np
 
 from tensor._dtypes import Array, is_inexact, require_supported
 from tensor._errors import shown
-from tensor.core.storage import on_same_storage, snapshot, snapshot_block
-from tensor.core.tensor import TensorCore, view_of, wrap
+from tensor.core.tensor import TensorCore, on_same_storage, snapshot, snapshot_block, view_of, wrap
 from tensor.io.bounds import is_within
 from tensor.memory.buffer import copy
-from tensor.tape.nodes import become_leaf
+from tensor.tape.recording import become_leaf
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor

@@ -12,7 +12,7 @@ from scopes.lowlevel import ending_by
 from tensor._dtypes import Array, bool_, complex64, float32, int64, is_floating
 from tensor._errors import shown
 from tensor.core.tensor import TensorCore
-from tensor.tape.nodes import Leaf
+from tensor.tape.recording import Leaf
 
 # Dtypes that are not printed: tensors of Python numbers have them by default.
 _PLAIN = (bool_, int64, float32, complex64)

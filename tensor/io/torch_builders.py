@@ -16,7 +16,7 @@ from tensor._errors import shown
 from tensor.core.tensor import TensorCore
 from tensor.io.torch_storages import MAX_DIMENSIONS, Storage
 from tensor.io.unpickling import Builder, CheckpointError, keys_of
-from tensor.tape.nodes import become_leaf
+from tensor.tape.recording import become_leaf
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor

@@ -15,8 +15,7 @@ from tensor._errors import shown
 from tensor.core.tensor import TensorCore, view_of, wrap, wrap_mapped
 from tensor.io.bounds import is_within
 from tensor.io.unpickling import CheckpointError
-from tensor.memory.buffer import copy
-from tensor.memory.external import External
+from tensor.memory.buffer import External, copy
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor

@@ -18,8 +18,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from tensor._dtypes import Array, Dtype
-from tensor.core.storage import on_same_storage, snapshot, snapshot_block
-from tensor.core.tensor import TensorCore
+from tensor.core.tensor import TensorCore, on_same_storage, snapshot, snapshot_block
 from tensor.io.files import PathLike, replace_file, require_file
 from tensor.io.torch_archives import write_archive
 from tensor.io.torch_builders import rebuild_parameter, rebuild_tensor, rebuild_tensor_of_dtype

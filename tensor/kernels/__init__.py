@@ -10,29 +10,36 @@ dtypes may crash the process.
 from scopes.lowlevel import names_on_demand as _names_on_demand
 from scopes.lowlevel import origins_of as _origins_of
 from scopes.lowlevel import public_names as _public_names
-from tensor.core.bfloat16 import in_float32, widen, write_wide
-from tensor.kernels.context import in_kernels, run_kernel
+from tensor.core.promotion import in_float32, widen, write_wide
+from tensor.kernels.elementwise import hardsigmoid, hardswish
 from tensor.kernels.namespace import xp
+from tensor.kernels.products import affine_by_bias, affine_by_input, affine_by_weight
+from tensor.kernels.reductions import (
+    as_one_dtype,
+    blend,
+    inverses_of,
+    mean_cross_entropy,
+    moments_of_channels,
+    normalize_channels,
+    normalize_channels_backward,
+    normalize_rows,
+    normalize_rows_backward,
+)
+from tensor.kernels.running import in_kernels, run_kernel
+from tensor.kernels.special import relu_of, sigmoid, silu
 from tensor.memory.buffer import copy, empty, zeros
 
 # Loaded on first use, because only `nn` needs these.
 _ON_DEMAND = _origins_of(
     {
-        "tensor.kernels.affine": "affine_by_bias affine_by_input affine_by_weight",
-        "tensor.kernels.arithmetic": "hardsigmoid hardswish",
-        "tensor.kernels.attention": "attention_backward attention_forward attention_kept",
         "tensor.kernels.axis_matrices": "AxisMatrix multiply_axes",
         "tensor.kernels.convolution": (
             "Geometry columns_of_patches convolve convolve_for_weight convolve_transposed patches_of_columns"
         ),
-        "tensor.kernels.normalization": (
-            "as_one_dtype blend inverses_of moments_of_channels normalize_channels "
-            "normalize_channels_backward normalize_rows normalize_rows_backward"
+        "tensor.kernels.networks": (
+            "add_at_places attention_backward attention_forward attention_kept largest_of_windows "
+            "recurrent_backward recurrent_forward take_places"
         ),
-        "tensor.kernels.pooling": "add_at_places largest_of_windows take_places",
-        "tensor.kernels.recurrent": "recurrent_backward recurrent_forward",
-        "tensor.kernels.softmax": "mean_cross_entropy",
-        "tensor.kernels.special": "relu_of sigmoid silu",
     }
 )
 

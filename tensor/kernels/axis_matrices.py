@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 
 from tensor._dtypes import Array
-from tensor.kernels.sparse import sparse_product
+from tensor.kernels.products import sparse_product
 
 
 class AxisMatrix:

@@ -18,9 +18,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tensor.kernels.affine import matrix_product
-from tensor.kernels.direct_convolution import PackedWeight, PaddedInput, weight_channels
-from tensor.kernels.patches import gather_patches, scatter_patches
+from tensor.kernels.networks import (
+    PackedWeight,
+    PaddedInput,
+    gather_patches,
+    scatter_patches,
+    weight_channels,
+)
+from tensor.kernels.products import matrix_product
 from tensor.memory.buffer import empty, zeros
 
 if TYPE_CHECKING:

@@ -69,3 +69,6 @@ cdef cnp.ndarray new_like(cnp.ndarray x)
 cdef bint may_write(cnp.ndarray out, cnp.ndarray x, object other) noexcept
 # Run a loop over `size` elements, on the thread pool if that is faster. A piece has about `grain` elements.
 cdef void run_loop(Loop loop, Operands* operands, Py_ssize_t size, Py_ssize_t grain) noexcept
+
+cdef class PowerKernel:
+    cdef cnp.ndarray run(self, object x, object n, cnp.ndarray out)

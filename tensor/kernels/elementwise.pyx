@@ -1,16 +1,24 @@
 """Compiled elementwise functions of float32 and float64, on the thread pool.
 
 A kernel supports contiguous arrays of one shape, numbers, and a row that is broadcast to each row of an
-array. For other operands `run` returns None, and a call uses `plain`, mostly a function of NumPy.
+array. For other operands `run` returns None, and a call uses `plain`, mostly a function of NumPy. Loops are
+in `arithmetic.cpp`, `exponentials.cpp`, `gaussian.cpp`, `powers.cpp` and `choices.cpp`.
 """
 
 cimport cython
 cimport numpy as cnp
+from libc.math cimport INFINITY, fabs
+from libc.stdint cimport uintptr_t
 
-from tensor.kernels.threads cimport even_grain, parallel_for
+from tensor.kernels.running cimport even_grain, parallel_for, simd_level
 from tensor.memory.allocator cimport enter_pool, is_worth_pooling, leave_pool
 
+import numpy as np
+
+
 cnp.import_array()
+cnp.import_ufunc()
+
 
 cdef extern from "numpy/arrayobject.h":
     object PyArray_NewLikeArray(cnp.ndarray prototype, cnp.NPY_ORDER order, PyObject* dtype, int subok)
@@ -323,3 +331,486 @@ cdef SlopeKernel slope_kernel(Loops loops, Py_ssize_t bytes_in_piece):
     kernel._loops = loops
     kernel._bytes_in_piece = bytes_in_piece
     return kernel
+
+
+# --- Arithmetic ---------------------------------------------------------------------------------------------
+#
+# Plain arithmetic of float32 and float64, rounded as in IEEE 754, with the same results as NumPy.
+
+cdef extern from "tensor/kernels/arithmetic.h" namespace "disposescope::kernels" nogil:
+    struct Arithmetic:
+        BinaryLoops add, subtract, multiply, divide, maximum, minimum
+        Loops negative, absolute, square, sqrt, reciprocal, reciprocal_root, relu, hardsigmoid, hardswish
+    const Arithmetic* arithmetic_kernels_of(int level)
+
+cdef const Arithmetic* _arithmetic = arithmetic_kernels_of(simd_level)
+
+
+def _reciprocal_root(x):
+    return np.reciprocal(np.sqrt(x))
+
+
+def _relu(x, out=None):
+    return np.maximum(x, 0, out=out)
+
+
+def _hardsigmoid(x, out=None):
+    return np.divide(np.clip(x + 3, 0, 6), 6, out=out)
+
+
+def _hardswish(x, out=None):
+    return np.divide(x * np.clip(x + 3, 0, 6), 6, out=out)
+
+
+add = binary_kernel(_arithmetic.add, np.add, True)
+subtract = binary_kernel(_arithmetic.subtract, np.subtract, False)
+multiply = binary_kernel(_arithmetic.multiply, np.multiply, True)
+divide = binary_kernel(_arithmetic.divide, np.divide, False)
+maximum = binary_kernel(_arithmetic.maximum, np.maximum, False)
+minimum = binary_kernel(_arithmetic.minimum, np.minimum, False)
+negative = unary_kernel(_arithmetic.negative, CHEAP, np.negative)
+absolute = unary_kernel(_arithmetic.absolute, CHEAP, np.absolute)
+square = unary_kernel(_arithmetic.square, CHEAP, np.square)
+sqrt = unary_kernel(_arithmetic.sqrt, CHEAP, np.sqrt)
+reciprocal = unary_kernel(_arithmetic.reciprocal, CHEAP, np.reciprocal)
+reciprocal_root = unary_kernel(_arithmetic.reciprocal_root, CHEAP, _reciprocal_root)
+relu = unary_kernel(_arithmetic.relu, CHEAP, _relu)
+hardsigmoid = unary_kernel(_arithmetic.hardsigmoid, CHEAP, _hardsigmoid)
+hardswish = unary_kernel(_arithmetic.hardswish, CHEAP, _hardswish)
+
+
+# --- Exponentials and logarithms ----------------------------------------------------------------------------
+#
+# Exponentials, logarithms, and activations based on them: float32 and float64, errors of at most 2 ulp.
+#
+# As in IEEE 754 and C, nan stays nan, infinities and zeros give the limits, and subnormal results are rounded
+# like others. silu(-inf) is -0.
+
+cdef extern from "tensor/kernels/exponentials.h" namespace "disposescope::kernels" nogil:
+    struct Exponentials:
+        Loops exp, log, tanh, sigmoid, silu, softplus, logsigmoid
+        Loops tanh_slope, sigmoid_slope, silu_slope, softplus_slope, logsigmoid_slope
+    const Exponentials* exponentials_kernels_of(int level)
+
+cdef const Exponentials* _exponentials = exponentials_kernels_of(simd_level)
+
+exp = unary_kernel(_exponentials.exp, EXPENSIVE, np.exp)
+log = unary_kernel(_exponentials.log, EXPENSIVE, np.log)
+tanh = unary_kernel(_exponentials.tanh, EXPENSIVE, np.tanh)
+# NumPy lacks these functions, so `plain` is None, and callers convert arrays first.
+sigmoid = unary_kernel(_exponentials.sigmoid, EXPENSIVE, None)
+silu = unary_kernel(_exponentials.silu, EXPENSIVE, None)
+softplus = unary_kernel(_exponentials.softplus, EXPENSIVE, None)
+logsigmoid = unary_kernel(_exponentials.logsigmoid, EXPENSIVE, None)
+
+tanh_slope = slope_kernel(_exponentials.tanh_slope, EXPENSIVE)
+sigmoid_slope = slope_kernel(_exponentials.sigmoid_slope, EXPENSIVE)
+silu_slope = slope_kernel(_exponentials.silu_slope, EXPENSIVE)
+softplus_slope = slope_kernel(_exponentials.softplus_slope, EXPENSIVE)
+logsigmoid_slope = slope_kernel(_exponentials.logsigmoid_slope, EXPENSIVE)
+
+
+# --- The error function -------------------------------------------------------------------------------------
+#
+# The error function, and activations based on the normal distribution: float32 and float64.
+#
+# docs/accuracy.md lists the errors. They are as low where erfc and gelu are close to 0. gelu(-inf) is -0.
+
+cdef extern from "tensor/kernels/gaussian.h" namespace "disposescope::kernels" nogil:
+    struct Gaussian:
+        Loops erf, erfc, gelu, gelu_by_tanh
+        Loops erf_slope, gelu_slope, gelu_by_tanh_slope
+    const Gaussian* gaussian_kernels_of(int level)
+
+cdef const Gaussian* _gaussian = gaussian_kernels_of(simd_level)
+
+# NumPy lacks these functions, so `plain` is None, and callers convert arrays first.
+erf = unary_kernel(_gaussian.erf, EXPENSIVE, None)
+erfc = unary_kernel(_gaussian.erfc, EXPENSIVE, None)
+gelu = unary_kernel(_gaussian.gelu, EXPENSIVE, None)
+gelu_by_tanh = unary_kernel(_gaussian.gelu_by_tanh, EXPENSIVE, None)
+
+erf_slope = slope_kernel(_gaussian.erf_slope, EXPENSIVE)
+gelu_slope = slope_kernel(_gaussian.gelu_slope, EXPENSIVE)
+gelu_by_tanh_slope = slope_kernel(_gaussian.gelu_by_tanh_slope, EXPENSIVE)
+
+
+# --- Powers -------------------------------------------------------------------------------------------------
+#
+# Powers of float32 and float64 with one exponent for all elements, by products and square roots.
+#
+# ``np.power`` takes 60 to 90 ns for a negative base on processors without AVX-512; a product takes less
+# than 1 ns. Squares and cubes have the same bits as ``x * x`` and ``x * x * x``. The exponents 0.5, 1.5 and
+# -0.5 use square roots, with errors below 1.5 ulp. Other integer exponents from -64 to 64 have errors of at
+# most 0.51 ulp for float32 and 1 ulp for float64, and 1.5 ulp for subnormal results. x**0 is 1 for every x.
+# nan, infinities and signed zeros follow IEEE 754 (``pow``), except that x**0.5 is a square root.
+
+cdef extern from "tensor/kernels/powers.h" namespace "disposescope::kernels" nogil:
+    struct Powers:
+        Loops whole
+        Loops cube, half, three_halves, minus_half
+        Loops cube_slope, product_with_number
+    const Powers* powers_kernels_of(int level)
+
+cdef const Powers* _powers = powers_kernels_of(simd_level)
+
+# The largest exponent that is computed by products. The errors of higher powers would be too large.
+cdef enum:
+    MOST_BY_PRODUCTS = 64
+
+
+cdef bint _find(double n, Loops* loops, Py_ssize_t* bytes_in_piece) noexcept:
+    """Find the loops for the exponent `n`. Return False to use NumPy, which is as fast for -1, 0, 1 and 2."""
+    bytes_in_piece[0] = CHEAP
+    if n == 3.0:
+        loops[0] = _powers.cube
+    elif n == 0.5:
+        loops[0] = _powers.half
+    elif n == 1.5:
+        loops[0] = _powers.three_halves
+    elif n == -0.5:
+        loops[0] = _powers.minus_half
+    elif -MOST_BY_PRODUCTS <= n <= MOST_BY_PRODUCTS and n == <double> <int> n and not -1 <= n <= 2:
+        loops[0] = _powers.whole
+        bytes_in_piece[0] = EXPENSIVE
+    else:
+        return False
+    return True
+
+
+@cython.final
+cdef class PowerKernel:
+    """Return ``x ** n`` of an array and a number: ``power(x, n)`` and ``power(x, n, out)``.
+
+    >>> import numpy as np
+    >>> power(np.array([-2.0, 0.5]), 3).tolist()
+    [-8.0, 0.125]
+    >>> power(np.array([4.0, 9.0]), 0.5).tolist()
+    [2.0, 3.0]
+    """
+
+    def __call__(self, x, n, out=None):
+        result = self.run(x, n, out)
+        if result is not None:
+            return result
+        if getattr(x, "dtype", None) == np.bool_ and isinstance(n, (bool, int)):
+            # NumPy's result is int8.
+            return (x | (not n)) if isinstance(n, bool) else x.astype(np.int64) ** n
+        # np.square computes a product, as ``x**2`` does, but np.power does not.
+        if out is not None and type(n) in (int, float) and n == 2 and x.dtype == out.dtype:
+            return np.square(x, out=out)
+        return x**n if out is None else np.power(x, n, out=out)
+
+    cdef cnp.ndarray run(self, object x, object n, cnp.ndarray out):
+        cdef Operands operands
+        cdef Loops loops
+        cdef Loop loop
+        cdef Py_ssize_t nbytes
+        cdef cnp.ndarray target = out
+        if (type(n) is not int and type(n) is not float) or not -MOST_BY_PRODUCTS <= n <= MOST_BY_PRODUCTS:
+            return None
+        if type(x) is not cnp.ndarray:
+            return None
+        if x.dtype.char not in "fd" or not _find(n, &loops, &nbytes):
+            return None
+        if not is_plain(x):
+            x = np.array(x, x.dtype.newbyteorder("="), order="C")  # a copy is cheap compared to NumPy's power
+        if out is None or not may_write(out, <cnp.ndarray> x, None):
+            target = new_like(<cnp.ndarray> x)
+        operands.a = cnp.PyArray_DATA(<cnp.ndarray> x)
+        operands.out = cnp.PyArray_DATA(target)
+        operands.number = n
+        loop = loops.of_floats if cnp.PyArray_TYPE(target) == cnp.NPY_FLOAT else loops.of_doubles
+        run_loop(loop, &operands, cnp.PyArray_SIZE(target), nbytes // cnp.PyArray_ITEMSIZE(target))
+        if out is None or out is target:
+            return target
+        np.copyto(out, target, casting="same_kind")
+        return out
+
+
+power = PowerKernel()
+cube_slope = slope_kernel(_powers.cube_slope, CHEAP)
+product_with_number = slope_kernel(_powers.product_with_number, CHEAP)
+
+
+# --- Masks --------------------------------------------------------------------------------------------------
+#
+# Masking ufuncs: keep the selected elements, and replace others by zeros, including infinities and nan.
+#
+# A product with the mask would give nan for infinities and nan. ``np.where`` takes two to ten times as long.
+
+cdef extern from *:
+    """
+    #include <complex>
+    #include <cstdint>
+
+    /* 16-bit floats, which C++17 does not have. The value is 0 if all bits except the sign are 0. */
+    struct half_bits { uint16_t bits; };
+
+    static inline bool is_nonzero(half_bits x) { return (x.bits & 0x7fff) != 0; }
+    static inline bool is_nonzero(npy_bool x) { return x != 0; }
+    template <typename T> static inline bool is_nonzero(T x) { return x != T(0); }
+
+    /* The compiler vectorises each loop. Arrays may be identical, but do not overlap partially. */
+    template <typename T, typename By>
+    static void keep_loop(char **args, const npy_intp *sizes, const npy_intp *steps, void *)
+    {
+        const npy_intp n = sizes[0];
+        const T zero = T();
+        if (steps[0] == sizeof(T) && steps[1] == sizeof(By) && steps[2] == sizeof(T)) {
+            const T *x = (const T *)args[0];
+            const By *by = (const By *)args[1];
+            T *out = (T *)args[2];
+            if (x == out)
+                for (npy_intp i = 0; i < n; i++) {
+                    const T value = out[i];
+                    out[i] = is_nonzero(by[i]) ? value : zero;
+                }
+            else
+                for (npy_intp i = 0; i < n; i++) {
+                    const T value = x[i];  /* read unconditionally, to avoid a branch */
+                    out[i] = is_nonzero(by[i]) ? value : zero;
+                }
+            return;
+        }
+        for (npy_intp i = 0; i < n; i++)
+            *(T *)(args[2] + i * steps[2]) =
+                is_nonzero(*(const By *)(args[1] + i * steps[1]))
+                ? *(const T *)(args[0] + i * steps[0]) : zero;
+    }
+
+    static PyUFuncGenericFunction nonzero_loops[] = {
+        keep_loop<half_bits, half_bits>, keep_loop<float, float>, keep_loop<double, double>,
+        keep_loop<std::complex<float>, std::complex<float>>,
+        keep_loop<std::complex<double>, std::complex<double>>};
+    static PyUFuncGenericFunction true_loops[] = {
+        keep_loop<half_bits, npy_bool>, keep_loop<float, npy_bool>, keep_loop<double, npy_bool>,
+        keep_loop<std::complex<float>, npy_bool>, keep_loop<std::complex<double>, npy_bool>};
+    static void *no_data[5] = {NULL, NULL, NULL, NULL, NULL};
+    static char nonzero_types[] = {
+        NPY_HALF, NPY_HALF, NPY_HALF, NPY_FLOAT, NPY_FLOAT, NPY_FLOAT, NPY_DOUBLE, NPY_DOUBLE, NPY_DOUBLE,
+        NPY_CFLOAT, NPY_CFLOAT, NPY_CFLOAT, NPY_CDOUBLE, NPY_CDOUBLE, NPY_CDOUBLE};
+    static char true_types[] = {
+        NPY_HALF, NPY_BOOL, NPY_HALF, NPY_FLOAT, NPY_BOOL, NPY_FLOAT, NPY_DOUBLE, NPY_BOOL, NPY_DOUBLE,
+        NPY_CFLOAT, NPY_BOOL, NPY_CFLOAT, NPY_CDOUBLE, NPY_BOOL, NPY_CDOUBLE};
+    """
+    cnp.PyUFuncGenericFunction* nonzero_loops
+    cnp.PyUFuncGenericFunction* true_loops
+    void** no_data
+    char* nonzero_types
+    char* true_types
+
+cdef const char* _doc_of_nonzero = b"""Return `x` where `by` is not 0, else 0.
+
+A ufunc for inexact dtypes. `x` and `by` have the same dtype. nan counts as not 0.
+
+>>> import numpy as np
+>>> keep_nonzero_ufunc(np.array([np.inf, np.nan, 3.0]), np.array([0.0, -0.0, np.nan])).tolist()
+[0.0, 0.0, 3.0]
+"""
+
+cdef const char* _doc_of_true = b"""Return `x` where `mask`, an array of bools, is true, else 0.
+
+A ufunc for inexact dtypes.
+
+>>> import numpy as np
+>>> keep_true(np.array([np.inf, 3.0]), np.array([False, True])).tolist()
+[0.0, 3.0]
+"""
+
+keep_nonzero_ufunc = cnp.PyUFunc_FromFuncAndData(
+    nonzero_loops, no_data, nonzero_types, 5, 2, 1, cnp.PyUFunc_None, "keep_nonzero", _doc_of_nonzero, 0
+)
+keep_true = cnp.PyUFunc_FromFuncAndData(
+    true_loops, no_data, true_types, 5, 2, 1, cnp.PyUFunc_None, "keep_true", _doc_of_true, 0
+)
+
+# doctest does not find docstrings of ufuncs by itself.
+__test__ = {"keep_nonzero": keep_nonzero_ufunc.__doc__, "keep_true": keep_true.__doc__}
+
+
+# --- NumPy's functions with corrected special cases ---------------------------------------------------------
+#
+# NumPy functions with corrected results for infinities, nan, zeros and bools.
+
+cdef object _divide_down = np.floor_divide
+# From this many elements on, release the GIL while checking them.
+cdef Py_ssize_t _MIN_SIZE_NOGIL = 1 << 14
+
+ctypedef fused real:
+    float
+    double
+
+
+def expm1(cnp.ndarray x not None):
+    """Return exp(x) - 1, precise near 0. For complex zeros, infinities and nan, subtract 1 from np.exp(x).
+
+    np.expm1 returns nan for most of these values.
+    """
+    out = np.expm1(x)
+    if not cnp.PyArray_ISCOMPLEX(x):
+        return out
+    special = ~np.isfinite(x) | np.equal(x, 0)
+    return np.where(special, np.exp(x) - 1, out) if special.any() else out
+
+
+def conjugate(cnp.ndarray x not None):
+    """Return the complex conjugate as a copy in the dtype of `x`. NumPy's function returns int8 for bools."""
+    return x.copy() if cnp.PyArray_TYPE(x) == cnp.NPY_BOOL else np.conjugate(x)
+
+
+def floor_divide(x1, x2, out=None):
+    """Return the quotient rounded down. Infinity over finite is infinity, finite over infinity is 0.
+
+    NumPy returns nan for infinity over finite, and -1 for finite over infinity if the signs differ.
+    """
+    if not _has_infinity(x1) and not _has_infinity(x2):
+        return _divide_down(x1, x2) if out is None else _divide_down(x1, x2, out)
+    # If exactly one operand is infinite, the plain quotient needs no rounding.
+    is_one_infinite = np.logical_xor(_are_infinite(x1), _are_infinite(x2))
+    found = np.where(is_one_infinite, np.divide(x1, x2), _divide_down(x1, x2))
+    if out is None:
+        return found
+    np.copyto(out, found, casting="same_kind")
+    return out
+
+
+# Compiled, because for a few elements two passes of NumPy take three times as long as the division.
+cdef bint _has_infinity(object x) except -1:
+    cdef cnp.ndarray array
+    if not isinstance(x, cnp.ndarray):
+        return isinstance(x, (float, np.floating)) and fabs(<double>x) == INFINITY
+    array = <cnp.ndarray>x
+    if not cnp.PyArray_ISFLOAT(array):
+        return False
+    if cnp.PyArray_ISBEHAVED_RO(array) and cnp.PyArray_ISONESEGMENT(array):
+        if cnp.PyArray_TYPE(array) == cnp.NPY_FLOAT:
+            return _is_any_infinite(<const float*>cnp.PyArray_DATA(array), cnp.PyArray_SIZE(array))
+        if cnp.PyArray_TYPE(array) == cnp.NPY_DOUBLE:
+            return _is_any_infinite(<const double*>cnp.PyArray_DATA(array), cnp.PyArray_SIZE(array))
+    return bool(np.isinf(array).any())
+
+
+cdef bint _is_any_infinite(const real* x, Py_ssize_t count) noexcept:
+    if count < _MIN_SIZE_NOGIL:
+        return _find_infinity(x, count)
+    with nogil:  # the caller's array keeps the memory alive
+        return _find_infinity(x, count)
+
+
+cdef bint _find_infinity(const real* x, Py_ssize_t count) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef real infinity = INFINITY
+    cdef int found = 0
+    for i in range(count):  # without a break, so that the compiler vectorises it
+        found |= (x[i] == infinity) | (x[i] == -infinity)
+    return found
+
+
+cdef object _are_infinite(object x):
+    if isinstance(x, cnp.ndarray):
+        return np.isinf(x) if cnp.PyArray_ISFLOAT(<cnp.ndarray>x) else np.False_
+    return np.bool_(_has_infinity(x))
+
+
+def corrected_tanh(cnp.ndarray x not None):
+    """Return the hyperbolic tangent. If the real part of `x` is infinite, the imaginary part is a zero.
+
+    This zero has the sign of the imaginary part of `x`. In NumPy, as in C, it has the sign of the sine of
+    twice the imaginary part.
+    """
+    out = tanh(x)
+    if not cnp.PyArray_ISCOMPLEX(x):
+        return out
+    imaginary = np.imag(x)
+    special = np.isinf(np.real(x)) & np.isfinite(imaginary)
+    if special.any():
+        out = np.array(out)
+        np.imag(out)[special] = np.copysign(0.0, imaginary[special])
+    return out
+
+
+# --- Choices ------------------------------------------------------------------------------------------------
+#
+# Elementwise choice between two values, on the thread pool.
+
+cdef extern from "tensor/kernels/choices.h" namespace "disposescope::kernels" nogil:
+    struct Choice:
+        const unsigned char* condition
+        Py_ssize_t conditions
+        const void* a
+        const void* b
+        void* out
+        Py_ssize_t step_of_a
+        Py_ssize_t step_of_b
+    struct Choices:
+        Loop choose[4]
+        BinaryLoops keep_nonzero
+    const Choices* choices_kernels_of(int level)
+
+cdef const Choices* _choices = choices_kernels_of(simd_level)
+
+keep_nonzero = binary_kernel(_choices.keep_nonzero, keep_nonzero_ufunc, False)
+
+
+cdef int _place(Py_ssize_t itemsize) noexcept:
+    return 0 if itemsize == 1 else 1 if itemsize == 2 else 2 if itemsize == 4 else 3 if itemsize == 8 else -1
+
+
+cdef bint _repeats(cnp.ndarray condition, cnp.ndarray like) noexcept:
+    """Return whether `condition` broadcasts to `like` by repeating all its elements in order."""
+    cdef int i, missing = cnp.PyArray_NDIM(like) - cnp.PyArray_NDIM(condition)
+    cdef bint has_begun = False
+    if missing < 0:
+        return False
+    for i in range(cnp.PyArray_NDIM(condition)):
+        if cnp.PyArray_DIM(condition, i) == cnp.PyArray_DIM(like, missing + i):
+            has_begun = has_begun or cnp.PyArray_DIM(condition, i) != 1
+        elif has_begun or cnp.PyArray_DIM(condition, i) != 1:
+            return False
+    return True
+
+
+def choose(cnp.ndarray condition not None, cnp.ndarray a not None, cnp.ndarray b not None):
+    """Return `a` where `condition` is true and `b` elsewhere, or None for unsupported arrays.
+
+    `condition` is an array of bools. `a` and `b` have the same numeric dtype, and the same shape or no
+    dimensions. All are C-contiguous. `condition` has the same shape, or that of the last dimensions, such as
+    one mask for all samples of a batch.
+
+    >>> import numpy as np
+    >>> choose(np.array([True, False]), np.array([1.0, 2.0]), np.array(0.5)).tolist()
+    [1.0, 0.5]
+    """
+    cdef Choice choice
+    cdef cnp.ndarray out, x, like = a if cnp.PyArray_NDIM(a) != 0 else b
+    cdef Py_ssize_t grain
+    cdef int place = _place(cnp.PyArray_ITEMSIZE(a))
+    if cnp.PyArray_TYPE(condition) != cnp.NPY_BOOL or not cnp.PyArray_IS_C_CONTIGUOUS(condition):
+        return None
+    if place < 0 or cnp.PyArray_TYPE(a) != cnp.PyArray_TYPE(b) or a.dtype.kind not in "biufc":
+        return None
+    if cnp.PyArray_NDIM(like) == 0:
+        like = condition
+    if not _repeats(condition, like):
+        return None
+    for x in (a, b):
+        if not cnp.PyArray_IS_C_CONTIGUOUS(x) or not cnp.PyArray_ISBEHAVED_RO(x):
+            return None
+        # The kernel reads complex numbers as integers of their size, which may need a stricter alignment.
+        if <uintptr_t>cnp.PyArray_DATA(x) % <uintptr_t>cnp.PyArray_ITEMSIZE(x):
+            return None
+        if cnp.PyArray_NDIM(x) != 0 and not cnp.PyArray_SAMESHAPE(x, like):
+            return None
+    out = np.empty((<object> like).shape, a.dtype)
+    choice.condition = <const unsigned char*> cnp.PyArray_DATA(condition)
+    choice.conditions = max(cnp.PyArray_SIZE(condition), 1)
+    choice.a = cnp.PyArray_DATA(a)
+    choice.b = cnp.PyArray_DATA(b)
+    choice.out = cnp.PyArray_DATA(out)
+    choice.step_of_a = 1 if cnp.PyArray_NDIM(a) != 0 else 0
+    choice.step_of_b = 1 if cnp.PyArray_NDIM(b) != 0 else 0
+    with nogil:  # the arrays above keep the memory alive
+        grain = even_grain(cnp.PyArray_SIZE(out), CHEAP // cnp.PyArray_ITEMSIZE(out))
+        parallel_for(cnp.PyArray_SIZE(out), grain, _choices.choose[place], &choice)
+    return out

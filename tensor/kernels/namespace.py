@@ -8,34 +8,35 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensor.kernels import arithmetic, exponentials, gaussian, powers, special
-from tensor.kernels.affine import matrix_product
+from tensor.kernels import elementwise as kernels
+from tensor.kernels import special
 from tensor.kernels.elementwise import SlopeKernel
+from tensor.kernels.products import matrix_product
 from tensor.kernels.scatter_add import scatter_add
 from tensor.kernels.selecting import keep_where, overwrite_where_nonzero, where, where_nonzero
 
 # Kernels that compute a gradient times a slope in one pass, for float32 and float64. The slope depends on one
 # array.
 _SLOPES: dict[str, SlopeKernel] = {
-    "cube": powers.cube_slope,
-    "erf": gaussian.erf_slope,
-    "gelu": gaussian.gelu_slope,
-    "gelu_by_tanh": gaussian.gelu_by_tanh_slope,
-    "logsigmoid": exponentials.logsigmoid_slope,
-    "sigmoid": exponentials.sigmoid_slope,
-    "silu": exponentials.silu_slope,
-    "softplus": exponentials.softplus_slope,
-    "tanh": exponentials.tanh_slope,
+    "cube": kernels.cube_slope,
+    "erf": kernels.erf_slope,
+    "gelu": kernels.gelu_slope,
+    "gelu_by_tanh": kernels.gelu_by_tanh_slope,
+    "logsigmoid": kernels.logsigmoid_slope,
+    "sigmoid": kernels.sigmoid_slope,
+    "silu": kernels.silu_slope,
+    "softplus": kernels.softplus_slope,
+    "tanh": kernels.tanh_slope,
 }
 
 # Loaded on first use.
 _ON_DEMAND = {
     "bessel_i": "tensor.kernels.bessel",
-    "cross_entropy_backward": "tensor.kernels.softmax",
+    "cross_entropy_backward": "tensor.kernels.reductions",
     "erfcx": "tensor.kernels.scaled_erfc",
-    "log_softmax_backward": "tensor.kernels.softmax",
+    "log_softmax_backward": "tensor.kernels.reductions",
     "polygamma": "tensor.kernels.gamma",
-    "softmax_backward": "tensor.kernels.softmax",
+    "softmax_backward": "tensor.kernels.reductions",
 }
 
 
@@ -53,22 +54,22 @@ class Namespace:
         setattr(self, name, found)
         return found
 
-    add: Final = arithmetic.add
-    divide: Any = arithmetic.divide
+    add: Final = kernels.add
+    divide: Any = kernels.divide
     erf: Final = staticmethod(special.erf)
-    exp: Final = exponentials.exp
-    log: Final = exponentials.log
+    exp: Final = kernels.exp
+    log: Final = kernels.log
     matmul: Final = staticmethod(matrix_product)
-    multiply: Any = arithmetic.multiply
-    negative: Final = arithmetic.negative
+    multiply: Any = kernels.multiply
+    negative: Final = kernels.negative
     sigmoid: Final = staticmethod(special.sigmoid)
-    sqrt: Final = arithmetic.sqrt
-    square: Final = arithmetic.square
-    subtract: Final = arithmetic.subtract
-    tanh: Final = exponentials.tanh
+    sqrt: Final = kernels.sqrt
+    square: Final = kernels.square
+    subtract: Final = kernels.subtract
+    tanh: Final = kernels.tanh
     scatter_add: Final = staticmethod(scatter_add)
     keep_where: Final = staticmethod(keep_where)
-    pow: Final = powers.power
+    pow: Final = kernels.power
     where: Final = staticmethod(where)
     where_nonzero: Callable[[Any, Any], Any] = staticmethod(where_nonzero)
 
@@ -79,15 +80,15 @@ class Namespace:
 
     def scaled_product(self, g: Any, number: Any, x: Any) -> Any:
         """Return g * (number * x), with the conjugate of the second factor if it is complex."""
-        found = powers.product_with_number(g, x, number) if type(number) in (int, float) else None
+        found = kernels.product_with_number(g, x, number) if type(number) in (int, float) else None
         return g * np.conj(number * x) if found is None else found
 
 
 class Overwriting(Namespace):
     """The same namespace, but functions may overwrite their first argument, a gradient."""
 
-    divide = arithmetic.divide.over
-    multiply = arithmetic.multiply.over
+    divide = kernels.divide.over
+    multiply = kernels.multiply.over
     where_nonzero = staticmethod(overwrite_where_nonzero)
 
     def slope(self, name: str, g: Any, x: Any, formula: Callable[..., Any]) -> Any:
@@ -97,7 +98,7 @@ class Overwriting(Namespace):
 
     def scaled_product(self, g: Any, number: Any, x: Any) -> Any:
         """Return the result of ``Namespace.scaled_product``, written over `g` if possible."""
-        found = powers.product_with_number.over(g, x, number) if type(number) in (int, float) else None
+        found = kernels.product_with_number.over(g, x, number) if type(number) in (int, float) else None
         return g * np.conj(number * x) if found is None else found
 
 

@@ -1,8 +1,13 @@
-"""Matrix products on the thread pool. For `cimport`."""
+"""Products: matrices, stacks of small ones, affine maps. For `cimport`."""
 
 cimport numpy as cnp
 
-from tensor.kernels.axes cimport Kernel
+from tensor.kernels.elementwise cimport UnaryKernel
+from tensor.kernels.running cimport Kernel
+
+cdef extern from "tensor/kernels/products.h" namespace "disposescope::kernels" nogil:
+    # The bytes in a row of a panel of the second factor.
+    const Py_ssize_t panel_bytes
 
 # Return ``np.matmul(a, b)`` for stacks of small matrices in a new array, or None if NumPy is as fast.
 cdef cnp.ndarray product_of_stacks(cnp.ndarray a, cnp.ndarray b)
@@ -20,3 +25,11 @@ cdef cnp.ndarray finished_product(
     cnp.ndarray a, cnp.ndarray b, bint is_transposed, cnp.ndarray bias, bint is_rectified, Kernel function,
     cnp.ndarray mapped, cnp.ndarray out=*,
 )
+
+# Return ``x @ weight.T + bias`` in a new array; `bias` may be None. Apply ReLU if `is_rectified`. Call it
+# inside a kernel context.
+cpdef cnp.ndarray affine(cnp.ndarray x, cnp.ndarray weight, object bias, bint is_rectified)
+
+# Return ``y = x @ weight.T + bias`` (None unless `keeps`) and ``function(y)``, computed in one pass. Return
+# None if `function` does not support these arrays. Call it inside a kernel context.
+cdef tuple affine_then(cnp.ndarray x, cnp.ndarray weight, object bias, UnaryKernel function, bint keeps)

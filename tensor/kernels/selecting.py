@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from tensor._dtypes import Array
-from tensor.kernels import masks
-from tensor.kernels.choices import choose, keep_nonzero
+from tensor.kernels.elementwise import choose, keep_nonzero, keep_true
 
 # From this number of elements on, the compiled kernel is faster.
 _FEW = 1 << 12
@@ -24,7 +23,7 @@ def where(condition: Any, x1: Any, x2: Any) -> Any:
     return np.where(condition, x1, x2) if found is None else found
 
 
-# The dtypes that `tensor.kernels.masks` supports.
+# The dtypes that `tensor.kernels.elementwise` supports.
 _FLOATING = "efdFD"
 
 
@@ -32,7 +31,7 @@ def keep_where(x: Any, mask: Any) -> Any:
     """Return `x` where `mask` is true, else 0, even if `x` is infinite or nan there."""
     if type(x) is np.ndarray and type(mask) is np.ndarray and x.dtype.char in _FLOATING:
         found = choose(mask, x, np.zeros((), x.dtype)) if x.size >= _FEW else None
-        return np.asarray(masks.keep_true(x, mask)) if found is None else found
+        return np.asarray(keep_true(x, mask)) if found is None else found
     return where(mask, x, 0)
 
 

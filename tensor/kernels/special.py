@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tensor._dtypes import Array
-from tensor.kernels import arithmetic, exponentials, gaussian
+from tensor.kernels import elementwise as kernels
 from tensor.kernels.elementwise import UnaryKernel
 
 # M. J. Wichura, "Algorithm AS 241: The Percentage Points of the Normal Distribution", Applied Statistics 37
@@ -108,12 +108,12 @@ def _applied(kernel: UnaryKernel, x: Array) -> Any:
 
 def erf(x: Array) -> Any:
     """Return 2 / sqrt(pi) times the integral of exp(-t*t) from 0 to `x`."""
-    return _applied(gaussian.erf, _real("the error function", x))
+    return _applied(kernels.erf, _real("the error function", x))
 
 
 def erfc(x: Array) -> Any:
     """Return 1 - erf(x), precise for large `x`."""
-    return _applied(gaussian.erfc, _real("the error function", x))
+    return _applied(kernels.erfc, _real("the error function", x))
 
 
 def erfinv(x: Array) -> Any:
@@ -134,7 +134,7 @@ def _erfinv64(x: Array) -> Any:
     outer = np.where(r == 40, np.inf, np.where(r <= 5, near, far) * _ROOT_HALF)
     found = np.where(y <= 0.85, inner, outer)
     # A Newton step halves the error of the last digits. From y = 1/2 on, 1 - y is exact.
-    error = np.where(y < 0.5, y - _applied(gaussian.erf, found), _applied(gaussian.erfc, found) - (1 - y))
+    error = np.where(y < 0.5, y - _applied(kernels.erf, found), _applied(kernels.erfc, found) - (1 - y))
     step = error * (0.5 * math.sqrt(math.pi)) * np.exp(np.square(found))
     return np.copysign(np.where(np.isfinite(step), found + step, found), x)
 
@@ -150,12 +150,12 @@ def _polynomial(x: Array, coefficients: tuple[float, ...]) -> Array:
 
 def gelu(x: Array) -> Any:
     """Return x times the normal distribution function at `x`."""
-    return _applied(gaussian.gelu, _real("gelu", x))
+    return _applied(kernels.gelu, _real("gelu", x))
 
 
 def gelu_by_tanh(x: Array) -> Any:
     """Return the approximation of `gelu` with tanh."""
-    return _applied(gaussian.gelu_by_tanh, _real("gelu", x))
+    return _applied(kernels.gelu_by_tanh, _real("gelu", x))
 
 
 def sigmoid(x: Array) -> Any:
@@ -163,24 +163,24 @@ def sigmoid(x: Array) -> Any:
     x = floating(x)
     if x.dtype.kind == "c":
         return np.reciprocal(np.exp(-x) + 1)
-    return _applied(exponentials.sigmoid, x)
+    return _applied(kernels.sigmoid, x)
 
 
 def silu(x: Array) -> Any:
     """Return x * sigmoid(x)."""
-    return _applied(exponentials.silu, _real("silu", x))
+    return _applied(kernels.silu, _real("silu", x))
 
 
 def softplus(x: Array) -> Any:
     """Return log(1 + exp(x)) without overflow."""
-    return _applied(exponentials.softplus, _real("softplus", x))
+    return _applied(kernels.softplus, _real("softplus", x))
 
 
 def logsigmoid(x: Array) -> Any:
     """Return log(sigmoid(x)) without overflow."""
-    return _applied(exponentials.logsigmoid, _real("logsigmoid", x))
+    return _applied(kernels.logsigmoid, _real("logsigmoid", x))
 
 
 def relu_of(x: Any, out: Array | None = None) -> Any:
     """Return the maximum of the array `x` and 0. Write it to `out` if given."""
-    return arithmetic.relu(x, out)
+    return kernels.relu(x, out)

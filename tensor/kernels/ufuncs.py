@@ -9,48 +9,48 @@ from typing import Any
 import numpy as np
 
 from tensor._dtypes import Array, fits, is_bfloat16
-from tensor.core.bfloat16 import in_float32
-from tensor.kernels import arithmetic, exponentials, gaussian, special, special_cases
-from tensor.kernels.elementwise import UnaryKernel
-from tensor.kernels.powers import power
+from tensor.core.promotion import in_float32
+from tensor.kernels import elementwise as kernels
+from tensor.kernels import special
+from tensor.kernels.elementwise import UnaryKernel, power
 
 # A kernel for a function of NumPy calls that function for arrays that the kernel does not support.
 COMPILED: dict[Callable[..., Any], Callable[..., Any]] = {
-    np.add: arithmetic.add,
-    np.subtract: arithmetic.subtract,
-    np.multiply: arithmetic.multiply,
-    np.divide: arithmetic.divide,
-    np.maximum: arithmetic.maximum,
-    np.minimum: arithmetic.minimum,
-    np.negative: arithmetic.negative,
-    np.absolute: arithmetic.absolute,
-    np.square: arithmetic.square,
-    np.sqrt: arithmetic.sqrt,
-    np.reciprocal: arithmetic.reciprocal,
-    np.exp: exponentials.exp,
-    np.log: exponentials.log,
-    np.tanh: exponentials.tanh,
+    np.add: kernels.add,
+    np.subtract: kernels.subtract,
+    np.multiply: kernels.multiply,
+    np.divide: kernels.divide,
+    np.maximum: kernels.maximum,
+    np.minimum: kernels.minimum,
+    np.negative: kernels.negative,
+    np.absolute: kernels.absolute,
+    np.square: kernels.square,
+    np.sqrt: kernels.sqrt,
+    np.reciprocal: kernels.reciprocal,
+    np.exp: kernels.exp,
+    np.log: kernels.log,
+    np.tanh: kernels.tanh,
     np.power: power,
-    arithmetic.reciprocal_root: arithmetic.reciprocal_root,
-    special.erf: gaussian.erf,
-    special.erfc: gaussian.erfc,
-    special.gelu: gaussian.gelu,
-    special.gelu_by_tanh: gaussian.gelu_by_tanh,
-    special.logsigmoid: exponentials.logsigmoid,
-    special.relu_of: arithmetic.relu,
-    special.sigmoid: exponentials.sigmoid,
-    special.silu: exponentials.silu,
-    special_cases.tanh: exponentials.tanh,
+    kernels.reciprocal_root: kernels.reciprocal_root,
+    special.erf: kernels.erf,
+    special.erfc: kernels.erfc,
+    special.gelu: kernels.gelu,
+    special.gelu_by_tanh: kernels.gelu_by_tanh,
+    special.logsigmoid: kernels.logsigmoid,
+    special.relu_of: kernels.relu,
+    special.sigmoid: kernels.sigmoid,
+    special.silu: kernels.silu,
+    kernels.corrected_tanh: kernels.tanh,
 }
 
 
 # Functions with a parameter `out`, and the ufunc with the same shapes and dtypes.
-_LIKE: dict[Any, np.ufunc] = {power: np.power, special_cases.floor_divide: np.floor_divide}
+_LIKE: dict[Any, np.ufunc] = {power: np.power, kernels.floor_divide: np.floor_divide}
 # For real floats: functions, and the ufunc with the same result and a parameter `out`.
 _OF_REALS: dict[Any, np.ufunc] = {
     np.round: np.rint,
-    special_cases.conjugate: np.positive,
-    special_cases.expm1: np.expm1,
+    kernels.conjugate: np.positive,
+    kernels.expm1: np.expm1,
 }
 
 

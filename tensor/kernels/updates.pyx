@@ -6,11 +6,8 @@ from cpython.dict cimport PyDict_Check
 from cpython.object cimport PyObject
 from libcpp.vector cimport vector
 
-from tensor.core.storage cimport array_of, begin_write, end_write, is_empty
-from tensor.core.tensor cimport TensorCore
-from tensor.kernels.context cimport enter, leave
-from tensor.kernels.simd cimport simd_level
-from tensor.kernels.threads cimport parallel_for
+from tensor.core.tensor cimport TensorCore, array_of, begin_write, end_write, is_empty
+from tensor.kernels.running cimport enter, leave, parallel_for, simd_level
 from tensor.memory.buffer cimport Buffer
 
 cnp.import_array()

@@ -59,10 +59,6 @@ cdef int report_overhead_by(overhead_function function) except -1
 # Whether a `memory.budget` is open. It can free memory when an allocation would be refused.
 cdef bint has_relief() noexcept
 
-# The pool, for modules that use more of `pool.h`. Each module that called `pool()` itself would have its own
-# pool.
-cdef void* the_pool() noexcept nogil
-
 # --- Arrays from the allocator ------------------------------------------------------------------------------
 
 # Like NumPy's functions. Large arrays come from the pool, small ones from NumPy (see `is_counted`). Raise

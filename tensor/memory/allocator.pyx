@@ -1,4 +1,4 @@
-"""The allocator behind NumPy's functions, and the counters of bytes.
+"""The allocator behind NumPy's functions, the counters of bytes, and what measures, limits and plans them.
 
 NumPy allocates the data of new arrays with a handler that belongs to the current context (NEP 49). The
 handler of this library is set only during kernel calls (`enter_pool`, ``with pooled():``), so other
@@ -7,13 +7,6 @@ array, on any thread, returns the block to this allocator.
 
 The allocator is written in C++ (`pool.h`). It needs neither the GIL nor a running interpreter.
 """
-
-import atexit
-import gc
-from contextvars import Context
-from threading import get_ident, main_thread
-
-import numpy as np
 
 cimport cython
 cimport numpy as cnp
@@ -26,6 +19,15 @@ from libc.stdint cimport int64_t
 from libc.string cimport memset, strcpy
 from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
+
+import atexit
+import gc
+from contextvars import Context
+from threading import get_ident, main_thread
+
+import numpy as np
+
+from scopes.lowlevel import call_site
 
 cnp.import_array()
 
@@ -53,6 +55,25 @@ cdef extern from "tensor/memory/pool.h" namespace "disposescope::memory" nogil:
     const int64_t no_limit
     cdef cppclass CPeak "disposescope::memory::Peak":
         atomic[int64_t] nbytes
+    cdef cppclass CLimit "disposescope::memory::Limit":
+        int64_t nbytes
+        atomic[int64_t] reserved_peak
+    cdef cppclass Planned:
+        size_t asked
+        size_t begin
+        size_t end
+    cdef cppclass CArena "disposescope::memory::Arena":
+        int64_t served
+        int64_t missed
+    cdef cppclass Event:
+        int64_t number
+        int64_t nbytes
+        cbool is_free
+        int64_t live
+    cdef cppclass Recorder:
+        vector[Event] events
+        cbool is_incomplete
+        void (*noted)() noexcept
     cdef cppclass CRefusal "disposescope::memory::Refusal":
         int64_t asked
         int64_t live
@@ -74,7 +95,9 @@ cdef extern from "tensor/memory/pool.h" namespace "disposescope::memory" nogil:
         void count_free(int64_t, cbool) noexcept
         void pin(int64_t) noexcept
         void unpin(int64_t) noexcept
+        void start(CPeak*) noexcept
         void restart(CPeak*) noexcept
+        void stop(CPeak*) noexcept
         int64_t read_live() noexcept
     cdef cppclass Pool:
         Counters counters
@@ -98,6 +121,13 @@ cdef extern from "tensor/memory/pool.h" namespace "disposescope::memory" nogil:
         void fail(int64_t) noexcept
         vector[size_t] cached_capacities() except +
         atomic[int64_t] idle
+        void set(CLimit*) noexcept
+        void lift(CLimit*) noexcept
+        CArena* reserve(size_t, vector[Planned]) except +
+        void enter(CArena*) noexcept
+        void leave(CArena*) noexcept
+        void close(CArena*) noexcept
+        cbool record(Recorder*) noexcept
     Pool& pool() noexcept
     void trim_heap() noexcept
 
@@ -334,10 +364,6 @@ cdef bint has_relief() noexcept:
     return pool().relieve.load() != NULL
 
 
-cdef void* the_pool() noexcept nogil:
-    return &pool()
-
-
 # --- Arrays -------------------------------------------------------------------------------------------------
 
 
@@ -552,3 +578,211 @@ cdef extern from *:
     const bint DISPOSESCOPE_DEBUG
 
 DEBUGGING = bool(DISPOSESCOPE_DEBUG)
+
+
+# --- Peaks and limits ---------------------------------------------------------------------------------------
+#
+# Measure the peak of memory, or limit memory, between two calls.
+
+@cython.final
+cdef class Watch:
+    """The peak of live bytes from ``start()`` until ``stop()``, or until this object is freed."""
+
+    cdef CPeak _peak
+    cdef bint _is_running
+
+    def start(self):
+        """Start at the bytes that are live now."""
+        if self._is_running:
+            pool().counters.restart(&self._peak)
+        else:
+            self._is_running = True
+            pool().counters.start(&self._peak)
+
+    def stop(self):
+        """Stop measuring."""
+        if self._is_running:
+            self._is_running = False
+            pool().counters.stop(&self._peak)
+
+    @property
+    def nbytes(self):
+        """The peak so far."""
+        return self._peak.nbytes.load()
+
+    def __dealloc__(self):
+        if self._is_running:
+            pool().counters.stop(&self._peak)
+
+
+@cython.final
+cdef class Bound:
+    """A limit for live, pinned and cached bytes from ``set()`` until ``lift()`` or its deallocation."""
+
+    cdef CLimit _limit
+    cdef bint _is_set
+
+    def __cinit__(self, nbytes):
+        self._limit.nbytes = min(nbytes, 1 << 62)  # limits beyond 4 EiB make no difference
+
+    def set(self):
+        """Set the limit, and release cached memory beyond it."""
+        if not self._is_set:
+            self._is_set = True
+            pool().set(&self._limit)
+
+    def lift(self):
+        """Remove the limit."""
+        if self._is_set:
+            self._is_set = False
+            pool().lift(&self._limit)
+
+    @property
+    def nbytes(self):
+        """The limit in bytes."""
+        return self._limit.nbytes
+
+    @property
+    def reserved_peak(self):
+        """The most bytes that arrays and the pool took from the system at once while the limit was set."""
+        return self._limit.reserved_peak.load()
+
+    def __dealloc__(self):
+        if self._is_set:
+            pool().lift(&self._limit)
+
+
+# --- Reserved memory ----------------------------------------------------------------------------------------
+#
+# Reserved memory and recorded allocations: the compiled part of plans.
+
+# As in `arena.h`: the bytes before the data of an array, and the alignment of places.
+HEAD = 128
+SLOT = 512
+
+# The source line of each allocation in the running recording.
+cdef list _sites = None
+
+
+cdef void _note_site() noexcept with gil:
+    cdef PyObject* kind = NULL
+    cdef PyObject* value = NULL
+    cdef PyObject* traceback = NULL
+    if _sites is None:
+        return
+    PyErr_Fetch(&kind, &value, &traceback)
+    try:
+        _sites.append(call_site())
+    except BaseException:
+        _sites.append(None)
+    PyErr_Restore(kind, value, traceback)
+
+
+@cython.final
+@cython.auto_pickle(False)
+cdef class Recording:
+    """Records allocations of large blocks on this thread, and when they are freed, until ``stop()``."""
+
+    cdef Recorder _recorder
+    cdef bint _is_running
+
+    def start(self):
+        """Start recording."""
+        global _sites
+        if not pool().record(&self._recorder):
+            raise RuntimeError(
+                "another plan is being recorded: run memory.plan() on one thread at a time, and not inside "
+                "another plan"
+            )
+        self._recorder.noted = _note_site
+        _sites = []
+        self._is_running = True
+
+    def stop(self):
+        """Return the events, and the source line of each allocation.
+
+        An event is (number, bytes, is_free, live bytes). The number is -1 for a block allocated before the
+        start.
+        """
+        global _sites
+        cdef Event event
+        if self._is_running:
+            self._is_running = False
+            pool().record(NULL)
+        sites, _sites = _sites, None
+        if self._recorder.is_incomplete:
+            raise MemoryError("not enough memory to record all allocations of the plan")
+        events = [(event.number, event.nbytes, event.is_free, event.live) for event in self._recorder.events]
+        return events, sites
+
+    def __dealloc__(self):
+        if self._is_running:
+            pool().record(NULL)
+
+
+@cython.final
+@cython.auto_pickle(False)
+cdef class Arena:
+    """Memory reserved in one piece.
+
+    Parameters
+    ----------
+    nbytes
+        The size in bytes.
+    places
+        For each array of a plan, its requested bytes and the begin and end offsets of its place. Without
+        places, the pool uses the memory.
+
+    Raises
+    ------
+    MemoryError
+        If the limit or the system refuses.
+    """
+
+    cdef CArena* _arena
+    cdef bint _is_entered
+
+    def __cinit__(self, size_t nbytes, list places not None):
+        cdef vector[Planned] plan
+        cdef Planned one
+        for asked, begin, end in places:
+            one.asked, one.begin, one.end = asked, begin, end
+            plan.push_back(one)
+        with nogil:  # the system call may take long
+            self._arena = pool().reserve(nbytes, plan)
+        if self._arena is NULL:
+            raise MemoryError
+
+    def enter(self):
+        """Serve the allocations of this thread."""
+        if self._arena is NULL or self._is_entered:
+            raise RuntimeError("this memory is in use or was already released: reserve it again")
+        self._is_entered = True
+        pool().enter(self._arena)
+
+    def leave(self):
+        """Stop serving allocations."""
+        if self._is_entered:
+            self._is_entered = False
+            pool().leave(self._arena)
+
+    def figures(self):
+        """Return the number of allocations that got their planned place, and the number of others."""
+        if self._arena is NULL:
+            return 0, 0
+        return self._arena.served, self._arena.missed
+
+    def close(self):
+        """Release the memory: now, or when the last array in it is freed."""
+        cdef CArena* arena = self._arena
+        self.leave()
+        self._arena = NULL
+        if arena is not NULL:
+            with nogil:
+                pool().close(arena)
+
+    def __dealloc__(self):
+        if self._is_entered:
+            pool().leave(self._arena)
+        if self._arena is not NULL:
+            pool().close(self._arena)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from scopes.lowlevel import Closing, Guard, ModuleOnDemand, SpillError, SpillFile, format_bytes, parse_size
 from tensor._dtypes import Array
-from tensor.memory.allocator import live_or_pinned, set_relief
+from tensor.memory.allocator import Bound, Watch, live_or_pinned, set_relief
 from tensor.memory.limits import forget_failure, note_failure
-from tensor.memory.watches import Bound, Watch
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

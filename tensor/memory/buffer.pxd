@@ -1,4 +1,4 @@
-"""Buffers and the counts that decide copy-on-write. For `cimport`."""
+"""Buffers, with the counts that decide copy-on-write, and external memory. For `cimport`."""
 
 cimport numpy as cnp
 from cpython.ref cimport PyObject
@@ -23,7 +23,7 @@ cdef class Buffer:
     # Increases with each write, export and move of a storage to other memory. Code that copies compares it,
     # to detect that its copy is outdated.
     cdef uint64_t epoch
-    # The value of `tensors_made` (`tensor.core.storage`) at the last use of the array by a tensor.
+    # The value of `tensors_made` (`tensor.core.tensor`) at the last use of the array by a tensor.
     cdef uint64_t used_at
     # Whether the memory is external, and whether its owner may write to it at any time.
     cdef readonly bint is_external
@@ -80,3 +80,24 @@ cdef cnp.ndarray shared_array(Share share)
 cpdef cnp.ndarray empty(tuple shape, object dtype, object like=*)
 cpdef cnp.ndarray zeros(tuple shape, object dtype)
 cpdef cnp.ndarray copy(cnp.ndarray array)
+
+
+cdef class Exported:
+    # Owned by the exporter, and valid until `view` is released.
+    cdef Py_buffer view
+    cdef bint has_references(self) noexcept
+    cdef bint has_gaps(self) noexcept
+
+
+cdef class External:
+    # The object that keeps the memory: an `Exported` or an array; None for a bare address.
+    cdef object source
+    # Another object to keep alive, released together with `source`.
+    cdef object owner
+    cdef object on_release
+    # The number of bytes counted as external.
+    cdef readonly Py_ssize_t nbytes
+    # The neighbours in the list of all live objects. Borrowed pointers: `__dealloc__` removes the object.
+    cdef PyObject* newer
+    cdef PyObject* older
+    cdef cnp.ndarray over_exported(self, Py_ssize_t offset, tuple shape, cnp.dtype dtype)

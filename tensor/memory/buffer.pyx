@@ -1,4 +1,4 @@
-"""Buffers: blocks of memory that count their sharers and exports.
+"""Buffers: blocks of memory that count their sharers and exports; external memory; and DLPack capsules.
 
 Two counts decide when to copy:
 
@@ -13,16 +13,30 @@ So ``sharers > 1`` and ``exports > 0 or writers > 0`` are never both true.
 
 cimport cython
 cimport numpy as cnp
-from cpython.ref cimport PyObject
-from libc.stdint cimport int64_t
+from cpython.buffer cimport PyBUF_FULL_RO, PyBuffer_IsContiguous, PyBuffer_Release, PyObject_GetBuffer
+from cpython.exc cimport PyErr_SetInterrupt, PyErr_SetObject, PyErr_WriteUnraisable
+from cpython.object cimport PyTypeObject
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
+from cpython.ref cimport PyObject, Py_INCREF
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
+from libc.string cimport strchr
 
 from tensor.memory cimport allocator
-from tensor.memory.allocator cimport count_small, is_counted, pin, report_overhead_by, uncount_small
+from tensor.memory.allocator cimport (
+    borrow,
+    count_small,
+    is_counted,
+    pin,
+    report_overhead_by,
+    return_borrowed,
+    uncount_small,
+)
 
 from sys import getsizeof as _getsizeof
 
 import numpy as np
 
+from tensor._dtypes import is_bfloat16, load_bfloat16
 from tensor.memory.limits import out_of_memory
 
 cnp.import_array()
@@ -375,3 +389,250 @@ cdef int64_t _overhead() noexcept nogil:
 
 
 report_overhead_by(_overhead)
+
+
+# --- External memory ----------------------------------------------------------------------------------------
+#
+# External memory under tensors: held while an array uses it, and released with the last array.
+
+cdef extern from "numpy/arrayobject.h":
+    PyTypeObject PyArray_Type
+    object PyArray_NewFromDescr(
+        PyTypeObject* kind, cnp.dtype dtype, int ndim, const cnp.npy_intp* shape,
+        const cnp.npy_intp* strides, void* data, int flags, PyObject* prototype
+    )
+
+cdef PyObject* _newest_external = NULL
+
+
+@cython.final
+@cython.no_gc  # only held by an `External`, which the garbage collector does not traverse either
+cdef class Exported:
+    """All bytes of an exporter's buffer. The exporter can't resize or close it until this object is freed.
+
+    If the exporter is a memoryview, its ``release`` fails too. A second memoryview would not prevent that.
+    Raises ``TypeError`` if the object does not support the buffer protocol.
+    """
+
+    def __cinit__(self, exporter):
+        PyObject_GetBuffer(exporter, &self.view, PyBUF_FULL_RO)
+
+    cdef bint has_references(self) noexcept:
+        """Return whether the elements are references to Python objects."""
+        return self.view.format != NULL and strchr(self.view.format, b"O") != NULL
+
+    cdef bint has_gaps(self) noexcept:
+        """Return whether the bytes are not contiguous, in C or Fortran order."""
+        return not PyBuffer_IsContiguous(&self.view, b"A")
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self.view)
+
+
+@cython.final
+# The garbage collector does not traverse arrays: only the end of the program breaks a cycle through this
+# object.
+@cython.no_gc
+cdef class External:
+    """External memory: the base object of an array over it. Freeing the last such array ends the export.
+
+    Then, in this order: the source and the owner are released, the bytes are no longer counted as external,
+    and `on_release` is called, for example to close a file.
+
+    Parameters
+    ----------
+    source
+        The object that keeps the memory: an `Exported` or an array; None for a bare address.
+    nbytes
+        The number of bytes to count as external.
+    owner
+        Another object to keep alive.
+    on_release
+        Called without arguments. Its exceptions go to ``sys.unraisablehook``.
+    """
+
+    def __cinit__(self, source, Py_ssize_t nbytes, *, owner=None, on_release=None):
+        global _newest_external
+        self.source = source
+        self.owner = owner
+        self.on_release = on_release
+        self.nbytes = nbytes
+        borrow(nbytes)
+        self.older = _newest_external
+        if _newest_external != NULL:
+            (<External>_newest_external).newer = <PyObject*>self
+        _newest_external = <PyObject*>self
+
+    def over(self, cnp.ndarray array not None) -> cnp.ndarray:
+        """Return an array over the memory of `array`, with its layout, and with this object as its base."""
+        return array_over(array, <char*>cnp.PyArray_DATA(array), self)
+
+    cdef cnp.ndarray over_exported(self, Py_ssize_t offset, tuple shape, cnp.dtype dtype):
+        """Return an array over the bytes of the `Exported` source from `offset` on, with this as its base.
+
+        The caller has checked the bounds.
+        """
+        cdef Exported source = self.source
+        cdef cnp.npy_intp sizes[cnp.NPY_MAXDIMS]
+        cdef cnp.ndarray found
+        cdef int i
+        if len(shape) > cnp.NPY_MAXDIMS:
+            raise ValueError(f"an array has at most {cnp.NPY_MAXDIMS} dimensions, not {len(shape)}")
+        for i in range(<int>len(shape)):
+            sizes[i] = shape[i]
+        Py_INCREF(dtype)  # NumPy takes over this reference
+        found = PyArray_NewFromDescr(
+            &PyArray_Type, dtype, <int>len(shape), sizes, NULL, <char*>source.view.buf + offset,
+            0 if source.view.readonly else cnp.NPY_ARRAY_WRITEABLE, NULL,
+        )
+        cnp.PyArray_UpdateFlags(found, cnp.NPY_ARRAY_ALIGNED)
+        cnp.set_array_base(found, self)
+        return found
+
+    def at(self, size_t address) -> cnp.ndarray:
+        """Return an array over the bytes at `address`, with this as its base."""
+        cdef cnp.npy_intp size = self.nbytes
+        cdef cnp.ndarray found = cnp.PyArray_SimpleNewFromData(1, &size, cnp.NPY_UINT8, <void*>address)
+        cnp.set_array_base(found, self)
+        return found
+
+    @property
+    def has_release_action(self) -> bool:
+        """Whether there is a callback to call, or an owner to release."""
+        return self.on_release is not None or self.owner is not None
+
+    def __dealloc__(self):
+        global _newest_external
+        cdef object on_release = self.on_release
+        if self.older != NULL:
+            (<External>self.older).newer = self.newer
+        if self.newer != NULL:
+            (<External>self.newer).older = self.older
+        elif _newest_external == <PyObject*>self:
+            _newest_external = self.older
+        else:
+            return  # never listed: the constructor raised an error
+        self.source = None
+        self.owner = None
+        self.on_release = None
+        return_borrowed(self.nbytes)
+        if on_release is not None:
+            _call(on_release)
+
+
+cdef void _call(object on_release) noexcept:
+    """Call `on_release`. Report exceptions as unraisable, and raise an interrupt again afterwards."""
+    cdef bint is_interrupt = False
+    try:
+        on_release()
+    except BaseException as error:
+        is_interrupt = isinstance(error, KeyboardInterrupt)
+        PyErr_SetObject(type(error), error)
+        PyErr_WriteUnraisable(on_release)
+    if is_interrupt:
+        PyErr_SetInterrupt()
+
+
+def cancel_callbacks() -> list[object]:
+    """Remove all callbacks, and return them."""
+    cdef PyObject* each = _newest_external
+    calls = []
+    while each != NULL:
+        if (<External>each).on_release is not None:
+            calls.append((<External>each).on_release)
+            (<External>each).on_release = None
+        each = (<External>each).older
+    return calls
+
+
+# --- DLPack -------------------------------------------------------------------------------------------------
+#
+# Conversion between arrays and DLPack capsules, as NumPy does it, with support for bfloat16.
+
+# DLPack's codes for the CPU device and for element types.
+cdef tuple _CPU = (1, 0)
+cdef enum:
+    UNSIGNED = 1
+    BFLOAT = 4
+
+# The fields of dlpack.h up to the dtype.
+cdef struct DLDevice:
+    int32_t device_type
+    int32_t device_id
+
+cdef struct DLDataType:
+    uint8_t code
+    uint8_t bits
+    uint16_t lanes
+
+cdef struct DLTensor:
+    void* data
+    DLDevice device
+    int32_t ndim
+    DLDataType dtype
+
+cdef struct DLManagedTensorVersioned:
+    uint32_t major
+    uint32_t minor
+    void* manager_ctx
+    void* deleter
+    uint64_t flags
+    DLTensor dl_tensor
+
+
+cdef DLTensor* _tensor_in(object capsule) except NULL:
+    if PyCapsule_IsValid(capsule, "dltensor_versioned"):
+        return &(<DLManagedTensorVersioned*>PyCapsule_GetPointer(capsule, "dltensor_versioned")).dl_tensor
+    # Before version 1 of DLPack, the structure begins with the tensor.
+    return <DLTensor*>PyCapsule_GetPointer(capsule, "dltensor")
+
+
+cdef bint _relabel(object capsule, uint8_t old, uint8_t new) except -1:
+    """Change the 16-bit element type of `capsule` from `old` to `new`. Return whether it was `old`."""
+    cdef DLTensor* x = _tensor_in(capsule)
+    if x.dtype.code != old or x.dtype.bits != 16 or x.dtype.lanes != 1:
+        return False
+    x.dtype.code = new
+    return True
+
+
+def capsule_of(array, max_version, copy):
+    """Return a capsule over the memory of `array`. The arguments are those of ``__dlpack__``."""
+    if not is_bfloat16(array.dtype):
+        return array.__dlpack__(max_version=max_version, copy=copy)
+    # NumPy can't export bfloat16. Export the bits as integers.
+    capsule = array.view(np.uint16).__dlpack__(max_version=max_version, copy=copy)
+    _relabel(capsule, UNSIGNED, BFLOAT)
+    return capsule
+
+
+class _Relabelled:
+    """The memory of a producer of bfloat16, passed to NumPy as integers."""
+
+    def __init__(self, producer, device, copy):
+        self._device = producer.__dlpack_device__()
+        options = {} if device is None else {"dl_device": _CPU}
+        if copy is not None:
+            options["copy"] = copy
+        try:
+            self._capsule = producer.__dlpack__(max_version=(1, 0), **options)
+        except TypeError:  # the producer implements DLPack before version 1
+            self._capsule = producer.__dlpack__()
+        self.is_bfloat16 = _relabel(self._capsule, BFLOAT, UNSIGNED)
+
+    def __dlpack__(self, **_):
+        return self._capsule
+
+    def __dlpack_device__(self):
+        return self._device
+
+
+def array_of(producer, device=None, copy=None):
+    """Return an array over the memory of `producer`. The arguments are those of ``numpy.from_dlpack``."""
+    try:
+        return np.from_dlpack(producer, device=device, copy=copy)
+    except (RuntimeError, BufferError):  # BufferError since NumPy 2.5
+        relabelled = _Relabelled(producer, device, copy)
+        if not relabelled.is_bfloat16:
+            raise
+    return np.from_dlpack(relabelled).view(load_bfloat16())

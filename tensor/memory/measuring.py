@@ -7,8 +7,7 @@ from functools import wraps
 from typing import Any, ParamSpec, Self, TypeVar, cast
 
 from scopes.lowlevel import format_bytes, measure_memory_by, measure_peaks_by, parse_size
-from tensor.memory.allocator import cached_bytes, live_and_allocated
-from tensor.memory.watches import Bound, Watch
+from tensor.memory.allocator import Bound, Watch, cached_bytes, live_and_allocated
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

@@ -8,11 +8,18 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from scopes.lowlevel import format_bytes, how_to_install, parse_size
-from tensor.memory.allocator import cached_bytes, current_limit, live_or_pinned
-from tensor.memory.arenas import HEAD, SLOT, Arena, Recording
+from tensor.memory.allocator import (
+    HEAD,
+    SLOT,
+    Arena,
+    Recording,
+    Watch,
+    cached_bytes,
+    current_limit,
+    live_or_pinned,
+)
 from tensor.memory.limits import OutOfMemoryError
 from tensor.memory.placement import Life, most_alive, place
-from tensor.memory.watches import Watch
 
 if TYPE_CHECKING:
     from scopes import Site

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from scopes.lowlevel import figures_to_html, format_bytes, parse_size
 from tensor._errors import shown
-from tensor.memory import allocator, watches
+from tensor.memory import allocator
 from tensor.memory.holders import Holding, holdings
 
 
@@ -133,7 +133,7 @@ def configuration() -> Configuration:
 
 
 # The limit set by ``configure``.
-_limit: watches.Bound | None = None
+_limit: allocator.Bound | None = None
 
 
 def configure(
@@ -191,7 +191,7 @@ def configure(
 
 def _set_limit(nbytes: int | None) -> None:
     global _limit
-    new = None if nbytes is None else watches.Bound(nbytes)
+    new = None if nbytes is None else allocator.Bound(nbytes)
     if new is not None:
         new.set()
     # The assignment frees the old `Bound`, which removes its limit.

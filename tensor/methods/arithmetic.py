@@ -12,11 +12,10 @@ import numpy as np
 from scopes.lowlevel import ModuleOnDemand
 from tensor._dtypes import Array, Dtype, complex128, float64, is_floating, result_type
 from tensor._errors import InvalidArgumentError, shown
-from tensor.core.donation import composite, last_use
-from tensor.core.tensor import TensorCore, wrap
-from tensor.kernels import special_cases
-from tensor.kernels.context import run_kernel
-from tensor.kernels.powers import power
+from tensor.core.tensor import TensorCore, composite, last_use, wrap
+from tensor.kernels import elementwise as kernels
+from tensor.kernels.elementwise import power
+from tensor.kernels.running import run_kernel
 from tensor.kernels.ufuncs import compute_into
 from tensor.ops import elementwise, table
 from tensor.ops.data import as_data, as_tensor
@@ -735,7 +734,7 @@ def _write_power(x1: Array, x2: Any) -> None:
 
 
 def _write_floor_divide(x1: Array, x2: Any) -> None:
-    compute_into(special_cases.floor_divide, (x1, x2), x1)
+    compute_into(kernels.floor_divide, (x1, x2), x1)
 
 
 def _write_abs(x: Array) -> Any:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
-from tensor.core.donation import composite
-from tensor.core.tensor import TensorCore
+from tensor.core.tensor import TensorCore, composite
 from tensor.ops import elementwise, table
 from tensor.ops.data import as_tensor
 from tensor.ops.in_place import augment, write_binary

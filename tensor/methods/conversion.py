@@ -31,17 +31,16 @@ from tensor._dtypes import (
     uint8,
 )
 from tensor._errors import InvalidArgumentError, first_element, shown
-from tensor.core.storage import export
-from tensor.core.tensor import TensorCore, wrap_snapshot, wrap_snapshot_unowned
+from tensor.core.tensor import TensorCore, export, wrap_snapshot, wrap_snapshot_unowned
 from tensor.io.dlpack import CPU
 from tensor.io.numpy import call_function, call_ufunc
 from tensor.io.pickling import reduced
 from tensor.io.printing import repr_of
 from tensor.io.standard import namespace_for
-from tensor.memory.exchange import capsule_of
+from tensor.memory.buffer import capsule_of
 from tensor.ops.casts import astype, dtype_asked
 from tensor.ops.data import as_tensor
-from tensor.tape.nodes import Leaf, become_leaf
+from tensor.tape.recording import Leaf, become_leaf
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer, CapsuleType

@@ -13,10 +13,9 @@ from scopes.lowlevel import clear_library_frames
 from tensor._dtypes import is_inexact
 from tensor.autograd.engine import Backward
 from tensor.autograd.gradients import add_gradients, backward_from, root_of, take_values
-from tensor.core.storage import relatives
-from tensor.core.tensor import TensorCore
+from tensor.core.tensor import TensorCore, relatives
 from tensor.tape.hooks import NodeHooks, RemovableHandle
-from tensor.tape.nodes import Leaf, Node, become_leaf
+from tensor.tape.recording import Leaf, Node, become_leaf
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor

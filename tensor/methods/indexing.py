@@ -15,9 +15,8 @@ import numpy as np
 from tensor._dtypes import Array, is_floating, is_inexact, result_type
 from tensor._errors import InvalidArgumentError, shown
 from tensor.core.dims import dim_of
-from tensor.core.donation import composite, own
-from tensor.core.tensor import TensorCore, wrap
-from tensor.kernels.context import run_kernel
+from tensor.core.tensor import TensorCore, composite, own, wrap
+from tensor.kernels.running import run_kernel
 from tensor.ops import elementwise
 from tensor.ops.data import as_data, as_tensor
 from tensor.ops.dispatch import apply, operand, over, overwrite, write_plainly

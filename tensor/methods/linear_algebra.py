@@ -15,8 +15,7 @@ from scopes.lowlevel import ModuleOnDemand
 from tensor._dtypes import int64, is_floating, is_inexact, result_type
 from tensor._errors import InvalidArgumentError, shown
 from tensor.core.dims import dims_of, sizes_of
-from tensor.core.donation import composite
-from tensor.core.tensor import TensorCore, wrap
+from tensor.core.tensor import TensorCore, composite, wrap
 from tensor.ops import elementwise, table
 from tensor.ops.data import as_tensor
 from tensor.ops.elementwise import conj

@@ -13,8 +13,7 @@ import numpy as np
 from scopes.lowlevel import ModuleOnDemand
 from tensor._dtypes import is_floating, result_type
 from tensor._errors import InvalidArgumentError
-from tensor.core.donation import composite, last_use
-from tensor.core.tensor import TensorCore
+from tensor.core.tensor import TensorCore, composite, last_use
 from tensor.ops import elementwise, table
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import apply

@@ -16,9 +16,8 @@ from scopes.lowlevel import ModuleOnDemand
 from tensor._dtypes import FLOATING, Array, as_dtype, float32, int64, is_floating, is_inexact
 from tensor._errors import InvalidArgumentError, shown
 from tensor.core.dims import dim_of, dims_of
-from tensor.core.donation import composite
-from tensor.core.tensor import TensorCore, wrap
-from tensor.kernels.context import run_kernel
+from tensor.core.tensor import TensorCore, composite, wrap
+from tensor.kernels.running import run_kernel
 from tensor.ops import elementwise, reductions, scans
 from tensor.ops.casts import astype
 from tensor.ops.data import as_data, as_tensor

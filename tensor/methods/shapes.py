@@ -16,17 +16,15 @@ from numpy.lib.stride_tricks import as_strided
 from tensor._dtypes import Array
 from tensor._errors import InvalidArgumentError
 from tensor.core.dims import dim_of, dims_of, exchange, infer_sizes, sizes_of
-from tensor.core.donation import composite
-from tensor.core.tensor import TensorCore, wrap
+from tensor.core.tensor import TensorCore, composite, wrap
 from tensor.memory.buffer import zeros
 from tensor.ops.data import as_data, as_tensor
-from tensor.ops.dispatch import over, view
+from tensor.ops.dispatch import over, reshaped, view
 from tensor.ops.expanding import broadcast_to, repeat, tile, view_of_shape
 from tensor.ops.in_place import become_view
 from tensor.ops.joining import parts_of, unstack
 from tensor.ops.moving import flip, roll, tril, triu
 from tensor.ops.shapes import PERMUTE_DIMS, in_order, matrix_transpose, moveaxis, reshape
-from tensor.ops.views import reshaped
 from tensor.ops.writing import become
 from tensor.tape.rules import RULES
 

@@ -19,7 +19,7 @@ from tensor.core.dims import dim_of, sizes_of
 from tensor.core.tensor import TensorCore, detached, donate, wrap_snapshot
 from tensor.core.untyped_storage import UntypedStorage
 from tensor.creation.from_data import empty, full, tensor, zeros
-from tensor.kernels.context import run_kernel
+from tensor.kernels.running import run_kernel
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import over, with_history
 from tensor.tape.rules import RULES

@@ -9,7 +9,8 @@ import numpy as np
 
 from tensor._dtypes import Array
 from tensor._errors import InvalidArgumentError, shown
-from tensor.kernels import exponentials, gaussian, special
+from tensor.kernels import elementwise as kernels
+from tensor.kernels import special
 from tensor.kernels.namespace import xp
 from tensor.ops.data import as_data
 from tensor.ops.dispatch import UnaryOp, apply, apply_into, operand
@@ -19,9 +20,9 @@ from tensor.tape.rules import RULES
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
 
-_silu = UnaryOp(RULES["silu"], special.silu, exponentials.silu)
-_gelu = UnaryOp(RULES["gelu"], special.gelu, gaussian.gelu)
-_gelu_by_tanh = UnaryOp(RULES["gelu_by_tanh"], special.gelu_by_tanh, gaussian.gelu_by_tanh)
+_silu = UnaryOp(RULES["silu"], special.silu, kernels.silu)
+_gelu = UnaryOp(RULES["gelu"], special.gelu, kernels.gelu)
+_gelu_by_tanh = UnaryOp(RULES["gelu_by_tanh"], special.gelu_by_tanh, kernels.gelu_by_tanh)
 
 
 def leaky_relu(x: Any, /, negative_slope: float = 0.01) -> Tensor:

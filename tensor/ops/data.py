@@ -25,11 +25,10 @@ from tensor._dtypes import (
     uint64,
 )
 from tensor._errors import InvalidArgumentError, shown
-from tensor.core.bfloat16 import narrow, widen
+from tensor.core.promotion import narrow, widen
 from tensor.core.tensor import TensorCore, wrap
 from tensor.memory.allocator import is_worth_pooling
-from tensor.memory.buffer import copy
-from tensor.memory.exchange import array_of
+from tensor.memory.buffer import array_of, copy
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor

@@ -2,16 +2,38 @@
 
 cimport numpy as cnp
 
+from tensor.core.promotion cimport Promotion
 from tensor.core.tensor cimport TensorCore
 from tensor.kernels.elementwise cimport BinaryKernel, UnaryKernel
-from tensor.ops.inline_arithmetic cimport Arithmetic
-from tensor.ops.promotion cimport Promotion
-from tensor.tape.nodes cimport Rule
+from tensor.tape.recording cimport Node, Rule
 
 
-cdef class UnaryOp:
+cdef enum Arithmetic:
+    NO_ARITHMETIC
+    ADDITION
+    SUBTRACTION
+    MULTIPLICATION
+    DIVISION
+
+
+# Return the operation of NumPy's ufunc `kernel`, or NO_ARITHMETIC.
+cdef Arithmetic arithmetic_of(object kernel)
+# Return the result for two operands as a new tensor, recorded with `rule` if necessary; None to use NumPy.
+cdef TensorCore compute_inline(Arithmetic arithmetic, Rule rule, object x1, object x2)
+# The same for a `kernel` with one operand.
+cdef TensorCore compute_inline_unary(UnaryKernel kernel, Rule rule, object x)
+
+
+cdef class Op:
     cdef readonly Rule rule
     cdef readonly object kernel
+    cdef object computed(self, object a, object b)
+    cdef object explained(self, object error, object a, object b)
+    cdef Node recorded(self, object x1, object x2, object a, object b, cnp.ndarray out)
+    cdef TensorCore wrapped(self, cnp.ndarray out, Node node)
+
+
+cdef class UnaryOp(Op):
     cdef Promotion promotion
     # Whether bools must be cast to int64 first, because NumPy's result would be int8 (square).
     cdef bint counts_bools
@@ -19,18 +41,14 @@ cdef class UnaryOp:
     cdef UnaryKernel compiled
     cdef TensorCore run(self, object x)
     cdef cnp.ndarray _promoted(self, cnp.ndarray a)
-    cdef cnp.ndarray _computed(self, cnp.ndarray a)
 
 
-cdef class BinaryOp:
-    cdef readonly Rule rule
-    cdef readonly object kernel
+cdef class BinaryOp(Op):
     # The operation to compute without NumPy for few elements, or NO_ARITHMETIC.
     cdef Arithmetic arithmetic
     cdef Promotion promotion
     cdef BinaryKernel compiled
     cdef object run(self, object x1, object x2, bint is_operator)
-    cdef cnp.ndarray _computed(self, object a, object b)
 
 
 # Return a tensor over `out`, which NumPy computed from `array`, the array of `x`: a view or a copy.

@@ -9,7 +9,7 @@ import numpy as np
 from tensor._errors import InvalidArgumentError
 from tensor.core.dims import dim_of
 from tensor.core.tensor import wrap
-from tensor.kernels.context import run_kernel
+from tensor.kernels.running import run_kernel
 from tensor.ops.data import as_tensor
 from tensor.ops.sorting import keys_of
 

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor._errors import InvalidArgumentError
-from tensor.core.bfloat16 import in_float32
+from tensor.core.promotion import in_float32, promoted
 from tensor.core.tensor import wrap
-from tensor.kernels.context import run_kernel
+from tensor.kernels.running import run_kernel
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import as_array
 from tensor.ops.messages import Operand, explain
-from tensor.ops.promotion import promoted
 from tensor.tape.recording import record, wrap_recorded
 from tensor.tape.rules.linalg import LETTERS, einsum_of, is_reordered
 

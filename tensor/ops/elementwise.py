@@ -11,6 +11,7 @@ import numpy as np
 
 from tensor._dtypes import Array, is_floating
 from tensor._errors import InvalidArgumentError
+from tensor.core.promotion import promoted
 from tensor.kernels.selecting import where as place_where
 from tensor.kernels.ufuncs import compute_into, is_place_of
 from tensor.ops import table
@@ -18,7 +19,6 @@ from tensor.ops.data import as_data
 from tensor.ops.dispatch import apply, apply_into
 from tensor.ops.messages import Operand
 from tensor.ops.outputs import copy_out, run_op_into
-from tensor.ops.promotion import promoted
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:

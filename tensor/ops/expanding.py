@@ -9,7 +9,7 @@ import numpy as np
 from tensor._errors import InvalidArgumentError, shown
 from tensor.core.dims import dim_of, expanded, sizes_of
 from tensor.core.tensor import TensorCore
-from tensor.kernels.context import run_kernel
+from tensor.kernels.running import run_kernel
 from tensor.ops.data import as_data, as_tensor
 from tensor.ops.dispatch import apply, over
 from tensor.tape.rules import RULES

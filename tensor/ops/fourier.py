@@ -12,8 +12,8 @@ from tensor._dtypes import DtypeLike, as_dtype, float32, is_floating
 from tensor._errors import InvalidArgumentError, shown
 from tensor.core.dims import dims_of
 from tensor.core.tensor import wrap
-from tensor.kernels.context import run_kernel
 from tensor.kernels.lapack import of_any_dtype
+from tensor.kernels.running import run_kernel
 from tensor.ops.data import as_tensor
 from tensor.ops.elementwise import conj
 from tensor.ops.messages import explain

@@ -10,16 +10,15 @@ import numpy as np
 
 from tensor._dtypes import Array, fits
 from tensor._errors import InvalidArgumentError
-from tensor.core.bfloat16 import in_float32, write_wide
+from tensor.core.promotion import in_float32, promoted_for, write_wide
 from tensor.core.tensor import TensorCore
 from tensor.kernels.ufuncs import compute_into
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import BinaryOp, UnaryOp, operand, overwrite, write_plainly
 from tensor.ops.messages import explain, foreign
-from tensor.ops.promotion import promoted_for
 from tensor.ops.writing import of_other_dtype
 from tensor.tape.modes import enable_grad
-from tensor.tape.nodes import Leaf
+from tensor.tape.recording import Leaf
 from tensor.tape.tensor_hooks import keep_retaining
 
 if TYPE_CHECKING:

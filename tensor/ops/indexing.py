@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor._dtypes import Array
-from tensor.core.storage import share_of, snapshot
-from tensor.core.tensor import TensorCore
+from tensor.core.tensor import TensorCore, share_of, snapshot
 from tensor.memory.buffer import Share, owner_of
 from tensor.ops.data import as_data
 

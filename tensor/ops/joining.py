@@ -9,12 +9,12 @@ import numpy as np
 
 from tensor._errors import InvalidArgumentError, shown
 from tensor.core.dims import dim_of
+from tensor.core.promotion import promoted
 from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import apply, over
 from tensor.ops.expanding import broadcast_to
 from tensor.ops.outputs import copy_out
-from tensor.ops.promotion import promoted
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:

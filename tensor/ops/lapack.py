@@ -10,7 +10,7 @@ import numpy as np
 from tensor._dtypes import Array, is_inexact
 from tensor._errors import InvalidArgumentError
 from tensor.core.tensor import TensorCore, wrap
-from tensor.kernels.context import run_kernel
+from tensor.kernels.running import run_kernel
 from tensor.ops.data import as_tensor
 from tensor.ops.messages import explain
 from tensor.tape.recording import record

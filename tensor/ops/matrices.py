@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tensor._dtypes import result_type
-from tensor.core.donation import last_use
-from tensor.core.tensor import TensorCore
+from tensor.core.tensor import TensorCore, last_use
 from tensor.ops import elementwise as f
 from tensor.ops.data import as_tensor
 from tensor.ops.scaling import cast, scaled, wide_dtype

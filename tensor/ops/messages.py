@@ -9,9 +9,8 @@ import numpy as np
 
 from tensor._dtypes import is_inexact
 from tensor._errors import InvalidArgumentError
-from tensor.core.storage import StorageReference
-from tensor.core.tensor import TensorCore
-from tensor.tape.nodes import Leaf
+from tensor.core.tensor import StorageReference, TensorCore
+from tensor.tape.recording import Leaf
 
 # The operands of elementwise functions: tensors, arrays, and numbers, which have no dtype of their own.
 Operand: TypeAlias = TensorCore | np.ndarray[Any, Any] | np.generic | complex

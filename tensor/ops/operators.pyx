@@ -1,12 +1,11 @@
-"""Python's operators and ``x[key]`` on tensors, with promotion (`tensor.ops.promotion`) and broadcasting."""
+"""Python's operators and ``x[key]`` on tensors, with promotion (`tensor.core.promotion`) and broadcasting."""
 
 cimport cython
 cimport numpy as cnp
 
-from tensor.core.storage cimport array_of
-from tensor.core.tensor cimport TensorCore
+from tensor.core.tensor cimport TensorCore, array_of
 from tensor.ops.dispatch cimport BinaryOp, UnaryOp, over
-from tensor.tape.nodes cimport Rule
+from tensor.tape.recording cimport Rule
 
 from scopes.lowlevel import clear_library_frames
 from tensor.ops import elementwise, linalg  # no-cython-lint: imported because they add entries to OPS

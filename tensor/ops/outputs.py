@@ -10,17 +10,14 @@ import numpy as np
 
 from tensor._dtypes import Array, fits
 from tensor._errors import InvalidArgumentError
-from tensor.core.bfloat16 import in_float32
-from tensor.core.storage import snapshot
-from tensor.core.tensor import TensorCore
-from tensor.core.writing import writing
-from tensor.kernels.affine import matrix_product
-from tensor.kernels.context import run_kernel
+from tensor.core.promotion import in_float32, promoted_for
+from tensor.core.tensor import TensorCore, snapshot, writing
+from tensor.kernels.products import matrix_product
+from tensor.kernels.running import run_kernel
 from tensor.kernels.ufuncs import compute_into
 from tensor.ops.data import as_data
 from tensor.ops.dispatch import BinaryOp, UnaryOp, as_array, operand
 from tensor.ops.messages import explain, foreign
-from tensor.ops.promotion import promoted_for
 from tensor.tape.modes import is_recording
 from tensor.tape.rules import RULES
 

@@ -13,11 +13,9 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from tensor._dtypes import Array
-from tensor.core.storage import StorageReference
-from tensor.core.tensor import TensorCore
+from tensor.core.tensor import StorageReference, TensorCore
 from tensor.memory.buffer import Buffer
-from tensor.tape.nodes import Node
-from tensor.tape.recording import record_places
+from tensor.tape.recording import Node, record_places
 from tensor.tape.rules import RULES
 from tensor.tape.rules.overlay import Places
 from tensor.tape.tensor_hooks import keep_retaining

@@ -10,15 +10,13 @@ import numpy as np
 
 from tensor._dtypes import Array, Dtype, DtypeLike, as_dtype, float16, float32, float64
 from tensor.core.dims import Axis
-from tensor.core.storage import snapshot
-from tensor.core.tensor import wrap
+from tensor.core.tensor import snapshot, wrap
 from tensor.kernels import reductions as kernels
-from tensor.kernels.context import run_kernel
+from tensor.kernels.running import run_kernel
 from tensor.ops.data import as_tensor
-from tensor.ops.dispatch import as_array
+from tensor.ops.dispatch import as_array, axis_of, failed, reduce
 from tensor.ops.messages import Operand
 from tensor.ops.outputs import copy_out
-from tensor.ops.reduce import axis_of, failed, reduce
 from tensor.tape.recording import record, wrap_recorded
 from tensor.tape.rules import RULES
 

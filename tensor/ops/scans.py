@@ -8,26 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scopes.lowlevel import ModuleOnDemand
 from tensor._dtypes import Dtype, as_dtype, float16, float32, is_bfloat16, is_inexact
 from tensor._errors import InvalidArgumentError
 from tensor.core.dims import dim_of
 from tensor.core.tensor import wrap
+from tensor.kernels import reductions as kernels
 from tensor.ops.data import as_tensor
+from tensor.ops.dispatch import along, reduce
 from tensor.ops.elementwise import not_equal, subtract
 from tensor.ops.joining import concat
 from tensor.ops.outputs import copy_out
-from tensor.ops.reduce import along, reduce
 from tensor.ops.reductions import add_reduce, maximum_reduce, minimum_reduce
 
 if TYPE_CHECKING:
     from tensor._dtypes import Array, DtypeLike
     from tensor._tensor import Tensor
     from tensor.core.dims import Axis
-    from tensor.kernels import softmax as kernels
     from tensor.ops.messages import Operand
-else:
-    kernels = ModuleOnDemand("tensor.kernels.softmax")
 
 
 def _axis_to_run_along(name: str, x: Operand, axis: int | None) -> int:

@@ -10,7 +10,7 @@ from tensor._dtypes import Array
 from tensor._errors import InvalidArgumentError
 from tensor.core.dims import dim_of
 from tensor.core.tensor import TensorCore, wrap
-from tensor.kernels.context import run_kernel
+from tensor.kernels.running import run_kernel
 from tensor.ops.data import as_data, as_tensor
 from tensor.ops.dispatch import apply, overwrite
 from tensor.ops.indexing import Key

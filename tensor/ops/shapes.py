@@ -8,8 +8,7 @@ from tensor._errors import InvalidArgumentError
 from tensor.core.dims import dims_of, order_of, sizes_of
 from tensor.core.tensor import TensorCore
 from tensor.ops.data import as_tensor
-from tensor.ops.dispatch import apply, over
-from tensor.ops.views import reshaped, sizes_for
+from tensor.ops.dispatch import apply, over, reshaped, sizes_for
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:

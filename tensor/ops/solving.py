@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from tensor.core.promotion import promoted
 from tensor.core.tensor import wrap
 from tensor.kernels.lapack import of_any_dtype
 from tensor.ops.data import as_tensor
 from tensor.ops.lapack import matrices_of, record_outputs, run_lapack, tolerance
 from tensor.ops.linalg import matmul
-from tensor.ops.promotion import promoted
 from tensor.tape.recording import record, wrap_recorded
 from tensor.tape.rules import RULES
 

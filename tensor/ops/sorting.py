@@ -9,10 +9,10 @@ import numpy as np
 from scopes.lowlevel import ModuleOnDemand
 from tensor._dtypes import Array
 from tensor._errors import InvalidArgumentError, shown
-from tensor.core.bfloat16 import widen
 from tensor.core.dims import dim_of
+from tensor.core.promotion import widen
 from tensor.core.tensor import TensorCore, wrap
-from tensor.kernels.context import run_kernel
+from tensor.kernels.running import run_kernel
 from tensor.ops.data import as_data, as_tensor
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensor.kernels import arithmetic, special, special_cases
-from tensor.kernels.affine import matrix_product
-from tensor.kernels.elementwise import BinaryKernel, UnaryKernel
-from tensor.kernels.powers import power
+from tensor.kernels import elementwise as kernels
+from tensor.kernels import special
+from tensor.kernels.elementwise import BinaryKernel, UnaryKernel, power
+from tensor.kernels.products import matrix_product
 from tensor.kernels.ufuncs import COMPILED
 from tensor.ops.dispatch import BinaryOp, UnaryOp, function_of
 from tensor.tape.rules import RULES
@@ -47,7 +47,7 @@ add: Final = binary("add", np.add)
 subtract: Final = binary("subtract", np.subtract)
 divide: Final = binary("divide", np.divide)
 multiply: Final = binary("multiply", np.multiply)
-floor_divide: Final = binary("floor_divide", special_cases.floor_divide)
+floor_divide: Final = binary("floor_divide", kernels.floor_divide)
 remainder: Final = binary("remainder", np.remainder)
 pow: Final = binary("pow", power)
 maximum: Final = binary("maximum", np.maximum)
@@ -72,13 +72,13 @@ round: Final = unary("round", np.round)
 
 exp: Final = unary("exp", np.exp)
 exp2: Final = unary("exp2", np.exp2)
-expm1: Final = unary("expm1", special_cases.expm1)
+expm1: Final = unary("expm1", kernels.expm1)
 log: Final = unary("log", np.log)
 log1p: Final = unary("log1p", np.log1p)
 log2: Final = unary("log2", np.log2)
 log10: Final = unary("log10", np.log10)
 sqrt: Final = unary("sqrt", np.sqrt)
-rsqrt: Final = unary("rsqrt", arithmetic.reciprocal_root)
+rsqrt: Final = unary("rsqrt", kernels.reciprocal_root)
 
 # Trigonometry, in radians
 
@@ -90,7 +90,7 @@ acos: Final = unary("acos", np.arccos)
 atan: Final = unary("atan", np.arctan)
 sinh: Final = unary("sinh", np.sinh)
 cosh: Final = unary("cosh", np.cosh)
-tanh: Final = unary("tanh", special_cases.tanh)
+tanh: Final = unary("tanh", kernels.corrected_tanh)
 asinh: Final = unary("asinh", np.arcsinh)
 acosh: Final = unary("acosh", np.arccosh)
 atanh: Final = unary("atanh", np.arctanh)
@@ -106,7 +106,7 @@ erfc: Final = unary("erfc", special.erfc)
 
 # Complex numbers
 
-conj: Final = unary("conj", special_cases.conjugate)
+conj: Final = unary("conj", kernels.conjugate)
 
 # Comparisons and tests: bool results, no gradients
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from weakref import ref
 
 from scopes.lowlevel import ModuleOnDemand, callers, format_bytes, parse_size
-from tensor.tape.nodes import Leaf, Node, nodes_alive, tick_counter
+from tensor.tape.recording import Leaf, Node, nodes_alive, tick_counter
 
 if TYPE_CHECKING:
     from tensor.tape import statistics
@@ -290,3 +290,6 @@ def _most_used(nodes: list[Node]) -> tuple[list[Node], Leaf | None]:
     # Of a layer's weight and bias, choose the weight.
     (leaf, _), most = max(users.items(), key=lambda item: (len(item[1]), prod(item[0][0].shape)))
     return most, leaf
+
+
+ticks.check = check_growth

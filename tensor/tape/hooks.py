@@ -8,12 +8,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from weakref import ref
 
-from tensor.core.storage import StorageReference
-from tensor.core.tensor import TensorCore, wrap_snapshot_unowned
+from tensor.core.tensor import StorageReference, TensorCore, wrap_snapshot_unowned
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
-    from tensor.tape.nodes import Node
+    from tensor.tape.recording import Node
 
     # The gradients of the inputs or outputs of a node.
     Grads = tuple[Tensor | None, ...]

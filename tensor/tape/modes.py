@@ -12,8 +12,8 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from tensor.tape import blocks
-from tensor.tape.blocks import Steps, grad_enabled, set_modes, when_enabled
+from tensor.tape import recording
+from tensor.tape.recording import Steps, grad_enabled, set_modes, when_enabled
 
 __all__ = [
     "Block",
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from tensor.tape.nodes import Node
+    from tensor.tape.recording import Node
 
     # The values of `grad_enabled` and `when_enabled`.
     Modes = tuple["bool | Recorder", "bool | Recorder"]
@@ -43,7 +43,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Block(blocks.Block):
+class Block(recording.Block):
     """A mode for a ``with`` block, or for each call of a decorated function.
 
     A decorated generator or coroutine has the mode while it runs, but not while other code runs. A block may
@@ -158,7 +158,7 @@ def is_recording() -> bool:
     return bool(grad_enabled.get())
 
 
-class GradMode(Block, blocks.GradMode):
+class GradMode(Block, recording.GradMode):
     """Switches recording on or off: ``no_grad`` and ``enable_grad``."""
 
     __slots__ = ()

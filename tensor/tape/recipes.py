@@ -17,12 +17,11 @@ from weakref import ref
 import numpy as np
 
 from tensor._dtypes import Array, Dtype
-from tensor.core.storage import snapshot_share
-from tensor.core.tensor import TensorCore
+from tensor.core.tensor import TensorCore, snapshot_share
 from tensor.memory.buffer import Share, offset_in, owner_of, share_with, view_at
 
 if TYPE_CHECKING:
-    from tensor.tape.nodes import Node
+    from tensor.tape.recording import Node
 
 # Keep operands of fewer bytes, because computing them again costs more than it saves.
 _SMALL = 4096

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from scopes.lowlevel import format_bytes
 from tensor.core.tensor import TensorCore
 from tensor.memory.buffer import Buffer, Share
-from tensor.tape.nodes import Leaf, Node
+from tensor.tape.recording import Leaf, Node
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from weakref import ref
 
-from tensor.core.storage import StorageReference
+from tensor.core.tensor import StorageReference
 from tensor.tape.hooks import NodeHooks
-from tensor.tape.nodes import Node
+from tensor.tape.recording import Node
 
 if TYPE_CHECKING:
     pass

@@ -16,7 +16,7 @@ from nn import functional as F
 from scopes import new_dispose_scope
 from tensor import memory
 from tensor.kernels import convolution
-from tensor.kernels.direct_convolution import PackedWeight, PaddedInput
+from tensor.kernels.networks import PackedWeight, PaddedInput
 from tests.tensor.cutting import three_threads
 
 Array = np.ndarray[Any, Any]

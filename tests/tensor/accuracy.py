@@ -17,7 +17,7 @@ from typing import Any
 import mpmath
 import numpy as np
 
-from tensor.kernels import arithmetic, exponentials, gaussian
+from tensor.kernels import elementwise as kernels
 
 PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
 INF = float("inf")
@@ -40,18 +40,18 @@ def _by_tanh(x: Any) -> Any:
 
 # The kernel and its definition.
 FUNCTIONS = {
-    "exp": (exponentials.exp, mpmath.exp),
-    "log": (exponentials.log, mpmath.log),
-    "tanh": (exponentials.tanh, mpmath.tanh),
-    "sigmoid": (exponentials.sigmoid, _logistic),
-    "silu": (exponentials.silu, lambda x: x * _logistic(x)),
-    "softplus": (exponentials.softplus, _softplus),
-    "logsigmoid": (exponentials.logsigmoid, lambda x: -_softplus(-x)),
-    "erf": (gaussian.erf, mpmath.erf),
-    "erfc": (gaussian.erfc, mpmath.erfc),
-    "gelu": (gaussian.gelu, lambda x: x * mpmath.erfc(-x / mpmath.sqrt(2)) / 2),
-    "gelu_by_tanh": (gaussian.gelu_by_tanh, _by_tanh),
-    "reciprocal_root": (arithmetic.reciprocal_root, lambda x: 1 / mpmath.sqrt(x)),
+    "exp": (kernels.exp, mpmath.exp),
+    "log": (kernels.log, mpmath.log),
+    "tanh": (kernels.tanh, mpmath.tanh),
+    "sigmoid": (kernels.sigmoid, _logistic),
+    "silu": (kernels.silu, lambda x: x * _logistic(x)),
+    "softplus": (kernels.softplus, _softplus),
+    "logsigmoid": (kernels.logsigmoid, lambda x: -_softplus(-x)),
+    "erf": (kernels.erf, mpmath.erf),
+    "erfc": (kernels.erfc, mpmath.erfc),
+    "gelu": (kernels.gelu, lambda x: x * mpmath.erfc(-x / mpmath.sqrt(2)) / 2),
+    "gelu_by_tanh": (kernels.gelu_by_tanh, _by_tanh),
+    "reciprocal_root": (kernels.reciprocal_root, lambda x: 1 / mpmath.sqrt(x)),
 }
 POSITIVE = {"log", "reciprocal_root"}
 

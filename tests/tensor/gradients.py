@@ -11,7 +11,7 @@ import pytest
 import tensor
 from tensor import Tensor
 from tensor.autograd import gradcheck, gradgradcheck
-from tensor.tape.nodes import Node, Rule
+from tensor.tape.recording import Node, Rule
 from tensor.tape.rules import RULES
 
 Function = Callable[..., Tensor]

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import tensor
 from scopes import statistics
 from tensor import Tensor, memory
-from tensor.tape.nodes import Node
+from tensor.tape.recording import Node
 
 
 def leaf(*values: float) -> Tensor:

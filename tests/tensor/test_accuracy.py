@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tensor.kernels import arithmetic
-from tensor.kernels.simd import best_instruction_set, instruction_set
+from tensor.kernels import elementwise as kernels
+from tensor.kernels.running import best_instruction_set, instruction_set
 from tests.tensor.accuracy import EXACT, FLOATS, FUNCTIONS, promised, save_exact_values, worst_error
 
 NAN, INF = float("nan"), float("inf")
@@ -67,7 +67,7 @@ def test_a_result_does_not_depend_on_the_place_in_the_array(name: str, dtype: ty
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", ["add", "subtract", "multiply", "divide", "maximum", "minimum"])
 def test_arithmetic_is_numpys_to_the_bit(name: str, dtype: type) -> None:
-    kernel, plain = getattr(arithmetic, name), getattr(np, name)
+    kernel, plain = getattr(kernels, name), getattr(np, name)
     x, y = np.random.default_rng(2).standard_normal((2, 40, 70)).astype(dtype) * 1e3
     x[0, :6] = NAN, INF, -INF, 0.0, -0.0, NAN
     y[0, :6] = 1.0, INF, INF, 0.0, 0.0, NAN
@@ -94,11 +94,11 @@ def test_other_operands_are_numpys() -> None:
     x = np.ones((3, 4), np.float32)
     for a, b in ((x, np.ones(4)), (x, 2**60), (x, True), (x, 1j), (x.astype(np.int8), x), (x, np.float64(2))):
         expected = np.add(a, b)
-        found = arithmetic.add(a, b)
+        found = kernels.add(a, b)
         assert found.dtype == expected.dtype
         np.testing.assert_array_equal(found, expected)
     with pytest.raises(ValueError, match="could not be broadcast"):
-        arithmetic.add(x, np.ones(3, np.float32))
+        kernels.add(x, np.ones(3, np.float32))
 
 
 @pytest.mark.parametrize("level", ["baseline", "avx2"])
@@ -119,7 +119,7 @@ def test_each_instruction_set_that_is_here_holds_the_same_bounds(level: str, tmp
 
 
 def test_the_environment_names_the_instruction_set() -> None:
-    program = "from tensor.kernels.simd import instruction_set; print(instruction_set())"
+    program = "from tensor.kernels.running import instruction_set; print(instruction_set())"
 
     def run(level: str) -> Any:
         environment = {**os.environ, "DISPOSESCOPE_SIMD": level}

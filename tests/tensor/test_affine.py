@@ -10,7 +10,7 @@ import pytest
 
 import nn
 import tensor
-from tensor.kernels.affine import affine, matrix_product
+from tensor.kernels.products import affine, matrix_product
 from tests.simd import printed_at_each_level
 
 RNG = np.random.default_rng(0)
@@ -75,8 +75,8 @@ def test_a_product_with_a_transposed_matrix_is_numpys(
 def test_each_instruction_set_gives_the_same() -> None:
     program = """
 import numpy as np
-from tensor.kernels.affine import affine
-from tensor.kernels.simd import instruction_set
+from tensor.kernels.products import affine
+from tensor.kernels.running import instruction_set
 for dtype in ("float32", "float64"):
     # Sums that are exact, so that no order of adding up shows.
     x, weight = (np.arange(n * 7, dtype=dtype).reshape(n, 7) % 5 - 2 for n in (45, 61))

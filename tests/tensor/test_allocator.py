@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tensor import memory
-from tensor.memory import allocator, watches
+from tensor.memory import allocator
 from tensor.memory.allocator import is_counted, pooled
 from tensor.memory.holders import Held, Holding, holdings, list_holders_by
 from tensor.memory.limits import OutOfMemoryError, out_of_memory
@@ -383,7 +383,7 @@ def test_more_than_the_system_has_is_refused_and_the_limit_is_not_blamed() -> No
 
 
 def test_limits_nest_and_end_with_their_holder() -> None:
-    outer, inner = watches.Bound(1000), watches.Bound(2000)
+    outer, inner = allocator.Bound(1000), allocator.Bound(2000)
     outer.set(), inner.set(), inner.set()
     assert allocator.current_limit() == 1000
     outer.lift(), outer.lift()
@@ -395,7 +395,7 @@ def test_limits_nest_and_end_with_their_holder() -> None:
 
 def test_peaks_are_exact_and_each_begins_when_it_is_started() -> None:
     start = live()
-    outer, inner = watches.Watch(), watches.Watch()
+    outer, inner = allocator.Watch(), allocator.Watch()
     outer.start()
     block()
     inner.start()

@@ -14,8 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tensor import memory
 from tensor.memory import allocator
-from tensor.memory.allocator import is_counted, pooled
-from tensor.memory.watches import Bound, Watch
+from tensor.memory.allocator import Bound, Watch, is_counted, pooled
 
 SIZES = st.one_of(
     st.integers(1, 5_000_000),

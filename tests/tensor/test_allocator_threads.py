@@ -16,8 +16,7 @@ import pytest
 
 from tensor import memory
 from tensor.memory import allocator
-from tensor.memory.allocator import is_counted, pooled
-from tensor.memory.watches import Bound, Watch
+from tensor.memory.allocator import Bound, Watch, is_counted, pooled
 from tests.threads import run_at_once
 
 THREADS = 8

@@ -16,7 +16,7 @@ import tensor
 import tensor.torch as torch
 from nn import functional as F
 from tensor import Tensor, memory
-from tensor.core.donation import composite, last_use
+from tensor.core.tensor import composite, last_use
 
 SPACES = [tensor, tensor.linalg, tensor.fft, F, torch, Tensor]
 SHAPE = (4, 4)

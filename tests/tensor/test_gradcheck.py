@@ -15,7 +15,7 @@ import tensor
 from tensor import Tensor, autograd, memory
 from tensor.autograd import GradcheckError, gradcheck, gradgradcheck
 from tensor.lowlevel import apply
-from tensor.tape.nodes import Rule
+from tensor.tape.recording import Rule
 
 BOTH = pytest.mark.parametrize("checker", [gradcheck, gradgradcheck])
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import nn
 import tensor
 from tensor import Tensor, TensorDisposedError, autograd, memory
-from tensor.core.storage import share_of, snapshot_share
+from tensor.core.tensor import share_of, snapshot_share
 from tensor.memory.buffer import Share
-from tensor.tape.nodes import Deferred
+from tensor.tape.recording import Deferred
 
 N = 1000
 BYTES = 4 * N

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import tensor
-from tensor.kernels.masks import keep_nonzero, keep_true
+from tensor.kernels.elementwise import keep_nonzero_ufunc as keep_nonzero
+from tensor.kernels.elementwise import keep_true
 from tensor.kernels.selecting import keep_where, overwrite_where_nonzero, where, where_nonzero
 from tests.tensor.cutting import three_threads
 

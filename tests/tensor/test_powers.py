@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tensor
-from tensor.kernels.powers import power
+from tensor.kernels.elementwise import power
 
 INF, NAN = float("inf"), float("nan")
 FLOATS = [np.float32, np.float64]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tensor
-from tensor.kernels.affine import matrix_product
+from tensor.kernels.products import matrix_product
 from tests.simd import printed_at_each_level
 
 RNG = np.random.default_rng(0)
@@ -70,8 +70,8 @@ def test_values_are_those_of_numpy(a: Any, b: Any, dtype: str, order: str) -> No
 def test_each_instruction_set_gives_the_same() -> None:
     program = """
 import numpy as np
-from tensor.kernels.affine import matrix_product
-from tensor.kernels.simd import instruction_set
+from tensor.kernels.products import matrix_product
+from tensor.kernels.running import instruction_set
 for dtype in ("float32", "float64"):
     # Sums that are exact, so that no order of adding up shows.
     for m, k, n in ((64, 64, 64), (13, 50, 45), (8, 3, 9), (70, 600, 33)):

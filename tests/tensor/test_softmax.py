@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import tensor
 from tensor import memory
 from tensor.kernels import mean_cross_entropy
-from tensor.kernels.softmax import cross_entropy_backward
+from tensor.kernels.reductions import cross_entropy_backward
 from tests.tensor.cutting import three_threads
 
 # Rows as short as a vector and as long as several blocks, columns fewer and more than are worked on at once.

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tensor
-from tensor.kernels.threads import leave_core, record_pieces
+from tensor.kernels.running import leave_core, record_pieces
 from tensor.lowlevel import configure_threads
 
 SIZE = 300_000
@@ -251,7 +251,7 @@ def test_a_child_of_a_fork_has_workers_of_its_own() -> None:
     program = """
 import os, threading, time
 import tensor
-from tensor.kernels.threads import record_pieces
+from tensor.kernels.running import record_pieces
 tensor.set_num_threads(3)
 
 def work():
@@ -299,7 +299,7 @@ def test_processes_compute_however_they_were_started(method: str) -> None:
 END = """
 import tensor
 from tensor.lowlevel import configure_threads
-from tensor.kernels.threads import record_pieces
+from tensor.kernels.running import record_pieces
 tensor.set_num_threads(4)
 configure_threads(awake_microseconds={awake})
 record_pieces(64, 1)

@@ -6,7 +6,7 @@ from functools import cache
 from math import prod
 from typing import Any
 
-from tensor.tape.nodes import Rule
+from tensor.tape.recording import Rule
 from tensor.tape.rules.table import conj, define
 
 # The names of dimensions. The module `string` has these letters too, but takes a millisecond to load.

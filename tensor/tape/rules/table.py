@@ -3,9 +3,9 @@
 Entries use functions of the array API standard in ``xp``: NumPy while gradients are plain arrays, and
 functions of tensors while backward is itself recorded (``create_graph``): then ``xp.is_recorded`` is True.
 `g` is the gradient of the output. The other parameters of a function name the values that it needs (see
-`tensor.tape.nodes.Rule`). A gradient may have the broadcast shape of the output: the engine sums it to the
-input's shape, and casts it to the input's dtype. For complex tensors a gradient is the conjugate Wirtinger
-derivative, as in PyTorch: the direction of steepest ascent.
+`tensor.tape.recording.Rule`). A gradient may have the broadcast shape of the output: the engine sums it to
+the input's shape, and casts it to the input's dtype. For complex tensors a gradient is the conjugate
+Wirtinger derivative, as in PyTorch: the direction of steepest ascent.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tensor.tape.nodes import Rule
+from tensor.tape.recording import Rule
 
 _MISSING = (
     "the op {name!r} has no entry in the table of derivatives. In the file of its kind in tensor/tape/rules "
@@ -44,7 +44,7 @@ def define(
 
     `derived` has the derivatives of parameters that the forward pass computes from the inputs. Without them,
     higher derivatives treat such a parameter as a constant. `together` computes the gradients of all inputs
-    in one call (see `tensor.tape.nodes.Rule`).
+    in one call (see `tensor.tape.recording.Rule`).
     """
     rules: dict[str, Rule] = {}
     for parameter, own in (derived or {}).items():

@@ -1,4 +1,4 @@
-"""Arrays of bfloat16. Kernels compute with them in float32. For `cimport`."""
+"""Promotion of operands, and bfloat16, which kernels compute with as float32. For `cimport`."""
 
 cimport numpy as cnp
 
@@ -29,3 +29,19 @@ cdef cnp.ndarray narrowed(cnp.ndarray x, object dtype)
 cdef object narrowed_result(object x, object dtype)
 # Return `kernel`, or a wrapper that computes in float32 if one of `operands` is an array of bfloat16.
 cdef object wide_for(object kernel, operands)
+
+
+cdef enum Promotion:
+    # NumPy's own rules, for ops with bool results and bitwise ops.
+    BY_NUMPY
+    # If the kinds differ, the result has the dtype of the operand of the higher kind.
+    BY_KIND
+    # The same, and integers become floats.
+    TO_FLOATS
+
+
+cdef Promotion promotion_of(object kernel, int count)
+cdef bint needs_floats(Promotion promotion, cnp.ndarray x) noexcept
+cdef bint needs_promotion(Promotion promotion, object a, object b) noexcept
+# Return both operands, cast as `promotion` requires. An operand that changes becomes a new array.
+cdef tuple promoted_pair(Promotion promotion, object a, object b)

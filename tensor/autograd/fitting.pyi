@@ -1,1 +1,0 @@
-# Only for compiled callers: see fitting.pxd.

@@ -1,9 +1,0 @@
-from typing import Any, final
-
-from tensor.tape.nodes import Node
-
-@final
-class PendingGradient:
-    @property
-    def node(self) -> Node: ...
-    value: Any

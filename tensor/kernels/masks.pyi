@@ -1,4 +1,0 @@
-import numpy as np
-
-keep_nonzero: np.ufunc
-keep_true: np.ufunc

@@ -1,9 +1,0 @@
-from collections.abc import Sequence
-
-from tensor._dtypes import Array
-
-def largest_of_windows(
-    x: Array, windows: Sequence[tuple[Array, Array, int]], with_places: bool
-) -> tuple[Array, Array | None]: ...
-def take_places(x: Array, places: Array) -> Array: ...
-def add_at_places(x: Array, places: Array, sizes: Sequence[int]) -> Array: ...

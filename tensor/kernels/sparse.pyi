@@ -1,3 +1,0 @@
-from tensor._dtypes import Array
-
-def sparse_product(x: Array, axis: int, starts: Array, columns: Array, weights: Array) -> Array: ...
