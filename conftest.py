@@ -60,9 +60,9 @@ def no_scope_is_left_current(earlier_objects_are_frozen: None) -> Iterator[None]
 @pytest.fixture(autouse=True)
 def reports_have_no_memory_of_earlier_tests() -> None:
     # Some tests leave memory that PyTorch never frees, which `scopes.torch.still_held()` would list.
-    held = sys.modules.get("scopes.foreign.torch.held")
-    if held is not None:
-        held.storages.clear()
+    disposal = sys.modules.get("scopes.adapters.torch.disposal")
+    if disposal is not None:
+        disposal.storages.clear()
 
 
 @pytest.fixture(scope="module", autouse=True)

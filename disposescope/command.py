@@ -26,7 +26,7 @@ def main() -> None:
     if found:
         sys.exit(2)
     _report_shadowing(sys.argv[1:])
-    import_module("scopes._command").main()
+    import_module("scopes.command.main").main()
 
 
 def _report_shadowing(arguments: list[str]) -> None:

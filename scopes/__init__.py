@@ -24,31 +24,32 @@ if not getattr(_sys, "_is_gil_enabled", lambda: True)():
         "turns the lock on by itself"
     )
 
-from scopes._limits import refusal as _refusal
-from scopes._on_demand import names_on_demand as _names_on_demand
-from scopes._on_demand import origins_of as _origins_of
-from scopes._on_demand import public_names as _public_names
+from scopes._shared.moved import find_moved_modules as _find_moved_modules
+from scopes._shared.on_demand import names_on_demand as _names_on_demand
+from scopes._shared.on_demand import origins_of as _origins_of
+from scopes._shared.on_demand import public_names as _public_names
+from scopes._shared.sizes import parse_size as _parse_size
 from scopes._version import __version__ as __version__
-from scopes.core.disposable import Disposable, current_dispose_scope
 from scopes.core.errors import ScopeDisposedError, ScopeLimitError, TensorDisposedError
 from scopes.core.limits import describe_limits_by as _describe_limits_by
-from scopes.core.scope import DisposeScope, new_dispose_scope
+from scopes.core.scope import Disposable, DisposeScope, current_dispose_scope, new_dispose_scope
 from scopes.core.scope import report_survivors_by as _report_survivors_by
+from scopes.tracking.limits import refusal as _refusal
 from scopes.tracking.sites import Line, Site
-from scopes.tracking.sizes import parse_size as _parse_size
 from scopes.tracking.tracking import CHILDREN as _CHILDREN
 from scopes.tracking.tracking import is_tracking, track
+from scopes.tracking.tracking import print_reports_by as _print_reports_by
 
 # Loaded on demand: reports take three times as long to load as the rest, and most programs use none.
 _ON_DEMAND = _origins_of(
     {
-        "scopes._disposing": "dispose disposing",
-        "scopes._figures": "DisposeStatistics",
-        "scopes._spill": "SpillError",
-        "scopes._statistics": "Statistics StatisticsView statistics",
-        "scopes.tracking.leaks": "LeakReport LeakRow Snapshot leaks snapshot",
-        "scopes.tracking.timeline": "Timeline",
-        "scopes.tracking.tree": "ScopeRow ScopeTree scope_tree",
+        "scopes.core.disposing": "dispose disposing",
+        "scopes.core.figures": "DisposeStatistics",
+        "scopes._shared.spill": "SpillError",
+        "scopes.core.statistics": "Statistics StatisticsView statistics",
+        "scopes.reports.leaks": "LeakReport LeakRow Snapshot leaks snapshot",
+        "scopes.reports.timeline": "Timeline",
+        "scopes.reports.tree": "ScopeRow ScopeTree scope_tree",
     }
 )
 
@@ -66,7 +67,11 @@ __getattr__, __dir__ = _names_on_demand(globals(), _ON_DEMAND, advice=_missing)
 
 if _CHILDREN in _environment:
     # This may be a child process of a program under `disposescope run`, in a new interpreter.
-    _import_module("scopes._children").follow()
+    _import_module("scopes.command.children").follow()
 
 _describe_limits_by(_parse_size, _refusal)
-_report_survivors_by(lambda members: _import_module("scopes.tracking.leaks").survivors(members))
+# Reports take long to load, and most programs use none.
+_report_survivors_by(lambda members: _import_module("scopes.reports.leaks").survivors(members))
+_print_reports_by(lambda every: _import_module("scopes.reports.history").History(every))
+
+_find_moved_modules()

@@ -4,8 +4,8 @@ After ``import scopes.cupy``, ``scope.attach(x)`` takes CuPy's arrays. Inside ``
 arrays without a call of ``attach``.
 """
 
-from scopes._clearing import clear_errors_of as _clear_errors_of
-from scopes.foreign.cupy import disable, enable, owning
+from scopes._shared.clearing import clear_errors_of as _clear_errors_of
+from scopes.adapters.cupy import disable, enable, owning
 from scopes.tracking.following import follow as _follow
 
 __all__ = ["disable", "enable", "owning"]

@@ -4,8 +4,8 @@ After ``import scopes.jax``, ``scope.attach(x)`` takes JAX's arrays. Inside ``ow
 arrays without a call.
 """
 
-from scopes._clearing import clear_errors_of as _clear_errors_of
-from scopes.foreign.jax import disable, enable, owning
+from scopes._shared.clearing import clear_errors_of as _clear_errors_of
+from scopes.adapters.jax import disable, enable, owning
 from scopes.tracking.following import follow as _follow
 
 __all__ = ["disable", "enable", "owning"]

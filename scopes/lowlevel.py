@@ -1,26 +1,23 @@
 """Functions for libraries with their own disposables; ``tensor`` uses them too.
 
-Derive a class from ``scopes.Disposable``, or in Cython from the class in ``scopes.core.disposable``. Then
+Derive a class from ``scopes.Disposable``, or in Cython from the class in ``scopes.core.scope``. Then
 scopes own its objects without keeping them alive, and statistics count them.
 """
 
-from scopes._clearing import clear_errors_of
-from scopes._extras import how_to_install
-from scopes._on_demand import ModuleOnDemand, names_on_demand, origins_of, public_names, when_imported
-from scopes.core.advice import advise_calls_of
-from scopes.core.calls import without_frames
-from scopes.core.disposable import current, ending_by, register
-from scopes.core.guard import Closing, Guard
+from scopes._shared.advice import advise_calls_of
+from scopes._shared.clearing import clear_errors_of, without_frames
+from scopes._shared.extras import how_to_install
+from scopes._shared.guard import Closing, Guard
+from scopes._shared.on_demand import ModuleOnDemand, names_on_demand, origins_of, public_names, when_imported
+from scopes._shared.sizes import format_bytes, parse_size
+from scopes._shared.tracebacks import clear_frames_of, clear_library_frames
 from scopes.core.keeping import add_keeper, forget_keeper, note_held
-from scopes.core.resources import owner_of
-from scopes.core.tracebacks import clear_frames_of, clear_library_frames
-from scopes.tracking.call_site import call_site
+from scopes.core.scope import Compound, current, ending_by, owner_of, register
 from scopes.tracking.listeners import Listener
 from scopes.tracking.members import show_members
 from scopes.tracking.meters import measure_memory_by, measure_peaks_by
-from scopes.tracking.records import Record
+from scopes.tracking.records import Record, call_site
 from scopes.tracking.sites import callers
-from scopes.tracking.sizes import format_bytes, parse_size
 from scopes.tracking.tracking import (
     largest_lines,
     note_created,
@@ -33,13 +30,12 @@ from scopes.tracking.tracking import (
 # Loaded on demand: spilling needs `tempfile`, which takes 7 ms to load, and reports take long too.
 _ON_DEMAND = origins_of(
     {
-        "scopes._spill": "SpillError SpillFile SpillStatistics Spilled",
-        "scopes.core.compound": "Compound",
-        "scopes.core.tables": "figures_to_html",
-        "scopes.tracking.history": "History",
-        "scopes.tracking.pages": "Curve chart_of page write_page",
-        "scopes.tracking.reports": "Cell Table as_html",
-        "scopes.tracking.runs": "Outcome",
+        "scopes._shared.spill": "SpillError SpillFile SpillStatistics Spilled",
+        "scopes._shared.html": "figures_to_html",
+        "scopes.reports.history": "History",
+        "scopes.reports.pages": "Curve chart_of page write_page",
+        "scopes.reports.tables": "Cell Table as_html",
+        "scopes.reports.runs": "Outcome",
     }
 )
 

@@ -11,11 +11,11 @@ from types import CodeType
 from typing import Any
 from warnings import warn
 
+from scopes.adapters.libraries import loaded, owning
 from scopes.core.scope import new_dispose_scope
-from scopes.foreign.libraries import loaded, owning
-from scopes.tracking.history import History
-from scopes.tracking.leaks import snapshot
-from scopes.tracking.runs import Outcome
+from scopes.reports.history import History
+from scopes.reports.leaks import snapshot
+from scopes.reports.runs import Outcome
 from scopes.tracking.tracking import track
 
 __all__ = ["load_ipython_extension", "unload_ipython_extension"]

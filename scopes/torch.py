@@ -4,18 +4,18 @@ After ``import scopes.torch``, ``scope.attach(x)`` takes PyTorch's tensors. Insi
 new tensors without a call.
 """
 
-from scopes._clearing import clear_errors_of as _clear_errors_of
-from scopes._on_demand import names_on_demand as _names_on_demand
-from scopes._on_demand import origins_of as _origins_of
-from scopes._on_demand import public_names as _public_names
-from scopes.foreign.torch.owning import disable, enable, owning
+from scopes._shared.clearing import clear_errors_of as _clear_errors_of
+from scopes._shared.on_demand import names_on_demand as _names_on_demand
+from scopes._shared.on_demand import origins_of as _origins_of
+from scopes._shared.on_demand import public_names as _public_names
+from scopes.adapters.torch.owning import disable, enable, owning
 from scopes.tracking.following import follow as _follow
 
 # Loaded on demand: with them the import takes twice as long, and most programs use none.
 _ON_DEMAND = _origins_of(
     {
-        "scopes.foreign.torch.budgets": "BudgetStatistics budget",
-        "scopes.foreign.torch.report": "DeviceReport DeviceRow HeldReport HeldRow KeptReport KeptRow kept "
+        "scopes.adapters.torch.budgets": "BudgetStatistics budget",
+        "scopes.adapters.torch.report": "DeviceReport DeviceRow HeldReport HeldRow KeptReport KeptRow kept "
         "memory_by_device still_held",
     }
 )

@@ -131,7 +131,7 @@ class Cube(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> Any:
         x, square = ctx.saved_tensors
-        assert not isinstance(x, scopes.foreign.torch.disposal.DisposedTensor)
+        assert not isinstance(x, scopes.adapters.torch.disposal.DisposedTensor)
         return 3 * (x * x + square) / 2 * gradient
 
 
@@ -244,7 +244,7 @@ class Run:
 
 
 def _is_disposed(x: Any) -> bool:
-    return isinstance(x, scopes.foreign.torch.disposal.DisposedTensor)
+    return isinstance(x, scopes.adapters.torch.disposal.DisposedTensor)
 
 
 def run_owned(

@@ -12,9 +12,12 @@ PACKAGES = ("scopes", "tensor", "nn", "tensor.torch")
 INNER = {
     "nn.layers",
     "nn.module",
+    "scopes._shared",
+    "scopes.adapters",
+    "scopes.command",
     "scopes.core",
-    "scopes.foreign",
     "scopes.integrations",
+    "scopes.reports",
     "scopes.tracking",
     "tensor.core",
     "tensor.creation",
@@ -96,7 +99,7 @@ def package_of(module: str) -> str:
 HOSTED = {
     "nn.parallel.jobs": "ray",
     "scopes.cupy": "cupy",
-    "scopes.foreign.cupy": "cupy",
+    "scopes.adapters.cupy": "cupy",
     "scopes.integrations._steps": "torch",
     "scopes.integrations.accelerate": "accelerate",
     "scopes.integrations.ignite": "ignite",
@@ -105,9 +108,9 @@ HOSTED = {
     "scopes.integrations.stable_baselines3": "stable_baselines3",
     "scopes.integrations.transformers": "transformers",
     "scopes.jax": "jax",
-    "scopes.foreign.jax": "jax",
+    "scopes.adapters.jax": "jax",
     "scopes.torch": "torch",
-    "scopes.foreign.torch": "torch",
+    "scopes.adapters.torch": "torch",
 }
 
 

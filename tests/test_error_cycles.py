@@ -58,7 +58,7 @@ def _raised_variables(function: ast.AST) -> Iterator[ast.Raise]:
 
 
 # The process ends with this error.
-ALLOWED = ["scopes/_command.py in _run"]
+ALLOWED = ["scopes/command/main.py in _run"]
 
 
 def test_no_function_keeps_an_error_that_it_raises() -> None:

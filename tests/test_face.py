@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import doctest
 import importlib
 import inspect
 import pickle
@@ -193,3 +194,27 @@ def made_at_import(path: Path) -> Iterator[str]:
 def test_functions_and_docstrings_stand_in_the_source(package: str) -> None:
     sources = [path for path in modules_of(package).values() if path.suffix == ".py"]
     assert [made for path in sources for made in made_at_import(path)] == []
+
+
+OF_SCOPES = [name for name in MODULES if name.partition(".")[0] == "scopes"]
+
+
+@pytest.mark.parametrize("name", OF_SCOPES)
+def test_public_names_of_scopes_say_where_users_find_them(name: str) -> None:
+    said = {
+        export: getattr(value, "__module__", name)
+        for export, value in exports(name).items()
+        if isinstance(value, type) or callable(value)
+    }
+    # A name of `scopes` may be in `scopes.lowlevel` too.
+    assert {export: module for export, module in said.items() if module not in {name, "scopes"}} == {}
+
+
+@pytest.mark.parametrize("name", OF_SCOPES)
+def test_examples_of_public_names_of_scopes_hold(name: str) -> None:
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    for export, value in exports(name).items():
+        if getattr(value, "__module__", name) == name:
+            for found in doctest.DocTestFinder().find(inspect.unwrap(value), export, module=False, globs={}):  # type: ignore[arg-type]
+                runner.run(found)
+    assert runner.failures == 0

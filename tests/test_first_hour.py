@@ -14,7 +14,7 @@ import scopes
 import tensor
 from scopes import statistics
 from scopes.lowlevel import Curve, chart_of
-from scopes.tracking.history import History
+from scopes.reports.history import History
 from tensor import memory
 
 ROOT = Path(__file__).parents[1]

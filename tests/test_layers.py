@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from scopes import DisposeScope
 from tests.modules import modules_of as files
 from tests.modules import package_of
 
@@ -42,9 +43,8 @@ OWN = set(ALLOWED)
 # Folders, and modules beside them, from the bottom up: each imports from itself and from those before it,
 # for types too. A package's face imports from all of them.
 ORDER = {
-    "scopes": "_version _extras _on_demand core _clearing _disposing _figures _statistics tracking _limits "
-    "_spill foreign integrations testing _program _options _children _command __main__ lowlevel torch jax "
-    "cupy notebook",
+    "scopes": "_version _shared core tracking reports adapters integrations testing command __main__ "
+    "lowlevel torch jax cupy notebook",
     "tensor": "_errors _devices _dtypes _bfloat16 _limits memory core tape kernels ops creation "
     "autograd io methods _advice _tensor linalg fft lowlevel",
     "tensor.torch": "calling promotion functions lu_factors solving linalg masked fft randomness accelerator "
@@ -64,25 +64,29 @@ EXCEPTIONS: dict[str, set[str]] = {}
 IN_CIRCLES: dict[str, str] = {
     "nn.module": "backward_hooks module",
     "nn.parallel": "board exchange group stragglers",
-    "scopes.core": "births containers disposable errors foreign keeping limits loans owning resources scope",
-    "scopes.foreign": "adapter",
-    "scopes.tracking": "ancestors holders leaks listeners paths records tracking unnamed",
+    "scopes.core": "scope",
+    "scopes.reports": "leaks",
+    "scopes.tracking": "ancestors holders records tracking unnamed",
     "tensor": "_advice _tensor",
-    "tensor.autograd": "engine fitting function_context function_nodes gradients leaves pending_gradients "
-    "recorded_functions tensor_gradients",
-    "tensor.core": "donation layout storage tensor untyped_storage writing",
-    "tensor.creation": "from_data legacy methods random ranges sampling",
-    "tensor.io": "conversion dlpack numpy pickling printing standard",
-    "tensor.kernels": "convolution direct_convolution patches",
-    "tensor.ops": "casts data dispatch distinct dividing einsum elementwise expanding factorizations fourier "
-    "gamma in_place indexing inline_arithmetic joining lapack linalg matrices messages methods "
-    "moving operators order_statistics outputs overlay placement reduce reducing reductions results "
-    "scaling scans selecting shapes sharing solving sorting table views writing",
-    "tensor.ops.rare": "arithmetic complex_views counting decomposing factoring lu scattering "
-    "spectrograms striding",
-    "tensor.tape": "blocks growth hooks modes nodes recipes recording rules statistics tensor_hooks",
+    "tensor.autograd": "engine gradients recorded_functions tensor_gradients",
+    "tensor.core": "tensor untyped_storage",
+    "tensor.creation": "from_data legacy random ranges sampling",
+    "tensor.io": "dlpack numpy pickling printing standard",
+    "tensor.kernels": "convolution networks",
+    "tensor.methods": "arithmetic comparisons conversion gradients indexing linear_algebra "
+    "mathematics reductions shapes storage",
+    "tensor.ops": "casts data dispatch distinct einsum elementwise expanding factorizations fourier "
+    "gamma in_place indexing joining lapack linalg matrices messages moving operators "
+    "order_statistics outputs overlay reductions results scaling scans selecting "
+    "shapes solving sorting table writing",
+    "tensor.ops.rare": "complex_views factoring lu",
+    "tensor.tape": "hooks modes recipes recording rules tensor_hooks",
     "tensor.tape.rules": "elementwise factorizations fourier linalg overlay reductions shapes solving table",
 }
+
+
+# The one import for types that points upward: what `DisposeScope.survivors` returns.
+RESULT = "scopes.core.scope", "scopes.reports.leaks"
 
 
 def is_type_checking(node: ast.AST) -> bool:
@@ -116,6 +120,14 @@ def imports(path: Path) -> list[Import]:
     if path.suffix in {".py", ".pyi"}:
         return list(walk(ast.parse(path.read_text(encoding="utf-8")), False, False))
     return list(compiled_imports(path))
+
+
+def imports_of_stub(path: Path) -> list[Import]:
+    """Return the imports of the stub beside a compiled module. They are for types alone."""
+    stub = path.with_suffix(".pyi")
+    if path.suffix == ".py" or not stub.exists():
+        return []
+    return [(module, names, deep, True) for module, names, deep, _ in imports(stub)]
 
 
 def compiled_imports(path: Path) -> Iterator[Import]:
@@ -196,8 +208,11 @@ def test_imports_inside_a_package_form_no_cycle(package: str) -> None:
     modules = files(package)
     graph: dict[str, set[str]] = {name: set() for name in modules}
     for name, path in modules.items():
-        for module, names, _, types in imports(path):
-            for target in set() if types else targets(module, names, modules):
+        for module, names, _, types in [*imports(path), *imports_of_stub(path)]:
+            # In `scopes` imports for types form none either.
+            if (types and package != "scopes") or (name, module) == RESULT:
+                continue
+            for target in targets(module, names, modules):
                 graph[name].add(target)
                 # Who comes from outside of a folder runs its `__init__` first.
                 folder = ".".join(part for part in (package, part_of(target)) if part)
@@ -255,3 +270,19 @@ def test_no_further_module_is_in_a_circle_of_imports_with_those_for_types() -> N
     found = {name for name in modules if name in reached_from(name, graph)}
     assert sorted(found - excepted) == []
     assert sorted(excepted - found) == [], "remove from IN_CIRCLES what is in no circle any longer"
+
+
+def test_the_core_of_scopes_names_no_other_library() -> None:
+    folder = files("scopes")["scopes.core"].parent
+    found = {
+        path.name: word
+        for path in folder.iterdir()
+        if path.is_file()
+        for word in ("torch", "jax", "cupy")
+        if word in path.read_text(encoding="utf-8").lower()
+    }
+    assert found == {}
+
+
+def test_a_scope_is_one_class() -> None:
+    assert DisposeScope.__mro__ == (DisposeScope, object)

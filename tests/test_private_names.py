@@ -17,7 +17,8 @@ PUBLIC = {"_asdict", "_fields", "_make", "_replace", "_repr_html_", "_finalize",
 
 #: By file: the private names that it uses, and why.
 REASONS: dict[str, dict[str, str]] = {
-    "modules.py": {"_steps": "a list of all modules"},
+    "scopes/test_old_pickles.py": {"_shared": "the table of the old names of modules, which pickles have"},
+    "modules.py": {"_shared _steps": "a list of all modules"},
     "test_layers.py": {"_tensor": "which modules import which"},
     "test_face.py": {"_ON_DEMAND": "compares the table with the stub and with the names of the package"},
     "test_hints.py": {
@@ -41,8 +42,6 @@ REASONS: dict[str, dict[str, str]] = {
         "_MAX_OUT": "reaches the limit of files with five files",
     },
     # scopes
-    "scopes/forked.py": {"_command": "runs the command in a fork, without a new interpreter"},
-    "scopes/test_command.py": {"_children": "command lines of other systems"},
     "scopes/test_compound.py": {
         "_raise_if_disposed": "the least subclass of Disposable has no method that uses it"
     },
@@ -58,7 +57,8 @@ REASONS: dict[str, dict[str, str]] = {
         "the scopes of its samples are only drawn",
         "_entering _sampling _sampled_at _is_stuck _MAX_WAIT": "stops another thread at a certain moment",
     },
-    "scopes/test_tracebacks.py": {"_packages": "forgets a library of the test again"},
+    "scopes/test_old_pickles.py": {"_figures _statistics": "modules that old pickles name"},
+    "scopes/test_tracebacks.py": {"_shared _packages": "forgets a library of the test again"},
     "scopes/test_tracking.py": {"_codes": "what tracking keeps of collected code, which must not grow"},
     "scopes/foreign/test_cupy.py": {"_Blocks": "calls a hook of the memory pool, which runs only with a GPU"},
     "scopes/foreign/test_torch_budgets.py": {"_file": "cuts the file short, which has no name on Linux"},
@@ -183,7 +183,7 @@ def test_private_names_are_used_only_where_no_public_way_exists() -> None:
 def test_private_names_are_found_in_each_form() -> None:
     source = """
 import tensor._tensor
-from scopes.foreign.torch import keeping
+from scopes.adapters.torch import keeping
 from tensor._advice import _NAMES
 
 PROGRAM = "import tensor\\ntensor.ones(2)._array"

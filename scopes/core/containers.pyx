@@ -11,9 +11,7 @@ lazy proxy, such as a user of Django's requests, answers with a query of its dat
 """
 
 from cpython.buffer cimport PyObject_CheckBuffer
-from cpython.object cimport PyObject_GenericGetDict
-
-from scopes.core.disposable cimport Disposable
+from cpython.object cimport PyObject_GenericGetDict, PyTypeObject
 
 import warnings
 from collections import deque
@@ -24,6 +22,13 @@ from types import (
     BuiltinFunctionType, FunctionType, GeneratorType, MappingProxyType, MethodDescriptorType, MethodType,
     ModuleType, SimpleNamespace, WrapperDescriptorType
 )
+
+cdef extern from "Python.h":
+    PyTypeObject* Py_TYPE(object x)
+    bint PyType_IsSubtype(PyTypeObject* kind, PyTypeObject* base)
+
+# The base class of disposables; see `know_disposables`.
+cdef type _disposable_base = type(None)
 
 # The types of most values in a training step. They hold no disposables, so the search skips them at once.
 cdef frozenset _PLAIN = frozenset({int, float, complex, bool, str, bytes, bytearray, type(None)})
@@ -39,6 +44,16 @@ cdef frozenset _METHODS_IN_C = frozenset({MethodDescriptorType, WrapperDescripto
 cdef dict _holders = {}
 # Pairs of functions: whether an object holds others, and which; see `add_virtual_holder`.
 cdef list _virtual_holders = []
+
+
+def know_disposables(type base):
+    """Take instances of `base` for disposables that hold no other ones."""
+    global _disposable_base
+    _disposable_base = base
+
+
+cdef bint _is_of_base(x) noexcept:
+    return PyType_IsSubtype(Py_TYPE(x), <PyTypeObject*>_disposable_base)
 
 
 def add_holder(kind, held):
@@ -73,7 +88,7 @@ cdef bint _is_proxy(kind) except -1:
 
 cpdef bint is_disposable(x):
     """Return whether instances of `x`'s class have ``dispose()``; a class itself is no disposable."""
-    return isinstance(x, Disposable) or callable(getattr(type(x), "dispose", None))
+    return _is_of_base(x) or callable(getattr(type(x), "dispose", None))
 
 
 cpdef bint is_closable(x):
@@ -270,7 +285,7 @@ cdef list _held_by_disposable(x):
     tell = getattr(type(x), "__disposables__", None)
     if tell is not None:
         return list(tell(x))
-    return None if isinstance(x, Disposable) or _is_array(x) else _held(x)
+    return None if _is_of_base(x) or _is_array(x) else _held(x)
 
 
 cdef list _held(x):
@@ -282,7 +297,7 @@ cdef list _held(x):
     tell = getattr(kind, "__disposables__", None)
     if tell is not None:
         return list(tell(x))
-    if isinstance(x, (Disposable, type)):
+    if _is_of_base(x) or isinstance(x, type):
         return None
     holder = _holder_of(x)
     if holder is not None:

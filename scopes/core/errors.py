@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn, Protocol
 
-if TYPE_CHECKING:
-    from scopes.core.scope import DisposeScope
+from scopes._shared.naming import set_module
 
 
+class _Named(Protocol):
+    """A scope, which these functions only name."""
+
+    name: str | None
+
+
+@set_module("scopes")
 class ScopeDisposedError(RuntimeError):
     """A scope was used after it had ended.
 
@@ -16,6 +22,7 @@ class ScopeDisposedError(RuntimeError):
     """
 
 
+@set_module("scopes")
 class TensorDisposedError(RuntimeError):
     """An empty tensor or another empty disposable was used.
 
@@ -29,10 +36,11 @@ class TensorDisposedError(RuntimeError):
     >>> x + 1
     Traceback (most recent call last):
         ...
-    scopes.core.errors.TensorDisposedError: this float32 tensor of shape (2,) is empty: ... dispose(). ...
+    scopes.TensorDisposedError: this float32 tensor of shape (2,) is empty: ... dispose(). ...
     """
 
 
+@set_module("scopes")
 class ScopeLimitError(RuntimeError):
     """A scope would own more than its ``limit`` or ``max_members``. Nothing was changed.
 
@@ -57,7 +65,7 @@ class ScopeLimitError(RuntimeError):
     ...     x, y = tensor.ones((2,)), tensor.ones((2,))
     Traceback (most recent call last):
         ...
-    scopes.core.errors.ScopeLimitError: the scope 'request' may own 1 member, but would own 2 ...
+    scopes.ScopeLimitError: the scope 'request' may own 1 member, but would own 2 ...
     """
 
     def __init__(
@@ -81,7 +89,8 @@ class ScopeLimitError(RuntimeError):
         return (type(self), self.args, self.__dict__)
 
 
-def ending_by(scope: DisposeScope | None) -> str:
+@set_module("scopes.lowlevel")
+def ending_by(scope: _Named | None) -> str:
     """Return a text on how an object ended: by the end of `scope`, or by ``dispose()`` for None."""
     if scope is None:
         return "it was disposed by dispose()"

@@ -1,5 +1,5 @@
 # cython: language_level=3, auto_pickle=False
-"""Keep the disposables that an older object, a *keeper*, holds when a scope ends. Modules are keepers.
+"""Find the disposables that an older object, a *keeper*, holds when a scope ends. Modules are keepers.
 
 A scope ends what its block made. What a keeper from before the block holds in its attributes, also in lists,
 tuples, dicts, sets and deques there, belongs to the keeper: it moves to the outer scope. The result of a
@@ -14,7 +14,7 @@ from cpython.dict cimport PyDict_Check, PyDict_Next, PyDict_Size
 from cpython.float cimport PyFloat_Check
 from cpython.list cimport PyList_Check, PyList_GET_SIZE
 from cpython.long cimport PyLong_Check
-from cpython.object cimport PyObject, PyObject_GenericGetDict, PyTypeObject
+from cpython.object cimport PyObject, PyObject_GenericGetDict
 from cpython.set cimport PySet_GET_SIZE
 from cpython.tuple cimport PyTuple_Check, PyTuple_GET_SIZE
 from cpython.unicode cimport PyUnicode_Check
@@ -22,27 +22,17 @@ from cpython.weakref cimport PyWeakref_NewRef
 from libcpp.unordered_set cimport unordered_set
 from libcpp.vector cimport vector
 
-from scopes.core.disposable cimport Disposable
-from scopes.core.owning cimport OwningList
-from scopes.core.resources cimport member_for
-
 from collections import deque
 from types import BuiltinFunctionType, FunctionType
 
-from scopes.core.resources import may_be_owned
+from scopes._shared.naming import set_module
 
 cdef extern from "Python.h":
     # Those of Cython return new references.
     PyObject* PyList_GET_ITEM(object x, Py_ssize_t i)
     PyObject* PyTuple_GET_ITEM(object x, Py_ssize_t i)
     bint PyAnySet_CheckExact(object x)
-    PyTypeObject* Py_TYPE(object x)
 
-# Exact types of most attributes. They hold no disposables.
-cdef frozenset _LEAVES = frozenset({
-    int, float, complex, bool, str, bytes, type(None), type,
-    FunctionType, BuiltinFunctionType, type(may_be_owned),  # the last one is that of compiled functions
-})
 cdef object _deque = deque
 
 # All keepers by address, and the marked ones.
@@ -69,6 +59,7 @@ cdef class _Keeper:
             _marked.pop(self.address, None)
 
 
+@set_module("scopes.lowlevel")
 def add_keeper(x):
     """Make `x` a keeper: what it holds in its attributes outlives scopes that begin after this call.
 
@@ -109,6 +100,7 @@ def add_keeper(x):
     _keepers[address] = keeper
 
 
+@set_module("scopes.lowlevel")
 def forget_keeper(x):
     """Undo ``add_keeper``: from now on `x` keeps nothing. A module calls this when it is disposed."""
     cdef object address = <size_t><PyObject*>x
@@ -116,6 +108,14 @@ def forget_keeper(x):
     _marked.pop(address, None)
 
 
+# Exact types of most attributes. They hold no disposables.
+cdef frozenset _LEAVES = frozenset({
+    int, float, complex, bool, str, bytes, type(None), type,
+    FunctionType, BuiltinFunctionType, type(add_keeper),  # the last one is that of compiled functions
+})
+
+
+@set_module("scopes.lowlevel")
 def note_held(x, value):
     """Look into the keeper `x` when scopes end, if its new attribute `value` may hold disposables.
 
@@ -144,29 +144,24 @@ cdef bint is_anything_held() noexcept:
     return len(_marked) > 0
 
 
-cdef int move_out_held(OwningList scope, set but) except -1:
+cdef list held_by_older(Py_ssize_t older, Sought is_sought, void* context):
     cdef _Keeper keeper
-    cdef Disposable owned, x
-    cdef list found = [], others = []
+    cdef list all_found = [], found = [], others = []
     for keeper in list(_marked.values()):
-        if keeper.number > scope.older or keeper.reference is None:
+        if keeper.number > older or keeper.reference is None:
             continue
         holder = keeper.reference()
         if holder is None:
             continue
-        _find(scope, <dict>PyObject_GenericGetDict(holder, NULL), found, others)
+        _find(is_sought, context, <dict>PyObject_GenericGetDict(holder, NULL), found, others)
         if found:
-            owned = member_for(holder)
-            if owned is None or owned.link.owner is not &scope.members:
-                for x in found:
-                    if x._last_op() is None and (but is None or id(x) not in but):
-                        scope.move((x,), None, True, True)
-            found.clear()
-    return 0
+            all_found.append((holder, found))
+            found = []
+    return all_found
 
 
-cdef int _find(OwningList scope, dict attributes, list found, list others) except -1:
-    """Add the members of `scope` in `attributes`, and in containers in them, to `found`.
+cdef int _find(Sought is_sought, void* context, dict attributes, list found, list others) except -1:
+    """Add the objects with ``is_sought(x, context)`` in `attributes`, and in containers in them, to `found`.
 
     `others` is an empty list, for sets and deques, whose items can't be read without Python objects.
     """
@@ -175,10 +170,8 @@ cdef int _find(OwningList scope, dict attributes, list found, list others) excep
     cdef unordered_set[PyObject*] seen
     # The lists of items of sets and deques, kept alive so that `seen` has no address of a freed list.
     cdef list copied = None
-    # The class of the last disposable, which is usually that of the next.
-    cdef PyTypeObject* usual = NULL
     cdef PyObject* x
-    _visit_dict(scope, attributes, found, waiting, others, &usual)
+    _visit_dict(is_sought, context, attributes, found, waiting, others)
     while True:
         # No Python code runs while pointers wait, so that all of them stay valid.
         while not waiting.empty():
@@ -187,17 +180,15 @@ cdef int _find(OwningList scope, dict attributes, list found, list others) excep
             if not seen.insert(x).second:
                 continue
             if PyDict_Check(<object>x):
-                _visit_dict(scope, <dict>x, found, waiting, others, &usual)
+                _visit_dict(is_sought, context, <dict>x, found, waiting, others)
             elif PyList_Check(<object>x):
                 for i in range(PyList_GET_SIZE(<object>x)):
-                    _visit(
-                        scope, <object>PyList_GET_ITEM(<object>x, i), found, waiting, others, &usual, False
-                    )
+                    item = <object>PyList_GET_ITEM(<object>x, i)
+                    _visit(is_sought, context, item, found, waiting, others, False)
             else:
                 for i in range(PyTuple_GET_SIZE(<object>x)):
-                    _visit(
-                        scope, <object>PyTuple_GET_ITEM(<object>x, i), found, waiting, others, &usual, True
-                    )
+                    item = <object>PyTuple_GET_ITEM(<object>x, i)
+                    _visit(is_sought, context, item, found, waiting, others, True)
         if not others:
             return 0
         if copied is None:
@@ -211,18 +202,17 @@ cdef int _find(OwningList scope, dict attributes, list found, list others) excep
 
 
 cdef int _visit_dict(
-    OwningList scope, dict attributes, list found, vector[PyObject*]& waiting, list others,
-    PyTypeObject** usual
+    Sought is_sought, void* context, dict attributes, list found, vector[PyObject*]& waiting, list others
 ) except -1:
     cdef Py_ssize_t place = 0
     cdef PyObject* value
     while PyDict_Next(attributes, &place, NULL, &value):
-        _visit(scope, <object>value, found, waiting, others, usual, False)
+        _visit(is_sought, context, <object>value, found, waiting, others, False)
     return 0
 
 
 cdef int _visit(
-    OwningList scope, value, list found, vector[PyObject*]& waiting, list others, PyTypeObject** usual,
+    Sought is_sought, void* context, value, list found, vector[PyObject*]& waiting, list others,
     bint is_in_tuple
 ) except -1:
     if value is None or PyUnicode_Check(value) or PyLong_Check(value) or PyFloat_Check(value):
@@ -239,14 +229,12 @@ cdef int _visit(
             return 0
         # Without remembering it, which would take ten times as long: many lists hold many small tuples.
         for i in range(PyTuple_GET_SIZE(value)):
-            _visit(scope, <object>PyTuple_GET_ITEM(value, i), found, waiting, others, usual, True)
+            _visit(is_sought, context, <object>PyTuple_GET_ITEM(value, i), found, waiting, others, True)
     elif PyAnySet_CheckExact(value):
         if PySet_GET_SIZE(value):
             others.append(value)
-    elif Py_TYPE(value) == usual[0] or isinstance(value, Disposable):
-        usual[0] = Py_TYPE(value)
-        if (<Disposable>value).link.owner is &scope.members and not (<Disposable>value).link.is_attached:
-            found.append(value)
     elif type(value) is _deque:
         others.append(value)
+    elif is_sought(<PyObject*>value, context):
+        found.append(value)
     return 0

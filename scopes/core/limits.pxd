@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t
 
-from scopes.core.disposable cimport Disposable, MemberList
+ctypedef void (*Changed)() noexcept
 
 
 cdef class Limits:
@@ -21,18 +21,18 @@ cdef class Limits:
     cdef size_t owner_id
     cdef bint is_in_force
 
-    cdef bint is_of(self, MemberList scope) noexcept
+    # Whether it was given to the scope at this address.
+    cdef bint is_of(self, size_t scope) noexcept
+    # Come into force for the scope at this address, unless it is in force for one around it.
+    cdef void begin(self, size_t scope) noexcept
     cdef void lift(self) noexcept
     cdef bint has_room(self, int64_t nbytes, int64_t count) noexcept
     cdef void grant(self, int64_t nbytes, int64_t count) noexcept
-    cdef int count_with(self, list newcomers, int64_t nbytes, int64_t count) except -1
+    # Return the error for `newcomers` of `sizes`, which exceed the limit together with the members `held`.
+    cdef object refused(self, total, count, list newcomers, list sizes, list held)
 
 
-# Called when `scope` opens. Then its limits begin to count its members.
-cdef int begin_in(MemberList scope) except -1
-# Called when `scope` has ended.
-cdef int end_in(MemberList scope) except -1
-# Make room for the new `x`, or raise an error.
-cdef int make_room_for(tuple limits, Disposable x) except -1
-# The same for `members` that move in. Members that are already inside need no room.
-cdef int make_room_for_all(tuple limits, list members) except -1
+# The number of limits in force, in all threads.
+cdef Py_ssize_t count_in_force() noexcept
+# Call `function` when that number has changed.
+cdef void when_changed(Changed function) noexcept

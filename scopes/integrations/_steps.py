@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from scopes.adapters.torch.owning import owning
 from scopes.core.scope import new_dispose_scope
-from scopes.foreign.torch.owning import owning
 
 if TYPE_CHECKING:
     from scopes.core.scope import DisposeScope

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from scopes.adapters.torch.owning import owning
 from scopes.core.scope import new_dispose_scope
-from scopes.foreign.torch.owning import owning
 from scopes.integrations._steps import missing
 
 try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scopes.foreign.torch.owning import owning
+from scopes.adapters.torch.owning import owning
 from scopes.integrations._steps import missing, step
 
 try:

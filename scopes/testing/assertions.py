@@ -10,16 +10,18 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, cast
 
-from scopes._figures import FIGURES, DisposeStatistics
-from scopes._statistics import StatisticsView
+from scopes._shared.naming import set_module
+from scopes.core.figures import FIGURES, DisposeStatistics
+from scopes.core.statistics import StatisticsView
+from scopes.reports.leaks import Snapshot, snapshot
 from scopes.testing.leftovers import Leftovers, alive_since, left, others_than
 from scopes.tracking import tracking
-from scopes.tracking.leaks import Snapshot, snapshot
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
+@set_module("scopes.testing")
 class StatisticsWindow(StatisticsView):
     """The counts since the window was created or restarted. Each access returns the current counts.
 
@@ -71,6 +73,7 @@ class StatisticsWindow(StatisticsView):
         return super().snapshot() - self._start
 
 
+@set_module("scopes.testing")
 class assert_dispose_counts:  # noqa: N801  # it is called like a function
     """Assert how many tensors a block, or given figures, created, disposed, attached and detached.
 
@@ -193,6 +196,7 @@ class assert_dispose_counts:  # noqa: N801  # it is called like a function
             )
 
 
+@set_module("scopes.testing")
 class assert_no_leaks:  # noqa: N801  # it is called like a function
     """Assert that no disposable created in a block, or in a call of a decorated function, is alive after it.
 

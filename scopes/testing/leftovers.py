@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from scopes.core.foreign import find_kept_by_older
-from scopes.core.resources import owner_of
+from scopes._shared.sizes import format_bytes
+from scopes.adapters.foreign import find_kept_by_older
+from scopes.core.scope import owner_of
+from scopes.reports.leaks import kept_by_each
 from scopes.tracking import tracking
-from scopes.tracking.leaks import kept_by_each
 from scopes.tracking.records import Record
 from scopes.tracking.sites import Site
-from scopes.tracking.sizes import format_bytes
 
 Items = list[tuple[Record, Any]]
 

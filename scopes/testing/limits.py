@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from scopes.core.disposable import Disposable
+from scopes._shared.sizes import format_bytes
+from scopes.core.scope import Disposable
 from scopes.testing.leftovers import Leftovers, alive_of, others_than
 from scopes.tracking import tracking
 from scopes.tracking.meters import Meter
 from scopes.tracking.records import Record
 from scopes.tracking.sites import Site
-from scopes.tracking.sizes import format_bytes
 
 if TYPE_CHECKING:
     from scopes.core.scope import DisposeScope

@@ -19,20 +19,19 @@ from typing import Any, Protocol
 
 import pytest
 
-from scopes.core.disposable import current_dispose_scope
-from scopes.core.foreign import count_keepers
-from scopes.core.scope import DisposeScope, new_dispose_scope
-from scopes.foreign.libraries import disable, enable, owning
+from scopes._shared.sizes import format_bytes, parse_size
+from scopes.adapters.foreign import count_keepers
+from scopes.adapters.libraries import disable, enable, owning
+from scopes.core.scope import DisposeScope, current_dispose_scope, new_dispose_scope
+from scopes.reports.history import History
+from scopes.reports.leaks import kept_by_each, snapshot
+from scopes.reports.runs import LEAST_GROWTH, Outcome
 from scopes.testing.assertions import CURE, StatisticsWindow
 from scopes.testing.leftovers import Leftovers, alive_of, alive_since, left, not_kept, others_than
 from scopes.testing.limits import Limits
 from scopes.tracking import following, tracking
-from scopes.tracking.history import History
-from scopes.tracking.leaks import kept_by_each, snapshot
 from scopes.tracking.meters import Meter
 from scopes.tracking.records import Record
-from scopes.tracking.runs import LEAST_GROWTH, Outcome
-from scopes.tracking.sizes import format_bytes, parse_size
 
 # The user property of a test's report that has its line for ``--tensor-memory``.
 PROPERTY = "tensor memory"

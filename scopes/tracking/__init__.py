@@ -1,1 +1,1 @@
-"""Tracking: where disposables were created, leaks, the tree of scopes, reports, timelines and traces."""
+"""Tracking: what was created where, and what holds it."""

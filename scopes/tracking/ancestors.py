@@ -8,7 +8,7 @@ from collections import deque
 from types import FrameType, ModuleType
 from typing import Any
 
-from scopes.core.tracebacks import is_ours
+from scopes._shared.tracebacks import is_ours
 from scopes.tracking.records import Record
 from scopes.tracking.referrers import references_to
 

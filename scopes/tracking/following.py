@@ -19,12 +19,12 @@ from types import ModuleType
 
 # The module with the adapter of each library, whose `watching()` tracks new tensors.
 _ADAPTERS = {
-    "torch": "scopes.foreign.torch.owning",
-    "jax": "scopes.foreign.jax",
-    "cupy": "scopes.foreign.cupy",
+    "torch": "scopes.adapters.torch.owning",
+    "jax": "scopes.adapters.jax",
+    "cupy": "scopes.adapters.cupy",
 }
 # The module of each adapter that imports the library. It is not in ``sys.modules`` if that failed.
-_IMPORTERS = _ADAPTERS | {"torch": "scopes.foreign.torch.library"}
+_IMPORTERS = _ADAPTERS | {"torch": "scopes.adapters.torch.library"}
 # The environment variable that turns this off for PyTorch, also in child processes.
 NO_TORCH = "DISPOSESCOPE_NO_TORCH"
 

@@ -37,7 +37,7 @@ from types import (
 )
 from typing import Any, NamedTuple
 
-from scopes.core.tracebacks import is_ours, is_ours_by_name
+from scopes._shared.tracebacks import is_ours, is_ours_by_name
 from scopes.tracking.ancestors import Referrers
 from scopes.tracking.hidden import GRAPH, has_hidden, hidden_references
 from scopes.tracking.members import members_of

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from scopes._shared.naming import set_module
+
 # For each class of modules, a function that returns the members of an instance by name.
 _members: dict[type, Callable[[Any], Iterable[tuple[str, Any]]]] = {}
 
 
+@set_module("scopes.lowlevel")
 def show_members(kind: type, members: Callable[[Any], Iterable[tuple[str, Any]]]) -> None:
     """Make reports show members of an instance `x` of `kind` as attributes: the pairs of ``members(x)``.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from scopes._shared.naming import set_module
+
 
 class Measure(Protocol):
     """Interface of ``tensor.memory.measure()``: a block whose memory is measured."""
@@ -28,6 +30,7 @@ class Measure(Protocol):
 memory_figures: list[Callable[[], tuple[int, int]]] = []
 
 
+@set_module("scopes.lowlevel")
 def measure_memory_by(figures: Callable[[], tuple[int, int]]) -> None:
     """Register a function that returns the live and the cached bytes, for timelines.
 
@@ -46,6 +49,7 @@ _measures: list[Callable[[], Measure]] = []
 _open: list[Meter] = []
 
 
+@set_module("scopes.lowlevel")
 def measure_peaks_by(measure: Callable[[], Measure]) -> None:
     """Register the context manager that measures peaks of memory. Running meters start it immediately.
 

@@ -1,12 +1,46 @@
 """The records of tracking: the interface for ``cimport``."""
 
-from scopes.core.disposable cimport MemberList
-from scopes.tracking.paths cimport Place
+from scopes.core.scope cimport DisposeScope
 
 
 cdef extern from "Python.h":
     ctypedef class weakref.ref [object PyWeakReference]:
         pass
+
+
+# The site of the innermost `depth` lines of the user's code.
+cpdef object call_site(long depth=*)
+
+
+# A node of the tree of scopes: creations and living memory of one path of names.
+cdef class Place:
+    cdef readonly tuple path
+    cdef readonly Place outer
+    cdef readonly dict inner
+    # The number of ended scopes of this path, and the time that they were open in total.
+    cdef readonly long long rounds
+    cdef readonly long long nanoseconds
+    # The number of disposables that such a scope owned at their creation, and how many of them are alive.
+    cdef readonly long long created
+    cdef readonly long long alive
+    # The bytes of these disposables and those of inner places. A buffer counts at its first tensor's place.
+    cdef readonly long long bytes_created
+    cdef readonly long long bytes_alive
+    cdef readonly long long bytes_peak
+
+    # Return the place for scopes called `name` inside this one.
+    cdef Place inside(self, name)
+    # Count a created disposable, an ended one, and an ended scope with the time that it was open.
+    cdef void count_created(self) noexcept
+    cdef void count_ended(self) noexcept
+    cdef void count_round(self, long long nanoseconds) noexcept
+    # Add the bytes of a new buffer here and in all outer places, or remove them.
+    cdef void charge(self, long long nbytes) noexcept
+    cdef void discharge(self, long long nbytes) noexcept
+
+
+# Return the place of `scope`, by its name and the names of its outer scopes.
+cdef Place place_of(DisposeScope scope, Place root)
 
 
 cdef class Record(ref):
@@ -60,4 +94,4 @@ cdef class Tracker:
     # The callback of records for a freed disposable; None after tracking has ended.
     cdef object _when_gone
 
-    cdef Place _place_of(self, MemberList scope)
+    cdef Place _place_of(self, DisposeScope scope)

@@ -3,11 +3,35 @@ from typing import Any
 from weakref import ref
 
 from scopes.core.scope import DisposeScope
-from scopes.tracking.listeners import Listener
-from scopes.tracking.paths import Place
 from scopes.tracking.sites import Site
 
+UNNAMED: str
 LAST_REFERENCE: str
+
+def call_site(depth: int = 1) -> Site: ...
+
+class Place:
+    def __init__(self, path: tuple[str, ...], outer: Place | None) -> None: ...
+    @property
+    def path(self) -> tuple[str, ...]: ...
+    @property
+    def outer(self) -> Place | None: ...
+    @property
+    def inner(self) -> dict[str, Place]: ...
+    @property
+    def rounds(self) -> int: ...
+    @property
+    def nanoseconds(self) -> int: ...
+    @property
+    def created(self) -> int: ...
+    @property
+    def alive(self) -> int: ...
+    @property
+    def bytes_created(self) -> int: ...
+    @property
+    def bytes_alive(self) -> int: ...
+    @property
+    def bytes_peak(self) -> int: ...
 
 class Record(ref[Any]):
     site: Site
@@ -44,7 +68,8 @@ class Record(ref[Any]):
 
 class Tracker:
     depth: int
-    listeners: tuple[Listener, ...]
+    # Of the type ``scopes.lowlevel.Listener``.
+    listeners: tuple[Any, ...]
     def __init__(self, depth: int) -> None: ...
     @property
     def records(self) -> dict[int, Record]: ...

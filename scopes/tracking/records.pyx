@@ -1,4 +1,4 @@
-"""Records of tracking: one for each disposable.
+"""Records of tracking: one for each disposable, with the line that created it and the place of its scope.
 
 This module is compiled, because tracking runs it for each new and each disposed object.
 """
@@ -8,16 +8,127 @@ import time
 from cpython.object cimport Py_EQ, Py_NE, PyObject
 from cpython.pythread cimport PyThread_get_thread_ident
 
-from scopes.core.disposable cimport Disposable, MemberList
-from scopes.tracking.call_site cimport call_site
-from scopes.tracking.paths cimport Place, place_of
+from scopes.core.scope cimport Disposable, DisposeScope
 
-from scopes.core.foreign import footprint_of, library_of, revived, settle
+from scopes.core.scope import footprint_of, library_of, revived, settle
+from scopes.tracking import sites
+from scopes._shared.naming import set_module
 
+cdef extern from *:
+    """
+    #include <frameobject.h>
+
+    // Return the frame of the innermost Python function, and the frame that called it, as objects, or None.
+    static PyObject* innermost_frame() {
+        PyObject* frame = reinterpret_cast<PyObject*>(PyEval_GetFrame());  // borrowed
+        return Py_NewRef(frame == nullptr ? Py_None : frame);
+    }
+
+    static PyObject* frame_around(PyObject* frame) {
+        PyFrameObject* back = PyFrame_GetBack(reinterpret_cast<PyFrameObject*>(frame));
+        return back == nullptr ? Py_NewRef(Py_None) : reinterpret_cast<PyObject*>(back);
+    }
+
+    static PyObject* code_of(PyObject* frame) {
+        return reinterpret_cast<PyObject*>(PyFrame_GetCode(reinterpret_cast<PyFrameObject*>(frame)));
+    }
+
+    static int instruction_of(PyObject* frame) {
+        return PyFrame_GetLasti(reinterpret_cast<PyFrameObject*>(frame));
+    }
+    """
+    object innermost_frame()
+    object frame_around(object frame)
+    object code_of(object frame)
+    int instruction_of(object frame)
+
+# The known sites in each code object, by the object's id; see `scopes.tracking.sites`.
+cdef dict _known = sites.known
+
+UNNAMED = "(unnamed)"
 LAST_REFERENCE = "its last reference was deleted"
 
 cdef object _now = time.perf_counter_ns
 cdef object _referent = ref.__call__
+
+
+cpdef object call_site(long depth=1):
+    """Return the site of the innermost `depth` lines of the user's code on this thread's call stack."""
+    cdef list found = None
+    frame = innermost_frame()
+    while frame is not None:
+        code = code_of(frame)
+        key = <size_t><PyObject*>code
+        places = _known[key] if key in _known else sites.places_in(frame)
+        if places is not None:
+            at = instruction_of(frame)
+            site = (<dict>places).get(at)
+            if site is None:
+                site = sites.site_at(frame)
+                (<dict>places)[at] = site
+            if depth == 1:
+                return site
+            if found is None:
+                found = []
+            found.append(site)
+            if len(found) == depth:
+                break
+        frame = frame_around(frame)
+    return sites.site_of_several(found) if found else sites.site_without_user()
+
+
+cdef class Place:
+    """Node for all scopes with one path of names: a loop's 10,000 "step" scopes are one place.
+
+    Each counting method is atomic: it calls no Python code, so no thread sees a partial update.
+    """
+
+    def __init__(self, tuple path not None, Place outer):
+        self.path = path
+        self.outer = outer
+        self.inner = {}
+
+    cdef Place inside(self, name):
+        key = UNNAMED if name is None else name
+        found = self.inner.get(key)
+        return self.inner.setdefault(key, Place((*self.path, key), self)) if found is None else found
+
+    cdef void count_created(self) noexcept:
+        self.created += 1
+        self.alive += 1
+
+    cdef void count_ended(self) noexcept:
+        self.alive -= 1
+
+    cdef void count_round(self, long long nanoseconds) noexcept:
+        self.rounds += 1
+        self.nanoseconds += nanoseconds
+
+    cdef void charge(self, long long nbytes) noexcept:
+        cdef Place at = self
+        while at is not None:
+            at.bytes_created += nbytes
+            at.bytes_alive += nbytes
+            if at.bytes_alive > at.bytes_peak:
+                at.bytes_peak = at.bytes_alive
+            at = at.outer
+
+    cdef void discharge(self, long long nbytes) noexcept:
+        cdef Place at = self
+        while at is not None:
+            at.bytes_alive -= nbytes
+            at = at.outer
+
+
+cdef Place place_of(DisposeScope scope, Place root):
+    names = []
+    while scope is not None:
+        names.append(scope.name)
+        scope = scope.outer
+    place = root
+    for name in reversed(names):
+        place = place.inside(name)
+    return place
 
 
 cdef class Record(ref):
@@ -81,7 +192,7 @@ cdef class Tracker:
         """Return the line of the user's code that runs now."""
         return call_site(self.depth)
 
-    def created(self, x not None, MemberList scope, site=None, unsigned long thread=0):
+    def created(self, x not None, DisposeScope scope, site=None, unsigned long thread=0):
         """Begin a record of `x`. If `site` and `thread` are not given, it was created here and now."""
         buffer, nbytes = footprint_of(x)
         cdef Record record = Record.__new__(Record, x, self._when_gone)
@@ -110,7 +221,7 @@ cdef class Tracker:
             self.records[record.key] = record
         return record
 
-    cdef Place _place_of(self, MemberList scope):
+    cdef Place _place_of(self, DisposeScope scope):
         key = id(scope)
         cdef Place place = self._place_by_scope.get(key)
         if place is None:
@@ -155,9 +266,9 @@ cdef class Tracker:
             for listener in self.listeners:
                 listener.ended(record, LAST_REFERENCE)
 
-    def opened(self, MemberList scope not None):
+    def opened(self, DisposeScope scope not None):
         """Record that a scope was opened."""
-        cdef MemberList outer = scope.outer
+        cdef DisposeScope outer = scope.outer
         cdef Place around = self.root
         if outer is not None:
             around = self._place_by_scope.get(id(outer))
@@ -170,7 +281,7 @@ cdef class Tracker:
         for listener in self.listeners:
             listener.opened(scope, place.path)
 
-    def closed(self, MemberList scope not None):
+    def closed(self, DisposeScope scope not None):
         """Record that a scope has ended."""
         key = id(scope)
         cdef Place place = self._place_by_scope.pop(key, None)
@@ -258,3 +369,8 @@ cdef int _release_memory(Record record, dict records) except -1:
         if first.foreign is not None:
             first.foreign.discharge(first.nbytes)
     return 0
+
+
+# Where users find them.
+set_module("scopes.lowlevel")(Record)
+set_module("scopes.lowlevel")(call_site)

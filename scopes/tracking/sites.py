@@ -8,9 +8,11 @@ import sys
 from types import CodeType, FrameType
 from weakref import ref
 
-from scopes.core.tracebacks import is_ours
+from scopes._shared.naming import set_module
+from scopes._shared.tracebacks import is_ours
 
 
+@set_module("scopes")
 class Line:
     """One line of the user's code, in a function. Equal lines are one object."""
 
@@ -30,6 +32,7 @@ class Line:
         return f"{_short(self.file)}:{self.number} in {self.function}"
 
 
+@set_module("scopes")
 class Site:
     """A stack of user lines, innermost first. Equal stacks are one object."""
 
@@ -113,6 +116,7 @@ def site_without_user() -> Site:
     return _sites[()] if frame is None else site_at(frame)
 
 
+@set_module("scopes.lowlevel")
 def callers(most: int) -> list[FrameType]:
     """Return the frames of the user's code on the call stack, innermost first, at most `most`."""
     frame: FrameType | None = sys._getframe(1)

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from importlib import import_module
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from scopes.core.births import locate_by
-from scopes.core.disposable import set_observer
-from scopes.core.foreign import settle
-from scopes.core.guard import Guard
+from scopes._shared.guard import Guard
+from scopes._shared.naming import set_module
+from scopes._shared.sizes import format_bytes
+from scopes.core.scope import set_observer, settle
 from scopes.tracking import following
 from scopes.tracking.records import LAST_REFERENCE as LAST_REFERENCE
 from scopes.tracking.records import Record, Tracker
 from scopes.tracking.sites import Site
-from scopes.tracking.sizes import format_bytes
 
 if TYPE_CHECKING:
     from scopes.core.scope import DisposeScope
@@ -38,10 +37,19 @@ class _Current:
 
 
 current: Final = _Current()
+# Returns a listener that prints a report every so many seconds.
+_history_of: Callable[[float], Any]
 # Held while a thread starts or ends tracking, or a timeline changes the listeners.
 guard: Final = Guard()
 
 
+def print_reports_by(history_of: Callable[[float], Any]) -> None:
+    """Make ``track(every=seconds)`` begin the listener ``history_of(seconds)``."""
+    global _history_of
+    _history_of = history_of
+
+
+@set_module("scopes.lowlevel")
 def note_created(x: object, scope: DisposeScope | None) -> None:
     """Begin a record of the new disposable `x`, if tracking is on and has no record of it."""
     tracker = current.tracker
@@ -49,6 +57,7 @@ def note_created(x: object, scope: DisposeScope | None) -> None:
         tracker.created(x, scope)
 
 
+@set_module("scopes.lowlevel")
 def note_ended(x: object, how: str) -> None:
     """Record that `x` is empty now, if tracking is on."""
     tracker = current.tracker
@@ -63,6 +72,7 @@ def note_memory(x: object, buffer: int, nbytes: int) -> None:
         tracker.given_memory(x, buffer, nbytes)
 
 
+@set_module("scopes.lowlevel")
 def note_written(x: object) -> None:
     """Record that an in-place operation gave `x` a graph, such as ``total += loss``, if tracking is on."""
     tracker = current.tracker
@@ -70,6 +80,7 @@ def note_written(x: object) -> None:
         tracker.written(x)
 
 
+@set_module("scopes.lowlevel")
 def note_made_for(owner: object, x: object) -> None:
     """Assign the new `x` to the creation line of `owner`: an optimizer's state to that of the optimizer."""
     of_owner, record = record_of(owner), record_of(x)
@@ -77,6 +88,7 @@ def note_made_for(owner: object, x: object) -> None:
         record.site = of_owner.site
 
 
+@set_module("scopes.lowlevel")
 def record_of(x: object) -> Record | None:
     """Return the record of `x`, or None."""
     tracker = current.tracker
@@ -84,6 +96,7 @@ def record_of(x: object) -> Record | None:
     return record if record is not None and record() is x else None
 
 
+@set_module("scopes.lowlevel")
 def largest_lines(most: int) -> list[str]:
     """Return the lines that created most of the living memory, with its size; none if tracking is off."""
     tracker = current.tracker
@@ -96,6 +109,7 @@ def largest_lines(most: int) -> list[str]:
     return [f"{site} ({format_bytes(nbytes)})" for site, nbytes in sizes.most_common(most) if nbytes]
 
 
+@set_module("scopes")
 class track:  # noqa: N801  # used as a function: `with track():`
     """Record the line and scope in which each new disposable is created, and how and where it ends.
 
@@ -138,8 +152,7 @@ class track:  # noqa: N801  # used as a function: `with track():`
     def __enter__(self) -> Self:
         begin(self.depth)
         if self.every is not None:
-            # Reports take long to load, and most programs use none.
-            self._history = import_module("scopes.tracking.history").History(self.every)
+            self._history = _history_of(self.every)
             self._history.begin()
         return self
 
@@ -164,7 +177,6 @@ def _begin(depth: int) -> Tracker:
         settle()  # what was created before is not tracked
         tracker = current.tracker = Tracker(depth)
         set_observer(tracker)
-        locate_by(tracker.locate)
     tracker.depth = max(tracker.depth, depth)
     current.open_blocks += 1
     return tracker
@@ -181,11 +193,11 @@ def _end() -> None:
     tracker = current.tracker
     if current.open_blocks == 0 and tracker is not None:
         current.tracker = None
-        locate_by(None)
         set_observer(None)
         tracker.close()
 
 
+@set_module("scopes")
 def is_tracking() -> bool:
     """Return whether tracking is on.
 

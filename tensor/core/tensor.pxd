@@ -4,7 +4,7 @@ cimport numpy as cnp
 from cpython.ref cimport PyObject, Py_INCREF
 from libc.stdint cimport uint64_t
 
-from scopes.core.disposable cimport Disposable
+from scopes.core.scope cimport Disposable
 from tensor.memory.buffer cimport Buffer, Share
 
 

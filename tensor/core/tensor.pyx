@@ -15,7 +15,7 @@ from cpython.ref cimport PyObject, Py_DECREF, Py_INCREF
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
 
-from scopes.core.disposable cimport (
+from scopes.core.scope cimport (
     Disposable,
     hand_over_count,
     hand_over_place,

@@ -5,7 +5,7 @@ cimport numpy as cnp
 from cpython.ref cimport PyObject, Py_DECREF
 from libc.stdint cimport int64_t
 
-from scopes.core.disposable cimport register_new
+from scopes.core.scope cimport register_new
 from tensor.core.promotion cimport is_inexact
 from tensor.core.tensor cimport (
     InlineValues,

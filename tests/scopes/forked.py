@@ -56,7 +56,7 @@ class Forks:
 
 
 def _serve(library: str) -> None:
-    import_module("scopes._command")
+    import_module("scopes.command.main")
     for name in ("torch", "scopes.torch") if library == "torch" else ("tensor", "nn", "nn.functional"):
         import_module(name)
     if library == "torch":
@@ -84,7 +84,7 @@ def _run(folder: Path, options: list[str]) -> None:
         os.dup2(nothing, 1)
         sys.argv = ["disposescope", "run", *options, "program.py"]
         sys.orig_argv = [sys.executable, *sys.argv]
-        import_module("scopes._command").main()
+        import_module("scopes.command.main").main()
     except SystemExit as done:
         status = done.code if isinstance(done.code, int) else int(done.code is not None)
     except BaseException:  # noqa: BLE001  # the child must not go on as its parent

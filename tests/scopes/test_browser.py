@@ -11,9 +11,9 @@ import pytest
 
 import scopes
 import tensor
-from scopes.tracking.history import History
-from scopes.tracking.pages import page
-from scopes.tracking.reports import Cell, Report, Table, as_html, figure, size, words
+from scopes.reports.history import History
+from scopes.reports.pages import page
+from scopes.reports.tables import Cell, Report, Table, as_html, figure, size, words
 
 webdriver = pytest.importorskip("selenium.webdriver")
 Select = pytest.importorskip("selenium.webdriver.support.select").Select

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from scopes._children import program_of
+from scopes.command.children import program_of
 
 ROOT = Path(__file__).parents[2]
 # Seconds after which a program hangs, on however slow a machine.
@@ -270,7 +270,7 @@ def test_an_error_in_a_parent_package_of_a_module_is_shown_unchanged(tmp_path: P
     tracked = scopes_run("-m", "package.module", cwd=tmp_path)
     assert tracked.returncode == 1
     assert "ModuleNotFoundError: No module named 'not_there_at_all'" in tracked.stderr
-    assert "_program.py" not in tracked.stderr
+    assert "program.py" not in tracked.stderr
 
 
 def test_the_report_waits_for_threads_and_lists_the_tensors_that_they_keep(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from scopes.core.guard import Guard
+from scopes.lowlevel import Guard
 from tests.interrupts import interrupted_at
 
 

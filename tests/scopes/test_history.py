@@ -11,8 +11,8 @@ import pytest
 
 import scopes
 from scopes import new_dispose_scope
-from scopes.tracking.history import History, Look, risen
-from scopes.tracking.runs import Outcome
+from scopes.reports.history import History, Look, risen
+from scopes.reports.runs import Outcome
 from scopes.tracking.sites import Site
 from tests.things import Thing
 

@@ -6,7 +6,7 @@ import pytest
 import scopes
 from scopes import LeakReport, leaks, new_dispose_scope, snapshot, track
 from scopes.lowlevel import note_made_for
-from scopes.tracking.leaks import is_spread_out
+from scopes.reports.leaks import is_spread_out
 from tests.things import Thing
 
 

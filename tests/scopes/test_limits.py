@@ -23,7 +23,7 @@ from scopes import (
     new_dispose_scope,
     statistics,
 )
-from scopes.core.disposable import is_watched
+from scopes.core.scope import is_watched
 from tests.interrupts import interrupted_at
 
 KIB = 1024

@@ -15,7 +15,7 @@ import pytest
 import scopes
 import tensor
 from scopes import new_dispose_scope
-from scopes.tracking.live import LiveView, begin_live_view
+from scopes.reports.live import LiveView, begin_live_view
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = """

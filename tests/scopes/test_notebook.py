@@ -176,7 +176,7 @@ def test_a_library_that_is_not_supported_is_left_alone_with_a_warning(
 ) -> None:
     monkeypatch.setitem(sys.modules, "jax", None)
     monkeypatch.delitem(sys.modules, "scopes.jax", raising=False)
-    monkeypatch.delitem(sys.modules, "scopes.foreign.jax", raising=False)
+    monkeypatch.delitem(sys.modules, "scopes.adapters.jax", raising=False)
     with pytest.warns(UserWarning, match=r"%%scope does not own tensors of jax: scopes\.jax requires JAX"):
         run("%%scope\nx = tensor.ones((2,))")
     assert run.names["x"].tolist() == [1.0, 1.0]

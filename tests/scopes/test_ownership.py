@@ -7,7 +7,7 @@ import weakref
 import pytest
 
 from scopes import current_dispose_scope, dispose, new_dispose_scope
-from scopes.core.resources import may_be_owned
+from scopes.core.scope import may_be_owned
 from scopes.lowlevel import current
 from tests.things import Channel, Resource, Thing
 

@@ -12,8 +12,8 @@ import pytest
 
 import scopes
 from scopes import leaks, new_dispose_scope, scope_tree, track
-from scopes.tracking.pages import Curve, chart_of
-from scopes.tracking.reports import SHOWN, Cell, Report, Table, figure, size, words
+from scopes.reports.pages import Curve, chart_of
+from scopes.reports.tables import SHOWN, Cell, Report, Table, figure, size, words
 from tests.things import Thing
 
 ROOT = Path(__file__).parents[2]

@@ -15,11 +15,10 @@ import pytest
 
 import scopes
 from scopes import Timeline, is_tracking, new_dispose_scope
-from scopes.core.guard import Guard
-from scopes.lowlevel import measure_memory_by
+from scopes.lowlevel import Guard, measure_memory_by
+from scopes.reports import timeline as timelines
+from scopes.reports.downsampling import Sample, Span, Track, peaks, thin_samples, thin_spans
 from scopes.tracking import meters, tracking
-from scopes.tracking import timeline as timelines
-from scopes.tracking.downsampling import Sample, Span, Track, peaks, thin_samples, thin_spans
 from tests.things import Thing
 from tests.traces import Trace
 
@@ -311,7 +310,7 @@ def make_things(count: int) -> None:
 
 
 def test_a_thread_that_is_slow_to_enter_events_is_waited_for(trace, monkeypatch) -> None:
-    monkeypatch.setattr("scopes.tracking.timeline._MAX_WAIT", 300.0)
+    monkeypatch.setattr("scopes.reports.timeline._MAX_WAIT", 300.0)
     with Timeline(max_events=200) as timeline:
         entering = Entering(timeline, monkeypatch)
         threads = [threading.Thread(target=make_things, args=(500,)) for _ in range(2)]

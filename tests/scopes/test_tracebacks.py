@@ -8,7 +8,7 @@ import pytest
 
 import tensor
 from scopes import disposing, new_dispose_scope
-from scopes.core import tracebacks
+from scopes._shared import tracebacks
 from scopes.lowlevel import clear_frames_of
 from tests.things import Resource, Thing
 

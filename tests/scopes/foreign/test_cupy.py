@@ -191,7 +191,7 @@ def test_reports_name_the_line_and_the_bytes() -> None:
 def test_tracking_counts_the_bytes_that_the_pool_gives_a_new_array() -> None:
     # CuPy makes an array, then asks the pool for its memory, and the pool tells its hooks: by their
     # documented keywords, as the calls below do.
-    from scopes.foreign.cupy import _Blocks
+    from scopes.adapters.cupy import _Blocks
 
     with scopes.track(), scopes.cupy.owning(), new_dispose_scope("step"):
         x = cupy.ndarray.__new__(cupy.ndarray, _no_init=True)

@@ -22,9 +22,9 @@ from scopes import (
     new_dispose_scope,
     statistics,
 )
+from scopes.adapters.adapter import Adapter
+from scopes.adapters.foreign import add_adapter, adopt, detach_adopted, is_adopted
 from scopes.core.containers import add_holder
-from scopes.core.foreign import add_adapter, adopt, detach_adopted, is_adopted
-from scopes.foreign.adapter import Adapter
 from scopes.lowlevel import Record, owner_of
 from scopes.tracking import tracking
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scopes.foreign.adapter import NotSupportedError, check_version, import_library, raise_unsupported
+from scopes.adapters.adapter import NotSupportedError, check_version, import_library, raise_unsupported
 
 TITLES = {"torch": "PyTorch", "jax": "JAX", "cupy": "CuPy"}
 

@@ -17,11 +17,11 @@ import pytest
 
 import scopes
 from scopes import ScopeLimitError, TensorDisposedError, new_dispose_scope
-from scopes.core import births
+from scopes.adapters import foreign
 
 torch = pytest.importorskip("torch")
 import scopes.torch  # noqa: E402
-from scopes.foreign.torch import owning  # noqa: E402
+from scopes.adapters.torch import owning  # noqa: E402
 from scopes.lowlevel import owner_of  # noqa: E402
 
 
@@ -60,7 +60,7 @@ PROGRAM = """
 import torch
 import scopes.torch
 from scopes import new_dispose_scope
-from scopes.foreign.torch import owning
+from scopes.adapters.torch import owning
 with scopes.torch.owning(), new_dispose_scope() as scope:
     print(torch._C._len_torch_function_stack(), owning.can_note, torch.ones(1) in scope)
 """
@@ -305,8 +305,8 @@ def test_owning_uses_a_mode_if_allocations_cannot_be_noted(monkeypatch: pytest.M
 
 
 def test_watch_refuses_classes_with_their_own_allocation() -> None:
-    assert not births.watch(dict)
-    assert not births.exclude_attribute(len)
+    assert not foreign.record_kind(dict)
+    assert not foreign.exclude_attribute(len)
 
 
 def _gradients_by_a_function_that_returns_a_constant(table: Any) -> Any:

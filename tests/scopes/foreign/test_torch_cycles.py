@@ -19,7 +19,7 @@ import torch
 import scopes
 import scopes.torch
 from scopes import new_dispose_scope
-from scopes.foreign.torch.memory import SHOWS_SAVED
+from scopes.adapters.torch.memory import SHOWS_SAVED
 
 ROOT = Path(__file__).parents[3]
 SIZE = 1000

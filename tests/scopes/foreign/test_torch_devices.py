@@ -13,7 +13,7 @@ from scopes import TensorDisposedError, new_dispose_scope
 
 torch = pytest.importorskip("torch")
 import scopes.torch  # noqa: E402
-from scopes.foreign.torch import memory  # noqa: E402
+from scopes.adapters.torch import memory  # noqa: E402
 from tests.torch_programs import PROGRAMS, Program  # noqa: E402
 
 on_cuda = pytest.mark.skipif(

@@ -20,7 +20,7 @@ torch = pytest.importorskip("torch")
 from torch.testing._internal.generated.annotated_fn_args import annotated_args  # noqa: E402
 
 import scopes.torch  # noqa: E402
-from scopes.foreign.torch.memory import SHOWS_SAVED  # noqa: E402
+from scopes.adapters.torch.memory import SHOWS_SAVED  # noqa: E402
 
 Window = Callable[[], DisposeStatistics]
 

@@ -14,12 +14,12 @@ import torch
 import scopes
 import scopes.torch
 from scopes import dispose, new_dispose_scope
-from scopes.foreign.torch import held
+from scopes.adapters.torch import disposal
 
 SIZE = 1000
 ROUNDS = 20
 
-pytestmark = pytest.mark.skipif(not held.can_count, reason="this version does not count references")
+pytestmark = pytest.mark.skipif(not disposal.can_count, reason="this version does not count references")
 both_modes = pytest.mark.parametrize("exact", [False, True])
 
 
@@ -105,8 +105,8 @@ def test_memory_that_is_free_is_not_kept_in_a_list() -> None:
         for _ in range(10):
             with new_dispose_scope():
                 (torch.ones(SIZE) * weight).relu().sum().backward()
-    held.forget_freed()
-    assert held.storages == {}
+    disposal.forget_freed()
+    assert disposal.storages == {}
 
 
 def test_views_of_a_living_tensor_hold_nothing() -> None:

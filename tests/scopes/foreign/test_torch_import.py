@@ -24,7 +24,7 @@ def printed_by(*lines: str) -> list[str]:
 def test_import_loads_no_module_of_distributed_tensors_or_sympy() -> None:
     before = "import sys, torch; before = set(sys.modules)"
     added = printed_by(before, "import scopes.torch", "print(*set(sys.modules) - before)")
-    assert "scopes.foreign.torch.owning" in added
+    assert "scopes.adapters.torch.owning" in added
     own = [name for name in added if name.startswith("scopes")]
     assert [name for name in added if name.startswith(("torch", "sympy", "mpmath", "numpy"))] == []
     assert len(added) - len(own) < 10
@@ -33,7 +33,7 @@ def test_import_loads_no_module_of_distributed_tensors_or_sympy() -> None:
 def test_import_loads_no_report_and_no_budget() -> None:
     added = printed_by("import sys, torch, scopes.torch; print(*sys.modules)")
     assert set(added) & set(scopes.torch._ON_DEMAND.values()) == set()
-    assert set(added) & {"scopes.tracking.leaks", "scopes.tracking.reports"} == set()
+    assert set(added) & {"scopes.reports.leaks", "scopes.reports.tables"} == set()
 
 
 def test_names_loaded_on_demand_are_those_of_their_modules() -> None:

@@ -23,7 +23,7 @@ from scopes import TensorDisposedError, new_dispose_scope
 
 torch = pytest.importorskip("torch")
 import scopes.torch  # noqa: E402
-from scopes.foreign.torch import keeping  # noqa: E402
+from scopes.adapters.torch import keeping  # noqa: E402
 from scopes.lowlevel import owner_of  # noqa: E402
 
 both = pytest.mark.parametrize("exact", [False, True], ids=["functions", "operators"])
@@ -716,7 +716,7 @@ def test_the_report_counts_on_where_it_takes_no_further_row(library: Any, monkey
     with scopes.torch.owning(), new_dispose_scope("a full report"):
         cache.update(torch.ones(1))
     (row,) = scopes.torch.kept("a full report").rows
-    monkeypatch.setattr("scopes.foreign.torch.kept._MAX_ENTRIES", 0)
+    monkeypatch.setattr("scopes.adapters.torch.keeping._MAX_ENTRIES", 0)
     for name in ("a full report", "one more row"):
         with scopes.torch.owning(), new_dispose_scope(name):
             cache.update(torch.ones(1))

@@ -17,7 +17,7 @@ from scopes import TensorDisposedError, current_dispose_scope, new_dispose_scope
 
 torch = pytest.importorskip("torch")
 import scopes.torch  # noqa: E402
-from scopes.foreign.torch import keeping  # noqa: E402
+from scopes.adapters.torch import keeping  # noqa: E402
 
 both = pytest.mark.parametrize("exact", [False, True], ids=["functions", "operators"])
 

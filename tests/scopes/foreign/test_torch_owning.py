@@ -19,9 +19,9 @@ from scopes import DisposeStatistics, TensorDisposedError, current_dispose_scope
 
 torch = pytest.importorskip("torch")
 import scopes.torch  # noqa: E402
-from scopes.core.foreign import is_adopted  # noqa: E402
-from scopes.foreign.patches import Patches  # noqa: E402
-from scopes.foreign.torch import owning  # noqa: E402
+from scopes.adapters.foreign import is_adopted  # noqa: E402
+from scopes.adapters.patches import Patches  # noqa: E402
+from scopes.adapters.torch import owning  # noqa: E402
 from scopes.lowlevel import owner_of  # noqa: E402
 
 Window = Callable[[], DisposeStatistics]

@@ -16,7 +16,7 @@ from scopes import new_dispose_scope
 
 torch = pytest.importorskip("torch")
 import scopes.torch  # noqa: E402
-from scopes.foreign.torch.memory import SHOWS_SAVED  # noqa: E402
+from scopes.adapters.torch.memory import SHOWS_SAVED  # noqa: E402
 
 ROOT = Path(__file__).parents[3]
 

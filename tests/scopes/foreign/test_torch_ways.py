@@ -18,7 +18,7 @@ from scopes import new_dispose_scope
 
 torch = pytest.importorskip("torch")
 import scopes.torch  # noqa: E402
-from scopes.foreign.torch import keeping  # noqa: E402
+from scopes.adapters.torch import keeping  # noqa: E402
 
 both = pytest.mark.parametrize("exact", [False, True], ids=["functions", "operators"])
 

@@ -42,7 +42,7 @@ import pytest
 
 import scopes
 from scopes import dispose, new_dispose_scope, statistics
-from scopes.core.foreign import how_it_ended
+from scopes.adapters.foreign import how_it_ended
 from scopes.lowlevel import Compound, owner_of
 
 torch = pytest.importorskip("torch")

@@ -1,0 +1,1 @@
+"""Private helpers of all rooms: they know neither scopes nor tensors."""

@@ -1,0 +1,1194 @@
+# cython: language_level=3, auto_pickle=False
+"""Objects of other libraries in scopes: PyTorch's tensors, JAX's arrays.
+
+Such objects can't derive from `Disposable`. A `Foreign` represents each of them in its scope and in the
+counters, from its registration (*adoption*) until the object is freed. A map finds the `Foreign` by the
+object's address, and the `Foreign` has a weak reference to the object. So nothing is written into the object,
+and no scope keeps it alive. The adapter of a library (``scopes/adapters/adapter.py``) disposes and measures
+its objects. `_Hooks` is what scopes call.
+
+The first part records *births*: the allocations of new instances of another library's classes.
+
+A class allocates its instances with the slot ``tp_alloc`` of its type object. While births are recorded,
+this slot counts each new instance, on any thread, and stores a note: the address of the instance, its
+counters, and the scope that owns it. A note takes about 20 ns, and most instances are freed before the notes
+are read. Notes are read together with the garbage collector's list of young objects, which only contains
+living objects. So the note of a freed instance stays until the notes are read, or until its address is
+allocated again. Then the instance counts as finalized. So the counts are exact, although nothing runs when an
+instance is freed.
+
+No scope owns an instance of a thread that does not record, or of a pause. An instance that wraps an existing
+C++ object has no scope either. An example is the gradient that an attribute returns: `exclude_attribute`
+pauses for the values of such an attribute.
+
+While objects are tracked, a note also has the line of the allocation.
+
+Arrays of a library that is searched for new objects, such as JAX, have notes of their own (`locate`). The
+slot ``tp_free`` removes such a note, and counts the instance as finalized.
+"""
+
+cimport cython
+from cpython.contextvars cimport PyContextVar_Get
+from cpython.object cimport PyObject, PyTypeObject
+from cpython.pythread cimport PyThread_get_thread_ident
+from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
+from cpython.weakref cimport PyWeakref_NewRef
+from cython.operator cimport dereference, preincrement
+from libc.stdint cimport uint64_t
+from libcpp.unordered_map cimport unordered_map
+from libcpp.unordered_set cimport unordered_set
+from libcpp.vector cimport vector
+
+from scopes.core.counters cimport Counters, counters_of
+from scopes.core.scope cimport (
+    Disposable, DisposeScope, Hooks, current_scope, is_observed, link_newest, members_of, notify_created,
+    notify_written, outer_of, register_as, register_late, set_hooks
+)
+
+import warnings
+from traceback import format_tb
+from weakref import ref
+
+from scopes.core.scope import current as _current_scope
+from scopes.core.scope import current_observer, ending_by, watch_callbacks
+from scopes.core.scope import step_lock as _step_lock
+
+
+# --- Births ---
+
+cdef extern from *:
+    """
+    #include <cstdint>
+
+    // This thread's numbers of open blocks whose births scopes own, pauses, blocks that hide births, blocks
+    // of `owning(strict=True)`, and open logs; the number of the last birth before the outermost log; and the
+    // object whose gradient is being read, which the caller owns.
+    typedef struct {
+        int blocks, pauses, hiding, strict_blocks, logs;
+        std::uint64_t log_start;
+        PyObject* gradient_of;
+    } scopes_recording;
+
+    static scopes_recording* scopes_recording_here(void) {
+        static thread_local scopes_recording recording = {0, 0, 0, 0, 0, 0, NULL};
+        return &recording;
+    }
+
+    static allocfunc scopes_allocator_of(PyObject* kind) {
+        return ((PyTypeObject*)kind)->tp_alloc;
+    }
+    static void scopes_set_allocator(PyObject* kind, allocfunc allocator) {
+        ((PyTypeObject*)kind)->tp_alloc = allocator;
+    }
+    static freefunc scopes_deallocator_of(PyObject* kind) {
+        return ((PyTypeObject*)kind)->tp_free;
+    }
+    static void scopes_set_deallocator(PyObject* kind, freefunc deallocator) {
+        ((PyTypeObject*)kind)->tp_free = deallocator;
+    }
+
+    // A C attribute whose values no scope owns: its new and its previous definition, and whether its values
+    // are gradients.
+    typedef struct {
+        PyGetSetDef definition;
+        PyGetSetDef* before;
+        int is_gradient;
+    } scopes_attribute;
+
+    static void (*scopes_on_set)(PyObject*) = NULL;
+
+    static PyObject* scopes_get(PyObject* x, void* closure) {
+        scopes_attribute* attribute = (scopes_attribute*)closure;
+        PyGetSetDef* before = attribute->before;
+        scopes_recording* here = scopes_recording_here();
+        ++here->pauses;
+        PyObject* outer = here->gradient_of;
+        here->gradient_of = attribute->is_gradient ? x : NULL;
+        PyObject* value = before->get(x, before->closure);
+        here->gradient_of = outer;
+        --here->pauses;
+        return value;
+    }
+    static int scopes_set(PyObject* x, PyObject* value, void* closure) {
+        PyGetSetDef* before = ((scopes_attribute*)closure)->before;
+        int failed = before->set(x, value, before->closure);
+        if (!failed && value != NULL && value != Py_None)
+            scopes_on_set(value);
+        return failed;
+    }
+    // Replace the definition of `descriptor`. The result is never freed, because another thread may be in a
+    // call through it.
+    static scopes_attribute* scopes_exclude(PyObject* descriptor, int is_gradient) {
+        PyGetSetDescrObject* object = (PyGetSetDescrObject*)descriptor;
+        scopes_attribute* made;
+        if (!Py_IS_TYPE(descriptor, &PyGetSetDescr_Type) || object->d_getset->get == NULL)
+            return NULL;
+        made = (scopes_attribute*)PyMem_RawMalloc(sizeof(scopes_attribute));
+        if (made == NULL)
+            return NULL;
+        made->is_gradient = is_gradient;
+        made->before = object->d_getset;
+        made->definition = *object->d_getset;
+        made->definition.get = scopes_get;
+        if (made->before->set != NULL)
+            made->definition.set = scopes_set;
+        made->definition.closure = made;
+        object->d_getset = &made->definition;
+        return made;
+    }
+    """
+    ctypedef PyObject* (*allocfunc)(PyTypeObject*, Py_ssize_t) noexcept
+    ctypedef void (*freefunc)(void*) noexcept
+    ctypedef struct scopes_attribute:
+        pass
+    ctypedef struct scopes_recording:
+        int blocks, pauses, hiding, strict_blocks, logs
+        uint64_t log_start
+        PyObject* gradient_of
+    scopes_recording* scopes_recording_here() noexcept
+    void (*scopes_on_set)(PyObject*) noexcept
+    allocfunc scopes_allocator_of(PyObject* kind)
+    void scopes_set_allocator(PyObject* kind, allocfunc allocator)
+    freefunc scopes_deallocator_of(PyObject* kind)
+    void scopes_set_deallocator(PyObject* kind, freefunc deallocator)
+    scopes_attribute* scopes_exclude(PyObject* descriptor, bint is_gradient)
+    Py_ssize_t Py_REFCNT(PyObject* x) nogil
+    void PyObject_GC_Del(void* x) noexcept
+    PyObject* PyType_GenericAlloc(PyTypeObject* kind, Py_ssize_t count)
+
+cdef object _current = _current_scope
+# The notes by the address of the instance.
+cdef unordered_map[size_t, Note] _notes
+# The scopes and counters that notes refer to, by address. This keeps them alive.
+cdef dict _used = {}
+cdef size_t _last_scope = 0, _last_counters = 0
+# The number of births so far.
+cdef uint64_t _serial = 0
+# Returns the current line of the user's code, while objects are tracked; else None.
+cdef object _locate = None
+# The function of `locate_gradients`, or None.
+cdef object _locate_gradient = None
+# The notes of living instances of the classes that `locate` was given, until a search finds the instance.
+# They own their references. `scope` is 1 if a scope owns it.
+cdef unordered_map[size_t, Note] _located
+cdef bint _is_counting_located = False
+cdef unsigned long _located_owner = 0
+# Weak references to the classes whose `tp_alloc` was replaced.
+cdef list _watched = []
+# The addresses of the classes among them whose instances no scope owns.
+cdef unordered_set[size_t] _unowned
+cdef bint _is_watching = False
+cdef bint _is_suspended = False
+cdef set _excluded = set()
+
+
+cdef PyObject* _allocate(PyTypeObject* kind, Py_ssize_t count) noexcept:
+    cdef PyObject* made
+    cdef Counters counters = None
+    if not _is_suspended and scopes_recording_here().hiding == 0:
+        # This may run Python code, so it comes before the allocation.
+        counters = counters_of(<type>kind)
+        site = None if _locate is None else _line_of_birth()
+    made = PyType_GenericAlloc(kind, count)
+    if made is not NULL:
+        if counters is not None:
+            _note(made, counters, site)
+        elif not _notes.empty():
+            _finish(made)
+    return made
+
+
+cdef object _line_of_birth():
+    cdef PyObject* owner = scopes_recording_here().gradient_of
+    line = None
+    if owner is not NULL and _locate_gradient is not None:
+        line = _locate_gradient(<object>owner)
+    return _locate() if line is None else line
+
+
+cdef PyObject* _allocate_located(PyTypeObject* kind, Py_ssize_t count) noexcept:
+    cdef PyObject* made
+    cdef Counters counters = None
+    if _is_counting_located:
+        # This may run Python code, so it comes before the allocation.
+        counters = counters_of(<type>kind)
+        site = None if _locate is None else _locate()
+    made = PyType_GenericAlloc(kind, count)
+    if made is not NULL and counters is not None:
+        _note_located(made, counters, site)
+    return made
+
+
+cdef void _free_located(void* x) noexcept:
+    cdef Note note
+    found = _located.find(<size_t>x)
+    if found != _located.end():
+        note = dereference(found).second
+        _located.erase(found)
+        _count_end(&note)
+        _drop_located(&note)
+    PyObject_GC_Del(x)
+
+
+cdef void _note_located(PyObject* made, Counters counters, site) noexcept:
+    cdef PyObject* scope = NULL
+    cdef Note note
+    note.counters = <PyObject*>counters
+    Py_INCREF(counters)
+    note.scope = note.serial = 0
+    note.site = NULL
+    note.thread = PyThread_get_thread_ident()
+    if note.thread == _located_owner:
+        PyContextVar_Get(_current, NULL, &scope)
+        note.scope = scope is not NULL and scope is not <PyObject*>None
+        Py_XDECREF(scope)
+    if site is not None:
+        Py_INCREF(site)
+        note.site = <PyObject*>site
+    if note.scope:
+        counters.created_in.fetch_add(1)
+    else:
+        counters.created_outside.fetch_add(1)
+    _located[<size_t>made] = note
+
+
+cdef void _drop_located(Note* note) noexcept:
+    """Release the references of a removed note."""
+    cdef PyObject* site = note.site
+    cdef PyObject* counters = note.counters
+    Py_XDECREF(site)
+    Py_XDECREF(counters)
+
+
+def locate(kind):
+    """Count new instances of `kind` inside `count_located`. Remember their lines while objects are tracked.
+
+    This is for a library that is searched for new objects. An instance that is freed before a search finds it
+    counts as created and as finalized. Return whether it is possible.
+    """
+    if scopes_allocator_of(<PyObject*>kind) != PyType_GenericAlloc:
+        return False
+    if scopes_deallocator_of(<PyObject*>kind) != PyObject_GC_Del:
+        return False
+    scopes_set_allocator(<PyObject*>kind, _allocate_located)
+    scopes_set_deallocator(<PyObject*>kind, _free_located)
+    return True
+
+
+def count_located(bint is_counting, unsigned long owner):
+    """Begin or stop counting new instances of the classes that `locate` was given.
+
+    The thread `owner` gives its instances to its scopes; 0: no thread does.
+    """
+    global _is_counting_located, _located_owner
+    _is_counting_located = is_counting
+    _located_owner = owner
+
+
+def located():
+    """Return the counted instances that are alive and that no search has found yet."""
+    cdef vector[PyObject*] living
+    cdef unordered_map[size_t, Note].iterator each = _located.begin()
+    while each != _located.end():
+        if Py_REFCNT(<PyObject*>dereference(each).first) > 0:  # else it is being freed
+            living.push_back(<PyObject*>dereference(each).first)
+            Py_INCREF(<object>living.back())
+        preincrement(each)
+    found = []
+    for pointer in living:
+        found.append(<object>pointer)
+        Py_DECREF(<object>pointer)
+    return found
+
+
+def end_located(x):
+    """Count the instance `x`, which its library has emptied, as finalized, if no search has found it."""
+    found = _located.find(<size_t><PyObject*>x)
+    if found != _located.end():
+        note = dereference(found).second
+        _located.erase(found)
+        _count_end(&note)
+        _drop_located(&note)
+
+
+cdef object uncount_located(PyObject* x):
+    found = _located.find(<size_t>x)
+    if found == _located.end():
+        return None
+    cdef Note note = dereference(found).second
+    _located.erase(found)
+    if note.scope:
+        (<Counters>note.counters).created_in.fetch_sub(1)
+    else:
+        (<Counters>note.counters).created_outside.fetch_sub(1)
+    site = None if note.site is NULL else <object>note.site
+    thread = note.thread
+    _drop_located(&note)
+    return None if site is None else (site, thread)
+
+
+cdef void _note(PyObject* made, Counters counters, site) noexcept:
+    global _last_scope, _last_counters, _serial
+    cdef scopes_recording* here = scopes_recording_here()
+    # A new reference to the current scope, which may have ended, or to None.
+    cdef PyObject* scope = NULL
+    cdef size_t address = 0
+    if here.blocks > 0 and here.pauses == 0 and not (
+        not _unowned.empty() and _unowned.count(<size_t>made.ob_type)
+    ):
+        PyContextVar_Get(_current, NULL, &scope)
+        if scope is not NULL and scope is not <PyObject*>None:
+            address = <size_t>scope
+            if address != _last_scope:
+                _used[address] = <object>scope
+                _last_scope = address
+            address |= here.strict_blocks > 0
+    if <size_t><PyObject*>counters != _last_counters:
+        _last_counters = <size_t><PyObject*>counters
+        _used[_last_counters] = counters
+    _serial += 1
+    cdef Note* note = &_notes[<size_t>made]
+    cdef PyObject* _before = note.site  # released last, because that may run Python code
+    if note.counters is not NULL:
+        _count_end(note)  # the earlier instance at this address
+    note.counters = <PyObject*>counters
+    note.scope = address
+    note.serial = _serial
+    note.site = NULL
+    note.thread = 0
+    if site is not None:
+        Py_INCREF(site)
+        note.site = <PyObject*>site
+        note.thread = PyThread_get_thread_ident()
+    if address:
+        counters.created_in.fetch_add(1)
+    else:
+        counters.created_outside.fetch_add(1)
+    Py_XDECREF(scope)
+    Py_XDECREF(_before)
+
+
+cdef void _count_end(Note* note) noexcept:
+    """Count the instance of `note` as finalized."""
+    cdef Counters counters = <Counters>note.counters
+    counters.finalized.fetch_add(1)
+    if note.scope:
+        counters.disposed_in.fetch_add(1)
+    else:
+        counters.disposed_outside.fetch_add(1)
+
+
+cdef void _finish(PyObject* x) noexcept:
+    """Remove the note of an earlier instance at this address, and count it as finalized."""
+    found = _notes.find(<size_t>x)
+    if found == _notes.end():
+        return
+    cdef Note note = dereference(found).second
+    _notes.erase(found)
+    _count_end(&note)
+    Py_XDECREF(note.site)
+
+
+cdef object uncount(PyObject* x):
+    found = _notes.find(<size_t>x)
+    if found == _notes.end():
+        return None
+    cdef Note note = dereference(found).second
+    _notes.erase(found)
+    return _uncounted(&note)
+
+
+cdef object _uncounted(Note* note):
+    """Undo the count of a removed note, and return its site."""
+    cdef Counters counters = <Counters>note.counters
+    if note.scope:
+        counters.created_in.fetch_sub(1)
+    else:
+        counters.created_outside.fetch_sub(1)
+    if note.site is NULL:
+        return None
+    site = <object>note.site
+    Py_DECREF(site)
+    return site
+
+
+def begin_recording(kinds, unowned=()):
+    """Record births of instances of `kinds`, and return whether that is possible for all of them.
+
+    No scope owns instances of the classes `unowned`. Births of all threads are recorded. A thread makes
+    scopes own its own births with `count_recording`.
+    """
+    global _is_watching
+    _is_watching = True
+    return all([record_kind(kind, kind in unowned) for kind in kinds])
+
+
+def record_kind(kind, bint is_unowned=False):
+    """Record births of instances of `kind` too, until `end_recording`. Return whether that is possible."""
+    cdef allocfunc allocator = scopes_allocator_of(<PyObject*>kind)
+    if _is_watching and allocator == PyType_GenericAlloc:
+        scopes_set_allocator(<PyObject*>kind, _allocate)
+        _watched.append(ref(kind))
+        if is_unowned:
+            _unowned.insert(<size_t><PyObject*>kind)
+        return True
+    return allocator == _allocate
+
+
+def end_recording():
+    """Restore the `tp_alloc` of all classes. Instances whose note was not read yet count as finalized."""
+    global _is_watching
+    _is_watching = False
+    for reference in _watched:
+        kind = reference()
+        if kind is not None and scopes_allocator_of(<PyObject*>kind) == _allocate:
+            scopes_set_allocator(<PyObject*>kind, PyType_GenericAlloc)
+    _watched.clear()
+    _unowned.clear()
+    fill(new_births())
+
+
+def discard_births():
+    """Forget all births that were not read yet, as if they had not been counted."""
+    while not _notes.empty():
+        uncount(<PyObject*>dereference(_notes.begin()).first)
+
+
+def _follow_observer():
+    """Ask the observer of scopes, if it has a method ``locate``, for the line of each birth."""
+    global _locate
+    _locate = getattr(current_observer(), "locate", None)
+
+
+watch_callbacks.append(_follow_observer)
+_follow_observer()
+
+
+def locate_gradients(function):
+    """Set the function that returns the line of the gradient of ``x``, when reading it creates an instance.
+
+    It returns None for the current line. None instead of a function: always the current line.
+    """
+    global _locate_gradient
+    _locate_gradient = function
+
+
+def is_noted_in(x, scope):
+    """Return whether `x` has an unread note, and `scope` owns it; None means no scope."""
+    found = _notes.find(<size_t><PyObject*>x)
+    if found == _notes.end():
+        return False
+    cdef size_t wanted = 0 if scope is None else <size_t><PyObject*>scope
+    return dereference(found).second.scope & ~<size_t>1 == wanted
+
+
+def exclude_attribute(descriptor, bint is_gradient=False):
+    """Keep values of a C attribute out of all scopes, and return whether that is possible.
+
+    A value that is assigned to the attribute leaves its scope: the attribute's object owns it then.
+    `locate_gradients` has the lines of the values of an attribute with `is_gradient`.
+    """
+    if descriptor not in _excluded:
+        if scopes_exclude(<PyObject*>descriptor, is_gradient) is NULL:
+            return False
+        _excluded.add(descriptor)
+    return True
+
+
+def count_recording(int change):
+    """Begin (1) or stop (-1) giving births of this thread to its scopes. Calls nest."""
+    scopes_recording_here().blocks += change
+
+
+def pause_births(int change):
+    """Pause (1) or resume (-1) giving births of this thread to its scopes. Calls nest."""
+    scopes_recording_here().pauses += change
+
+
+def hide_births(int change):
+    """Stop (1) or resume (-1) recording births on this thread. Calls nest."""
+    scopes_recording_here().hiding += change
+
+
+def log_births(int change):
+    """Begin (1) or end (-1) a log of births, for `may_be_new`. Calls nest. Pauses have no effect on logs."""
+    cdef scopes_recording* here = scopes_recording_here()
+    if here.logs == 0:
+        here.log_start = _serial
+    here.logs += change
+
+
+cdef bint is_recorded(PyObject* x) noexcept:
+    return scopes_allocator_of(<PyObject*>x.ob_type) == _allocate
+
+
+cdef uint64_t serial_of(PyObject* x) noexcept:
+    found = _notes.find(<size_t>x)
+    return 0 if found == _notes.end() else dereference(found).second.serial
+
+
+cdef bint is_in_log(uint64_t serial) noexcept:
+    return serial > scopes_recording_here().log_start
+
+
+def suspend_births(bint is_suspended):
+    """Stop or resume recording births on all threads."""
+    global _is_suspended
+    _is_suspended = is_suspended
+
+
+def count_strict(int change):
+    """Enter (1) or leave (-1) a block of ``scopes.torch.owning(strict=True)`` on this thread."""
+    scopes_recording_here().strict_blocks += change
+
+
+cdef bint is_paused() noexcept:
+    return scopes_recording_here().pauses > 0
+
+
+cdef bint is_strict() noexcept:
+    return scopes_recording_here().strict_blocks > 0
+
+
+# It refers to scopes and counters only, so the collector never has to break a cycle here.
+@cython.no_gc
+@cython.final
+cdef class Births:
+    """The births recorded between two calls of `fill`. Those left at its end count as finalized."""
+
+    def __dealloc__(self):
+        cdef unordered_map[size_t, Note].iterator each = self.notes.begin()
+        while each != self.notes.end():
+            _count_end(&dereference(each).second)
+            Py_XDECREF(dereference(each).second.site)
+            preincrement(each)
+
+    cdef bint take(self, PyObject* x, Note* note) noexcept:
+        """Move the note of `x`, which is alive, to `note`. Return whether there is one."""
+        found = self.notes.find(<size_t>x)
+        if found == self.notes.end():
+            return False
+        note[0] = dereference(found).second
+        self.notes.erase(found)
+        return True
+
+    cdef DisposeScope scope_of(self, Note* note):
+        """Return the scope where the instance was created, or the nearest open scope around it, or None."""
+        cdef DisposeScope scope
+        if note.scope == 0:
+            return None
+        scope = self.used[note.scope & ~<size_t>1]
+        return scope if scope.members.is_open else outer_of(scope)
+
+
+cdef Births new_births():
+    """Return a new, empty `Births` for `fill`."""
+    cdef Births made = Births.__new__(Births)
+    made.used = {}
+    return made
+
+
+cdef bint fill(Births made) noexcept:
+    """Move the births since the last call into the new `made`, and return whether there are any.
+
+    It runs no other code, not even the garbage collector.
+    """
+    global _used, _last_scope, _last_counters
+    # Even without notes: those that `take_one` has read would keep their scopes alive.
+    made.used, _used = _used, made.used
+    _last_scope = _last_counters = 0
+    if _notes.empty():
+        return False
+    made.notes.swap(_notes)
+    return True
+
+
+cdef Births take_one(PyObject* x):
+    """Remove the note of `x`, and return it; None if there is none."""
+    if _notes.find(<size_t>x) == _notes.end():
+        return None
+    cdef Births made = Births.__new__(Births)
+    # Creating it may have run the collector, which reads all notes.
+    found = _notes.find(<size_t>x)
+    if found == _notes.end():
+        return None
+    made.notes[<size_t>x] = dereference(found).second
+    made.used = _used
+    _notes.erase(found)
+    return made
+
+
+# --- Members for objects of other libraries ---
+
+# Maps the address of an object to its `Foreign`. Each entry owns a reference and is removed with its object.
+cdef unordered_map[size_t, PyObject*] _by_address
+
+cdef list _adapters = []
+# The classes of all adapters, as an argument of `issubclass`. `isinstance` may run code of lazy proxies.
+cdef tuple _kinds = ()
+# Adapters that search for new objects, because their library does not report them.
+cdef list _late = []
+# The functions that search for objects whose allocation was noted.
+cdef list _looks = []
+# The adapter that knows which objects outlive a scope. There is at most one.
+cdef object _keeping = None
+# Whether `_warn_of_fault` has warned.
+cdef bint _has_warned = False
+
+cdef object _method_wrapper = type(object().__str__)
+
+
+def add_adapter(adapter):
+    """Make scopes own the objects of ``adapter.kinds`` from now on."""
+    global _kinds, _keeping
+    _adapters.append(adapter)
+    _kinds += tuple(adapter.kinds)
+    if adapter.harvest is not None:
+        _late.append(adapter)
+    if adapter.look is not None:
+        _looks.append(adapter.look)
+    if adapter.find_kept is not None:
+        _keeping = adapter
+
+
+def count_keepers():
+    """Return the number of keepers so far, for `find_kept_by_older`."""
+    harvest()
+    return -1 if _keeping is None else _keeping.count_keepers()
+
+
+def find_kept_by_older(objects, older):
+    """Return the ids of the `objects` that one of the first `older` keepers keeps."""
+    if _keeping is None:
+        return set()
+    found = {id(x): x for x in objects if issubclass(type(x), _keeping.kinds)}
+    return _keeping.find_kept_by_older(found, older)
+
+
+cdef int move_out_kept(DisposeScope scope, list members) except -1:
+    cdef Disposable member
+    cdef dict loosely = {}, strictly = {}, by_id = {}
+    cdef dict kept
+    for member in members:
+        if not isinstance(member, Foreign) or member.counters is None or member.link.is_attached:
+            continue
+        if (<Foreign>member).is_noticed:
+            x = member.subject()
+            if x is not None and (<Foreign>member).adapter is _keeping:
+                (strictly if (<Foreign>member).is_strict else loosely)[id(x)] = x
+                by_id[id(x)] = member
+    x = None  # `find_kept` counts references
+    for objects, is_strict in ((loosely, False), (strictly, True)):
+        if objects:
+            try:
+                kept = _keeping.find_kept(scope, objects, scope.mark, is_strict)
+            except BaseException as error:
+                # Nobody knows what else uses these objects. A false end would be worse than a leak.
+                for key in objects:
+                    scope.move((by_id[key],), None, False, True)
+                if not isinstance(error, Exception):
+                    raise
+                _warn_of_fault(error)
+                continue
+            for key, is_unowned in kept.items():
+                scope.move((by_id[key],), None, not is_unowned, True)
+    return 0
+
+
+cdef int _warn_of_fault(error) except -1:
+    """Warn about an error in the search for objects that outlive their scope, once in a process."""
+    global _has_warned
+    if not _has_warned:
+        _has_warned = True
+        where = "".join(format_tb(error.__traceback__)).rstrip()
+        warnings.warn(
+            f"scopes could not find out which {_keeping.library} {_keeping.noun}s outlive their scope, so "
+            f"all of them stay alive. This is a fault of disposescope: {type(error).__name__}: {error}. "
+            f"Please report it with these lines:\n{where}",
+            RuntimeWarning,
+            stacklevel=1,
+        )
+    return 0
+
+
+cdef object _adapter_of(x):
+    for adapter in _adapters:
+        if issubclass(type(x), adapter.kinds):
+            return adapter
+    return None
+
+
+cdef bint is_foreign(x):
+    return type(x) in _kinds or (bool(_kinds) and issubclass(type(x), _kinds))
+
+
+cdef int harvest() except -1:
+    if _late:
+        for adapter in list(_late):
+            adapter.harvest()
+    for look in _looks:
+        try:
+            look()
+        except Exception as error:  # `find_kept` then keeps all objects
+            _warn_of_fault(error)
+    return 0
+
+
+@cython.final
+@cython.no_gc_clear  # as for Disposable
+cdef class Foreign(Disposable):
+    """Represents an object of another library in a scope, without keeping it alive."""
+
+    def __call__(self, reference):
+        """Count as finalized. The weak reference calls this when the object is freed."""
+        self.retire()
+        self.reference = None  # break the cycle: the reference refers to this
+        if _by_address.erase(self.address):
+            Py_DECREF(self)
+
+    cdef object subject(self):
+        if self.reference is None:
+            return None
+        x = self.reference()
+        revive = self.adapter.revive
+        if x is not None and revive is not None:
+            revive(x)
+        return x
+
+    cdef int release(self) except -1:
+        cdef DisposeScope scope = self.scope
+        x = self.subject()
+        if x is None:
+            return 0
+        # If another thread opened the ended scope, that thread may be running a method of the object.
+        is_safe = scope is None or scope.members.is_open or scope.thread == PyThread_get_thread_ident()
+        self.ending = self.adapter.end(x, is_safe)
+        return 0
+
+    def _raise_if_disposed(self):
+        if self.counters is None:
+            raise self.adapter.disposed_error(self.subject())
+
+    def _footprint(self):
+        x = self.subject()
+        is_disposed = self.link.is_registered and self.counters is None
+        return (id(self), 0) if x is None or is_disposed else self.adapter.footprint(x)
+
+    def _keeps(self, seen):
+        x = self.subject()
+        return () if x is None or self.counters is None else self.adapter.keeps(x, seen)
+
+    def _last_op(self):
+        x = self.subject()
+        return None if x is None else self.adapter.last_op(x)
+
+    def _library(self):
+        return self.adapter.library
+
+    def _is_kept_by_library(self, references):
+        x = self.subject()
+        return x is not None and self.adapter.is_kept_by_library(x, references)
+
+    def _revive(self, x):
+        if self.adapter.revive is not None:
+            self.adapter.revive(x)
+
+
+cdef Foreign foreign_of(x):
+    found = _by_address.find(<size_t><PyObject*>x)
+    if found == _by_address.end():
+        if not is_foreign(x):
+            return None
+        if not notice(x, take_one(<PyObject*>x)) and _late:
+            harvest()
+        found = _by_address.find(<size_t><PyObject*>x)
+        if found == _by_address.end():
+            return None
+    return <Foreign>_by_address[<size_t><PyObject*>x]
+
+
+cdef Foreign _new_foreign(x, adapter, bint is_noticed, bint strictly):
+    cdef Foreign foreign = Foreign.__new__(Foreign)
+    foreign.adapter = adapter
+    foreign.address = <size_t><PyObject*>x
+    foreign.reference = PyWeakref_NewRef(x, foreign)
+    foreign.is_noticed = is_noticed
+    foreign.is_strict = strictly
+    _by_address[foreign.address] = <PyObject*>foreign
+    Py_INCREF(foreign)
+    return foreign
+
+
+cdef int _register_noted(
+    Foreign x, Counters counters, DisposeScope scope, site, unsigned long thread
+) except -1:
+    """Add `x`, which `counters` has counted as created, to `scope`; None: to none."""
+    if scope is not None and not scope.members.is_open:
+        scope = outer_of(scope)
+    with cython.critical_section(_step_lock):
+        x.link.is_registered = True
+        x.counters = counters
+        if scope is not None:
+            x.scope = scope
+            link_newest(x, scope)
+    if site is not None:
+        notify_created(x, site, thread)
+    return 0
+
+
+cdef bint _own_late(Foreign x, DisposeScope scope) noexcept:
+    """Make `scope` own `x` as at its creation. Return False if `x` has an owner, or has ended."""
+    cdef DisposeScope _before = x.scope  # see `outer_of`
+    if x.counters is None or x.link.owner is not NULL or not scope.members.is_open:
+        return False
+    with cython.critical_section(_step_lock):
+        x.counters.created_outside.fetch_sub(1)
+        x.counters.created_in.fetch_add(1)
+        x.scope = scope
+        link_newest(x, scope)
+    return True
+
+
+cdef bint notice(x, Births births) except -1:
+    cdef Note note
+    cdef DisposeScope scope
+    cdef Counters counters
+    cdef Foreign foreign
+    if births is None or not births.take(<PyObject*>x, &note):
+        return False
+    site = None
+    if note.site is not NULL:
+        site = <object>note.site
+        Py_DECREF(site)
+    counters = <Counters>note.counters
+    adapter = _adapter_of(x)
+    if is_adopted(x) or not adapter.is_tracked(x):
+        if note.scope:
+            counters.created_in.fetch_sub(1)
+        else:
+            counters.created_outside.fetch_sub(1)
+        return False
+    scope = births.scope_of(&note)
+    if scope is not None and not adapter.is_new(x):
+        counters.created_in.fetch_sub(1)
+        counters.created_outside.fetch_add(1)
+        scope = None
+    foreign = _new_foreign(x, adapter, scope is not None, note.scope & 1)
+    if note.scope == 0:
+        foreign.serial = note.serial
+    _register_noted(foreign, counters, scope, site, note.thread)
+    return True
+
+
+cdef Foreign _new(x, adapter, bint is_owned):
+    # The registration counts `x`, so its note must not.
+    site = uncount(<PyObject*>x)
+    cdef Foreign foreign = _new_foreign(x, adapter, is_owned, is_strict())
+    if adapter.harvest is not None:
+        found = uncount_located(<PyObject*>x)
+        if found is None:
+            register_late(foreign, type(x), is_owned)
+        else:
+            register_late(foreign, type(x), is_owned, found[0], found[1])
+        return foreign
+    try:
+        register_as(foreign, type(x), is_owned, site)
+    except BaseException:  # a limit of the scope raised an error
+        if foreign.counters is None and _by_address.erase(foreign.address):
+            foreign.reference = None
+            Py_DECREF(foreign)
+        raise
+    return foreign
+
+
+cdef Foreign foreign_for(x):
+    cdef Foreign found = foreign_of(x)
+    return _new(x, _adapter_of(x), False) if found is None else found
+
+
+@cython.final
+cdef class _Hooks(Hooks):
+    """Fills the hooks of scopes."""
+
+    cdef Py_ssize_t scope_opens(self, DisposeScope scope) except? -1:
+        return -1 if _keeping is None else _keeping.count_keepers()
+
+    cdef int scope_ends(self, DisposeScope scope, set but) except -1:
+        if _keeping is None:
+            return 0
+        members = members_of(scope)
+        if but is not None:
+            members = [x for x in members if id((<Disposable>x).subject()) not in but]
+        return move_out_kept(scope, members)
+
+    cdef bint represents(self, x) except -1:
+        return is_foreign(x)
+
+    cdef Disposable known_member(self, x):
+        found = _by_address.find(<size_t><PyObject*>x)
+        return None if found == _by_address.end() else <Foreign>_by_address[<size_t><PyObject*>x]
+
+    cdef Disposable find_member(self, x):
+        return foreign_of(x)
+
+    cdef Disposable new_member(self, x):
+        return foreign_for(x)
+
+    cdef int find_new(self) except -1:
+        return harvest()
+
+
+set_hooks(_Hooks())
+
+
+def adopt(x):
+    """Make the current scope own the new object `x` of another library. A known object keeps its scope."""
+    if is_foreign(x):
+        if is_adopted(x):
+            _claim(<Foreign>_by_address[<size_t><PyObject*>x], True)
+        else:
+            _new(x, _adapter_of(x), True)
+
+
+cdef int _claim(Foreign foreign, bint is_owned) except -1:
+    """Decide about an object that was found before the end of the call that returns it."""
+    cdef DisposeScope scope
+    if foreign.serial:
+        foreign.serial = 0
+        scope = current_scope() if is_owned else None
+        if scope is not None:
+            foreign.is_noticed = True
+            foreign.is_strict = is_strict()
+            _own_late(foreign, scope)
+    return 0
+
+
+def is_adopted(x):
+    """Return whether `x` has a `Foreign`, alive or disposed."""
+    return _by_address.find(<size_t><PyObject*>x) != _by_address.end()
+
+
+def dispose_adopted(x):
+    """Dispose `x` if it has a `Foreign`."""
+    if _by_address.find(<size_t><PyObject*>x) != _by_address.end():
+        (<Foreign>_by_address[<size_t><PyObject*>x]).dispose()
+
+
+def detach_adopted(x):
+    """Remove `x` from its scope, because it belongs to a module, an optimizer or another tensor."""
+    cdef Foreign foreign
+    notice(x, take_one(<PyObject*>x))
+    if _by_address.find(<size_t><PyObject*>x) != _by_address.end():
+        foreign = <Foreign>_by_address[<size_t><PyObject*>x]
+        foreign.serial = 0
+        foreign.detach_from_dispose_scope()
+
+
+cdef void _detach_quietly(PyObject* x) noexcept:
+    detach_adopted(<object>x)
+
+
+scopes_on_set = _detach_quietly
+
+
+def leave_alone(x):
+    """Keep `x` out of all scopes, even if it is the result of a call that still runs."""
+    detach_adopted(x)
+    if not is_adopted(x) and is_foreign(x) and _adapter_of(x).is_adoptable(x):
+        _new(x, _adapter_of(x), False)
+
+
+@cython.final
+cdef class Adopter:
+    """Makes the current scope own the new objects that functions of a library return.
+
+    A function may also return an older object, such as a constant of the program. Call it, and then `take`,
+    inside ``births.log``, if the births of the class are recorded.
+
+    Parameters
+    ----------
+    adapter
+        The library's adapter.
+    exactly
+        The class of most results.
+    nothing
+        Classes of results to ignore: they are not objects of the library, and contain none.
+    borrowing
+        Descriptors whose values have another owner, such as a tensor's gradient.
+    is_suspended
+        A function that returns whether adoption is off. It is called for each new object.
+    is_owning
+        False if no scope should own the new objects.
+    """
+
+    cdef object adapter, is_suspended
+    cdef object exactly
+    cdef frozenset nothing, borrowing
+    cdef bint is_owning
+
+    def __init__(self, adapter, exactly, nothing, borrowing, is_suspended, bint is_owning=True):
+        self.adapter = adapter
+        self.exactly = exactly
+        self.nothing = frozenset(nothing) | {type(None), bool, int, float, complex, str}
+        self.borrowing = frozenset(borrowing)
+        self.is_suspended = is_suspended
+        self.is_owning = is_owning
+
+    def take(self, function, result, tuple args not None, dict kwargs not None):
+        """Make the scope own the new objects in the `result` of a call."""
+        if type(function) is _method_wrapper and function.__self__ in self.borrowing:
+            if function.__name__ == "__set__":
+                detach_adopted(args[1])
+            return
+        self.adopt_all(result, args, kwargs)
+
+    cdef int adopt_all(self, result, tuple args, dict kwargs) except -1:
+        kind = type(result)
+        if kind is self.exactly:
+            self.adopt_one(result, args, kwargs)
+        elif kind in self.nothing:
+            pass
+        elif isinstance(result, (tuple, list)):
+            for item in result:
+                self.adopt_all(item, args, kwargs)
+        elif isinstance(result, dict):
+            for item in result.values():
+                self.adopt_all(item, args, kwargs)
+        elif issubclass(kind, self.exactly) and self.adapter.is_adoptable(result):
+            self.adopt_one(result, args, kwargs)
+        return 0
+
+    cdef int adopt_one(self, x, tuple args, dict kwargs) except -1:
+        cdef Foreign known = None
+        if _by_address.find(<size_t><PyObject*>x) != _by_address.end():
+            known = <Foreign>_by_address[<size_t><PyObject*>x]
+            if not known.serial or not is_in_log(known.serial):
+                if args and args[0] is x and is_observed() and getattr(x, "grad_fn", None) is not None:
+                    notify_written(x)
+                return 0
+        for given in args:
+            if given is x or (isinstance(given, (tuple, list)) and _has(given, x)):
+                return 0
+        for given in kwargs.values():
+            if given is x or (isinstance(given, (tuple, list)) and _has(given, x)):
+                return 0
+        if self.is_owning and is_paused():
+            return 0
+        if known is None and is_recorded(<PyObject*>x) and not is_in_log(serial_of(<PyObject*>x)):
+            return 0
+        if not self.is_suspended():
+            if known is not None:
+                _claim(known, self.is_owning)
+            else:
+                _new(x, self.adapter, self.is_owning)
+        return 0
+
+
+cdef bint _has(items, x) except -1:
+    for item in items:
+        if item is x:
+            return True
+    return False
+
+
+# For errors and reports.
+
+
+def how_it_ended(x):
+    """Return how `x` ended, as text, and the result of ``adapter.end``; None if it is alive or unknown."""
+    cdef Foreign found
+    if _by_address.find(<size_t><PyObject*>x) == _by_address.end():
+        return None
+    found = <Foreign>_by_address[<size_t><PyObject*>x]
+    return None if found.counters is not None else (ending_by(found._ended_scope), found.ending)
+
+
+def names_of_ended_scope(x):
+    """Return the names of the scope whose end disposed `x` and of those around it, outermost first."""
+    cdef DisposeScope scope = None
+    names = []
+    if _by_address.find(<size_t><PyObject*>x) != _by_address.end():
+        scope = (<Foreign>_by_address[<size_t><PyObject*>x])._ended_scope
+    while scope is not None:
+        names.append(scope.name)
+        scope = scope.outer
+    return tuple(reversed(names))
+
+
+def run_unreferenced(function, *xs):
+    """Call `function` without our weak references to `xs`, which it does not allow."""
+    cdef Foreign foreign
+    cdef list found = []
+    for x in xs:
+        foreign = foreign_of(x)
+        if foreign is not None and foreign.reference is not None:
+            foreign.reference = None
+            found.append((foreign, x))
+    try:
+        return function(*xs)
+    finally:
+        for foreign, x in found:
+            foreign.reference = PyWeakref_NewRef(x, foreign)
+
+
+def raise_if_disposed(x):
+    """Raise the error for a use of `x`, if `x` is disposed."""
+    if _by_address.find(<size_t><PyObject*>x) != _by_address.end():
+        (<Foreign>_by_address[<size_t><PyObject*>x])._raise_if_disposed()
+
+
+# Calls of functions of a library without a Python frame. A library in C++ attributes its warning to the
+# innermost Python frame. A compiled function has no frame, so the warning names the user's line, as it does
+# without scopes.
+
+
+def intercept(self, function, types, args=(), kwargs=None):
+    """Call `function` for a mode of PyTorch, and then ``self.take`` with the result."""
+    cdef dict keywords = {} if kwargs is None else kwargs
+    log_births(1)
+    try:
+        result = function(*args, **keywords)
+        self.take(function, result, args, keywords)
+    finally:
+        log_births(-1)
+    return result
+
+
+def adopting(function, state, take):
+    """Return a wrapper of `function` that calls `take` with the result, while ``state.depth`` is not 0."""
+    def called(*args, **kwargs):
+        if not state.depth:
+            return function(*args, **kwargs)
+        log_births(1)
+        try:
+            result = function(*args, **kwargs)
+            take(None, result, args, kwargs)
+        finally:
+            log_births(-1)
+        return result
+
+    return called
+
+
+def pausing(function):
+    """Return a wrapper of `function`: no scope owns the tensors that it creates."""
+    def called(*args, **kwargs):
+        pause_births(1)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            pause_births(-1)
+
+    return called
+
+
+def hiding(function):
+    """Return a wrapper of `function` that notes no tensors: they belong to its result, such as an array."""
+    def called(*args, **kwargs):
+        hide_births(1)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            hide_births(-1)
+
+    return called

@@ -1,0 +1,1 @@
+"""The command ``disposescope``: run and report."""

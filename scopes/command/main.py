@@ -1,0 +1,261 @@
+"""The command line: ``disposescope run script.py`` and ``disposescope report trace.json``."""
+
+from __future__ import annotations
+
+import gc
+import os
+import shlex
+import signal
+import sys
+import threading
+from contextlib import suppress
+from functools import partial
+from html import escape
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
+
+from scopes._shared.sizes import parse_size
+from scopes._shared.tracebacks import clear_frames_of, is_ours
+from scopes.adapters.libraries import enable, still_held
+from scopes.command import children
+from scopes.command.options import PROGRAM, parse
+from scopes.command.program import CannotRunError, run
+from scopes.core.statistics import statistics
+from scopes.reports.history import History, format_lines
+from scopes.reports.live import LiveView, begin_live_view
+from scopes.reports.pages import page, write_page
+from scopes.reports.runs import Outcome
+from scopes.reports.tables import Report
+from scopes.reports.timeline import Timeline
+from scopes.reports.trace_report import NoTraceError, summarize
+from scopes.reports.tree import scope_tree
+from scopes.tracking import following, tracking
+
+if TYPE_CHECKING:
+    import argparse
+
+    from scopes.adapters.torch.report import HeldReport
+    from scopes.tracking.sites import Site
+
+_arguments: list[str] = []
+
+
+def main() -> None:
+    """Run the command line, and exit."""
+    global _arguments
+    _arguments = sys.argv[1:]
+    options = parse(_arguments)
+    if options.command == "run":
+        _run(options)
+    _report(options)
+
+
+def _run(options: argparse.Namespace) -> NoReturn:
+    clear_frames_of("runpy")  # runpy runs this file, and is not part of the program
+    if options.torch is False:
+        os.environ[following.NO_TORCH] = "1"
+    if options.torch:
+        try:
+            enable("torch")
+        except ImportError as missing:
+            _say(f"{PROGRAM}: {missing}")
+            sys.exit(1)
+    tracking.begin(options.depth)
+    children.follow_children(options.depth)
+    history = History(options.every)
+    history.begin()
+    timeline = None
+    if options.trace is not None or options.snapshot is not None:
+        timeline = Timeline().__enter__()  # `_FinalReport` exits it when it writes the trace
+    ending = _FinalReport(options, history, timeline, _live_view(options))
+    ending.report_on_sigterm()
+    _pass_on_interrupts()
+    try:
+        error = run(options.program, options.arguments, is_module=options.is_module)
+    except CannotRunError as reason:
+        _say(f"{PROGRAM}: {reason}")
+        sys.exit(reason.status)
+    status = _show(error)
+    try:
+        # Wait for the program's threads, as Python does at exit: the report includes the tensors they keep.
+        threading._shutdown()  # type: ignore[attr-defined]
+    except KeyboardInterrupt as interrupt:
+        error = interrupt
+    # If the program failed, `error` keeps its frames alive, and their locals.
+    leaking = ending.report()
+    if isinstance(error, KeyboardInterrupt):
+        # Python now exits by the signal, and must not show the error a second time.
+        sys.excepthook = lambda *_: None
+        raise error
+    sys.exit(status or leaking)
+
+
+def _live_view(options: argparse.Namespace) -> LiveView | None:
+    if not options.live:
+        return None
+    try:
+        return begin_live_view(options.program, _say)
+    except ModuleNotFoundError as missing:
+        _say(f"{PROGRAM}: {missing}")
+        sys.exit(1)
+
+
+def _pass_on_interrupts() -> None:
+    """Send an interrupt again if it was raised in a finalizer of this library, where Python drops it."""
+    usual = sys.unraisablehook
+
+    def hook(unraisable: sys.UnraisableHookArgs) -> None:
+        traceback = unraisable.exc_traceback
+        if unraisable.exc_type is KeyboardInterrupt and traceback is not None and is_ours(traceback.tb_frame):
+            _send_soon(signal.SIGINT)
+        else:
+            usual(unraisable)
+
+    sys.unraisablehook = hook
+
+
+def _send_soon(number: int) -> None:
+    # On Windows os.kill() ends the process, even if there is a handler.
+    send = signal.raise_signal if sys.platform == "win32" else partial(os.kill, os.getpid())
+    timer = threading.Timer(0.01, send, (number,))
+    timer.daemon = True  # the program does not wait for it at exit
+    timer.start()
+
+
+def _show(error: BaseException | None) -> int:
+    """Print `error` as Python does for an uncaught exception, and return the exit status."""
+    if error is None:
+        return 0
+    if isinstance(error, SystemExit):
+        if error.code is None or isinstance(error.code, int):
+            return error.code or 0
+        _say(str(error.code))
+        return 1
+    sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
+    sys.excepthook(type(error), error, error.__traceback__)
+    return 1
+
+
+class _FinalReport:
+    """Writes the report once, when the program has ended."""
+
+    def __init__(
+        self, options: argparse.Namespace, history: History, timeline: Timeline | None, live: LiveView | None
+    ) -> None:
+        self._options = options
+        self._live = live
+        self._history = history
+        self._timeline = timeline
+        self._process = os.getpid()
+        self._has_reported = False
+
+    def report_on_sigterm(self) -> None:
+        """Write the report before SIGTERM ends the program, unless the program handles the signal itself."""
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, self._terminated)
+            if sys.platform != "win32":
+                os.register_at_fork(after_in_child=self._leave_sigterm)
+
+    def _leave_sigterm(self) -> None:
+        """Let SIGTERM end a forked child at once, as it does without this command."""
+        if signal.getsignal(signal.SIGTERM) == self._terminated:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def _terminated(self, number: int, _: FrameType | None) -> None:
+        timeline = self._timeline
+        if timeline is not None and timeline._entering.is_held_here():
+            # The signal interrupted this thread while it recorded an event. Try again in a moment.
+            _send_soon(number)
+            return
+        signal.signal(number, signal.SIG_DFL)
+        try:
+            self.report()
+        finally:
+            signal.raise_signal(number)
+
+    def report(self) -> int:
+        """Write the report, and return the exit status for a program that succeeded."""
+        if self._has_reported or os.getpid() != self._process:
+            return 0  # a second signal, or a forked child: the parent writes the report
+        self._has_reported = True
+        if self._live is not None:
+            self._live.end()
+        with suppress(OSError, ValueError, RuntimeError):  # Python itself reports a broken or closed stream
+            sys.stdout.flush()
+        gc.collect()  # garbage is not a leak
+        outcome = Outcome(self._history, self._options.program, self._options.leak_threshold)
+        held = still_held()
+        parts = _parts(outcome, held)
+        for title, part in parts:
+            _say(f"\n{title}\n{part}")
+        for text in children.reports():
+            _say(f"\n{text}")
+        if self._options.counts:
+            _say(f"\n{statistics}")
+        is_written = self._write_files(parts)
+        growing = _growing(held, parse_size(self._options.leak_threshold))
+        if self._options.fail_on_leak:
+            held_more = f"Memory that disposed tensors could not free grows: {format_lines(growing)}. "
+            verdict = f"{held_more if growing else ''}{outcome.verdict}"
+            _say(f"\n--fail-on-leak: {verdict} --leak-threshold sets another size.")
+        is_leaking = self._options.fail_on_leak and (outcome.is_leaking or bool(growing))
+        return 1 if is_leaking or not is_written else 0
+
+    def _write_files(self, parts: list[tuple[str, Report]]) -> bool:
+        html, trace, timeline = self._options.html, self._options.trace, self._timeline
+        snapshot = self._options.snapshot
+        try:
+            if html is not None:
+                write_page(html, _page(parts, self._history, self._options.program))
+            if timeline is not None:
+                timeline.__exit__(None, None, None)
+            if timeline is not None and trace is not None:
+                timeline.save(trace)
+            if timeline is not None and snapshot is not None:
+                timeline.save_snapshot(snapshot)
+        except OSError as error:
+            _say(f"{PROGRAM}: can't write the report: {error}")
+            return False
+        return True
+
+
+def _growing(held: HeldReport | None, threshold: int) -> list[tuple[Site, int]]:
+    """Return the lines whose disposed tensors hold more and more memory, with the bytes."""
+    rows = () if held is None else held.rows
+    return [(row.site, row.nbytes) for row in rows if row.is_growing and row.nbytes >= threshold]
+
+
+def _parts(outcome: Outcome, held: HeldReport | None) -> list[tuple[str, Report]]:
+    """Return the titled parts of the report: the outcome's, memory still held, and the tree of scopes."""
+    parts: list[tuple[str, Report]] = [*outcome.parts]
+    if held is not None:
+        parts.append(("Disposed, but not free:", held))
+    tree = scope_tree()
+    if tree.root.inner:
+        parts.append(("All scopes of the run:", tree))
+    return parts
+
+
+def _page(parts: list[tuple[str, Report]], history: History, program: str) -> str:
+    tables = [f"<h2>{escape(title)}</h2>\n{part._repr_html_()}" for title, part in parts]
+    command = " ".join([PROGRAM, *map(shlex.quote, _arguments)])
+    facts = (command, f"Python {sys.version.split()[0]}")
+    return page(f"What {program} kept", "\n".join(tables), facts, history.chart(parts[0][1]))
+
+
+def _report(options: argparse.Namespace) -> None:
+    try:
+        sys.stdout.write(f"{summarize(options.trace)}\n")
+    except OSError as error:
+        sys.exit(f"{PROGRAM}: can't read {options.trace}: {error.strerror}")
+    except NoTraceError as error:
+        sys.exit(f"{PROGRAM}: {error}")
+
+
+def _say(text: str) -> None:
+    if sys.stderr is not None:
+        try:
+            sys.stderr.write(f"{text}\n")
+            sys.stderr.flush()
+        except RuntimeError:  # a signal interrupted a write to the stream
+            os.write(2, f"{text}\n".encode(errors="replace"))

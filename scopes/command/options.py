@@ -1,0 +1,214 @@
+"""Options of the command ``disposescope``, and its settings in ``pyproject.toml``."""
+
+from __future__ import annotations
+
+import argparse
+import tomllib
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from scopes._shared.files import require_ours
+from scopes._shared.sizes import format_bytes, parse_size
+from scopes.reports.runs import LEAST_GROWTH
+
+PROGRAM = "disposescope"
+
+_EXAMPLES = """examples:
+  disposescope run train.py --epochs 3          the program's own arguments follow its name
+  disposescope run -m package.train             a module, as python -m does
+  disposescope run --html page.html train.py    also write the report as a page
+  disposescope run --fail-on-leak train.py      exit with 1 if a line keeps more and more, for CI
+
+The table [tool.disposescope] of pyproject.toml has settings with the names of the options, such as
+fail-on-leak = true
+"""
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options of a command line. Exit with an error if one is wrong.
+
+    `command` is "run" or "report".
+    """
+    parser = argparse.ArgumentParser(PROGRAM, description="Find out what keeps memory.", allow_abbrev=False)
+    commands = parser.add_subparsers(title="commands", required=True, metavar="run | report", dest="command")
+    run = _add_run(commands)
+    report = commands.add_parser("report", help="summarize a trace", allow_abbrev=False)
+    report.add_argument("trace", type=Path, metavar="trace.json", help="a file of run --trace")
+
+    if arguments[:1] == ["run"]:
+        run.set_defaults(**_settings(run.error))
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        command = run if options.command == "run" else report
+        command.error(_unknown(unknown[0], _names_of(run) if command is run else ["--help"], options.command))
+    if options.command == "run" and options.program is None:
+        run.error(f"write the program: {PROGRAM} run train.py, or {PROGRAM} run -m package.module")
+    return options
+
+
+def _add_run(commands: Any) -> argparse.ArgumentParser:
+    run: argparse.ArgumentParser = commands.add_parser(
+        "run",
+        allow_abbrev=False,
+        usage=f"{PROGRAM} run [options] (script.py | -m module) [arguments]",
+        help="run a program with tracking, and report what is alive at its end, by the line that created it",
+        description="Run a program with tracking. When it ends or fails, write a report to the standard\n"
+        "error stream: what is alive, by the line that created it. The exit status is that of the program.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    run.add_argument("--html", type=_writable, metavar="FILE", help="also write the report as an HTML page")
+    run.add_argument("--trace", type=_writable, metavar="FILE", help="write a timeline for Perfetto")
+    run.add_argument(
+        "--snapshot",
+        type=_writable,
+        metavar="FILE",
+        help="write allocations for PyTorch's memory viewer (https://pytorch.org/memory_viz)",
+    )
+    run.add_argument(
+        "--depth",
+        type=_positive,
+        default=1,
+        metavar="N",
+        help="the number of lines to record for each tensor",
+    )
+    run.add_argument(
+        "--live",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="show what is alive while the program runs (rich)",
+    )
+    torch = run.add_mutually_exclusive_group()
+    torch.add_argument(
+        "--torch",
+        action="store_true",
+        default=None,
+        help="make scopes own PyTorch's tensors: scopes.torch.enable()",
+    )
+    torch.add_argument(
+        "--no-torch", dest="torch", action="store_false", default=None, help="do not track PyTorch's tensors"
+    )
+    run.add_argument(
+        "--fail-on-leak",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="exit with status 1 if the memory of a line keeps growing",
+    )
+    run.add_argument(
+        "--leak-threshold",
+        type=_size,
+        default=format_bytes(LEAST_GROWTH),
+        metavar="SIZE",
+        help="how much the memory of a line must grow to be a leak (default: %(default)s)",
+    )
+    run.add_argument(
+        "--every", type=_seconds, metavar="SECONDS", help="also print the report at this interval"
+    )
+    run.add_argument(
+        "--counts",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="also print how many disposables were created and disposed, in scopes and outside",
+    )
+    run.add_argument("-m", dest="is_module", action="store_true", help="run a module, as python -m does")
+    run.add_argument("program", metavar="script.py", nargs="?", help="the program")
+    run.add_argument("arguments", nargs=argparse.REMAINDER, help="the program's own arguments")
+    return run
+
+
+def _names_of(run: argparse.ArgumentParser) -> list[str]:
+    return [name for action in run._actions for name in action.option_strings if name.startswith("--")]
+
+
+def _unknown(given: str, names: Iterable[str], command: str) -> str:
+    close = get_close_matches(given.partition("=")[0], list(names), n=1)
+    advice = f"did you mean {close[0]}?" if close else f"`{PROGRAM} {command} --help` lists the options"
+    return f"there is no option {given}: {advice}"
+
+
+def _writable(text: str) -> Path:
+    # Make the path absolute, because the program may change the working directory. Check it now, because the
+    # program may run for hours.
+    path = Path(text).absolute()
+    if path.is_dir() or not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(
+            f"{text!r} can't be written: there is no folder {str(path.parent)!r}"
+        )
+    try:
+        return require_ours(path)
+    except OSError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of lines: write 1 or more")
+    return int(text)
+
+
+def _size(text: str) -> str:
+    """Return `text`, as the user wrote it, if it is a size."""
+    try:
+        parse_size(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not seconds > 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time: write a number of seconds above 0")
+    return seconds
+
+
+# What `pyproject.toml` can set, with how its text is read. The others are true or false.
+_READ: dict[str, Callable[[str], object]] = {
+    "html": _writable,
+    "trace": _writable,
+    "snapshot": _writable,
+    "depth": _positive,
+    "every": _seconds,
+    "leak-threshold": _size,
+}
+_SWITCHES = ("counts", "fail-on-leak", "live", "torch")
+
+
+def _settings(fail: Callable[[str], object]) -> dict[str, object]:
+    """Return the settings of the nearest ``pyproject.toml``, that of the folder or of one above it."""
+    here = Path.cwd()
+    files = [folder / "pyproject.toml" for folder in (here, *here.parents)]
+    file = next((each for each in files if each.is_file()), None)
+    if file is None:
+        return {}
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {}).get(PROGRAM, {})
+    except (OSError, ValueError) as error:
+        fail(f"can't read the settings in {file}: {error}")
+    found: dict[str, object] = {}
+    for name, value in table.items():
+        try:
+            found[name.replace("-", "_")] = _setting(name, value, file.parent)
+        except argparse.ArgumentTypeError as error:
+            fail(f"{name} in [tool.{PROGRAM}] of {file}: {error}")
+    return found
+
+
+def _setting(name: str, value: object, folder: Path) -> object:
+    if name in _SWITCHES:
+        if not isinstance(value, bool):
+            raise argparse.ArgumentTypeError(f"{value!r} is not true or false")
+        return value
+    if name not in _READ:
+        close = get_close_matches(name, [*_READ, *_SWITCHES], n=1)
+        advice = f"did you mean {close[0]}?" if close else f"there are {', '.join([*_READ, *_SWITCHES])}"
+        raise argparse.ArgumentTypeError(f"there is no such setting: {advice}")
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise argparse.ArgumentTypeError(f"{value!r} is neither a text nor a number")
+    read = _READ[name]
+    return read(str(folder / str(value)) if read is _writable else str(value))

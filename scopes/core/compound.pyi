@@ -1,6 +1,0 @@
-from scopes.core.disposable import Disposable
-
-class Compound(Disposable):
-    def __init__(self, parts: tuple[object, ...]) -> None: ...
-    @property
-    def _parts(self) -> tuple[object, ...]: ...

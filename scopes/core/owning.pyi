@@ -1,3 +1,0 @@
-from scopes.core.disposable import MemberList
-
-class OwningList(MemberList): ...

@@ -1,3 +1,0 @@
-from scopes.tracking.sites import Site
-
-def call_site(depth: int = 1) -> Site: ...
