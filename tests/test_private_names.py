@@ -17,7 +17,6 @@ PUBLIC = {"_asdict", "_fields", "_make", "_replace", "_repr_html_", "_finalize",
 
 #: By file: the private names that it uses, and why.
 REASONS: dict[str, dict[str, str]] = {
-    "scopes/test_old_pickles.py": {"_shared": "the table of the old names of modules, which pickles have"},
     "modules.py": {"_shared _steps": "a list of all modules"},
     "test_layers.py": {"_tensor": "which modules import which"},
     "test_face.py": {"_ON_DEMAND": "compares the table with the stub and with the names of the package"},
@@ -57,7 +56,7 @@ REASONS: dict[str, dict[str, str]] = {
         "the scopes of its samples are only drawn",
         "_entering _sampling _sampled_at _is_stuck _MAX_WAIT": "stops another thread at a certain moment",
     },
-    "scopes/test_old_pickles.py": {"_figures _statistics": "modules that old pickles name"},
+    "scopes/test_old_pickles.py": {"_shared _figures _statistics": "modules that old pickles name"},
     "scopes/test_tracebacks.py": {"_shared _packages": "forgets a library of the test again"},
     "scopes/test_tracking.py": {"_codes": "what tracking keeps of collected code, which must not grow"},
     "scopes/foreign/test_cupy.py": {"_Blocks": "calls a hook of the memory pool, which runs only with a GPU"},
