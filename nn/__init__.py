@@ -16,10 +16,10 @@ from nn.module.parameter import Parameter
 from nn.module.states import IncompatibleKeys
 from nn.module.uninitialized import UninitializedBuffer, UninitializedParameter
 from scopes import __version__ as __version__
-from scopes.lowlevel import clear_errors_of as _clear_errors_of
-from scopes.lowlevel import names_on_demand as _names_on_demand
-from scopes.lowlevel import origins_of as _origins_of
-from tensor.lowlevel import RemovableHandle
+from scopes._shared.clearing import clear_errors_of as _clear_errors_of
+from scopes._shared.on_demand import names_on_demand as _names_on_demand
+from scopes._shared.on_demand import origins_of as _origins_of
+from tensor.tape.hooks import RemovableHandle
 
 # Load each module at its first use: loading all of them takes longer than loading NumPy.
 # Type checkers read a stub, which .ci/write-stubs makes from this table.

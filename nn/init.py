@@ -10,7 +10,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tensor import Generator, Tensor
-from tensor.lowlevel import Array, TensorCore, numbers_of, shown, writing
+from tensor._dtypes import Array
+from tensor._errors import shown
+from tensor.core.tensor import TensorCore, writing
+from tensor.creation.generators import numbers_of
 
 __all__ = [
     "calculate_gain",

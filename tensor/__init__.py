@@ -13,10 +13,10 @@ if not hasattr(_scopes, "DisposeScope"):
 
 # Re-exported explicitly for type checkers: users write `tensor.autograd.grad` after `import tensor`.
 from scopes import __version__ as __version__
-from scopes.lowlevel import clear_errors_of as _clear_errors_of
-from scopes.lowlevel import names_on_demand as _names_on_demand
-from scopes.lowlevel import origins_of as _origins_of
-from scopes.lowlevel import public_names as _public_names
+from scopes._shared.clearing import clear_errors_of as _clear_errors_of
+from scopes._shared.on_demand import names_on_demand as _names_on_demand
+from scopes._shared.on_demand import origins_of as _origins_of
+from scopes._shared.on_demand import public_names as _public_names
 from tensor import autograd as autograd
 from tensor import memory as memory
 from tensor._devices import Device

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from scopes.lowlevel import how_to_install
+from scopes._shared.extras import how_to_install
 from tensor._errors import shown
 
 Dtype = np.dtype[np.generic]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scopes.lowlevel import ModuleOnDemand, advise_calls_of, clear_frames_of
+from scopes._shared.advice import advise_calls_of
+from scopes._shared.on_demand import ModuleOnDemand
+from scopes._shared.tracebacks import clear_frames_of
 from tensor._dtypes import Dtype, float32
 from tensor.core.tensor import use_tensor_type
 from tensor.methods.arithmetic import Arithmetic

@@ -3,8 +3,8 @@
 Transforms keep the precision of the data; integers, float16 and bfloat16 are computed in float32.
 """
 
-from scopes.lowlevel import clear_errors_of as _clear_errors_of
-from scopes.lowlevel import public_names as _public_names
+from scopes._shared.clearing import clear_errors_of as _clear_errors_of
+from scopes._shared.on_demand import public_names as _public_names
 from tensor.ops.fourier import (
     fft,
     fftfreq,

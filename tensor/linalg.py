@@ -4,8 +4,8 @@ Matrices are the last two dimensions; all other dimensions are a batch. Integers
 products, traces and views. Functions with several results return named tuples.
 """
 
-from scopes.lowlevel import clear_errors_of as _clear_errors_of
-from scopes.lowlevel import public_names as _public_names
+from scopes._shared.clearing import clear_errors_of as _clear_errors_of
+from scopes._shared.on_demand import public_names as _public_names
 from tensor.ops.factorizations import cholesky, eig, eigh, eigvals, eigvalsh, qr, svd, svdvals
 from tensor.ops.lapack import LinAlgError
 from tensor.ops.linalg import cross, diagonal, matmul, outer, tensordot, trace, vecdot

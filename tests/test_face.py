@@ -102,7 +102,7 @@ def said_to_checkers(name: str) -> dict[str, str]:
     }
 
 
-OF_TENSOR = ["scopes", "tensor", "tensor.autograd", "tensor.kernels", "tensor.lowlevel", "tensor.memory"]
+OF_TENSOR = ["scopes", "tensor", "tensor.autograd", "tensor.kernels", "tensor.memory"]
 OF_NN = ["nn", "nn.data", "nn.functional", "nn.optim", "nn.optim.lr_scheduler", "nn.utils"]
 
 
@@ -136,12 +136,11 @@ def test_import_of_tensor_loads_nothing_that_waits_for_its_first_use() -> None:
 
 
 def test_import_of_nn_loads_no_layer_function_or_optimizer() -> None:
-    waiting = {
-        module for package in ["tensor.lowlevel", *OF_NN] for module in said_to_checkers(package).values()
-    }
+    waiting = {module for package in OF_NN for module in said_to_checkers(package).values()}
     others = {"nn.data", "nn.functional", "nn.init", "nn.module.backward_hooks", "nn.optim", "nn.utils"}
+    others |= {"tensor.autograd.checkpointing", "tensor.io.torch_files", "tensor.kernels.updates"}
     folders = {name.rpartition(".")[0] for name in waiting}
-    assert folders > {"nn.functional", "nn.layers", "nn.optim", "tensor.ops"}
+    assert folders > {"nn.functional", "nn.layers", "nn.optim"}
     assert loaded_by("nn") & ((waiting | others) - {"nn"}) == set()
 
 

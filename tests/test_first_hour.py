@@ -13,8 +13,8 @@ import pytest
 import scopes
 import tensor
 from scopes import statistics
-from scopes.lowlevel import Curve, chart_of
 from scopes.reports.history import History
+from scopes.reports.pages import Curve, chart_of
 from tensor import memory
 
 ROOT = Path(__file__).parents[1]

@@ -47,15 +47,20 @@ REASONS: dict[str, dict[str, str]] = {
     "scopes/test_scope.py": {
         "_outer": "ended scopes that an open one keeps; `current_dispose_scope()` skips them"
     },
-    "scopes/test_spill.py": {"_file": "changes bytes in the file, which has no name on Linux"},
+    "scopes/test_spill.py": {
+        "_file": "changes bytes in the file, which has no name on Linux",
+        "_shared": "the file that budgets write to, by itself",
+    },
     "scopes/test_threads.py": {
         "_ended_scope": "which scope has disposed an object, without the text of an error"
     },
     "scopes/test_timeline.py": {
+        "_shared": "the guard of an object that one thread uses at a time",
         "_kept _new_events _common_paths": "what a timeline keeps, which must stay within a bound; "
         "the scopes of its samples are only drawn",
         "_entering _sampling _sampled_at _is_stuck _MAX_WAIT": "stops another thread at a certain moment",
     },
+    "scopes/test_guard.py": {"_shared": "the guard of objects that one thread uses at a time, by itself"},
     "scopes/test_old_pickles.py": {"_shared _figures _statistics": "modules that old pickles name"},
     "scopes/test_tracebacks.py": {"_shared _packages": "forgets a library of the test again"},
     "scopes/test_tracking.py": {"_codes": "what tracking keeps of collected code, which must not grow"},
@@ -83,7 +88,9 @@ REASONS: dict[str, dict[str, str]] = {
         "_searches": "searches for holders become rare in a long run, and a test may come late",
     },
     # tensor
+    "tensor/test_budget_faults.py": {"_shared": "the file that budgets write to, whose writes fail here"},
     "tensor/test_budgets.py": {
+        "_shared": "the file that budgets write to, whose reads fail here",
         "_file _read_at": "a file that can't be read; it has no name on Linux",
         "_tape": "what a budget keeps of freed nodes, which must not grow",
     },

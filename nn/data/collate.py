@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import tensor as tn
-from tensor.lowlevel import TensorCore
+from tensor.core.tensor import TensorCore
 
 
 def default_collate(samples: Sequence[Any]) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 from tensor import Tensor
-from tensor.lowlevel import TensorCore
+from tensor.core.tensor import TensorCore
 
 T_co = TypeVar("T_co", covariant=True)
 

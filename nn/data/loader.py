@@ -11,9 +11,11 @@ from nn.data.fetching import EXHAUSTED, Fetcher, Recipe
 from nn.data.samplers import BatchSampler, RandomSampler, SequentialSampler
 from nn.data.workers import WorkerEpoch, Workers
 from scopes import DisposeScope, current_dispose_scope
-from scopes.lowlevel import clear_errors_of, current
+from scopes._shared.clearing import clear_errors_of
+from scopes.core.scope import current
 from tensor import Generator, Tensor
-from tensor.lowlevel import default_generator, shown
+from tensor._errors import shown
+from tensor.creation.generators import default_generator
 
 if TYPE_CHECKING:
     from multiprocessing.context import BaseContext

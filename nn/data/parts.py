@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from nn.data.dataset import Dataset, IterableDataset
 from tensor import Generator, InvalidArgumentError
-from tensor.lowlevel import default_generator
+from tensor.creation.generators import default_generator
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -9,7 +9,8 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from tensor import Generator, InvalidArgumentError
-from tensor.lowlevel import default_generator, shown
+from tensor._errors import shown
+from tensor.creation.generators import default_generator
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensor import Tensor, from_blob, tensor
-from tensor.lowlevel import Array, snapshot
+from tensor._dtypes import Array
+from tensor.core.tensor import snapshot
 
 if TYPE_CHECKING:
     from multiprocessing.shared_memory import SharedMemory

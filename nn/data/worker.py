@@ -18,7 +18,7 @@ import numpy as np
 from nn.data.fetching import EXHAUSTED, Fetcher, Recipe
 from nn.data.shared_blocks import WorkerBlocks, pack
 from scopes import DisposeScope
-from scopes.lowlevel import current
+from scopes.core.scope import current
 from tensor import manual_seed, set_num_threads
 
 if TYPE_CHECKING:

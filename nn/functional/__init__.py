@@ -1,8 +1,8 @@
 """The functional forms of layers and losses: PyTorch's ``torch.nn.functional``."""
 
-from scopes.lowlevel import clear_errors_of as _clear_errors_of
-from scopes.lowlevel import names_on_demand as _names_on_demand
-from scopes.lowlevel import origins_of as _origins_of
+from scopes._shared.clearing import clear_errors_of as _clear_errors_of
+from scopes._shared.on_demand import names_on_demand as _names_on_demand
+from scopes._shared.on_demand import origins_of as _origins_of
 
 # Load each module at its first use.
 # Type checkers read a stub, which .ci/write-stubs makes from this table.

@@ -11,9 +11,11 @@ import tensor as tn
 from nn.functional.checks import array_of, floating_array_of
 from nn.functional.derivatives import RULES
 from tensor import Tensor
+from tensor._dtypes import Array, DtypeLike
+from tensor._errors import shown
 from tensor.kernels import in_float32, relu_of, write_wide, xp
 from tensor.kernels import silu as silu_of
-from tensor.lowlevel import Array, DtypeLike, overwrite, shown
+from tensor.ops.dispatch import overwrite
 
 
 def _in_place(name: str, input: Tensor, kernel: Callable[[Array], Array], **parameters: Any) -> Tensor:

@@ -12,16 +12,11 @@ from nn.functional.checks import array_of, check_probability, floating_array_of,
 from nn.functional.derivatives import RULES, attention_weights
 from nn.functional.dropouts import dropout
 from tensor import Generator, Tensor
+from tensor._dtypes import Array, is_floating
+from tensor._errors import InvalidArgumentError
+from tensor.creation.generators import numbers_of
 from tensor.kernels import attention_forward, run_kernel
-from tensor.lowlevel import (
-    Array,
-    InvalidArgumentError,
-    is_floating,
-    numbers_of,
-    record,
-    remember,
-    wrap_recorded,
-)
+from tensor.tape.recording import record, remember, wrap_recorded
 
 _NAME = "scaled_dot_product_attention"
 

@@ -21,7 +21,8 @@ from nn.functional.windows import (
     pooled_array,
 )
 from tensor import Tensor
-from tensor.lowlevel import Array, InvalidArgumentError, shown
+from tensor._dtypes import Array
+from tensor._errors import InvalidArgumentError, shown
 
 
 def map_of(windows: Windows, shares: Array, size: int) -> AxisMatrix:

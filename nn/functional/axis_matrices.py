@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensor import Tensor
+from tensor._dtypes import Array
 from tensor.kernels import AxisMatrix, multiply_axes
-from tensor.lowlevel import Array, apply, define
+from tensor.ops.dispatch import apply
+from tensor.tape.rules.table import define
 
 __all__ = ["AxisMatrix", "multiply_along"]
 

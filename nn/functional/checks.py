@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 
 from tensor import Tensor
-from tensor.lowlevel import Array, InvalidArgumentError, TensorCore, is_floating, is_recording, shown
+from tensor._dtypes import Array, is_floating
+from tensor._errors import InvalidArgumentError, shown
+from tensor.core.tensor import TensorCore
+from tensor.tape.modes import is_recording
 
 REDUCTIONS = ("mean", "sum", "none")
 

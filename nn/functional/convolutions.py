@@ -10,8 +10,11 @@ import numpy as np
 
 from nn.functional.checks import array_of
 from tensor import Tensor
+from tensor._dtypes import Array, is_inexact
+from tensor._errors import shown
 from tensor.kernels import Geometry, convolve, convolve_for_weight, convolve_transposed
-from tensor.lowlevel import Array, apply, define, is_inexact, shown
+from tensor.ops.dispatch import apply
+from tensor.tape.rules.table import define
 
 # The limit for each size, stride, padding and dilation. Compiled code computes with products of them.
 _MAX_SIZE = 2**40

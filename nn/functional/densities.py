@@ -8,7 +8,8 @@ import tensor as tn
 from nn.functional.checks import floating_array_of, floating_target, pair_of, reduce_losses
 from nn.functional.distances import at_least
 from tensor import Tensor
-from tensor.lowlevel import TensorCore, composite, shown, widening
+from tensor._errors import shown
+from tensor.core.tensor import TensorCore, composite, widening
 
 
 @composite

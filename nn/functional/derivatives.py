@@ -23,7 +23,8 @@ from tensor.kernels import (
     normalize_channels_backward,
     normalize_rows_backward,
 )
-from tensor.lowlevel import RULES, define
+from tensor.tape.rules import RULES
+from tensor.tape.rules.table import define
 
 __all__ = ["RULES"]
 

@@ -7,7 +7,9 @@ import numpy as np
 import tensor as tn
 from nn.functional.checks import array_of, floating_array_of
 from tensor import Tensor
-from tensor.lowlevel import InvalidArgumentError, composite, is_floating, widening
+from tensor._dtypes import is_floating
+from tensor._errors import InvalidArgumentError
+from tensor.core.tensor import composite, widening
 
 
 def at_least(x: Tensor, least: float) -> Tensor:

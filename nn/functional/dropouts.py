@@ -11,8 +11,12 @@ import tensor as tn
 from nn.functional.checks import check_probability, floating_array_of, is_wanted
 from nn.functional.derivatives import RULES
 from tensor import Generator, Tensor
+from tensor._dtypes import Array
+from tensor._errors import InvalidArgumentError
+from tensor.creation.generators import numbers_of
 from tensor.kernels import run_kernel, write_wide
-from tensor.lowlevel import Array, InvalidArgumentError, apply, numbers_of, overwrite, remember
+from tensor.ops.dispatch import apply, overwrite
+from tensor.tape.recording import remember
 
 
 def dropout(

@@ -10,6 +10,8 @@ import numpy as np
 from nn.functional.checks import array_of, floating_array_of
 from nn.functional.normalizations import batch_norm
 from tensor import Tensor
+from tensor._dtypes import Array
+from tensor._errors import InvalidArgumentError, shown
 from tensor.kernels import (
     as_one_dtype,
     inverses_of,
@@ -18,7 +20,8 @@ from tensor.kernels import (
     normalize_channels_backward,
     run_kernel,
 )
-from tensor.lowlevel import Array, InvalidArgumentError, define, record, shown, wrap_recorded
+from tensor.tape.recording import record, wrap_recorded
+from tensor.tape.rules.table import define
 
 # --- out = weight * normal + bias: mean and deviation of each group, weight and bias of each channel --------
 

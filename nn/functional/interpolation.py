@@ -13,7 +13,8 @@ from nn.functional.average_pooling import adaptive_map
 from nn.functional.axis_matrices import AxisMatrix, multiply_along
 from nn.functional.checks import array_of, floating_array_of
 from tensor import Tensor
-from tensor.lowlevel import Array, InvalidArgumentError, shown
+from tensor._dtypes import Array
+from tensor._errors import InvalidArgumentError, shown
 
 _DIMS_OF_MODE = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5}
 _STEPWISE = ("nearest", "nearest-exact", "area")

@@ -13,17 +13,13 @@ from nn.functional.checks import array_of, check_probability, check_reduction, f
 from nn.functional.derivatives import RULES
 from nn.functional.linear_maps import linear
 from tensor import Tensor
+from tensor._dtypes import Array, is_floating
+from tensor._errors import InvalidArgumentError
+from tensor.core.tensor import widening
 from tensor.kernels import mean_cross_entropy, run_kernel
-from tensor.lowlevel import (
-    Array,
-    InvalidArgumentError,
-    Key,
-    apply,
-    is_floating,
-    record,
-    widening,
-    wrap_recorded,
-)
+from tensor.ops.dispatch import apply
+from tensor.ops.indexing import Key
+from tensor.tape.recording import record, wrap_recorded
 
 _RULE = RULES["cross_entropy"]
 _INT64 = np.dtype(np.int64)

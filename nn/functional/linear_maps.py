@@ -7,8 +7,11 @@ import numpy as np
 from nn.functional.checks import array_of
 from nn.functional.derivatives import RULES
 from tensor import Tensor
+from tensor._dtypes import Array
+from tensor._errors import InvalidArgumentError
+from tensor.core.tensor import widening, wrap, writing
 from tensor.kernels import run_kernel, widen
-from tensor.lowlevel import Array, InvalidArgumentError, apply, apply_affine, widening, wrap, writing
+from tensor.ops.dispatch import apply, apply_affine
 
 _LINEAR = RULES["linear"]
 

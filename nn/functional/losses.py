@@ -17,8 +17,11 @@ from nn.functional.checks import (
 )
 from nn.functional.derivatives import RULES
 from tensor import Tensor
+from tensor._dtypes import Array
+from tensor._errors import InvalidArgumentError, shown
+from tensor.core.tensor import widening
 from tensor.kernels import run_kernel
-from tensor.lowlevel import Array, InvalidArgumentError, record, shown, widening, wrap_recorded
+from tensor.tape.recording import record, wrap_recorded
 
 
 def _finish(

@@ -12,7 +12,9 @@ from nn.functional.checks import array_of, floating_array_of
 from nn.functional.dropouts import dropout
 from nn.functional.linear_maps import linear
 from tensor import Tensor
-from tensor.lowlevel import Array, InvalidArgumentError, is_floating, widening
+from tensor._dtypes import Array, is_floating
+from tensor._errors import InvalidArgumentError
+from tensor.core.tensor import widening
 
 _NAME = "multi_head_attention_forward"
 

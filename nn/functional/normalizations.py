@@ -13,6 +13,10 @@ from nn.functional.axis_matrices import AxisMatrix, multiply_along
 from nn.functional.checks import array_of, floating_array_of
 from nn.functional.derivatives import RULES
 from tensor import Tensor
+from tensor._dtypes import Array, Dtype
+from tensor._errors import InvalidArgumentError, shown
+from tensor.autograd.checkpointing import is_recomputing
+from tensor.core.tensor import TensorCore, writing
 from tensor.kernels import (
     as_one_dtype,
     blend,
@@ -22,18 +26,7 @@ from tensor.kernels import (
     normalize_rows,
     run_kernel,
 )
-from tensor.lowlevel import (
-    Array,
-    Dtype,
-    InvalidArgumentError,
-    TensorCore,
-    is_recomputing,
-    record,
-    remember,
-    shown,
-    wrap_recorded,
-    writing,
-)
+from tensor.tape.recording import record, remember, wrap_recorded
 
 
 def _sizes(name: str, x: Array, normalized_shape: int | Sequence[int]) -> tuple[int, ...]:

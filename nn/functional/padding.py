@@ -7,8 +7,11 @@ from typing import Any
 
 from nn.functional.checks import array_of
 from tensor import Tensor
+from tensor._dtypes import Array
+from tensor._errors import InvalidArgumentError, shown
 from tensor.kernels import empty
-from tensor.lowlevel import Array, InvalidArgumentError, apply, define, shown
+from tensor.ops.dispatch import apply
+from tensor.tape.rules.table import define
 
 # The numbers of elements to add at the start and at the end of each dimension.
 Pads = tuple[tuple[int, int], ...]

@@ -12,8 +12,11 @@ from nn.functional.checks import floating_array_of
 from nn.functional.convolutions import sizes_of
 from nn.functional.windows import Sizes
 from tensor import Tensor
+from tensor._dtypes import Array
+from tensor._errors import InvalidArgumentError
 from tensor.kernels import Geometry, columns_of_patches, patches_of_columns
-from tensor.lowlevel import Array, InvalidArgumentError, apply, define
+from tensor.ops.dispatch import apply
+from tensor.tape.rules.table import define
 
 # --- Two ops, each the derivative of the other --------------------------------------------------------------
 

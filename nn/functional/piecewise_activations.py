@@ -11,9 +11,13 @@ import numpy as np
 import tensor as tn
 from nn.functional.checks import array_of, floating_array_of
 from tensor import Generator, Tensor
+from tensor._dtypes import Array
+from tensor._errors import InvalidArgumentError, shown
+from tensor.core.tensor import composite, last_use
 from tensor.kernels import hardsigmoid as hardsigmoid_of
 from tensor.kernels import hardswish as hardswish_of
-from tensor.lowlevel import Array, InvalidArgumentError, apply, apply_into, composite, define, last_use, shown
+from tensor.ops.dispatch import apply, apply_into
+from tensor.tape.rules.table import define
 
 
 def _between(xp: Any, g: Any, input: Any, low: float, high: float, slope: float) -> Any:

@@ -14,8 +14,12 @@ import numpy as np
 from nn.functional.checks import is_wanted
 from nn.functional.windows import Windows
 from tensor import Tensor
+from tensor._dtypes import Array
+from tensor.core.tensor import wrap
 from tensor.kernels import add_at_places, as_one_dtype, largest_of_windows, run_kernel, take_places
-from tensor.lowlevel import Array, apply, define, record, wrap, wrap_recorded
+from tensor.ops.dispatch import apply
+from tensor.tape.recording import record, wrap_recorded
+from tensor.tape.rules.table import define
 
 
 def _planes(x: Array, space: int) -> Array:

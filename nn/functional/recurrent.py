@@ -10,8 +10,10 @@ import numpy as np
 import tensor as tn
 from nn.functional.checks import floating_array_of
 from tensor import Tensor, autograd
+from tensor._dtypes import Array
+from tensor.core.tensor import wrap
 from tensor.kernels import as_one_dtype, recurrent_backward, recurrent_forward, run_kernel
-from tensor.lowlevel import Array, is_recording, wrap
+from tensor.tape.modes import is_recording
 
 # The last arguments of `Recurrent`, in order: those that can have gradients.
 NAMES = ("input", "h0", "c0", "weight_ih", "weight_hh", "weight_hr", "bias_ih", "bias_hh")

@@ -11,7 +11,9 @@ import numpy as np
 import tensor as tn
 from nn.functional.checks import floating_array_of
 from tensor import Tensor
-from tensor.lowlevel import Array, InvalidArgumentError, shown, widening, wrap
+from tensor._dtypes import Array
+from tensor._errors import InvalidArgumentError, shown
+from tensor.core.tensor import widening, wrap
 
 MODES = ("bilinear", "nearest", "bicubic")
 PADDINGS = ("zeros", "border", "reflection")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nn.functional.checks import array_of
 from tensor import Tensor
-from tensor.lowlevel import InvalidArgumentError, shown
+from tensor._errors import InvalidArgumentError, shown
 
 
 def _require_factor(name: str, what: str, factor: object) -> None:

@@ -7,7 +7,9 @@ from nn.functional.activations import softmax
 from nn.functional.checks import floating_array_of
 from nn.functional.piecewise_activations import maybe_in_place
 from tensor import Generator, Tensor
-from tensor.lowlevel import DtypeLike, InvalidArgumentError, composite, last_use, shown
+from tensor._dtypes import DtypeLike
+from tensor._errors import InvalidArgumentError, shown
+from tensor.core.tensor import composite, last_use
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:

@@ -11,7 +11,8 @@ import numpy as np
 from nn.functional.checks import floating_array_of
 from nn.functional.convolutions import sizes_of
 from tensor import Tensor
-from tensor.lowlevel import Array, InvalidArgumentError, shown
+from tensor._dtypes import Array
+from tensor._errors import InvalidArgumentError, shown
 
 # One integer, or one for each spatial dimension.
 Sizes = int | tuple[int, ...] | list[int]

@@ -8,7 +8,10 @@ from nn.layers.weighted import new_parameter, require_size
 from nn.module.module import Module
 from nn.module.parameter import Parameter
 from tensor import Tensor
-from tensor.lowlevel import DtypeLike, InvalidArgumentError, TensorCore, require_cpu
+from tensor._devices import require_cpu
+from tensor._dtypes import DtypeLike
+from tensor._errors import InvalidArgumentError
+from tensor.core.tensor import TensorCore
 
 
 def _require_option(layer: str, inplace: object) -> None:

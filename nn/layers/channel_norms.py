@@ -11,7 +11,11 @@ from nn.layers.weighted import init_affine, new_parameter, require_size
 from nn.module.module import Module
 from nn.module.parameter import Parameter
 from tensor import Tensor
-from tensor.lowlevel import DtypeLike, InvalidArgumentError, is_recomputing, require_cpu, writing
+from tensor._devices import require_cpu
+from tensor._dtypes import DtypeLike
+from tensor._errors import InvalidArgumentError
+from tensor.autograd.checkpointing import is_recomputing
+from tensor.core.tensor import writing
 
 
 class ChannelNorm(Module):

@@ -9,8 +9,8 @@ from typing import Any, Self, SupportsIndex, cast, overload
 from nn.layers.fused import children_of, run_in_order
 from nn.module.module import Module
 from tensor import Tensor
+from tensor._errors import shown
 from tensor.autograd import checkpoint
-from tensor.lowlevel import shown
 
 
 class OtherModule(Module):

@@ -7,7 +7,7 @@ from nn.layers.activations import GELU, ReLU, Sigmoid, SiLU, Tanh
 from nn.layers.linear import Linear
 from nn.module.calling import is_plain
 from tensor import TensorDisposedError
-from tensor.lowlevel import apply_affine, apply_affine_then
+from tensor.ops.dispatch import apply_affine, apply_affine_then
 
 cdef extern from "Python.h":
     PyObject* PyDict_GetItemWithError(object mapping, object key) except? NULL

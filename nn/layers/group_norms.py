@@ -7,7 +7,9 @@ from nn.layers.weighted import init_affine, new_parameter, require_size
 from nn.module.module import Module
 from nn.module.parameter import Parameter
 from tensor import Tensor
-from tensor.lowlevel import DtypeLike, InvalidArgumentError, require_cpu, shown
+from tensor._devices import require_cpu
+from tensor._dtypes import DtypeLike
+from tensor._errors import InvalidArgumentError, shown
 
 
 class GroupNorm(Module):

@@ -9,7 +9,8 @@ from nn.layers.weighted import init_uniform, new_parameter, require_size
 from nn.module.module import Module
 from nn.module.parameter import Parameter
 from tensor import Tensor
-from tensor.lowlevel import DtypeLike, require_cpu
+from tensor._devices import require_cpu
+from tensor._dtypes import DtypeLike
 
 
 class Linear(Module):

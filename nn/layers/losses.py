@@ -9,7 +9,9 @@ from nn.functional.checks import check_delta, check_probability, check_reduction
 from nn.layers.linear import Linear
 from nn.module.module import Module
 from tensor import Tensor
-from tensor.lowlevel import DtypeLike, InvalidArgumentError, TensorCore
+from tensor._dtypes import DtypeLike
+from tensor._errors import InvalidArgumentError
+from tensor.core.tensor import TensorCore
 
 
 class Loss(Module):

@@ -9,7 +9,8 @@ from nn.layers.weighted import init_affine, new_parameter
 from nn.module.module import Module
 from nn.module.parameter import Parameter
 from tensor import Tensor
-from tensor.lowlevel import DtypeLike, require_cpu
+from tensor._devices import require_cpu
+from tensor._dtypes import DtypeLike
 
 
 class LayerNorm(Module):

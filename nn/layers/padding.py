@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nn import functional as F
 from nn.module.module import Module
 from tensor import Tensor
-from tensor.lowlevel import InvalidArgumentError, shown
+from tensor._errors import InvalidArgumentError, shown
 
 
 class _Pad(Module):

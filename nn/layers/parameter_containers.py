@@ -10,7 +10,7 @@ from typing import Any, Self, SupportsIndex, overload
 from nn.module.module import Module
 from nn.module.parameter import Parameter
 from tensor import Tensor
-from tensor.lowlevel import TensorCore
+from tensor.core.tensor import TensorCore
 
 
 def _as_parameter(x: object) -> Parameter:

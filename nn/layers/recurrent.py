@@ -16,15 +16,10 @@ from nn.module.module import Module
 from nn.module.parameter import Parameter
 from nn.utils.rnn import PackedSequence
 from tensor import Tensor
-from tensor.lowlevel import (
-    Dtype,
-    DtypeLike,
-    InvalidArgumentError,
-    TensorCore,
-    is_floating,
-    require_cpu,
-    shown,
-)
+from tensor._devices import require_cpu
+from tensor._dtypes import Dtype, DtypeLike, is_floating
+from tensor._errors import InvalidArgumentError, shown
+from tensor.core.tensor import TensorCore
 
 # The type of the input and of the output.
 _S = TypeVar("_S", Tensor, PackedSequence)

@@ -18,7 +18,9 @@ from nn.layers.linear import Linear
 from nn.layers.normalizations import LayerNorm
 from nn.module.module import Module
 from tensor import Tensor
-from tensor.lowlevel import DtypeLike, InvalidArgumentError, require_cpu, shown
+from tensor._devices import require_cpu
+from tensor._dtypes import DtypeLike
+from tensor._errors import InvalidArgumentError, shown
 
 Activation = str | Callable[[Tensor], Tensor]
 

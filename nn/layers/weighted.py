@@ -8,7 +8,8 @@ import tensor as tn
 from nn import init
 from nn.module.parameter import Parameter
 from tensor import Tensor
-from tensor.lowlevel import DtypeLike, InvalidArgumentError, shown
+from tensor._dtypes import DtypeLike
+from tensor._errors import InvalidArgumentError, shown
 
 
 def new_parameter(shape: tuple[int, ...], dtype: DtypeLike | None) -> Parameter:

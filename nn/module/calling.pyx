@@ -3,7 +3,7 @@
 cimport cython
 from cpython.object cimport PyObject
 
-from scopes.lowlevel import clear_library_frames
+from scopes._shared.tracebacks import clear_library_frames
 from tensor import TensorDisposedError
 
 cdef extern from "Python.h":

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from nn.module.gradients import gradient_of
 from tensor import Tensor
-from tensor.lowlevel import (
-    Array,
-    Dtype,
-    TensorCore,
-    become_leaf,
-    run_kernel,
-    wrap_unowned,
-)
+from tensor._dtypes import Array, Dtype
+from tensor.core.tensor import TensorCore, wrap_unowned
+from tensor.kernels.running import run_kernel
+from tensor.tape.recording import become_leaf
 
 
 def dtype_of(x: TensorCore) -> Dtype:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensor.lowlevel import TensorCore
+from tensor.core.tensor import TensorCore
 
 
 def gradient_of(x: TensorCore) -> TensorCore | None:

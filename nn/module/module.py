@@ -17,32 +17,21 @@ from nn.module.parameter import Parameter
 from nn.module.states import IncompatibleKeys, assign_values, copy_values, require_array, require_fit
 from nn.module.uninitialized import Uninitialized, UninitializedBuffer, UninitializedParameter
 from scopes import dispose
-from scopes.lowlevel import (
-    ModuleOnDemand,
-    add_keeper,
-    advise_calls_of,
-    clear_frames_of,
-    forget_keeper,
-    note_held,
-    owner_of,
-    show_members,
-)
+from scopes._shared.advice import advise_calls_of
+from scopes._shared.on_demand import ModuleOnDemand
+from scopes._shared.tracebacks import clear_frames_of
+from scopes.core.keeping import add_keeper, forget_keeper, note_held
+from scopes.core.scope import owner_of
+from scopes.tracking.members import show_members
 from tensor import Device, Tensor, TensorDisposedError, float16, float32, float64
-from tensor.lowlevel import (
-    DtypeLike,
-    HookTable,
-    InvalidArgumentError,
-    RemovableHandle,
-    TensorCore,
-    as_dtype,
-    call_advice,
-    clear_gradients,
-    dtype_asked,
-    is_floating,
-    is_inexact,
-    is_recording,
-    shown,
-)
+from tensor._advice import call_advice
+from tensor._dtypes import DtypeLike, as_dtype, is_floating, is_inexact
+from tensor._errors import InvalidArgumentError, shown
+from tensor.autograd.engine import clear_gradients
+from tensor.core.tensor import TensorCore
+from tensor.ops.casts import dtype_asked
+from tensor.tape.hooks import HookTable, RemovableHandle
+from tensor.tape.modes import is_recording
 
 if TYPE_CHECKING:
     from nn.module import backward_hooks

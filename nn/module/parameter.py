@@ -7,19 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from scopes.lowlevel import note_created, note_ended
+from scopes.tracking.tracking import note_created, note_ended
 from tensor import Tensor
+from tensor._dtypes import is_inexact, require_supported
+from tensor.core.tensor import TensorCore, snapshot, wrap, wrap_snapshot
 from tensor.kernels import copy
-from tensor.lowlevel import (
-    Leaf,
-    TensorCore,
-    become_leaf,
-    is_inexact,
-    require_supported,
-    snapshot,
-    wrap,
-    wrap_snapshot,
-)
+from tensor.tape.recording import Leaf, become_leaf
 
 _ENDING = "its handle moved into a Parameter"
 

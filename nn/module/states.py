@@ -11,18 +11,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from scopes import DisposeScope
-from tensor.lowlevel import (
-    Array,
-    InvalidArgumentError,
-    TensorCore,
-    is_inexact,
-    owner_of,
-    require_supported,
-    take_values,
-    wrap,
-    wrap_snapshot,
-    writing_all,
-)
+from tensor._dtypes import Array, is_inexact, require_supported
+from tensor._errors import InvalidArgumentError
+from tensor.autograd.gradients import take_values
+from tensor.core.tensor import TensorCore, wrap, wrap_snapshot, writing_all
+from tensor.memory.buffer import owner_of
 
 # Exhausts an iterator without running Python bytecode.
 run: Final = deque[None](maxlen=0).extend

@@ -8,7 +8,9 @@ from typing import Any, NoReturn
 import tensor as tn
 from nn.module.parameter import Parameter
 from tensor import Tensor
-from tensor.lowlevel import DtypeLike, TensorCore, require_cpu
+from tensor._devices import require_cpu
+from tensor._dtypes import DtypeLike
+from tensor.core.tensor import TensorCore
 
 
 class Uninitialized(Tensor):

@@ -11,7 +11,7 @@ from nn.optim.decay import with_sign_and_decay
 from nn.optim.optimizer import Group, Optimizer
 from nn.optim.options import DECAY_RATE, bounds
 from tensor import Tensor
-from tensor.lowlevel import Array
+from tensor._dtypes import Array
 
 # The bounds of the options of Adam and of its variants.
 ADAM_BOUNDS = bounds("lr", "eps", "weight_decay", betas=DECAY_RATE)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import prod
 from types import EllipsisType
 
-from tensor.lowlevel import Array
+from tensor._dtypes import Array
 
 Key = tuple[int | slice | EllipsisType, ...]
 

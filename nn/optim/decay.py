@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nn.optim.optimizer import Group
-from tensor.lowlevel import Array
+from tensor._dtypes import Array
 
 
 def sign_and_decay(group: Group) -> tuple[float, float]:

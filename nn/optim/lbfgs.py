@@ -14,8 +14,10 @@ from nn.optim.line_search import Point, strong_wolfe
 from nn.optim.optimizer import Group, Optimizer
 from nn.optim.options import bounds
 from tensor import Tensor, enable_grad
+from tensor._dtypes import Array
+from tensor._errors import shown
+from tensor.core.tensor import snapshot, writing_all
 from tensor.kernels import empty, run_kernel
-from tensor.lowlevel import Array, shown, snapshot, writing_all
 
 
 class LBFGS(Optimizer):

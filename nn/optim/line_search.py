@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tensor.lowlevel import Array
+from tensor._dtypes import Array
 
 # The strong Wolfe conditions, with absolute values of slopes: the loss decreases by at least _C1 times the
 # initial slope times the step length, and the new slope is at most _C2 times the initial slope.

@@ -15,23 +15,18 @@ from nn.optim.chunks import real_chunks
 from nn.optim.options import Bound, require_within
 from nn.optim.state import calling_hooks, keep_state, keeping_state
 from scopes import current_dispose_scope, dispose
-from scopes.lowlevel import ending_by, note_created, note_ended, note_made_for
+from scopes.core.scope import ending_by
+from scopes.tracking.tracking import note_created, note_ended, note_made_for
 from tensor import Tensor, TensorDisposedError, enable_grad
+from tensor._dtypes import Array
+from tensor._errors import shown
+from tensor.autograd.engine import clear_gradients
+from tensor.autograd.nesting import map_nested
+from tensor.core.tensor import TensorCore, snapshot, wrap_snapshot, wrap_unowned
 from tensor.kernels import empty, run_kernel
-from tensor.lowlevel import (
-    Array,
-    HookTable,
-    Leaf,
-    RemovableHandle,
-    Step,
-    TensorCore,
-    clear_gradients,
-    map_nested,
-    shown,
-    snapshot,
-    wrap_snapshot,
-    wrap_unowned,
-)
+from tensor.kernels.updates import Step
+from tensor.tape.hooks import HookTable, RemovableHandle
+from tensor.tape.recording import Leaf
 
 Group = dict[str, Any]
 

@@ -7,7 +7,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from tensor import Tensor
-from tensor.lowlevel import shown
+from tensor._errors import shown
 
 
 class Bound(NamedTuple):

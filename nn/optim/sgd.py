@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from nn.optim.optimizer import Group, Optimizer
 from nn.optim.options import bounds
 from tensor import Tensor
-from tensor.lowlevel import Array
+from tensor._dtypes import Array
 
 
 class SGD(Optimizer):

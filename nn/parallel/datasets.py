@@ -12,9 +12,10 @@ from nn.data.dataset import BatchDataset
 from nn.parallel.errors import require
 from nn.parallel.store import over_store
 from scopes import DisposeScope, current_dispose_scope
-from scopes.lowlevel import call_site, current
+from scopes.core.scope import current
+from scopes.tracking.records import call_site
 from tensor import Tensor
-from tensor.lowlevel import InvalidArgumentError
+from tensor._errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from scopes import Site

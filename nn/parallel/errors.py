@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-from scopes.lowlevel import how_to_install
+from scopes._shared.extras import how_to_install
 
 
 class WorkerLostError(RuntimeError):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from nn.parallel.regions import Layout
-from tensor.lowlevel import Array, Dtype
+from tensor._dtypes import Array, Dtype
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

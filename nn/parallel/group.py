@@ -17,7 +17,7 @@ from nn.parallel.figures import WIDTH, WorkerFigures, bytes_of_process, figures_
 from nn.parallel.regions import Layout, Region, remove_left_behind
 from nn.parallel.shared_values import SharedValues
 from nn.parallel.stragglers import Position, Stragglers
-from tensor.lowlevel import Array
+from tensor._dtypes import Array
 
 if TYPE_CHECKING:
     from nn.parallel.board import Board

@@ -11,9 +11,11 @@ from nn.parallel.exchange import Exchange, Size
 from nn.parallel.regions import Layout
 from nn.parallel.store import over_store
 from scopes import DisposeScope
-from scopes.lowlevel import call_site
+from scopes.tracking.records import call_site
 from tensor import Tensor
-from tensor.lowlevel import InvalidArgumentError, snapshot, take_values, writing
+from tensor._errors import InvalidArgumentError
+from tensor.autograd.gradients import take_values
+from tensor.core.tensor import snapshot, writing
 
 if TYPE_CHECKING:
     from nn.module.module import Module

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from scopes.lowlevel import Cell, Curve, Table, as_html, chart_of, format_bytes, page, write_page
+from scopes._shared.sizes import format_bytes
+from scopes.reports.pages import Curve, chart_of, page, write_page
+from scopes.reports.tables import Cell, Table, as_html
 
 if TYPE_CHECKING:
     from nn.parallel.figures import WorkerFigures

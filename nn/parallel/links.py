@@ -9,7 +9,7 @@ from threading import Thread
 from typing import Any
 
 from nn.parallel.errors import ExchangeTimeoutError, WorkerLostError, require
-from tensor.lowlevel import Array
+from tensor._dtypes import Array
 
 
 class Link:

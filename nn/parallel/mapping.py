@@ -9,9 +9,10 @@ import numpy as np
 from nn.parallel.datasets import tensor_of
 from nn.parallel.errors import require
 from scopes import new_dispose_scope
-from scopes.lowlevel import call_site
+from scopes.tracking.records import call_site
 from tensor import no_grad
-from tensor.lowlevel import Array, TensorCore
+from tensor._dtypes import Array
+from tensor.core.tensor import TensorCore
 
 if TYPE_CHECKING:
     from nn.module.module import Module

@@ -22,7 +22,8 @@ import numpy as np
 from nn.parallel import byte_locks
 from nn.parallel.errors import ExchangeTimeoutError, WorkerLostError, late_error
 from nn.parallel.flags import Flags
-from tensor.lowlevel import Array, Dtype, shown
+from tensor._dtypes import Array, Dtype
+from tensor._errors import shown
 
 #: The prefix of each file's name. A file remains if all workers are killed while they map it.
 PREFIX: Final = "disposescope-exchange-"

@@ -15,16 +15,10 @@ from nn.parallel.group import Group, current
 from nn.parallel.initial import share_values
 from nn.parallel.torch_models import is_model, replicate, replicated
 from tensor import Tensor, zeros_like
-from tensor.lowlevel import (
-    Array,
-    Leaf,
-    RemovableHandle,
-    TensorCore,
-    is_inexact,
-    snapshot,
-    writing,
-    writing_all,
-)
+from tensor._dtypes import Array, is_inexact
+from tensor.core.tensor import TensorCore, snapshot, writing, writing_all
+from tensor.tape.hooks import RemovableHandle
+from tensor.tape.recording import Leaf
 
 ModuleT = TypeVar("ModuleT", bound=Module)
 

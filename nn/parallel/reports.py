@@ -12,7 +12,7 @@ from nn.parallel.figures import WorkerFigures, figures_of
 from nn.parallel.leak_reports import ClusterLeaks, merged
 from scopes import DisposeStatistics, is_tracking
 from scopes import leaks as leaks_here
-from scopes.lowlevel import format_bytes
+from scopes._shared.sizes import format_bytes
 from tensor.memory import MemoryStatistics
 
 

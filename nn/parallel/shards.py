@@ -10,7 +10,8 @@ import numpy as np
 
 from nn.data import BatchSampler, DataLoader, RandomSampler, Sampler, SequentialSampler
 from nn.parallel.group import current
-from tensor.lowlevel import InvalidArgumentError, default_generator, shown
+from tensor._errors import InvalidArgumentError, shown
+from tensor.creation.generators import default_generator
 
 LoaderT = TypeVar("LoaderT", bound=DataLoader[Any, Any])
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tensor.lowlevel import Array
+from tensor._dtypes import Array
 
 if TYPE_CHECKING:
     from nn.parallel.regions import Layout, Region

@@ -8,9 +8,13 @@ from weakref import ref
 import numpy as np
 
 from nn.parallel.errors import require
-from scopes.lowlevel import call_site, format_bytes
+from scopes._shared.sizes import format_bytes
+from scopes.tracking.records import call_site
 from tensor import from_numpy
-from tensor.lowlevel import Array, TensorCore, map_nested, owner_of, snapshot
+from tensor._dtypes import Array
+from tensor.autograd.nesting import map_nested
+from tensor.core.tensor import TensorCore, snapshot
+from tensor.memory.buffer import owner_of
 
 if TYPE_CHECKING:
     from scopes import Site

@@ -23,7 +23,8 @@ from nn.parallel.errors import WorkerLostError, require
 from nn.parallel.torch_models import lost_worker
 from nn.parallel.traces import merge
 from scopes import Timeline, snapshot, track
-from scopes.lowlevel import History, Outcome
+from scopes.reports.history import History
+from scopes.reports.runs import Outcome
 
 # The reports of the last job's workers until another job ends, and the boards of running jobs.
 _last: dict[int, WorkerReport] = {}

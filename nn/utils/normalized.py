@@ -9,7 +9,8 @@ from nn.module.parameter import Parameter
 from nn.module.states import copy_values
 from nn.utils.computed import computations_of, set_computations
 from tensor import Tensor
-from tensor.lowlevel import is_recomputing, shown
+from tensor._errors import shown
+from tensor.autograd.checkpointing import is_recomputing
 
 if TYPE_CHECKING:
     from nn.module.module import Module

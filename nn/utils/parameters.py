@@ -13,7 +13,8 @@ from nn.module.gradients import gradient_of
 from nn.module.module import Module
 from nn.module.states import copy_values
 from tensor import Tensor
-from tensor.lowlevel import TensorCore, is_inexact, wrap, writing
+from tensor._dtypes import is_inexact
+from tensor.core.tensor import TensorCore, wrap, writing
 
 __all__ = [
     "clip_grad_norm_",

@@ -9,7 +9,8 @@ from nn.module.module import Module
 from nn.utils.normalized import SpectralNorm, WeightNorm, output_dim
 from nn.utils.parametrize import register_parametrization
 from tensor import Tensor
-from tensor.lowlevel import InvalidArgumentError, is_recomputing, shown
+from tensor._errors import InvalidArgumentError, shown
+from tensor.autograd.checkpointing import is_recomputing
 
 __all__ = ["spectral_norm", "weight_norm"]
 

@@ -10,7 +10,8 @@ from nn.module.parameter import Parameter
 from nn.module.states import copy_values
 from nn.utils.computed import computations_of, set_computations
 from tensor import Tensor
-from tensor.lowlevel import InvalidArgumentError, TensorCore, shown
+from tensor._errors import InvalidArgumentError, shown
+from tensor.core.tensor import TensorCore
 
 __all__ = ["ParametrizationList", "is_parametrized", "register_parametrization", "remove_parametrizations"]
 

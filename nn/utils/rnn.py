@@ -9,9 +9,12 @@ import numpy as np
 
 from nn.functional.checks import array_of
 from nn.functional.derivatives import RULES
-from scopes.lowlevel import Compound
+from scopes.core.scope import Compound
 from tensor import Tensor
-from tensor.lowlevel import Array, DtypeLike, TensorCore, apply, shown, wrap
+from tensor._dtypes import Array, DtypeLike
+from tensor._errors import shown
+from tensor.core.tensor import TensorCore, wrap
+from tensor.ops.dispatch import apply
 
 __all__ = [
     "PackedSequence",

@@ -8,7 +8,7 @@ from typing import Any
 from nn.module.module import Module
 from nn.module.owners import add_owner, remove_owner
 from tensor import Tensor
-from tensor.lowlevel import shown
+from tensor._errors import shown
 
 __all__ = ["functional_call"]
 

@@ -7,8 +7,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from scopes._shared.naming import set_module
-
 # Arguments: the function's name and parameters, and the call's arguments by position and by name.
 Adviser = Callable[[str, Mapping[str, inspect.Parameter], tuple[Any, ...], Mapping[str, Any]], "str | None"]
 
@@ -19,7 +17,6 @@ _TAKES = ". It takes "
 _advisers: dict[str, Adviser] = {}
 
 
-@set_module("scopes.lowlevel")
 def advise_calls_of(package: str, adviser: Adviser) -> None:
     """Register a function that gives advice on wrong arguments for functions of `package`.
 
@@ -27,7 +24,8 @@ def advise_calls_of(package: str, adviser: Adviser) -> None:
 
     Examples
     --------
-    >>> from scopes.lowlevel import advise_calls_of, clear_errors_of
+    >>> from scopes._shared.advice import advise_calls_of
+    >>> from scopes._shared.clearing import clear_errors_of
     >>> def half(x):
     ...     return x / 2
     >>> public = {"__name__": "another_package", "half": half}

@@ -46,7 +46,6 @@ def clearing(function):
     return cleared
 
 
-@set_module("scopes.lowlevel")
 def without_frames(function):
     """Wrap a function that the library returns to its user, so that its stored errors keep no tensor alive.
 
@@ -56,7 +55,7 @@ def without_frames(function):
 
     Examples
     --------
-    >>> from scopes.lowlevel import without_frames
+    >>> from scopes._shared.clearing import without_frames
     >>> without_frames(lambda x: x / 2)(8)
     4.0
     """
@@ -129,7 +128,8 @@ def clear_errors_of(namespace, names):
 
     Examples
     --------
-    >>> from scopes.lowlevel import clear_errors_of, clear_frames_of
+    >>> from scopes._shared.clearing import clear_errors_of
+    >>> from scopes._shared.tracebacks import clear_frames_of
     >>> def half(x):
     ...     return x / 2
     >>> public = {"__name__": "a_package_of_mine", "half": half}

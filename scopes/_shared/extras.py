@@ -1,15 +1,12 @@
 """How to install an optional library."""
 
-from scopes._shared.naming import set_module
 
-
-@set_module("scopes.lowlevel")
 def how_to_install(extra: str) -> str:
     """Return what to do if a library of an optional dependency is missing. There is no release yet.
 
     Examples
     --------
-    >>> from scopes.lowlevel import how_to_install
+    >>> from scopes._shared.extras import how_to_install
     >>> how_to_install("plot")
     "run pip install '.[plot]' in a clone of disposescope"
     """

@@ -12,7 +12,6 @@ from cpython.pythread cimport PyThread_get_thread_ident
 import os
 from _thread import allocate_lock  # `threading` takes a millisecond to load
 
-from scopes._shared.naming import set_module
 
 # Incremented in a child after a fork, where a lock of another thread would stay locked.
 cdef long _generation = 0
@@ -84,7 +83,6 @@ cdef class Guard:
             lock.release()
 
 
-@set_module("scopes.lowlevel")
 class Closing:
     """A context manager that calls ``_close()`` at the end of its block, and again if that call raises.
 
@@ -101,4 +99,3 @@ class Closing:
 
 
 # Where users find them.
-set_module("scopes.lowlevel")(Guard)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from scopes._shared.naming import set_module
 
-
-@set_module("scopes.lowlevel")
 def figures_to_html(figures: Mapping[str, str]) -> str:
     """Return `figures` as an HTML table with one row each, for notebooks.
 
     Examples
     --------
-    >>> from scopes.lowlevel import figures_to_html
+    >>> from scopes._shared.html import figures_to_html
     >>> figures_to_html({"live_count": "2"})
     '<table><tr><th>live_count</th><td style="text-align: right">2</td></tr></table>'
     """

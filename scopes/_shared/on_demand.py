@@ -8,13 +8,10 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from scopes._shared.naming import set_module
-
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
 
-@set_module("scopes.lowlevel")
 def names_on_demand(
     namespace: MutableMapping[str, Any],
     origins: Mapping[str, str],
@@ -39,7 +36,7 @@ def names_on_demand(
 
     Examples
     --------
-    >>> from scopes.lowlevel import names_on_demand
+    >>> from scopes._shared.on_demand import names_on_demand
     >>> face = {"__name__": "a_package_of_mine"}
     >>> get, names = names_on_demand(face, {"Fraction": "fractions"})
     >>> get("Fraction")("0.5"), "Fraction" in names()
@@ -78,20 +75,18 @@ def _similar(name: str, names: Iterable[str]) -> str | None:
     return close[0] if close else None
 
 
-@set_module("scopes.lowlevel")
 def origins_of(modules: Mapping[str, str]) -> dict[str, str]:
     """Return a dict from names to modules, from a dict from modules to names separated by spaces.
 
     Examples
     --------
-    >>> from scopes.lowlevel import origins_of
+    >>> from scopes._shared.on_demand import origins_of
     >>> origins_of({"fractions": "Fraction", "math": "pi tau"})
     {'Fraction': 'fractions', 'pi': 'math', 'tau': 'math'}
     """
     return {name: module for module, names in modules.items() for name in names.split()}
 
 
-@set_module("scopes.lowlevel")
 def public_names(namespace: Mapping[str, Any], origins: Iterable[str] = ()) -> list[str]:
     """Return ``__all__`` for a module that re-exports names: its public names except modules, and `origins`.
 
@@ -105,7 +100,7 @@ def public_names(namespace: Mapping[str, Any], origins: Iterable[str] = ()) -> l
     Examples
     --------
     >>> from math import pi
-    >>> from scopes.lowlevel import public_names
+    >>> from scopes._shared.on_demand import public_names
     >>> public_names({"__name__": "a_package_of_mine", "pi": pi}, ["Fraction"])
     ['Fraction', 'pi']
     """
@@ -113,7 +108,6 @@ def public_names(namespace: Mapping[str, Any], origins: Iterable[str] = ()) -> l
     return sorted(name for name in own.union(origins) if not name.startswith("_"))
 
 
-@set_module("scopes.lowlevel")
 class ModuleOnDemand:
     """Proxy for a module that is loaded at its first attribute access.
 
@@ -121,7 +115,7 @@ class ModuleOnDemand:
 
     Examples
     --------
-    >>> from scopes.lowlevel import ModuleOnDemand
+    >>> from scopes._shared.on_demand import ModuleOnDemand
     >>> fractions = ModuleOnDemand("fractions")
     >>> fractions.Fraction("0.5")
     Fraction(1, 2)
@@ -136,13 +130,12 @@ class ModuleOnDemand:
         return found
 
 
-@set_module("scopes.lowlevel")
 def when_imported(name: str, then: Callable[[ModuleType], object]) -> None:
     """Call `then` with the module `name` now if it is loaded, else after its import.
 
     Examples
     --------
-    >>> from scopes.lowlevel import when_imported
+    >>> from scopes._shared.on_demand import when_imported
     >>> when_imported("sys", lambda module: print(module.__name__))
     sys
     """

@@ -38,7 +38,7 @@ def parse_size(size: int | str, name: str = "size") -> int:
 
     Examples
     --------
-    >>> from scopes.lowlevel import parse_size
+    >>> from scopes._shared.sizes import parse_size
     >>> parse_size("1.5 KiB"), parse_size("64kB"), parse_size(100)
     (1536, 64000, 100)
     """
@@ -66,7 +66,7 @@ def format_bytes(nbytes: int) -> str:
 
     Examples
     --------
-    >>> from scopes.lowlevel import format_bytes
+    >>> from scopes._shared.sizes import format_bytes
     >>> format_bytes(100), format_bytes(1536), format_bytes(3 * 2**30)
     ('100 bytes', '1.5 KiB', '3 GiB')
     """

@@ -45,7 +45,7 @@ class SpillError(OSError):
 
     Examples
     --------
-    >>> from scopes.lowlevel import SpillFile
+    >>> from scopes._shared.spill import SpillFile
     >>> SpillFile("/no/such/folder")
     Traceback (most recent call last):
         ...
@@ -60,7 +60,6 @@ class SpillError(OSError):
         return type(self), (*self.args, self.folder)
 
 
-@set_module("scopes.lowlevel")
 @dataclass(frozen=True, slots=True)
 class SpillStatistics:
     """Statistics of a spill file at one moment, in bytes."""
@@ -88,7 +87,6 @@ class _Extent(weakref.ref["Spilled"]):
     size: int
 
 
-@set_module("scopes.lowlevel")
 class Spilled:
     """Bytes in a spill file. Their space is reused after ``free()``, or when this object is deleted.
 
@@ -134,7 +132,6 @@ class Spilled:
         return f"<Spilled: {format_bytes(self.nbytes)}, {state}>"
 
 
-@set_module("scopes.lowlevel")
 class SpillFile:
     """Temporary file without a name, for bytes that are needed later.
 
@@ -155,7 +152,7 @@ class SpillFile:
     Examples
     --------
     >>> import tempfile
-    >>> from scopes.lowlevel import SpillFile
+    >>> from scopes._shared.spill import SpillFile
     >>> with SpillFile(tempfile.gettempdir()) as file:
     ...     spilled = file.write(b"some bytes")
     ...     back = bytearray(10)

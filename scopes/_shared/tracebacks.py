@@ -18,13 +18,12 @@ def clear_frames_of(package: str) -> None:
 
     Examples
     --------
-    >>> from scopes.lowlevel import clear_frames_of
+    >>> from scopes._shared.tracebacks import clear_frames_of
     >>> clear_frames_of("a_package_of_mine")
     """
     _packages.add(package)
 
 
-@set_module("scopes.lowlevel")
 def clear_library_frames(error: BaseException) -> None:
     """Clear the variables of this library's finished frames in `error`, its causes, contexts and groups."""
     stack: list[BaseException | None] = [error]

@@ -401,7 +401,7 @@ def register(Disposable x not None, *, bint is_owned=True):
     Examples
     --------
     >>> from scopes import Disposable, new_dispose_scope
-    >>> from scopes.lowlevel import register
+    >>> from scopes.core.scope import register
     >>> class Lease(Disposable):
     ...     def _release(self):
     ...         self.is_held = False
@@ -905,7 +905,7 @@ def owner_of(x):
     --------
     >>> import io
     >>> from scopes import new_dispose_scope
-    >>> from scopes.lowlevel import owner_of
+    >>> from scopes.core.scope import owner_of
     >>> with new_dispose_scope() as scope:
     ...     file = scope.attach(io.StringIO())
     ...     owner_of(file) is scope
@@ -1014,7 +1014,7 @@ cdef class Compound(Disposable):
     --------
     >>> import tensor
     >>> from scopes import new_dispose_scope
-    >>> from scopes.lowlevel import Compound
+    >>> from scopes.core.scope import Compound
     >>> class Pair(Compound):
     ...     pass
     >>> with new_dispose_scope() as scope:

@@ -18,7 +18,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
-from scopes._shared.naming import set_module
 from scopes._shared.sizes import format_bytes
 from scopes.core.scope import is_kept_by_library, last_op_of
 from scopes.reports.leaks import (
@@ -99,7 +98,6 @@ class Growth(NamedTuple):
     is_at_the_end: bool
 
 
-@set_module("scopes.lowlevel")
 class History:
     """Listener that measures the memory that each line keeps during a run.
 

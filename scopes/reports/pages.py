@@ -8,14 +8,12 @@ from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 from scopes._shared.files import PAGE_MARK, require_ours
-from scopes._shared.naming import set_module
 from scopes._shared.sizes import format_bytes
 
 if TYPE_CHECKING:
     from os import PathLike
 
 
-@set_module("scopes.lowlevel")
 class Curve(NamedTuple):
     """One line of a chart."""
 
@@ -24,7 +22,6 @@ class Curve(NamedTuple):
     points: Sequence[tuple[float, int]]
 
 
-@set_module("scopes.lowlevel")
 def page(
     title: str, tables: str, facts: Sequence[str] = (), chart: str = "", choices: Sequence[str] = ()
 ) -> str:
@@ -53,7 +50,6 @@ def _list_of(choices: Sequence[str]) -> str:
     return f' <select aria-label="Show the rows of"><option value="">all</option>{options}</select>'
 
 
-@set_module("scopes.lowlevel")
 def write_page(path: str | PathLike[str], text: str) -> None:
     """Write `text` to `path`. Raise FileExistsError if a file of the user exists there."""
     require_ours(path).write_text(text, encoding="utf-8")
@@ -63,7 +59,6 @@ _WIDTH, _HEIGHT = 800, 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 2, 2, 4, 4
 
 
-@set_module("scopes.lowlevel")
 def chart_of(whole: Curve, parts: Sequence[Curve]) -> str:
     """Return a chart of memory over time: `whole` as an area, `parts` as lines.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from scopes._shared.naming import set_module
 from scopes._shared.sizes import format_bytes, parse_size
 from scopes.reports.history import FEWEST_LOOKS, MAX_LINES, Growth, History, format_lines
 from scopes.reports.leaks import LeakReport, lines_of
@@ -21,7 +20,6 @@ LEAST_GROWTH = 64 * 1024
 _NEARLY = 0.9
 
 
-@set_module("scopes.lowlevel")
 class Outcome:
     """Report of a run by creation line: at the end, and at earlier moments that held more.
 

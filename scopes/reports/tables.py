@@ -11,7 +11,6 @@ from html import escape
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, TextIO
 
-from scopes._shared.naming import set_module
 from scopes._shared.sizes import format_bytes
 from scopes.reports.pages import page, write_page
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 SHOWN = 20
 
 
-@set_module("scopes.lowlevel")
 @dataclass(frozen=True, slots=True)
 class Cell:
     """One entry of a table: the text, and the value that a page sorts by."""
@@ -33,7 +31,6 @@ class Cell:
     more: str = ""
 
 
-@set_module("scopes.lowlevel")
 @dataclass(frozen=True, slots=True)
 class Table:
     """The content of a report."""
@@ -176,7 +173,6 @@ def as_rich(table: Table) -> Any:
     return made
 
 
-@set_module("scopes.lowlevel")
 def as_html(table: Table, *, is_styled: bool = True) -> str:
     """Return the table as HTML. With `is_styled`, cells have inline styles, for notebooks."""
     head = "".join(

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from scopes._shared.naming import set_module
-
 if TYPE_CHECKING:
     from scopes.core.scope import DisposeScope
     from scopes.tracking.records import Record
 
 
-@set_module("scopes.lowlevel")
 class Listener(Protocol):
     """Interface of objects that receive each event of tracking, on the thread of the event.
 

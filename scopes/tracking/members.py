@@ -20,7 +20,7 @@ def show_members(kind: type, members: Callable[[Any], Iterable[tuple[str, Any]]]
 
     Examples
     --------
-    >>> from scopes.lowlevel import show_members
+    >>> from scopes.tracking.members import show_members
     >>> class Layers:
     ...     def __init__(self, *layers):
     ...         self._layers = dict(enumerate(layers))

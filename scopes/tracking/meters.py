@@ -39,7 +39,7 @@ def measure_memory_by(figures: Callable[[], tuple[int, int]]) -> None:
 
     Examples
     --------
-    >>> from scopes.lowlevel import measure_memory_by
+    >>> from scopes.tracking.meters import measure_memory_by
     >>> measure_memory_by(lambda: (0, 0))
     """
     memory_figures.append(figures)
@@ -55,7 +55,7 @@ def measure_peaks_by(measure: Callable[[], Measure]) -> None:
 
     Examples
     --------
-    >>> from scopes.lowlevel import measure_peaks_by
+    >>> from scopes.tracking.meters import measure_peaks_by
     >>> from tensor import memory
     >>> measure_peaks_by(memory.measure)
     """

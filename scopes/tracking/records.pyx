@@ -12,7 +12,6 @@ from scopes.core.scope cimport Disposable, DisposeScope
 
 from scopes.core.scope import footprint_of, library_of, revived, settle
 from scopes.tracking import sites
-from scopes._shared.naming import set_module
 
 cdef extern from *:
     """
@@ -372,5 +371,3 @@ cdef int _release_memory(Record record, dict records) except -1:
 
 
 # Where users find them.
-set_module("scopes.lowlevel")(Record)
-set_module("scopes.lowlevel")(call_site)

@@ -116,7 +116,6 @@ def site_without_user() -> Site:
     return _sites[()] if frame is None else site_at(frame)
 
 
-@set_module("scopes.lowlevel")
 def callers(most: int) -> list[FrameType]:
     """Return the frames of the user's code on the call stack, innermost first, at most `most`."""
     frame: FrameType | None = sys._getframe(1)

@@ -49,7 +49,6 @@ def print_reports_by(history_of: Callable[[float], Any]) -> None:
     _history_of = history_of
 
 
-@set_module("scopes.lowlevel")
 def note_created(x: object, scope: DisposeScope | None) -> None:
     """Begin a record of the new disposable `x`, if tracking is on and has no record of it."""
     tracker = current.tracker
@@ -57,7 +56,6 @@ def note_created(x: object, scope: DisposeScope | None) -> None:
         tracker.created(x, scope)
 
 
-@set_module("scopes.lowlevel")
 def note_ended(x: object, how: str) -> None:
     """Record that `x` is empty now, if tracking is on."""
     tracker = current.tracker
@@ -72,7 +70,6 @@ def note_memory(x: object, buffer: int, nbytes: int) -> None:
         tracker.given_memory(x, buffer, nbytes)
 
 
-@set_module("scopes.lowlevel")
 def note_written(x: object) -> None:
     """Record that an in-place operation gave `x` a graph, such as ``total += loss``, if tracking is on."""
     tracker = current.tracker
@@ -80,7 +77,6 @@ def note_written(x: object) -> None:
         tracker.written(x)
 
 
-@set_module("scopes.lowlevel")
 def note_made_for(owner: object, x: object) -> None:
     """Assign the new `x` to the creation line of `owner`: an optimizer's state to that of the optimizer."""
     of_owner, record = record_of(owner), record_of(x)
@@ -88,7 +84,6 @@ def note_made_for(owner: object, x: object) -> None:
         record.site = of_owner.site
 
 
-@set_module("scopes.lowlevel")
 def record_of(x: object) -> Record | None:
     """Return the record of `x`, or None."""
     tracker = current.tracker
@@ -96,7 +91,6 @@ def record_of(x: object) -> Record | None:
     return record if record is not None and record() is x else None
 
 
-@set_module("scopes.lowlevel")
 def largest_lines(most: int) -> list[str]:
     """Return the lines that created most of the living memory, with its size; none if tracking is off."""
     tracker = current.tracker

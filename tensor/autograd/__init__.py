@@ -1,9 +1,9 @@
 """Gradients, backward, statistics of graphs, and switches for recording."""
 
-from scopes.lowlevel import clear_errors_of as _clear_errors_of
-from scopes.lowlevel import names_on_demand as _names_on_demand
-from scopes.lowlevel import origins_of as _origins_of
-from scopes.lowlevel import public_names as _public_names
+from scopes._shared.clearing import clear_errors_of as _clear_errors_of
+from scopes._shared.on_demand import names_on_demand as _names_on_demand
+from scopes._shared.on_demand import origins_of as _origins_of
+from scopes._shared.on_demand import public_names as _public_names
 from tensor.autograd.gradients import backward, grad
 from tensor.tape.growth import GraphGrowthWarning, warn_on_graph_growth
 from tensor.tape.modes import enable_grad, inference_mode, no_grad, set_grad_enabled

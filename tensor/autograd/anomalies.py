@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from scopes.lowlevel import callers
+from scopes.tracking.sites import callers
 from tensor.tape.modes import Block, Recorder, Recording, grad_enabled, innermost_recorder, when_enabled
 from tensor.tape.recording import set_modes
 

@@ -36,7 +36,7 @@ from tensor.tape.recording cimport Leaf, Node, recorder, set_recording
 import numpy as np
 from numpy import dtype as _dtype
 
-from scopes.lowlevel import ModuleOnDemand as _ModuleOnDemand
+from scopes._shared.on_demand import ModuleOnDemand as _ModuleOnDemand
 from tensor.core.tensor import wrap_snapshot, wrap_snapshot_unowned
 from tensor.kernels.namespace import xp, xp_over
 from tensor.memory.limits import OutOfMemoryError, out_of_memory

@@ -37,7 +37,7 @@ from tensor.tape.recipes import Layout, Recipe, holds_of, layout_of
 from tensor.tape.recording import Deferred, Node
 
 if TYPE_CHECKING:
-    from scopes.lowlevel import Spilled
+    from scopes._shared.spill import Spilled
     from tensor.memory import budgets
 
 # The time to write a byte to a file and to read it back, and the time to read it, in units of the time in

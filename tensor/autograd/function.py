@@ -8,7 +8,7 @@ from inspect import getattr_static
 from typing import Any, Self
 from weakref import ref
 
-from scopes.lowlevel import clear_library_frames
+from scopes._shared.tracebacks import clear_library_frames
 from tensor._dtypes import is_inexact
 from tensor.autograd.function_context import Applied, Call, FunctionCtx, Refusal, Saved, holds
 from tensor.core.tensor import TensorCore, relatives, wrap_snapshot

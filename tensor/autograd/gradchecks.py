@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scopes.lowlevel import clear_library_frames
+from scopes._shared.tracebacks import clear_library_frames
 from tensor.autograd.differences import Comparison, GradcheckError, as_tuple, floating, is_tensor
 from tensor.autograd.gradients import grad
 from tensor.core.tensor import wrap

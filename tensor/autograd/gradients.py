@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
-from scopes.lowlevel import ModuleOnDemand, clear_library_frames
+from scopes._shared.on_demand import ModuleOnDemand
+from scopes._shared.tracebacks import clear_library_frames
 from tensor._dtypes import Array, Dtype, is_inexact
 from tensor.autograd.engine import Backward
 from tensor.core.tensor import TensorCore, snapshot_share, wrap

@@ -19,7 +19,7 @@ def map_nested(x: Any, change: Callable[[Any], Any], name: str, depth: int = 0) 
     Examples
     --------
     >>> import tensor
-    >>> tensor.lowlevel.map_nested([1, {"a": (2, 3)}], lambda n: n * 10, "numbers")
+    >>> map_nested([1, {"a": (2, 3)}], lambda n: n * 10, "numbers")
     [10, {'a': (20, 30)}]
     """
     kind = type(x)

@@ -53,7 +53,8 @@ from weakref import ref
 
 import numpy as np
 
-from scopes.lowlevel import ending_by, note_created, note_ended, record_of
+from scopes.core.scope import ending_by
+from scopes.tracking.tracking import note_created, note_ended, record_of
 from tensor._errors import TensorDisposedError
 from tensor.memory.buffer import listed_buffers, offset_in, view_at
 from tensor.memory.holders import Held, list_holders_by

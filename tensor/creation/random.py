@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scopes.lowlevel import ModuleOnDemand
+from scopes._shared.on_demand import ModuleOnDemand
 from tensor._dtypes import DtypeLike, as_dtype, float32, float64, int64, is_bfloat16, is_floating, is_inexact
 from tensor._errors import InvalidArgumentError
 from tensor.core.dims import sizes_of

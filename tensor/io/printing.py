@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scopes.lowlevel import ending_by
+from scopes.core.scope import ending_by
 from tensor._dtypes import Array, bool_, complex64, float32, int64, is_floating
 from tensor._errors import shown
 from tensor.core.tensor import TensorCore

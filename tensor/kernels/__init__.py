@@ -7,9 +7,9 @@ on first use are kernels for `nn`. Most compiled kernels do not check their argu
 dtypes may crash the process.
 """
 
-from scopes.lowlevel import names_on_demand as _names_on_demand
-from scopes.lowlevel import origins_of as _origins_of
-from scopes.lowlevel import public_names as _public_names
+from scopes._shared.on_demand import names_on_demand as _names_on_demand
+from scopes._shared.on_demand import origins_of as _origins_of
+from scopes._shared.on_demand import public_names as _public_names
 from tensor.core.promotion import in_float32, widen, write_wide
 from tensor.kernels.elementwise import hardsigmoid, hardswish
 from tensor.kernels.namespace import xp

@@ -14,7 +14,7 @@ from contextvars import Context
 
 import numpy as np
 
-from scopes.lowlevel import when_imported
+from scopes._shared.on_demand import when_imported
 from tensor.memory.limits import OutOfMemoryError, out_of_memory
 
 cnp.import_array()
@@ -105,7 +105,7 @@ def configure_threads(*, awake_microseconds=None):
 
     Examples
     --------
-    >>> from tensor.lowlevel import configure_threads
+    >>> from tensor.kernels.running import configure_threads
     >>> configure_threads(awake_microseconds=0)  # threads sleep at once
     >>> configure_threads(awake_microseconds=100)
     """

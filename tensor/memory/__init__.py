@@ -6,10 +6,10 @@ and of the autograd graph, in requested bytes. Each block counts once, even if s
 `bytes_cached` is free memory of the pool, and `bytes_external` is external memory.
 """
 
-from scopes.lowlevel import clear_errors_of as _clear_errors_of
-from scopes.lowlevel import names_on_demand as _names_on_demand
-from scopes.lowlevel import origins_of as _origins_of
-from scopes.lowlevel import public_names as _public_names
+from scopes._shared.clearing import clear_errors_of as _clear_errors_of
+from scopes._shared.on_demand import names_on_demand as _names_on_demand
+from scopes._shared.on_demand import origins_of as _origins_of
+from scopes._shared.on_demand import public_names as _public_names
 from tensor.memory.limits import OutOfMemoryError
 from tensor.memory.measuring import limit, measure
 

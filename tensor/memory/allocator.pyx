@@ -27,7 +27,7 @@ from threading import get_ident, main_thread
 
 import numpy as np
 
-from scopes.lowlevel import call_site
+from scopes.tracking.records import call_site
 
 cnp.import_array()
 

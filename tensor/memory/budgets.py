@@ -7,7 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from scopes.lowlevel import Closing, Guard, ModuleOnDemand, SpillError, SpillFile, format_bytes, parse_size
+from scopes._shared.guard import Closing, Guard
+from scopes._shared.on_demand import ModuleOnDemand
+from scopes._shared.sizes import format_bytes, parse_size
+from scopes._shared.spill import SpillError, SpillFile
 from tensor._dtypes import Array
 from tensor.memory.allocator import Bound, Watch, live_or_pinned, set_relief
 from tensor.memory.limits import forget_failure, note_failure
@@ -15,7 +18,7 @@ from tensor.memory.limits import forget_failure, note_failure
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from scopes.lowlevel import Spilled
+    from scopes._shared.spill import Spilled
 
 
 class Tape(Protocol):

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from scopes.lowlevel import format_bytes
+from scopes._shared.sizes import format_bytes
 from tensor.memory import allocator
 
 # No `from __future__ import annotations` here: named tuples would compile each annotation, which is slow.

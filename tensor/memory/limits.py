@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from threading import local
 from typing import Any
 
-from scopes.lowlevel import format_bytes, largest_lines
+from scopes._shared.sizes import format_bytes
+from scopes.tracking.tracking import largest_lines
 from tensor.memory import allocator
 from tensor.memory.holders import holdings
 

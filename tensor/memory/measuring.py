@@ -6,7 +6,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, Self, TypeVar, cast
 
-from scopes.lowlevel import format_bytes, measure_memory_by, measure_peaks_by, parse_size
+from scopes._shared.sizes import format_bytes, parse_size
+from scopes.tracking.meters import measure_memory_by, measure_peaks_by
 from tensor.memory.allocator import Bound, Watch, cached_bytes, live_and_allocated
 
 _P = ParamSpec("_P")

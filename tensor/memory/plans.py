@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
-from scopes.lowlevel import format_bytes, how_to_install, parse_size
+from scopes._shared.extras import how_to_install
+from scopes._shared.sizes import format_bytes, parse_size
 from tensor.memory.allocator import (
     HEAD,
     SLOT,

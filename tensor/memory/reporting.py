@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from scopes.lowlevel import figures_to_html, format_bytes, parse_size
+from scopes._shared.html import figures_to_html
+from scopes._shared.sizes import format_bytes, parse_size
 from tensor._errors import shown
 from tensor.memory import allocator
 from tensor.memory.holders import Holding, holdings

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
-from scopes.lowlevel import ModuleOnDemand
+from scopes._shared.on_demand import ModuleOnDemand
 from tensor._dtypes import Array, Dtype, complex128, float64, is_floating, result_type
 from tensor._errors import InvalidArgumentError, shown
 from tensor.core.tensor import TensorCore, composite, last_use, wrap

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Self
 from weakref import ref
 
-from scopes.lowlevel import clear_library_frames
+from scopes._shared.tracebacks import clear_library_frames
 from tensor._dtypes import is_inexact
 from tensor.autograd.engine import Backward
 from tensor.autograd.gradients import add_gradients, backward_from, root_of, take_values

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from scopes.lowlevel import ModuleOnDemand
+from scopes._shared.on_demand import ModuleOnDemand
 from tensor._dtypes import int64, is_floating, is_inexact, result_type
 from tensor._errors import InvalidArgumentError, shown
 from tensor.core.dims import dims_of, sizes_of

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 
-from scopes.lowlevel import ModuleOnDemand
+from scopes._shared.on_demand import ModuleOnDemand
 from tensor._dtypes import is_floating, result_type
 from tensor._errors import InvalidArgumentError
 from tensor.core.tensor import TensorCore, composite, last_use

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
-from scopes.lowlevel import ModuleOnDemand
+from scopes._shared.on_demand import ModuleOnDemand
 from tensor._dtypes import FLOATING, Array, as_dtype, float32, int64, is_floating, is_inexact
 from tensor._errors import InvalidArgumentError, shown
 from tensor.core.dims import dim_of, dims_of

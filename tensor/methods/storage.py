@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import numpy as np
 
-from scopes.lowlevel import ModuleOnDemand
+from scopes._shared.on_demand import ModuleOnDemand
 from tensor._devices import CPU, Device, require_cpu
 from tensor._dtypes import Array, is_floating
 from tensor._errors import InvalidArgumentError

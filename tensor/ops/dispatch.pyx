@@ -67,7 +67,7 @@ from math import prod
 
 import numpy as np
 
-from scopes.lowlevel import note_written
+from scopes.tracking.tracking import note_written
 from tensor._dtypes import require_supported
 from tensor._errors import InvalidArgumentError
 from tensor.core.dims import dim_of, dims_of, infer_sizes, sizes_of

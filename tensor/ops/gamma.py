@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import index
 from typing import TYPE_CHECKING
 
-from scopes.lowlevel import ModuleOnDemand
+from scopes._shared.on_demand import ModuleOnDemand
 from tensor._errors import InvalidArgumentError
 from tensor.ops.data import as_tensor
 from tensor.ops.dispatch import apply

@@ -7,7 +7,7 @@ from tensor.core.tensor cimport TensorCore, array_of
 from tensor.ops.dispatch cimport BinaryOp, UnaryOp, over
 from tensor.tape.recording cimport Rule
 
-from scopes.lowlevel import clear_library_frames
+from scopes._shared.tracebacks import clear_library_frames
 from tensor.ops import elementwise, linalg  # no-cython-lint: imported because they add entries to OPS
 from tensor.ops.table import OPS
 from tensor.tape.rules import RULES

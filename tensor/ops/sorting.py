@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from scopes.lowlevel import ModuleOnDemand
+from scopes._shared.on_demand import ModuleOnDemand
 from tensor._dtypes import Array
 from tensor._errors import InvalidArgumentError, shown
 from tensor.core.dims import dim_of

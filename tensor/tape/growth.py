@@ -15,7 +15,9 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 from weakref import ref
 
-from scopes.lowlevel import ModuleOnDemand, callers, format_bytes, parse_size
+from scopes._shared.on_demand import ModuleOnDemand
+from scopes._shared.sizes import format_bytes, parse_size
+from scopes.tracking.sites import callers
 from tensor.tape.recording import Leaf, Node, nodes_alive, tick_counter
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from scopes.lowlevel import format_bytes
+from scopes._shared.sizes import format_bytes
 from tensor.core.tensor import TensorCore
 from tensor.memory.buffer import Buffer, Share
 from tensor.tape.recording import Leaf, Node

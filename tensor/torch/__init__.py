@@ -16,9 +16,9 @@ if not hasattr(_nn, "Module"):
         name="nn",
     )
 
-from scopes.lowlevel import clear_errors_of as _clear_errors_of
-from scopes.lowlevel import names_on_demand as _names_on_demand
-from scopes.lowlevel import public_names as _public_names
+from scopes._shared.clearing import clear_errors_of as _clear_errors_of
+from scopes._shared.on_demand import names_on_demand as _names_on_demand
+from scopes._shared.on_demand import public_names as _public_names
 from tensor import Device as device  # noqa: N813 -- PyTorch's name, as below
 from tensor import (
     Generator,
@@ -65,8 +65,8 @@ from tensor import float64 as double
 from tensor import int16 as short
 from tensor import int32 as int
 from tensor import int64 as long
-from tensor.lowlevel import Dtype as dtype  # noqa: N813
-from tensor.lowlevel import UntypedStorage as UntypedStorage
+from tensor._dtypes import Dtype as dtype  # noqa: N813
+from tensor.core.untyped_storage import UntypedStorage
 from tensor.torch.amp import autocast
 from tensor.torch.composing import *  # noqa: F403 -- what its `__all__` lists
 from tensor.torch.creation import *  # noqa: F403

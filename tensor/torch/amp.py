@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from contextlib import ContextDecorator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tensor.lowlevel import Dtype
+from tensor._dtypes import Dtype
 
 if TYPE_CHECKING:
     from nn.optim import Optimizer

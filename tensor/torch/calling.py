@@ -7,9 +7,12 @@ from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, ParamSpec, TypeVar
 
-from scopes.lowlevel import without_frames
+from scopes._shared.clearing import without_frames
 from tensor import Tensor, no_grad
-from tensor.lowlevel import TensorCore, fits, require_cpu, sizes_of
+from tensor._devices import require_cpu
+from tensor._dtypes import fits
+from tensor.core.dims import sizes_of
+from tensor.core.tensor import TensorCore
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -10,15 +10,10 @@ import numpy as np
 
 import tensor as tn
 from tensor import InvalidArgumentError, Tensor
-from tensor.lowlevel import (
-    Operand,
-    composite,
-    is_floating,
-    is_inexact,
-    view_as_complex,
-    view_as_real,
-    widening,
-)
+from tensor._dtypes import is_floating, is_inexact
+from tensor.core.tensor import composite, widening
+from tensor.ops.messages import Operand
+from tensor.ops.rare.complex_views import view_as_complex, view_as_real
 from tensor.torch.calling import options_for_cpu, with_out
 from tensor.torch.joining import meshgrid, searchsorted
 

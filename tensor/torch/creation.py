@@ -10,7 +10,10 @@ import numpy as np
 
 import tensor as tn
 from tensor import Generator, InvalidArgumentError, Tensor
-from tensor.lowlevel import DtypeLike, is_floating, require_cpu, shown, sizes_of
+from tensor._devices import require_cpu
+from tensor._dtypes import DtypeLike, is_floating
+from tensor._errors import shown
+from tensor.core.dims import sizes_of
 from tensor.torch.calling import filling, options_for_cpu, placed, sized, with_out
 
 __all__ = [

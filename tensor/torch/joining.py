@@ -11,7 +11,7 @@ import numpy as np
 
 import tensor as tn
 from tensor import InvalidArgumentError, Tensor
-from tensor.lowlevel import Operand
+from tensor.ops.messages import Operand
 from tensor.torch.calling import with_out
 
 __all__ = [

@@ -11,8 +11,8 @@ import numpy as np
 import tensor as tn
 from tensor import InvalidArgumentError, Tensor
 from tensor import linalg as _ours
+from tensor._dtypes import DtypeLike, as_dtype, is_inexact
 from tensor.linalg import LinAlgError
-from tensor.lowlevel import DtypeLike, as_dtype, is_inexact
 from tensor.torch.calling import place, with_out
 from tensor.torch.functions import matrix_exp
 from tensor.torch.functions import orgqr as householder_product

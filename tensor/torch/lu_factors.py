@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 from tensor import Tensor
 from tensor.linalg import LinAlgError
-from tensor.lowlevel import LUFactor, LUFactorEx, factor_lu, plu, solve_lu, unpack_plu
+from tensor.ops.rare.factoring import factor_lu, solve_lu
+from tensor.ops.rare.lu import plu, unpack_plu
+from tensor.ops.results import LUFactor, LUFactorEx
 from tensor.torch.calling import with_out
 
 __all__ = ["lu_unpack"]

@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any, Literal
 
 import tensor as tn
-from scopes.lowlevel import clear_errors_of
+from scopes._shared.clearing import clear_errors_of
 from tensor import Tensor
-from tensor.lowlevel import default_generator
+from tensor.creation.generators import default_generator
 from tensor.torch.calling import transformed
 from tensor.torch.trees import Structure, broadcast_prefix, flatten
 

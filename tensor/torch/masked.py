@@ -11,7 +11,8 @@ from typing import Any
 
 import tensor as tn
 from tensor import Tensor
-from tensor.lowlevel import DtypeLike, is_floating, is_inexact, widening
+from tensor._dtypes import DtypeLike, is_floating, is_inexact
+from tensor.core.tensor import widening
 
 Dims = int | tuple[int, ...] | None
 

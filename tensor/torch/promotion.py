@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensor import result_type
-from tensor.lowlevel import Dtype, DtypeLike, as_dtype, fits
+from tensor._dtypes import Dtype, DtypeLike, as_dtype, fits
 
 __all__ = ["can_cast", "promote_types"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensor.lowlevel import default_generator
+from tensor.creation.generators import default_generator
 
 __all__ = ["default_generator", "get_rng_state", "initial_seed", "seed", "set_rng_state"]
 

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from nn import Parameter
 from tensor import Tensor
-from tensor.lowlevel import Reading, global_name, load_with, require_cpu, write_torch_file
+from tensor._devices import require_cpu
+from tensor.io.checkpoints import load_with
+from tensor.io.torch_files import Reading
+from tensor.io.torch_writing import global_name, write_torch_file
 
 if TYPE_CHECKING:
     from os import PathLike

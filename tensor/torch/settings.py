@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from tensor import InvalidArgumentError, float32
-from tensor.lowlevel import Dtype, DtypeLike, as_dtype
+from tensor._dtypes import Dtype, DtypeLike, as_dtype
 
 __all__ = [
     "Size",

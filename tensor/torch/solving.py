@@ -10,8 +10,8 @@ import tensor as tn
 from tensor import InvalidArgumentError, Tensor
 from tensor import linalg as _ours
 from tensor.linalg import LinAlgError
-from tensor.lowlevel import factor_lu
-from tensor.lowlevel import solve_triangular as _solve_triangular
+from tensor.ops.rare.factoring import factor_lu
+from tensor.ops.rare.factoring import solve_triangular as _solve_triangular
 from tensor.torch.calling import with_out
 
 

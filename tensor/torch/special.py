@@ -7,9 +7,11 @@ from typing import Final
 
 import tensor as tn
 from tensor import Tensor
-from tensor.lowlevel import Operand, bessel_i, is_floating
-from tensor.lowlevel import erfcx as _erfcx
-from tensor.lowlevel import log_ndtr as _log_ndtr
+from tensor._dtypes import is_floating
+from tensor.ops.gamma import bessel_i
+from tensor.ops.gamma import erfcx as _erfcx
+from tensor.ops.gamma import log_ndtr as _log_ndtr
+from tensor.ops.messages import Operand
 from tensor.torch import functions as _functions
 from tensor.torch.calling import function, place, with_out
 from tensor.torch.composing import polygamma

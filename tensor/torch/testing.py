@@ -9,7 +9,7 @@ import numpy as np
 
 import tensor as tn
 from tensor import InvalidArgumentError, Tensor
-from tensor.lowlevel import Array, DtypeLike
+from tensor._dtypes import Array, DtypeLike
 
 __all__ = ["assert_allclose", "assert_close", "make_tensor"]
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensor as tn
-from scopes.lowlevel import clear_errors_of, without_frames
+from scopes._shared.clearing import clear_errors_of, without_frames
 from tensor import Tensor, autograd
-from tensor.lowlevel import Leaf
+from tensor.tape.recording import Leaf
 from tensor.torch.calling import transformed
 from tensor.torch.trees import Structure, flatten, map_leaves
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import tensor as tn
 from tensor import Tensor
-from tensor.lowlevel import Dtype, legacy_tensor
+from tensor._dtypes import Dtype
+from tensor.creation.legacy import legacy_tensor
 
 __all__ = [
     "BFloat16Tensor",

@@ -11,7 +11,7 @@ import pytest
 import nn
 import tensor
 from nn.optim import SGD, Adam, AdamW, Optimizer, RMSprop
-from tensor.lowlevel import Step
+from tensor.kernels.updates import Step
 from tests.interrupts import Interrupt, interrupted_at
 from tests.simd import printed_at_each_level
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from scopes.lowlevel import Guard
+from scopes._shared.guard import Guard
 from tests.interrupts import interrupted_at
 
 

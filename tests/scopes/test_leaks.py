@@ -5,8 +5,8 @@ import pytest
 
 import scopes
 from scopes import LeakReport, leaks, new_dispose_scope, snapshot, track
-from scopes.lowlevel import note_made_for
 from scopes.reports.leaks import is_spread_out
+from scopes.tracking.tracking import note_made_for
 from tests.things import Thing
 
 

@@ -7,8 +7,7 @@ import weakref
 import pytest
 
 from scopes import current_dispose_scope, dispose, new_dispose_scope
-from scopes.core.scope import may_be_owned
-from scopes.lowlevel import current
+from scopes.core.scope import current, may_be_owned
 from tests.things import Channel, Resource, Thing
 
 # An item's dispose() raises: all others are still disposed, newest first; then an ExceptionGroup.

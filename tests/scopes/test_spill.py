@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scopes import SpillError
-from scopes.lowlevel import Spilled, SpillFile
+from scopes._shared.spill import Spilled, SpillFile
 from tests.interrupts import interrupted_at
 
 PAGE = 4096
@@ -174,7 +174,7 @@ def test_a_read_that_the_system_refuses_is_an_error(tmp_path: Path) -> None:
 FULL = """
 import errno, sys
 from scopes import SpillError
-from scopes.lowlevel import SpillFile
+from scopes._shared.spill import SpillFile
 
 {before}
 with SpillFile(sys.argv[1]) as file:
@@ -230,7 +230,7 @@ def on_small_disk(folder: Path, program: str) -> None:
 
 KILLED = """
 import sys
-from scopes.lowlevel import SpillFile
+from scopes._shared.spill import SpillFile
 
 file = SpillFile(sys.argv[1])
 kept = []
@@ -257,7 +257,7 @@ def test_a_killed_process_leaves_no_file(tmp_path: Path) -> None:
 def test_a_forked_child_is_refused(tmp_path: Path) -> None:
     program = """
 import os, sys
-from scopes.lowlevel import SpillFile
+from scopes._shared.spill import SpillFile
 with SpillFile(sys.argv[1]) as file:
     spilled = file.write(b"parent")
     if not os.fork():

@@ -15,7 +15,8 @@ import pytest
 
 import scopes
 from scopes import Timeline, is_tracking, new_dispose_scope
-from scopes.lowlevel import Guard, measure_memory_by
+from scopes._shared.guard import Guard
+from scopes.lowlevel import measure_memory_by
 from scopes.reports import timeline as timelines
 from scopes.reports.downsampling import Sample, Span, Track, peaks, thin_samples, thin_spans
 from scopes.tracking import meters, tracking

@@ -15,8 +15,10 @@ import pytest
 
 import scopes
 from scopes import disposing, is_tracking, leaks, new_dispose_scope, scope_tree, track
-from scopes.lowlevel import Record, note_created, note_ended, record_of, register
+from scopes.lowlevel import register
 from scopes.tracking import sites, tracking
+from scopes.tracking.records import Record
+from scopes.tracking.tracking import note_created, note_ended, record_of
 from tests.things import Module, Thing
 
 ROOT = Path(__file__).parents[2]

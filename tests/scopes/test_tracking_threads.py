@@ -12,8 +12,8 @@ import pytest
 
 import scopes
 from scopes import Disposable, DisposeScope, new_dispose_scope
-from scopes.lowlevel import Record
 from scopes.tracking import tracking
+from scopes.tracking.records import Record
 
 
 @pytest.fixture(autouse=True)

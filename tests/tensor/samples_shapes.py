@@ -12,7 +12,7 @@ import numpy as np
 import tensor
 from tensor import Tensor
 from tensor.autograd.recorded_functions import Functions
-from tensor.lowlevel import view_as_complex, view_as_real
+from tensor.ops.rare.complex_views import view_as_complex, view_as_real
 
 Sample = tuple[str, Callable[..., Tensor], tuple[tuple[int, ...], ...]]
 

@@ -14,7 +14,8 @@ import pytest
 
 import tensor
 from tensor import Tensor, autograd, memory
-from tensor.lowlevel import RULES, apply, define
+from tensor.lowlevel import apply, define
+from tensor.tape.rules import RULES
 from tests.interrupts import Interrupt, interrupted_at
 from tests.tensor.graphs import bytes_live
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import tensor
-from scopes.lowlevel import SpillError, SpillFile
+from scopes._shared.spill import SpillError, SpillFile
 from tensor import memory
 from tensor.memory.allocator import current_limit
 from tests.interrupts import interrupt_at_random_moments, interrupted_at, kill_when_it_spills

@@ -18,7 +18,7 @@ import nn
 import tensor
 from nn import optim
 from scopes import new_dispose_scope
-from scopes.lowlevel import SpillError, SpillFile
+from scopes._shared.spill import SpillError, SpillFile
 from tensor import Tensor, autograd, memory
 from tensor.autograd.evictions import Evictions
 

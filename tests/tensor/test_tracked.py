@@ -22,7 +22,8 @@ from scopes import (
     statistics,
     track,
 )
-from scopes.lowlevel import Record, record_of
+from scopes.tracking.records import Record
+from scopes.tracking.tracking import record_of
 from tensor import Tensor, TensorDisposedError, autograd, memory
 from tensor.lowlevel import TensorCore
 from tests.threads import run_at_once

@@ -10,8 +10,11 @@ import tensor as tn
 from nn.functional.checks import array_of, floating_array_of
 from nn.functional.linear_maps import require_in_range, require_indices, row_of, shrink_rows
 from tensor import Tensor
+from tensor._dtypes import Array
+from tensor._errors import InvalidArgumentError, shown
 from tensor.kernels import AxisMatrix, multiply_axes
-from tensor.lowlevel import Array, InvalidArgumentError, apply, define, shown
+from tensor.ops.dispatch import apply
+from tensor.tape.rules.table import define
 
 # --- out[bag] = sum of share[i] * weight[row[i]] over the entries i of the bag ------------------------------
 

@@ -10,8 +10,12 @@ import numpy as np
 import tensor as tn
 from nn.functional.checks import array_of, check_reduction, floating_array_of, reduce_losses
 from tensor import Tensor
+from tensor._dtypes import Array
+from tensor._errors import shown
+from tensor.core.tensor import TensorCore, widening
 from tensor.kernels import xp
-from tensor.lowlevel import Array, TensorCore, apply, define, shown, widening
+from tensor.ops.dispatch import apply
+from tensor.tape.rules.table import define
 
 # Replaces log(0). It is finite, because the difference of two infinities is nan.
 _LOG_ZERO = -1e30

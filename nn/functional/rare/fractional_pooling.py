@@ -13,7 +13,10 @@ from nn.functional.convolutions import sizes_of
 from nn.functional.plane_gather import recorded_largest
 from nn.functional.windows import Sizes, pooled_array
 from tensor import Tensor
-from tensor.lowlevel import Array, InvalidArgumentError, default_generator, numbers_of, run_kernel, shown
+from tensor._dtypes import Array
+from tensor._errors import InvalidArgumentError, shown
+from tensor.creation.generators import default_generator, numbers_of
+from tensor.kernels.running import run_kernel
 
 Ratios = float | tuple[float, ...] | list[float]
 

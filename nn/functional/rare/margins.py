@@ -18,7 +18,9 @@ from nn.functional.checks import (
 )
 from nn.functional.distances import pairwise_distance
 from tensor import Tensor
-from tensor.lowlevel import Array, composite, shown, snapshot, widening
+from tensor._dtypes import Array
+from tensor._errors import shown
+from tensor.core.tensor import composite, snapshot, widening
 
 
 @widening

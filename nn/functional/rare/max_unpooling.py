@@ -12,7 +12,10 @@ from nn.functional.convolutions import sizes_of
 from nn.functional.plane_gather import UNPOOL
 from nn.functional.windows import Sizes, pooled_array
 from tensor import Tensor
-from tensor.lowlevel import Array, InvalidArgumentError, apply, snapshot
+from tensor._dtypes import Array
+from tensor._errors import InvalidArgumentError
+from tensor.core.tensor import snapshot
+from tensor.ops.dispatch import apply
 
 
 def _unpooled_sizes(

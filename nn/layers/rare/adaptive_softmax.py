@@ -12,7 +12,8 @@ from nn.layers.containers import ModuleList, Sequential
 from nn.layers.linear import Linear
 from nn.module.module import Module
 from tensor import Tensor
-from tensor.lowlevel import DtypeLike, InvalidArgumentError, shown
+from tensor._dtypes import DtypeLike
+from tensor._errors import InvalidArgumentError, shown
 
 
 class ASMoutput(NamedTuple):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from nn import functional as F
 from nn.module.module import Module
 from tensor import Tensor
-from tensor.lowlevel import InvalidArgumentError, shown
+from tensor._errors import InvalidArgumentError, shown
 
 if TYPE_CHECKING:
     from nn.functional.rare.fractional_pooling import Ratios

@@ -9,7 +9,7 @@ from nn.layers.rare.lazy_weighted import forget_shapes, set_shapes
 from nn.module.lazy import LazyModuleMixin
 from nn.module.module import Module
 from tensor import Tensor
-from tensor.lowlevel import DtypeLike
+from tensor._dtypes import DtypeLike
 
 
 class LazyLinear(LazyModuleMixin, Linear):

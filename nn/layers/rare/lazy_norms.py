@@ -17,7 +17,8 @@ from nn.layers.rare.lazy_weighted import forget_shapes, set_shapes
 from nn.module.lazy import LazyModuleMixin
 from nn.module.module import Module
 from tensor import Tensor
-from tensor.lowlevel import DtypeLike, InvalidArgumentError
+from tensor._dtypes import DtypeLike
+from tensor._errors import InvalidArgumentError
 
 
 class _LazyNorm(LazyModuleMixin, ChannelNorm):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nn.module.lazy import LazyModuleMixin
 from nn.module.uninitialized import UninitializedBuffer, UninitializedParameter
-from tensor.lowlevel import DtypeLike
+from tensor._dtypes import DtypeLike
 
 
 def forget_shapes(layer: LazyModuleMixin, dtype: DtypeLike | None, *buffers: str) -> None:

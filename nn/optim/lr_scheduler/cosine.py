@@ -6,7 +6,7 @@ import math
 
 from nn.optim.lr_scheduler.scheduler import LRScheduler, require_epochs
 from nn.optim.optimizer import Optimizer
-from tensor.lowlevel import shown
+from tensor._errors import shown
 
 
 class CosineAnnealingLR(LRScheduler):

@@ -14,7 +14,7 @@ from nn.optim.lr_scheduler.scheduler import (
     state_of_function,
 )
 from nn.optim.optimizer import Group, Optimizer
-from tensor.lowlevel import shown
+from tensor._errors import shown
 
 
 class _Cycles(LRScheduler):

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from nn.optim.lr_scheduler.scheduler import LRScheduler, require_epochs
 from nn.optim.optimizer import Optimizer
-from tensor.lowlevel import shown
+from tensor._errors import shown
 
 
 class StepLR(LRScheduler):

@@ -6,7 +6,7 @@ from typing import Any
 
 from nn.optim.lr_scheduler.scheduler import LRScheduler, one_for_each_group, require_optimizer
 from nn.optim.optimizer import Optimizer
-from tensor.lowlevel import shown
+from tensor._errors import shown
 
 
 class ReduceLROnPlateau(LRScheduler):

@@ -7,7 +7,7 @@ from types import FunctionType
 from typing import Any
 
 from nn.optim.optimizer import Optimizer
-from tensor.lowlevel import shown
+from tensor._errors import shown
 
 
 class LRScheduler:

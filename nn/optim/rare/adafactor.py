@@ -13,8 +13,9 @@ from nn.optim.chunks import chunk_keys
 from nn.optim.optimizer import Group, Optimizer
 from nn.optim.options import Bound, bounds, require_real
 from tensor import Tensor
+from tensor._dtypes import Array
+from tensor._errors import shown
 from tensor.kernels import empty
-from tensor.lowlevel import Array, shown
 
 if TYPE_CHECKING:
     from nn.optim.chunks import Key

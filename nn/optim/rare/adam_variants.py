@@ -12,7 +12,7 @@ from nn.optim.decay import sign_and_decay, with_sign_and_decay
 from nn.optim.optimizer import Group, Optimizer
 from nn.optim.options import DECAY_RATE, bounds
 from tensor import Tensor
-from tensor.lowlevel import Array
+from tensor._dtypes import Array
 
 
 class Adamax(Optimizer):

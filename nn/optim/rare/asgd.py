@@ -10,7 +10,7 @@ from nn.optim.decay import sign_and_decay, with_sign_and_decay
 from nn.optim.optimizer import Group, Optimizer
 from nn.optim.options import bounds
 from tensor import Tensor
-from tensor.lowlevel import Array
+from tensor._dtypes import Array
 
 
 class ASGD(Optimizer):

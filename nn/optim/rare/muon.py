@@ -10,7 +10,8 @@ import numpy as np
 from nn.optim.optimizer import Group, Optimizer
 from nn.optim.options import Bound, bounds, require_real
 from tensor import Tensor
-from tensor.lowlevel import Array, shown
+from tensor._dtypes import Array
+from tensor._errors import shown
 
 _RATES = (None, "original", "match_rms_adamw")
 

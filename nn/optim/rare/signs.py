@@ -9,7 +9,8 @@ import numpy as np
 from nn.optim.optimizer import Group, Optimizer
 from nn.optim.options import DECAY_RATE, bounds, require_two
 from tensor import Tensor
-from tensor.lowlevel import Array, shown
+from tensor._dtypes import Array
+from tensor._errors import shown
 
 
 class Lion(Optimizer):

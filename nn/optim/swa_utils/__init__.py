@@ -8,7 +8,7 @@ from nn.optim.swa_utils.averages import (
     get_swa_multi_avg_fn,
 )
 from nn.optim.swa_utils.schedule import SWALR
-from scopes.lowlevel import clear_errors_of as _clear_errors_of
+from scopes._shared.clearing import clear_errors_of as _clear_errors_of
 
 __all__ = [
     "SWALR",

@@ -12,7 +12,7 @@ from nn.layers.channel_norms import BatchNorm1d, BatchNorm2d, BatchNorm3d
 from nn.module.module import Module
 from nn.optim.swa_utils.averages import get_swa_multi_avg_fn
 from tensor import Tensor, no_grad
-from tensor.lowlevel import require_cpu
+from tensor._devices import require_cpu
 
 if TYPE_CHECKING:
     from nn.optim.swa_utils.averages import AvgFn, MultiAvgFn

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from tensor import Tensor, no_grad
-from tensor.lowlevel import is_inexact, shown
+from tensor._dtypes import is_inexact
+from tensor._errors import shown
 
 AvgFn = Callable[[Tensor, Tensor, Tensor | int], Tensor]
 MultiAvgFn = Callable[[Sequence[Tensor], Sequence[Tensor], Tensor | int], None]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scopes.lowlevel import ModuleOnDemand
+from scopes._shared.on_demand import ModuleOnDemand
 from tensor._errors import InvalidArgumentError
 from tensor.core.tensor import wrap
 from tensor.ops.linalg import matmul

@@ -13,7 +13,7 @@ from typing import Any
 import tensor as tn
 from tensor import InvalidArgumentError, Tensor, enable_grad
 from tensor.autograd import grad
-from tensor.lowlevel import TensorCore
+from tensor.core.tensor import TensorCore
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 

@@ -25,8 +25,9 @@ from scopes import (
 from scopes.adapters.adapter import Adapter
 from scopes.adapters.foreign import add_adapter, adopt, detach_adopted, is_adopted
 from scopes.core.containers import add_holder
-from scopes.lowlevel import Record, owner_of
+from scopes.lowlevel import owner_of
 from scopes.tracking import tracking
+from scopes.tracking.records import Record
 
 
 class Block:

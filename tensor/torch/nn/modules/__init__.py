@@ -7,7 +7,7 @@ import nn as _nn
 # Keep this module under another name, because the next line sets `utils` to that of `nn`.
 import tensor.torch.nn.modules.utils as _utils
 from nn import *  # noqa: F403 -- what its `__all__` lists
-from scopes.lowlevel import names_on_demand as _names_on_demand
+from scopes._shared.on_demand import names_on_demand as _names_on_demand
 
 utils: _ModuleType = _utils  # type: ignore[no-redef]
 
