@@ -105,8 +105,12 @@ def test_mistakes_are_errors() -> None:
     functional, x = ours.autograd.functional, ours.ones(2)
     with pytest.raises(RuntimeError, match="does not depend on the inputs: pass strict=False"):
         functional.jacobian(lambda y: ours.ones(2), x, strict=True)
+    with pytest.raises(RuntimeError, match="the derivatives do not depend on the inputs: pass strict=False"):
+        functional.jacobian(lambda y: y * 2, x, create_graph=True, strict=True)
     with pytest.raises(RuntimeError, match="one tensor with one element: sum its output"):
         functional.hessian(lambda y: y * y, x)
+    with pytest.raises(TypeError, match="func must return one tensor, not a tuple"):
+        functional.hvp(lambda y: (y.sum(), y.sum()), x, x)
     with pytest.raises(RuntimeError, match=r"v must have the shapes \[\(2,\)\], not \[\(3,\)\]"):
         functional.jvp(lambda y: y * y, x, ours.ones(3))
     with pytest.raises(RuntimeError, match="v can be omitted for one tensor with one element only"):

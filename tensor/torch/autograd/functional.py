@@ -39,7 +39,8 @@ def jacobian(
     create_graph
         Record the computation, so that the result has a gradient.
     strict
-        Raise an error if an output does not depend on an input. Without it, the derivatives are 0.
+        Raise an error if an output does not depend on an input or, with `create_graph`, if a derivative does
+        not. Without it, the derivatives are 0.
     vectorize, strategy
         No effect: each element of the outputs has a backward of its own.
 
@@ -260,8 +261,10 @@ def _outputs(name: str, outputs: Any, strict: bool) -> tuple[Tensor, ...]:
 
 
 def _single(name: str, out: Any, strict: bool) -> Tensor:
-    (single,) = _outputs(name, out, strict) if not isinstance(out, tuple) else (None,)
-    if single is None or single.numel() != 1:
+    if isinstance(out, tuple):
+        raise TypeError(f"{name}: func must return one tensor, not a tuple")
+    (single,) = _outputs(name, out, strict)
+    if single.numel() != 1:
         raise RuntimeError(f"{name}: func must return one tensor with one element: sum its output")
     return single.reshape(())
 
@@ -306,6 +309,8 @@ def _gradients(
         )
     if strict and any(x is None for x in found):
         raise RuntimeError(f"{name}: the outputs do not depend on each input: pass strict=False")
+    if strict and create_graph and not all(x is not None and x.requires_grad for x in found):
+        raise RuntimeError(f"{name}: the derivatives do not depend on the inputs: pass strict=False")
     return tuple(tn.zeros_like(x) if g is None else g for g, x in zip(found, inputs, strict=True))
 
 
