@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Self
 import numpy as np
 
 from scopes._shared.on_demand import ModuleOnDemand
-from tensor._dtypes import is_floating, result_type
+from tensor._dtypes import float32, is_floating, is_inexact, result_type
 from tensor._errors import InvalidArgumentError
 from tensor.core.tensor import TensorCore, composite, last_use
 from tensor.ops import elementwise, table
@@ -123,11 +123,15 @@ class Mathematics(TensorCore):
         >>> tensor.tensor([0.0, 2.0]).xlogy(tensor.tensor([0.0, 1.0])).tolist()
         [0.0, 0.0]
         """
+        dtype = result_type(self, other)
+        if not is_inexact(dtype):
+            dtype = float32
+        # The logarithm has the precision of the result, not that of `other`.
+        y = as_tensor(other).to(dtype) if isinstance(other, TensorCore) else np.asarray(other, dtype)
         is_zero = elementwise.logical_and(
-            elementwise.equal(self, 0), elementwise.logical_not(elementwise.isnan(other))
+            elementwise.equal(self, 0), elementwise.logical_not(elementwise.isnan(y))
         )
-        safe = elementwise.where(is_zero, 1.0, other)
-        return elementwise.multiply(last_use(self), elementwise.log(safe))
+        return elementwise.multiply(last_use(self), elementwise.log(elementwise.where(is_zero, 1.0, y)))
 
     @composite
     def deg2rad(self) -> Tensor:

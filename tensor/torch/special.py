@@ -7,7 +7,7 @@ from typing import Final
 
 import tensor as tn
 from tensor import Tensor
-from tensor._dtypes import is_floating
+from tensor._dtypes import is_floating, is_inexact
 from tensor.ops.gamma import bessel_i
 from tensor.ops.gamma import erfcx as _erfcx
 from tensor.ops.gamma import log_ndtr as _log_ndtr
@@ -108,8 +108,13 @@ def xlog1py(input: Operand, other: Operand) -> Tensor:
     >>> torch.special.xlog1py(torch.tensor([0.0]), torch.tensor([-1.0])).tolist()
     [0.0]
     """
-    is_zero = tn.logical_and(tn.equal(input, 0), tn.logical_not(tn.isnan(other)))
-    return tn.multiply(input, tn.log1p(tn.where(is_zero, 1.0, other)))
+    dtype = tn.result_type(input, other)
+    if not is_inexact(dtype):
+        dtype = tn.float32
+    y = other.to(dtype) if isinstance(other, Tensor) else tn.asarray(other, dtype=dtype)
+    # Where the logarithm is infinite or undefined, 0 times it would be nan.
+    is_replaced = tn.logical_and(tn.equal(input, 0), tn.logical_or(y <= -1, y == math.inf))
+    return tn.multiply(input, tn.log1p(tn.where(is_replaced, 0.0, y)))
 
 
 @with_out

@@ -372,3 +372,27 @@ def test_float_power_computes_in_double_precision(base: str, exponent: str) -> N
     for found, expected in zip(powers(torch), powers(theirs), strict=True):
         assert str(found.dtype) == str(expected.dtype).removeprefix("torch.")
         assert found.tolist() == pytest.approx(expected.tolist(), rel=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "int32"])
+@pytest.mark.parametrize("name", ["xlogy", "special.xlog1py"])
+def test_logarithms_times_numbers_have_the_precision_of_the_result(name: str, dtype: str) -> None:
+    theirs = pytest.importorskip("torch")
+
+    def products(library):
+        function = library.special.xlog1py if "1" in name else library.xlogy
+        x = library.tensor([0.0, 1.0, 2.0, 0.5], dtype=library.float64)
+        y = library.tensor([0.0, 0.3, 1.0, 2.0]).to(getattr(library, dtype))
+        return [function(x, y), function(x, 0.3), function(x.float(), y), function(2.0, y)]
+
+    for found, expected in zip(products(torch), products(theirs), strict=True):
+        assert str(found.dtype) == str(expected.dtype).removeprefix("torch.")
+        np_values = pytest.approx(expected.tolist(), rel=1e-12 if expected.dtype == theirs.float64 else 1e-6)
+        assert found.tolist() == np_values or found.dtype in (torch.float16, torch.bfloat16)
+
+
+def test_the_gradient_of_xlog1py_at_0_is_the_logarithm() -> None:
+    x = torch.zeros(3, dtype=torch.float64, requires_grad=True)
+    torch.special.xlog1py(x, torch.tensor([0.0, 1.0, -1.0], dtype=torch.float64)).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == pytest.approx([0.0, 0.6931471805599453, 0.0])

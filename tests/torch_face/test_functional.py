@@ -113,6 +113,8 @@ def test_mistakes_are_errors() -> None:
         functional.hvp(lambda y: (y.sum(), y.sum()), x, x)
     with pytest.raises(RuntimeError, match=r"v must have the shapes \[\(2,\)\], not \[\(3,\)\]"):
         functional.jvp(lambda y: y * y, x, ours.ones(3))
+    with pytest.raises(TypeError, match="v must be a tensor, or a tuple of them, not int"):
+        functional.vjp(lambda y: y * y, x, 2)
     with pytest.raises(RuntimeError, match="v can be omitted for one tensor with one element only"):
         functional.vjp(lambda y: y * y, x)
     with pytest.raises(TypeError, match="func must return a tensor, or a tuple of them, not float"):

@@ -185,7 +185,7 @@ RULES = (
     ),
     Rule(
         "other classes of errors",
-        "BufferError, as DLPack's specification says; ValueError for ragged lists, as in NumPy; TypeError for dtypes",
+        "BufferError, as DLPack's specification says; ValueError for ragged lists; TypeError for dtypes",
         errors=(
             "BufferError: DLPack:",
             "BufferError: can't export a tensor",

@@ -276,6 +276,9 @@ def _vectors(name: str, v: _Tensors | None, like: Sequence[Tensor]) -> tuple[Ten
             raise RuntimeError(f"{name}: v can be omitted for one tensor with one element only: pass v")
         return (tn.ones_like(like[0]),)
     given = v if isinstance(v, tuple) else (v,)
+    for x in given:
+        if not isinstance(x, TensorCore):
+            raise TypeError(f"{name}: v must be a tensor, or a tuple of them, not {type(x).__name__}")
     if [tuple(x.shape) for x in given] != [tuple(x.shape) for x in like]:
         raise RuntimeError(
             f"{name}: v must have the shapes {[tuple(x.shape) for x in like]}, not "
