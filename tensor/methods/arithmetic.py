@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 
 from scopes._shared.on_demand import ModuleOnDemand
-from tensor._dtypes import Array, Dtype, complex128, float64, is_floating, result_type
+from tensor._dtypes import Array, Dtype, complex128, float64, is_floating, is_inexact, result_type
 from tensor._errors import InvalidArgumentError, shown
 from tensor.core.tensor import TensorCore, composite, last_use, wrap
 from tensor.kernels import elementwise as kernels
@@ -194,8 +194,18 @@ class Arithmetic(TensorCore):
         >>> tensor.tensor([5.0, -5.0]).fmod(3).tolist()
         [2.0, -2.0]
         """
-        # Compute the remainder of the absolute values, which is exact, and restore the sign.
         x = as_tensor(self)
+        dtype = result_type(x, other)
+        if dtype.kind == "i":
+            # The smallest integer has no absolute value.
+            rest = elementwise.remainder(x, other)
+            has_other_sign = elementwise.logical_and(
+                elementwise.not_equal(rest, 0),
+                elementwise.not_equal(elementwise.less(x, 0), elementwise.less(rest, 0)),
+            )
+            return elementwise.where(has_other_sign, elementwise.subtract(rest, other), rest)
+        x = x if is_inexact(x.dtype) else x.to(dtype)
+        # Compute the remainder of the absolute values, which is exact, and restore the sign.
         divisor: Any = elementwise.abs(other) if isinstance(other, TensorCore) else abs(other)  # type: ignore[arg-type]
         size = elementwise.remainder(elementwise.abs(x), divisor)
         return elementwise.where(elementwise.less(x, 0), elementwise.negative(size), size)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from math import inf, nan
+from typing import Any
 
 import pytest
 
@@ -396,3 +397,18 @@ def test_the_gradient_of_xlog1py_at_0_is_the_logarithm() -> None:
     torch.special.xlog1py(x, torch.tensor([0.0, 1.0, -1.0], dtype=torch.float64)).sum().backward()
     assert x.grad is not None
     assert x.grad.tolist() == pytest.approx([0.0, 0.6931471805599453, 0.0])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+def test_fmod_of_the_smallest_integer(dtype: str) -> None:
+    theirs = pytest.importorskip("torch")
+    smallest = theirs.iinfo(getattr(theirs, dtype)).min
+    x = [smallest, smallest + 1, -5, -1, 0, 1, 5, -(smallest + 1)]
+
+    def rests(library: Any) -> list[Any]:
+        values = library.tensor(x, dtype=getattr(library, dtype))
+        y = library.tensor([n for n in x if n], dtype=values.dtype)
+        pairs = library.fmod(values.reshape(-1, 1), y)
+        return [pairs.tolist(), library.fmod(values, -3).tolist(), library.fmod(values, 2.5).tolist()]
+
+    assert rests(torch) == rests(theirs)

@@ -116,7 +116,7 @@ class Entry:
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._entry, name)
         if callable(value):
-            return _on_torch(value) if name == "ref" else bridged(value)
+            return _on_arrays(value) if name == "ref" else bridged(value)
         return to_ours(value)
 
 
@@ -131,13 +131,15 @@ def bridged(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _on_torch(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a reference of PyTorch's, for NumPy's arrays or for tensors, that takes our tensors too."""
+def _on_arrays(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a reference of PyTorch's, a function of NumPy's arrays, that takes our tensors too."""
 
-    def tensors(x: Any) -> Any:
-        return _tensor(x) if isinstance(x, ours.Tensor) else _mapped(tensors, x)
+    def arrays(x: Any) -> Any:
+        if isinstance(x, ours.Tensor):
+            return (x.float() if x.dtype == ours.bfloat16 else x).detach().numpy()
+        return _mapped(arrays, x)
 
-    return lambda *args, **kwargs: function(*tensors(args), **tensors(kwargs))
+    return lambda *args, **kwargs: function(*arrays(args), **arrays(kwargs))
 
 
 def _reference(function: Callable[..., Any]) -> Callable[..., Any]:
