@@ -672,7 +672,8 @@ def _cloned(x: Tensor) -> Tensor:
 @composite
 def _replace_nonfinite(x: Tensor, nan: float, high: float, low: float) -> Tensor:
     """Return `x` with infinities replaced by `high` and `low`, and nan by `nan`."""
-    infinite = elementwise.where(elementwise.greater(x, 0), high, low)
-    is_infinite, is_unknown = elementwise.isinf(x), elementwise.isnan(x)
-    known = elementwise.where(is_infinite, infinite, last_use(x))
+    # Each number is an operand beside a tensor, whose dtype it takes.
+    is_high, is_low = elementwise.equal(x, math.inf), elementwise.equal(x, -math.inf)
+    is_unknown = elementwise.isnan(x)
+    known = elementwise.where(is_low, low, elementwise.where(is_high, high, last_use(x)))
     return elementwise.where(is_unknown, nan, known)

@@ -412,3 +412,16 @@ def test_fmod_of_the_smallest_integer(dtype: str) -> None:
         return [pairs.tolist(), library.fmod(values, -3).tolist(), library.fmod(values, 2.5).tolist()]
 
     assert rests(torch) == rests(theirs)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_nan_to_num_has_the_limits_of_the_dtype(dtype: str) -> None:
+    theirs = pytest.importorskip("torch")
+
+    def replaced(library: Any) -> list[Any]:
+        x = library.tensor([nan, inf, -inf, 1.5], dtype=getattr(library, dtype))
+        found = [library.nan_to_num(x), x.nan_to_num(nan=2.0, posinf=7.0), x.nan_to_num(neginf=-1.0)]
+        assert all(y.dtype == x.dtype for y in found)
+        return [y.tolist() for y in found]
+
+    assert replaced(torch) == replaced(theirs)

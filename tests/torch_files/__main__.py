@@ -67,7 +67,7 @@ def run(file: Path, written: Path, pattern: str) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for line in lines:
         # The first failure of a test stands, as of its first subtest.
-        if found.get(line["test"], line)["outcome"] != "failed":
+        if line["test"] not in found or found[line["test"]]["outcome"] != "failed":
             found[line["test"]] = line
     return found
 
