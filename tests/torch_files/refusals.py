@@ -448,6 +448,7 @@ RULES = (
             "igammac",
             "unsafe_split",
             "generate_vmap_rule",
+            "hardshrink",
         ),
     ),
     Rule(
