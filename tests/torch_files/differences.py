@@ -394,8 +394,8 @@ DIFFERENCES = (
         ),
     ),
     Difference(
-        "`sub` of complex infinities is infinite: PyTorch multiplies by an `alpha` of 1, which gives nan; the "
-        "reference of numbers is float64",
+        "`sub` of complex infinities is infinite: PyTorch multiplies by an `alpha` of 1, for nan. The "
+        "test's reference for numbers is float64",
         (
             ("test_binary_ufuncs.*.test_reference_numerics_extremal_values_sub_cpu_complex*", "assertEqual"),
             ("test_binary_ufuncs.*.test_scalar_support_sub_cpu_*", "assert expected.dtype"),
