@@ -279,6 +279,14 @@ def test_a_small_tensor_takes_less_than_200_bytes_in_addition_to_its_values() ->
     assert 0 < taken / len(held) < 200
 
 
+def test_the_overhead_of_a_view_includes_its_object_and_its_array() -> None:
+    x = tensor.ones((100, 100))
+    start = memory.statistics().bytes_overhead
+    views = [x[n:] for n in range(50)]
+    taken = memory.statistics().bytes_overhead - start
+    assert taken / len(views) >= sys.getsizeof(x) + np.ndarray.__basicsize__
+
+
 def test_numpy_of_an_inline_tensor_shares_memory_in_each_call() -> None:
     x = tensor.tensor([1.0]) + 1.0
     array = x.numpy()
