@@ -136,6 +136,20 @@ def test_no_page_installs_a_package_that_has_no_release_yet() -> None:
         assert not re.search(r"pip install ['\"]?disposescope", text), path
 
 
+NAMED = re.compile(
+    r"`((?:scopes|tensor|nn|tests|benchmarks|examples|docs)/[\w/.-]+\.(?:py|pyx|pxd|h|cpp|md|toml))`"
+)
+
+
+def test_each_file_that_the_guides_for_developers_and_the_sources_name_exists() -> None:
+    pages = [ROOT / "CONTRIBUTING.md", ROOT / "docs" / "architecture.md"]
+    sources = [path for name in ("scopes", "tensor", "nn") for path in (ROOT / name).rglob("*.py*")]
+    texts = {path: path.read_text(encoding="utf-8") for path in [*pages, *sources] if path.suffix != ".pyc"}
+    named = {(str(path), file) for path, text in texts.items() for file in NAMED.findall(text)}
+    assert len(named) > 50
+    assert [each for each in sorted(named) if not (ROOT / each[1]).exists()] == []
+
+
 def test_the_readme_has_blocks() -> None:
     assert BLOCK.search((ROOT / "README.md").read_text(encoding="utf-8"))
 

@@ -1,1 +1,1 @@
-"""Private helpers of all rooms: they know neither scopes nor tensors."""
+"""Private helpers of `scopes`, `tensor` and `nn`. They know neither scopes nor tensors."""

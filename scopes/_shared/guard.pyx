@@ -96,6 +96,3 @@ class Closing:
         except BaseException:
             self._close()
             raise
-
-
-# Where users find them.

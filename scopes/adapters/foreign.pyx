@@ -639,8 +639,18 @@ cdef object _method_wrapper = type(object().__str__)
 
 
 def add_adapter(adapter):
-    """Make scopes own the objects of ``adapter.kinds`` from now on."""
+    """Make scopes own the objects of ``adapter.kinds`` from now on.
+
+    Raises
+    ------
+    NotImplementedError
+        If `adapter` has `find_kept`, and another adapter has it too.
+    """
     global _kinds, _keeping
+    if adapter.find_kept is not None and _keeping is not None and _keeping is not adapter:
+        raise NotImplementedError(
+            f"{adapter.library} and {_keeping.library} both have find_kept: only one adapter may have it"
+        )
     _adapters.append(adapter)
     _kinds += tuple(adapter.kinds)
     if adapter.harvest is not None:

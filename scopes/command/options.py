@@ -55,7 +55,8 @@ def _add_run(commands: Any) -> argparse.ArgumentParser:
         usage=f"{PROGRAM} run [options] (script.py | -m module) [arguments]",
         help="run a program with tracking, and report what is alive at its end, by the line that created it",
         description="Run a program with tracking. When it ends or fails, write a report to the standard\n"
-        "error stream: what is alive, by the line that created it. The exit status is that of the program.",
+        "error stream: what is alive, by the line that created it. The exit status is that of the program,\n"
+        "or 1 if it succeeded and a file of the report could not be written.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -368,6 +368,3 @@ cdef int _release_memory(Record record, dict records) except -1:
         if first.foreign is not None:
             first.foreign.discharge(first.nbytes)
     return 0
-
-
-# Where users find them.

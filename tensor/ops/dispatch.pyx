@@ -906,8 +906,6 @@ def write_plainly(TensorCore x not None, write) -> None:
 
 
 # --- Views in another shape ---------------------------------------------------------------------------------
-#
-# Views in another shape.
 
 cdef enum:
     MAX_SIZES = 16

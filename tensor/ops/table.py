@@ -1,7 +1,7 @@
 """The ops with one kernel: each a name, and the ufunc of NumPy or a kernel of `tensor.kernels`.
 
 The derivative of each is in ``tensor/tape/rules/elementwise.py``. The functions are in
-``tensor/ops/elementwise.py``, the methods in ``tensor/ops/methods.py``.
+``tensor/ops/elementwise.py``, the methods in the families of ``tensor/methods``.
 """
 
 from __future__ import annotations

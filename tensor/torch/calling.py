@@ -25,8 +25,8 @@ _ARGUMENT_ALIASES = {
     "keepdims": "keepdim",
     "split_size_or_sections": "split_size",
 }
-# PyTorch's names of operands that the methods take by position or under another name. In all functions that
-# are not listed, an operand that the method takes by position is called `other`.
+# PyTorch's names of operands that the methods take only by position or under another name. In a function that
+# is not listed, an operand that its method takes only by position is called `other`.
 _OPERANDS = {
     "bmm": ("mat2",),
     "dot": ("tensor",),

@@ -1,8 +1,8 @@
 """Functions of ``torch`` that are methods of their first argument.
 
 Each public method of a family (`tensor.methods`) is a function with the same name, such as ``torch.add`` for
-``Tensor.add``, unless `_NO_FUNCTIONS` lists it. So a new op needs no entry here. The build writes the types
-to ``functions.pyi`` (``.ci/write-stubs``).
+``Tensor.add``, unless `_NO_FUNCTIONS` lists it: names that PyTorch has only as methods, or not at all. The
+build writes the types to ``functions.pyi`` (``.ci/write-stubs``).
 """
 
 from __future__ import annotations
