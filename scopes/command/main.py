@@ -180,7 +180,7 @@ class _FinalReport:
         self._has_reported = True
         if self._live is not None:
             self._live.end()
-        with suppress(OSError, ValueError, RuntimeError):  # Python itself reports a broken or closed stream
+        with suppress(Exception):  # None, or a stream of the program: Python itself reports what is broken
             sys.stdout.flush()
         gc.collect()  # garbage is not a leak
         outcome = Outcome(self._history, self._options.program, self._options.leak_threshold)
@@ -245,11 +245,17 @@ def _page(parts: list[tuple[str, Report]], history: History, program: str) -> st
 
 def _report(options: argparse.Namespace) -> None:
     try:
-        sys.stdout.write(f"{summarize(options.trace)}\n")
+        summary = summarize(options.trace)
     except OSError as error:
         sys.exit(f"{PROGRAM}: can't read {options.trace}: {error.strerror}")
     except NoTraceError as error:
         sys.exit(f"{PROGRAM}: {error}")
+    if sys.stdout is None:
+        sys.exit(f"{PROGRAM}: can't write the summary: the standard output is closed")
+    try:
+        sys.stdout.write(f"{summary}\n")
+    except (OSError, UnicodeError) as error:
+        sys.exit(f"{PROGRAM}: can't write the summary: {error}")
 
 
 def _say(text: str) -> None:

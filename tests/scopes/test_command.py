@@ -57,6 +57,21 @@ def scopes_run(*arguments: object, cwd: Path | None = None) -> subprocess.Comple
     return python("-m", "scopes", "run", *arguments, cwd=cwd)
 
 
+def redirected(redirection: str, *command: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run Python with a redirection of the shell, such as ``>&-``."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    environment.pop("PYTHONUNBUFFERED", None)
+    return subprocess.run(
+        ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, *map(str, command)],
+        cwd=cwd,
+        env=environment,
+        text=True,
+        capture_output=True,
+        timeout=LIMIT,
+        check=False,
+    )
+
+
 def write(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
@@ -784,6 +799,33 @@ def test_a_report_that_can_not_be_written_is_an_error_of_a_program_without_one(t
     assert done.returncode == 1
     assert "disposescope: can't write the report" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("redirection", "end"),
+    [
+        (">&-", ""),
+        ("", "sys.stdout = None"),
+        ("", "del sys.stdout"),
+        ("", "sys.stdout = type('Log', (), {'write': len})()"),
+    ],
+)
+def test_report_is_whole_without_a_standard_output(redirection: str, end: str, tmp_path: Path) -> None:
+    program = write(tmp_path / "program.py", f"import sys\n{LEAK}{end}\n")
+    options = ("--html", "page.html")
+    done = redirected(redirection, "-m", "scopes", "run", *options, program, cwd=tmp_path)
+    assert done.returncode == redirected(redirection, program, cwd=tmp_path).returncode
+    assert "program.py:3" in done.stderr
+    assert "live_count: 500" in done.stderr
+    assert "program.py:3" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_report_of_a_trace_names_a_closed_standard_output(tmp_path: Path) -> None:
+    program = write(tmp_path / "program.py", LEAK)
+    assert scopes_run("--trace", "trace.json", program, cwd=tmp_path).returncode == 0
+    done = redirected(">&-", "-m", "scopes", "report", "trace.json", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == "disposescope: can't write the summary: the standard output is closed\n"
 
 
 @pytest.mark.parametrize(
