@@ -142,7 +142,7 @@ class _ChildHistory(History):
         text = f"{weight}\n{current_process().name} (process {os.getpid()}) held at most {report}"
         partial = self._file.with_suffix(".partial")
         with suppress(OSError):  # the parent has ended, and its folder is gone
-            partial.write_text(text, encoding="utf-8")
+            partial.write_text(text, encoding="utf-8", errors="backslashreplace")
             partial.replace(self._file)
 
 

@@ -15,6 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 from scopes._shared.sizes import parse_size
+from scopes._shared.stderr import write_to_stderr
 from scopes._shared.tracebacks import clear_frames_of, is_ours
 from scopes.adapters.libraries import enable, still_held
 from scopes.command import children
@@ -58,7 +59,7 @@ def _run(options: argparse.Namespace) -> NoReturn:
         try:
             enable("torch")
         except ImportError as missing:
-            _say(f"{PROGRAM}: {missing}")
+            write_to_stderr(f"{PROGRAM}: {missing}")
             sys.exit(1)
     tracking.begin(options.depth)
     children.follow_children(options.depth)
@@ -73,7 +74,7 @@ def _run(options: argparse.Namespace) -> NoReturn:
     try:
         error = run(options.program, options.arguments, is_module=options.is_module)
     except CannotRunError as reason:
-        _say(f"{PROGRAM}: {reason}")
+        write_to_stderr(f"{PROGRAM}: {reason}")
         sys.exit(reason.status)
     status = _show(error)
     try:
@@ -94,9 +95,9 @@ def _live_view(options: argparse.Namespace) -> LiveView | None:
     if not options.live:
         return None
     try:
-        return begin_live_view(options.program, _say)
+        return begin_live_view(options.program, write_to_stderr)
     except ModuleNotFoundError as missing:
-        _say(f"{PROGRAM}: {missing}")
+        write_to_stderr(f"{PROGRAM}: {missing}")
         sys.exit(1)
 
 
@@ -129,10 +130,19 @@ def _show(error: BaseException | None) -> int:
     if isinstance(error, SystemExit):
         if error.code is None or isinstance(error.code, int):
             return error.code or 0
-        _say(str(error.code))
+        write_to_stderr(str(error.code))
         return 1
     sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
-    sys.excepthook(type(error), error, error.__traceback__)
+    try:
+        sys.excepthook(type(error), error, error.__traceback__)
+    except SystemExit as exit:
+        return _show(exit)
+    except Exception as failure:  # noqa: BLE001
+        if failure.__traceback__ is not None:
+            failure.__traceback__ = failure.__traceback__.tb_next  # without the frame of this function
+        for title, each in (("Error in sys.excepthook:", failure), ("\nOriginal exception was:", error)):
+            write_to_stderr(title)
+            sys.__excepthook__(type(each), each, each.__traceback__)
     return 1
 
 
@@ -187,17 +197,17 @@ class _FinalReport:
         held = still_held()
         parts = _parts(outcome, held)
         for title, part in parts:
-            _say(f"\n{title}\n{part}")
+            write_to_stderr(f"\n{title}\n{part}")
         for text in children.reports():
-            _say(f"\n{text}")
+            write_to_stderr(f"\n{text}")
         if self._options.counts:
-            _say(f"\n{statistics}")
+            write_to_stderr(f"\n{statistics}")
         is_written = self._write_files(parts)
         growing = _growing(held, parse_size(self._options.leak_threshold))
         if self._options.fail_on_leak:
             held_more = f"Memory that disposed tensors could not free grows: {format_lines(growing)}. "
             verdict = f"{held_more if growing else ''}{outcome.verdict}"
-            _say(f"\n--fail-on-leak: {verdict} --leak-threshold sets another size.")
+            write_to_stderr(f"\n--fail-on-leak: {verdict} --leak-threshold sets another size.")
         is_leaking = self._options.fail_on_leak and (outcome.is_leaking or bool(growing))
         return 1 if is_leaking or not is_written else 0
 
@@ -214,7 +224,7 @@ class _FinalReport:
             if timeline is not None and snapshot is not None:
                 timeline.save_snapshot(snapshot)
         except OSError as error:
-            _say(f"{PROGRAM}: can't write the report: {error}")
+            write_to_stderr(f"{PROGRAM}: can't write the report: {error}")
             return False
         return True
 
@@ -256,12 +266,3 @@ def _report(options: argparse.Namespace) -> None:
         sys.stdout.write(f"{summary}\n")
     except (OSError, UnicodeError) as error:
         sys.exit(f"{PROGRAM}: can't write the summary: {error}")
-
-
-def _say(text: str) -> None:
-    if sys.stderr is not None:
-        try:
-            sys.stderr.write(f"{text}\n")
-            sys.stderr.flush()
-        except RuntimeError:  # a signal interrupted a write to the stream
-            os.write(2, f"{text}\n".encode(errors="replace"))

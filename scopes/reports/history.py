@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
 from scopes._shared.sizes import format_bytes
+from scopes._shared.stderr import write_to_stderr
 from scopes.core.scope import is_kept_by_library, last_op_of
 from scopes.reports.leaks import (
     LeakReport,
@@ -144,7 +145,7 @@ class History:
         self._look_births = 0
         self._is_looking = False
         self._every = None if every is None else int(every * 1e9)
-        self._tell = _to_stderr if tell is None else tell
+        self._tell = write_to_stderr if tell is None else tell
         self._next_report = sys.maxsize if self._every is None else self._began + self._every
 
     def begin(self) -> None:
@@ -401,11 +402,6 @@ def _has_gone(record: Record, items: list[tuple[Record, Any]]) -> bool:
         return True
     (count,) = reference_counts(items[place : place + 1])
     return is_kept_by_library(items[place][1], count)
-
-
-def _to_stderr(text: str) -> None:
-    if sys.stderr is not None:
-        sys.stderr.write(f"{text}\n")
 
 
 # A line's memory was freed if the line holds less than this part of it afterwards.

@@ -70,14 +70,16 @@ class LiveView:
         if not self._is_ending.is_set():
             self._is_ending.set()
             self._thread.join(timeout=5)
-            self._live.stop()
+            with suppress(OSError, ValueError):  # the terminal is gone
+                self._live.stop()
 
     def _run(self) -> None:
         pause = 0.0
         while not self._is_ending.wait(pause):
             began = time.monotonic()
-            # The program may change the objects during `view`. Then skip this refresh.
-            with suppress(AttributeError, RuntimeError):
+            # The program may change the objects during `view`, and the terminal may be gone. Then skip this
+            # refresh.
+            with suppress(AttributeError, RuntimeError, OSError, ValueError):
                 self._live.update(self.view(), refresh=True)
             took = time.monotonic() - began
             pause = max(_PERIOD - took, took / _LARGEST_PART)

@@ -52,7 +52,8 @@ def _list_of(choices: Sequence[str]) -> str:
 
 def write_page(path: str | PathLike[str], text: str) -> None:
     """Write `text` to `path`. Raise FileExistsError if a file of the user exists there."""
-    require_ours(path).write_text(text, encoding="utf-8")
+    # The name of a file on Linux may have bytes that are no text.
+    require_ours(path).write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 _WIDTH, _HEIGHT = 800, 220

@@ -57,7 +57,9 @@ def scopes_run(*arguments: object, cwd: Path | None = None) -> subprocess.Comple
     return python("-m", "scopes", "run", *arguments, cwd=cwd)
 
 
-def redirected(redirection: str, *command: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+def redirected(
+    redirection: str, *command: object, cwd: Path, stderr: int = subprocess.PIPE
+) -> subprocess.CompletedProcess[str]:
     """Run Python with a redirection of the shell, such as ``>&-``."""
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     environment.pop("PYTHONUNBUFFERED", None)
@@ -66,7 +68,8 @@ def redirected(redirection: str, *command: object, cwd: Path) -> subprocess.Comp
         cwd=cwd,
         env=environment,
         text=True,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
         timeout=LIMIT,
         check=False,
     )
@@ -135,6 +138,8 @@ ENDS = {
     "a chain of exceptions": "try: 1 / 0\nexcept ZeroDivisionError as e: raise KeyError('x') from e",
     "an interrupt": "raise KeyboardInterrupt",
     "a group": "raise ExceptionGroup('two', [ValueError(1), TypeError(2)])",
+    "a hook that fails": "sys.excepthook = lambda *_: 1 / 0\nraise ValueError('no data')",
+    "a hook that exits": "sys.excepthook = lambda *_: sys.exit(4)\nraise ValueError('no data')",
     "a hook of its own": "sys.excepthook = lambda *x: print('hook', x[0], file=sys.stderr)\nraise ValueError",
     "a signal": "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\nimport time; time.sleep(60)",
     "an interrupt from outside": "import signal\nsignal.raise_signal(signal.SIGINT)",
@@ -147,7 +152,15 @@ ENDS = {
 
 
 # Two programs each; what ends alike but for its words is for long runs.
-ALIKE = {"exit", "exit 0", "exit deep inside", "a chain of exceptions", "a group", "an interrupt"}
+ALIKE = {
+    "a hook that exits",
+    "exit",
+    "exit 0",
+    "exit deep inside",
+    "a chain of exceptions",
+    "a group",
+    "an interrupt",
+}
 
 
 @pytest.mark.parametrize(
@@ -826,6 +839,97 @@ def test_report_of_a_trace_names_a_closed_standard_output(tmp_path: Path) -> Non
     done = redirected(">&-", "-m", "scopes", "report", "trace.json", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr == "disposescope: can't write the summary: the standard output is closed\n"
+
+
+@pytest.mark.parametrize("stream", ["closed", "a full disk", "a closed pipe"])
+@pytest.mark.parametrize(("options", "end"), [((), ""), ((), "exit(7)"), (("--fail-on-leak",), "")], ids=str)
+def test_page_and_status_are_right_if_the_standard_error_stream_can_not_be_written(
+    stream: str, options: tuple[str, ...], end: str, tmp_path: Path
+) -> None:
+    program = write(tmp_path / "program.py", f"{LEAK}print('mine')\n{end}\n")
+    command = ("-m", "scopes", "run", *options, "--html", "page.html", program)
+    reading, writing = os.pipe()
+    os.close(reading)
+    redirection = {"closed": "2>&-", "a full disk": "2>/dev/full", "a closed pipe": ""}[stream]
+    done = redirected(redirection, *command, cwd=tmp_path, stderr=writing)
+    os.close(writing)
+    assert done.returncode == (7 if end else 1 if options else 0)
+    assert done.stdout == "mine\n"
+    assert "program.py:2" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("beginning", "written"),
+    [
+        ("sys.stderr = open('log', 'w', encoding='ascii')", "gr\\xf6\\xdfe"),
+        ("import codecs; sys.stderr = codecs.open('log', 'w', encoding='ascii')", "gr\\xf6\\xdfe"),
+        ("sys.stderr.close()", ""),
+        ("sys.stderr = open('log', 'w'); sys.stderr.close()", "größe"),
+        ("sys.stderr = None", ""),
+        ("del sys.stderr", ""),
+        ("sys.stderr = type('Log', (), {'flush': lambda self: None})()", "größe"),
+        ("import os; os.close(2)", ""),
+    ],
+)
+def test_report_and_page_are_whole_with_a_standard_error_stream_of_the_program(
+    beginning: str, written: str, tmp_path: Path
+) -> None:
+    source = "import sys, tensor\ndef größe():\n    kept.append(tensor.ones((1000,)))\nkept = []\n"
+    program = write(tmp_path / "program.py", f"{source}{beginning}\nfor _ in range(50): größe()\n")
+    done = redirected("", "-m", "scopes", "run", "--html", "page.html", program, cwd=tmp_path)
+    log = tmp_path / "log"
+    report = done.stderr or (log.read_text(encoding="utf-8") if log.exists() else "")
+    assert done.returncode == 0
+    assert written in report
+    assert ("live_count: 50" in report) == bool(written)
+    assert "größe" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_reports_at_an_interval_do_not_fail_the_program(tmp_path: Path) -> None:
+    program = write(
+        tmp_path / "program.py",
+        "import tensor, time\n"
+        "for _ in range(5):\n"
+        "    time.sleep(0.01)\n"
+        "    tensor.ones((2,))\n"
+        "print('done')\n",
+    )
+    done = redirected("2>/dev/full", "-m", "scopes", "run", "--every", "0.001", program, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "done\n")
+
+
+def test_page_names_a_program_whose_name_is_no_text(tmp_path: Path) -> None:
+    program = os.fsencode(tmp_path) + b"/program\xff.py"
+    with open(program, "w", encoding="utf-8") as file:  # noqa: PTH123
+        file.write(LEAK)
+    done = redirected("", "-m", "scopes", "run", "--html", "page.html", os.fsdecode(program), cwd=tmp_path)
+    assert done.returncode == 0
+    assert "program\\udcff.py:2" in done.stderr
+    assert "program\\udcff.py:2" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_the_live_view_ends_with_its_terminal(tmp_path: Path) -> None:
+    pytest.importorskip("rich")
+    ours, theirs = os.openpty()
+    program = write(
+        tmp_path / "program.py", f"{LEAK}print('ready', flush=True)\ninput()\nimport time\ntime.sleep(1)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "scopes", "run", "--live", "--html", "page.html", program],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    os.close(ours)
+    process.communicate("\n", timeout=LIMIT)
+    assert process.returncode == 0
+    assert "program.py:2" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
