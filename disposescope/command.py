@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,11 +16,12 @@ PROGRAM = "disposescope"
 def main() -> None:
     """Run the command line, and exit."""
     if sys.argv[1:2] in (["--version"], ["-V"]):
-        sys.stdout.write(f"disposescope {_version()}\n")
+        if sys.stdout is not None:
+            sys.stdout.write(f"disposescope {_version()}\n")
         return
     found = shadows(("scopes",))
     for name, path in found.items():
-        sys.stderr.write(
+        _write(
             f"{PROGRAM}: {shadowing_message(name, path)}. Rename that, or start this where it is not found: "
             "by the command `disposescope` (not `python -m`), without its folder in PYTHONPATH\n"
         )
@@ -36,14 +38,27 @@ def _report_shadowing(arguments: list[str]) -> None:
     beside = modules_in(_folder_of_program(arguments[1:]))
     for name in ("tensor", "nn"):
         if name in beside:
-            sys.stderr.write(f"{PROGRAM}: `import {name}` in the program finds its own {beside[name]}\n")
+            _write(f"{PROGRAM}: `import {name}` in the program finds its own {beside[name]}\n")
     if "scopes" in beside:
-        sys.stderr.write(
+        _write(
             f"{PROGRAM}: {beside['scopes']} has the name of the package `scopes` of disposescope. The "
             "command needs that package, so `import scopes` in the program would not find its own file. "
             "Rename the file, or move it into a package\n"
         )
         sys.exit(2)
+
+
+def _write(text: str) -> None:
+    """Write `text` to the standard error stream. Raise nothing if it can't be written."""
+    if sys.stderr is None:
+        return
+    # Use another buffer, as in `scopes._shared.stderr`: what fails in that of the stream fails again at exit.
+    number, encoding = sys.stderr.fileno(), sys.stderr.encoding
+    with (
+        suppress(OSError),
+        open(number, "w", encoding=encoding, errors="backslashreplace", closefd=False) as file,
+    ):
+        file.write(text)
 
 
 def _folder_of_program(arguments: list[str]) -> Path:

@@ -885,6 +885,15 @@ def test_report_and_page_are_whole_with_a_standard_error_stream_of_the_program(
     assert "größe" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
+def test_notice_of_a_program_s_own_module_is_not_needed_to_run_it(tmp_path: Path) -> None:
+    write(tmp_path / "nn.py", "")
+    write(tmp_path / "program.py", "print(1)\n")
+    for redirection in ("2>&-", "2>/dev/full"):
+        done = redirected(redirection, "-m", "disposescope", "run", "program.py", cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (0, "1\n")
+    assert redirected(">&-", "-m", "disposescope", "--version", cwd=tmp_path).returncode == 0
+
+
 def test_reports_at_an_interval_do_not_fail_the_program(tmp_path: Path) -> None:
     program = write(
         tmp_path / "program.py",
