@@ -46,12 +46,24 @@ _fork_key = _ForkKey()
 
 
 def follow_children(depth: int) -> None:
-    """Make children of this process write the reports that ``reports()`` returns."""
+    """Make children of this process write the reports that ``reports()`` returns.
+
+    Without a folder that can be written, children are not tracked, and ``reports()`` says so.
+    """
+    global _obstacle
     sys.addaudithook(_count_untracked)
-    os.environ[tracking.CHILDREN] = f"{depth}:{tempfile.mkdtemp(prefix='disposescope-')}"
+    os.environ.pop(tracking.CHILDREN, None)  # that of another run, which started this one
+    try:
+        folder = tempfile.mkdtemp(prefix="disposescope-")
+    except OSError as error:  # a read-only file system
+        _obstacle = str(error)
+        return
+    os.environ[tracking.CHILDREN] = f"{depth}:{folder}"
     follow()
 
 
+# Why there is no folder for the reports of children, or "".
+_obstacle = ""
 # The number of untracked children of this process, by how they were started.
 _untracked: Counter[str] = Counter()
 
@@ -152,12 +164,12 @@ def _folder() -> Path:
 
 def reports() -> list[str]:
     """Return the reports of the children, largest first, and remove them."""
-    if tracking.CHILDREN not in os.environ:
-        return []
-    folder = _folder()
-    del os.environ[tracking.CHILDREN]
-    files = [file.read_text(encoding="utf-8").partition("\n") for file in folder.glob("*[0-9]")]
-    shutil.rmtree(folder, ignore_errors=True)
+    files = []
+    if tracking.CHILDREN in os.environ:
+        folder = _folder()
+        del os.environ[tracking.CHILDREN]
+        files = [file.read_text(encoding="utf-8").partition("\n") for file in folder.glob("*[0-9]")]
+        shutil.rmtree(folder, ignore_errors=True)
     by_weight = sorted([(int(weight), text) for weight, _, text in files], reverse=True)
     large = [text for weight, text in by_weight if weight >= _MIN_BYTES]
     texts = large[:_MAX_REPORTS]
@@ -168,6 +180,11 @@ def reports() -> list[str]:
         more = "more " if texts else ""
         texts.append(
             f"{small} {more}children of multiprocessing held less than {format_bytes(_MIN_BYTES)} each"
+        )
+    if _obstacle:
+        texts.append(
+            "children of multiprocessing were not tracked, because their reports need a temporary folder: "
+            f"{_obstacle}. Set TMPDIR to a folder that can be written"
         )
     if _untracked:
         counts = ", ".join([f"{count} of {by}" for by, count in sorted(_untracked.items())])

@@ -379,6 +379,27 @@ def test_children_of_multiprocessing_are_reported(method: str, tmp_path: Path) -
     assert lines_named(told, "program.py")[0] == 7
 
 
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_program_runs_where_no_file_can_be_written(method: str, tmp_path: Path) -> None:
+    program = write(tmp_path / "program.py", CHILDREN)
+    command = [sys.executable, "-m", "scopes", "run", program, method, "process"]
+    # Python finds no folder for temporary files, as on a read-only file system.
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *command],
+        # Of another run, which has started this one.
+        env=os.environ | {"PYTHONPATH": str(ROOT), "DISPOSESCOPE_CHILDREN": f"1:{tmp_path}"},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
+    assert "1 alive, 390.6 KiB" in done.stderr
+    why = "because their reports need a temporary folder: [Errno 2] No usable temporary directory found"
+    assert f"\nchildren of multiprocessing were not tracked, {why}" in done.stderr
+    assert program.exists()
+
+
 def test_the_report_names_the_children_that_were_not_followed(tmp_path: Path) -> None:
     program = write(
         tmp_path / "program.py",
