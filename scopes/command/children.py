@@ -58,6 +58,8 @@ def follow_children(depth: int) -> None:
     except OSError as error:  # a read-only file system
         _obstacle = str(error)
         return
+    # Also if the program was not found. In a forked child, a `Finalize` of this process does nothing.
+    multiprocessing.util.Finalize(None, shutil.rmtree, (folder, True), exitpriority=-100)
     os.environ[tracking.CHILDREN] = f"{depth}:{folder}"
     follow()
 

@@ -379,6 +379,50 @@ def test_children_of_multiprocessing_are_reported(method: str, tmp_path: Path) -
     assert lines_named(told, "program.py")[0] == 7
 
 
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (["nofile.py"], 2),
+        (["-m", "nowhere"], 1),
+        (["program.py"], 0),
+        (["forks.py"], 0),
+        (["clears.py"], 0),
+        (["terminates.py"], -signal.SIGTERM),
+    ],
+    ids=str,
+)
+def test_no_temporary_folder_is_left(arguments: list[str], status: int, tmp_path: Path) -> None:
+    write(tmp_path / "program.py", "")
+    write(tmp_path / "forks.py", "import os\nchild = os.fork()\nif child: os.waitpid(child, 0)\n")
+    write(tmp_path / "clears.py", "import os\nos.environ.clear()\n")
+    write(tmp_path / "terminates.py", "import signal\nsignal.raise_signal(signal.SIGTERM)\n")
+    (tmp_path / "temporary").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "scopes", "run", *arguments],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "temporary")},
+        capture_output=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert done.returncode == status
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_a_forked_child_that_ends_leaves_the_reports_of_other_children(tmp_path: Path) -> None:
+    program = write(
+        tmp_path / "program.py",
+        "import multiprocessing, os, tensor\n"
+        "def work(): kept = [tensor.ones((1000,)) for _ in range(100)]\n"
+        "process = multiprocessing.get_context('fork').Process(target=work, name='worker')\n"
+        "process.start()\n"
+        "process.join()\n"
+        "child = os.fork()\n"
+        "if child: os.waitpid(child, 0)\n",
+    )
+    assert "worker (process " in scopes_run(program).stderr
+
+
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_a_program_runs_where_no_file_can_be_written(method: str, tmp_path: Path) -> None:
     program = write(tmp_path / "program.py", CHILDREN)
