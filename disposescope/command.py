@@ -67,7 +67,10 @@ def _folder_of_program(arguments: list[str]) -> Path:
             break
         if argument.endswith((".py", ".pyc")) and Path(argument).is_file():
             return Path(argument).resolve().parent
-    return Path.cwd()
+    try:
+        return Path.cwd()
+    except FileNotFoundError:  # it was deleted
+        return Path()
 
 
 def _version() -> str:

@@ -132,7 +132,12 @@ def _unknown(given: str, names: Iterable[str], command: str) -> str:
 def _writable(text: str) -> Path:
     # Make the path absolute, because the program may change the working directory. Check it now, because the
     # program may run for hours.
-    path = Path(text).absolute()
+    try:
+        path = Path(text).absolute()
+    except FileNotFoundError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} can't be written: the working directory was deleted. Write an absolute path"
+        ) from None
     if path.is_dir() or not path.parent.is_dir():
         raise argparse.ArgumentTypeError(
             f"{text!r} can't be written: there is no folder {str(path.parent)!r}"
@@ -182,7 +187,10 @@ _SWITCHES = ("counts", "fail-on-leak", "live", "torch")
 
 def _settings(fail: Callable[[str], object]) -> dict[str, object]:
     """Return the settings of the nearest ``pyproject.toml``, that of the folder or of one above it."""
-    here = Path.cwd()
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:  # it was deleted
+        return {}
     files = [folder / "pyproject.toml" for folder in (here, *here.parents)]
     file = next((each for each in files if each.is_file()), None)
     if file is None:

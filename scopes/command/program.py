@@ -8,6 +8,7 @@ import importlib.util
 import io
 import pkgutil
 import sys
+from contextlib import suppress
 from importlib.machinery import FileFinder, ModuleSpec, SourceFileLoader, SourcelessFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
@@ -52,7 +53,10 @@ def run(name: str, arguments: list[str], *, is_module: bool) -> BaseException | 
 
 
 def _script(name: str) -> tuple[CodeType, ModuleType]:
-    path = Path(name).absolute()
+    try:
+        path = Path(name).absolute()
+    except FileNotFoundError as error:  # the working directory was deleted
+        raise _cannot_open(name, error) from error
     importer = pkgutil.get_importer(str(path))
     # A folder, or an archive: Python looks for `__main__` in it.
     if importer is not None and (path.is_dir() or not isinstance(importer, FileFinder)):
@@ -72,8 +76,7 @@ def _script(name: str) -> tuple[CodeType, ModuleType]:
                 source = file.read()
             code = compile(source, str(path), "exec", dont_inherit=True)
     except OSError as error:
-        reason = f"[Errno {error.errno}] {error.strerror}"
-        raise CannotRunError(f"can't open file {str(path)!r}: {reason}", 2) from error
+        raise _cannot_open(str(path), error) from error
     if not sys.flags.safe_path:
         sys.path[0] = str(path.resolve().parent)
     module = ModuleType("__main__")
@@ -81,11 +84,16 @@ def _script(name: str) -> tuple[CodeType, ModuleType]:
     return code, module
 
 
+def _cannot_open(path: str, error: OSError) -> CannotRunError:
+    return CannotRunError(f"can't open file {path!r}: [Errno {error.errno}] {error.strerror}", 2)
+
+
 def _module(name: str) -> tuple[CodeType, ModuleType]:
     program, sys.argv[0] = sys.argv[0], "-m"  # as Python sets it while it imports the parent packages
     if not sys.flags.safe_path:
         # Python sets this for `python -m`. The command `disposescope` starts with its own folder here.
-        sys.path[0] = str(Path.cwd())
+        with suppress(FileNotFoundError):  # the working directory was deleted: Python adds nothing then
+            sys.path[0] = str(Path.cwd())
     package = name.rpartition(".")[0]
     if package:
         try:

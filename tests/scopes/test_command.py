@@ -292,6 +292,44 @@ def test_command_names_a_missing_program(command: list[str], tmp_path: Path) -> 
     assert "Traceback" not in tracked.stderr
 
 
+@pytest.mark.parametrize("command", ["scopes", "disposescope"])
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["-m", "program"], 0, "program.py:2"),
+        (["{away}/program.py"], 0, "program.py:2"),
+        (["program.py"], 2, "disposescope: can't open file 'program.py': [Errno 2] No such file"),
+        (["-m", "nowhere"], 1, "disposescope: No module named nowhere"),
+        (
+            ["--html", "x.html", "-m", "program"],
+            2,
+            "the working directory was deleted. Write an absolute path",
+        ),
+        (["--html", "{away}/x.html", "-m", "program"], 0, "program.py:2"),
+    ],
+    ids=str,
+)
+def test_command_works_in_a_working_directory_that_was_deleted(
+    command: str, arguments: list[str], status: int, message: str, tmp_path: Path
+) -> None:
+    away = tmp_path / "away"
+    write(away / "program.py", LEAK)
+    (tmp_path / "here").mkdir()
+    done = subprocess.run(
+        ["sh", "-c", 'rmdir ../here; exec "$@"', "sh", sys.executable, "-m", command, "run"]
+        + [argument.format(away=away) for argument in arguments],
+        cwd=tmp_path / "here",
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(away)])},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert done.returncode == status, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_an_error_in_a_parent_package_of_a_module_is_shown_unchanged(tmp_path: Path) -> None:
     write(tmp_path / "package" / "__init__.py", "import not_there_at_all\n")
     write(tmp_path / "package" / "module.py", "")
