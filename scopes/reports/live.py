@@ -126,7 +126,8 @@ def begin_live_view(program: str, say: Callable[[str], object]) -> LiveView | No
     except ImportError as missing:
         raise ModuleNotFoundError(NO_RICH, name="rich") from missing
     console = Console(stderr=True)
-    if not console.is_terminal:
+    # Ask the stream too: with FORCE_COLOR, `rich` takes a file for a terminal.
+    if not (_is_terminal("stderr") and console.is_terminal):
         say(NO_TERMINAL)
         return None
     view = LiveView(console, program)

@@ -65,6 +65,9 @@ class Report:
     def print(self, file: TextIO | None = None) -> None:
         """Write the table to `file` (the standard output if None), with ``rich`` if it is installed.
 
+        If `file` is a terminal, the table is folded to its width. A program without a standard output writes
+        nothing.
+
         Examples
         --------
         >>> import io, scopes
@@ -72,14 +75,15 @@ class Report:
         ...     scopes.leaks().print(io.StringIO())
         """
         stream = sys.stdout if file is None else file
+        if stream is None:
+            return
         try:
             from rich.console import Console
         except ImportError:
             stream.write(f"{self}\n")
         else:
-            console = Console(file=stream)
-            if not console.is_terminal:
-                console.width = 200  # a file has no width, and folded lines are hard to read in a log
+            # With the height too: without it, `rich` takes 80 columns if TERM is dumb.
+            console = Console(file=stream, width=_width_of(stream), height=25)
             console.print(as_rich(self._table()))
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
@@ -104,6 +108,21 @@ class Report:
         if path is not None:
             write_page(path, text)
         return text
+
+
+# The columns of a file: more than any table has, because folded lines are hard to read in a log.
+_UNLIMITED = 1_000_000
+
+
+def _width_of(stream: TextIO) -> int | None:
+    """Return the columns of the terminal of `stream`, None if the terminal has no size.
+
+    The question is not put to ``rich``: with FORCE_COLOR it takes each stream for a terminal of 80 columns.
+    """
+    try:
+        return (os.get_terminal_size(stream.fileno()).columns or None) if stream.isatty() else _UNLIMITED
+    except (AttributeError, OSError, ValueError):
+        return _UNLIMITED
 
 
 def figure(value: float) -> Cell:

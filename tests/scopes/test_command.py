@@ -1044,6 +1044,24 @@ def test_the_live_view_ends_with_its_terminal(tmp_path: Path) -> None:
     assert "program.py:2" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
+def test_the_live_view_is_not_drawn_to_a_file(tmp_path: Path) -> None:
+    pytest.importorskip("rich")
+    program = write(tmp_path / "program.py", f"{LEAK}import time\ntime.sleep(1)\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "scopes", "run", "--live", program],
+        env=os.environ | {"PYTHONPATH": str(ROOT), "FORCE_COLOR": "1"},
+        text=True,
+        capture_output=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert done.stderr.startswith(
+        "--live shows nothing, because the standard error stream is not a terminal\n"
+    )
+    assert "\x1b" not in done.stderr
+
+
 @pytest.mark.parametrize(
     "content", [None, b"", b"{}", b"[1]", b"\x1f\x8b broken", b"\xff\xfe", b'{"traceEvents": []}'], ids=str
 )

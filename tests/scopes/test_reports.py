@@ -1,8 +1,10 @@
 import builtins
 import html.parser
 import io
+import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -171,15 +173,42 @@ def test_print_writes_to_standard_output_by_default(without_rich, capsys: pytest
     assert capsys.readouterr().out == f"{FRUIT}\n"
 
 
-def test_print_writes_by_rich_where_it_is_installed_and_folds_no_line_of_a_log() -> None:
+def test_print_writes_nothing_without_a_standard_output(
+    without_rich: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    FRUIT.print()
+
+
+@pytest.mark.parametrize(
+    "environment", [{}, {"FORCE_COLOR": "1"}, {"FORCE_COLOR": "1", "TERM": "dumb"}], ids=str
+)
+def test_print_writes_by_rich_where_it_is_installed_and_folds_no_line_of_a_log(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("rich")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
     stream = io.StringIO()
-    long = "a_long_directory/" * 7 + "file.py:10 in function"
+    long = "a_long_directory/" * 17 + "file.py:10 in function"
     Fruit(row("[bold]apple[/bold]", 10, long, "f(x)")).print(stream)
     text = stream.getvalue()
     assert long in text
     assert "[bold]apple[/bold]" in text  # no markup
     assert "fruit & <b>veg</b>" in text
+
+
+@pytest.mark.parametrize("columns", [50, 200])
+def test_print_writes_as_many_columns_as_the_terminal_has(columns: int) -> None:
+    pytest.importorskip("rich")
+    fcntl, termios = pytest.importorskip("fcntl"), pytest.importorskip("termios")
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
+    with open(theirs, "w", encoding="utf-8") as stream:  # noqa: PTH123
+        Fruit(row("apple", 10, "word " * 100)).print(stream)
+        lines = re.sub(r"\x1b\[[\d;]*m", "", os.read(ours, 100_000).decode()).splitlines()
+    os.close(ours)
+    assert columns - 5 <= max(map(len, lines)) <= columns
 
 
 def test_rich_prints_a_report_as_a_table() -> None:
