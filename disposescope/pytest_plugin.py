@@ -33,6 +33,8 @@ _NAMES = {line.partition("(")[0] for line in MARKERS}
 PROPERTY = "tensor memory"
 # The attribute that marks the report of a test's call if the test's teardown decides the result.
 AWAITED = "disposescope_awaited"
+# The attribute that marks the report of a fixture.
+FIXTURE = "disposescope_fixture"
 
 
 @pytest.fixture
@@ -143,6 +145,26 @@ class _Refusal:
         """Fail a test with one of our markers."""
         if any(mark.name in _NAMES for mark in item.iter_markers()):
             _require_ours()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Prepare to count reports of fixtures."""
+    session.config.pluginmanager.register(_Progress(session), "disposescope-progress")
+
+
+class _Progress:
+    """Plugin that counts a fixture with a report as one more test, so that pytest's progress ends at 100%."""
+
+    def __init__(self, session: pytest.Session) -> None:
+        self._session = session
+        self._reported: set[str] = set()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Count the fixture before the terminal does. It counts one that has several reports once, too."""
+        if FIXTURE in vars(report) and report.nodeid not in self._reported:
+            self._reported.add(report.nodeid)
+            self._session.testscollected += 1
 
 
 @pytest.hookimpl(tryfirst=True)

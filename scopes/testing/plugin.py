@@ -37,6 +37,8 @@ from scopes.tracking.records import Record
 PROPERTY = "tensor memory"
 # The attribute that marks the report of a test's call if the teardown decides the result.
 AWAITED = "disposescope_awaited"
+# The attribute that marks the report of a fixture.
+FIXTURE = "disposescope_fixture"
 
 
 def begin_to_watch(config: pytest.Config) -> None:
@@ -478,6 +480,7 @@ class _Guard:
             longrepr="\n".join([f"{fixture} left {found}:", *found.lines(), CURE]),
             when="teardown",
         )
+        report.__dict__[FIXTURE] = True
         hook = self.config.hook
         if hasattr(self.config, "workeroutput"):
             # A worker of xdist may report only its own tests.

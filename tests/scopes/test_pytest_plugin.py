@@ -377,6 +377,43 @@ def test_a_leak_of_a_fixture_of_wider_scope_has_a_report_of_its_own(run, scope, 
     assert "test_second" not in result.stdout.str()
 
 
+PROGRESS = """
+@pytest.fixture(scope="module", params=[1, 2])
+def model(request):
+    KEPT.append(tensor.ones((10,)))
+
+def test_first(model):
+    pass
+
+def test_second(model):
+    pass
+
+@pytest.fixture(scope="module")
+def other():
+    KEPT.append(tensor.ones((10,)))
+
+def test_third(other):
+    pass
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("-v",), ("-n", "2"), ("-v", "-n", "2")], ids=" ".join)
+def test_progress_ends_at_100_percent_if_fixtures_leak(run, options):
+    given = list(options)
+    if "-n" in options:
+        pytest.importorskip("xdist")
+        given += ["-p", "xdist.plugin"]
+    result = run(PROGRESS, "--tensor-leaks", *given, apart=True)
+    percents = [int(percent) for percent in re.findall(r"\[ *(\d+)%\]", result.stdout.str())]
+    assert percents
+    assert max(percents) == 100
+    assert percents == sorted(percents)
+    if not options:
+        result.assert_outcomes(passed=5, errors=3)
+    counted = run(PROGRESS, "--tensor-leaks", *given, "-o", "console_output_style=count", apart=True)
+    assert re.search(r"\[7/7\]\n", counted.stdout.str())
+
+
 def test_a_fixture_set_up_by_no_watched_test_is_charged_to_no_test(run):
     run(WIDE_LEAKING.format(scope="module", mark="limit_live_tensors(0)")).assert_outcomes(passed=2)
 
