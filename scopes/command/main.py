@@ -8,6 +8,7 @@ import shlex
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from html import escape
@@ -212,21 +213,24 @@ class _FinalReport:
         return 1 if is_leaking or not is_written else 0
 
     def _write_files(self, parts: list[tuple[str, Report]]) -> bool:
-        html, trace, timeline = self._options.html, self._options.trace, self._timeline
-        snapshot = self._options.snapshot
-        try:
-            if html is not None:
-                write_page(html, _page(parts, self._history, self._options.program))
-            if timeline is not None:
-                timeline.__exit__(None, None, None)
-            if timeline is not None and trace is not None:
-                timeline.save(trace)
-            if timeline is not None and snapshot is not None:
-                timeline.save_snapshot(snapshot)
-        except OSError as error:
-            write_to_stderr(f"{PROGRAM}: can't write the report: {error}")
-            return False
-        return True
+        options, timeline = self._options, self._timeline
+        writes: list[Callable[[], object]] = []
+        if options.html is not None:
+            writes.append(lambda: write_page(options.html, _page(parts, self._history, options.program)))
+        if timeline is not None:
+            timeline.__exit__(None, None, None)
+            if options.trace is not None:
+                writes.append(lambda: timeline.save(options.trace))
+            if options.snapshot is not None:
+                writes.append(lambda: timeline.save_snapshot(options.snapshot))
+        is_written = True
+        for write in writes:
+            try:
+                write()
+            except OSError as error:
+                write_to_stderr(f"{PROGRAM}: can't write the report: {error}")
+                is_written = False
+        return is_written
 
 
 def _growing(held: HeldReport | None, threshold: int) -> list[tuple[Site, int]]:

@@ -911,10 +911,12 @@ def test_the_page_has_the_tensors_that_ended_functions_held(tmp_path: Path) -> N
 def test_a_report_that_can_not_be_written_is_an_error_of_a_program_without_one(tmp_path: Path) -> None:
     program = write(tmp_path / "program.py", "import os\nos.rmdir('pages')\n")
     (tmp_path / "pages").mkdir()
-    done = scopes_run("--html", "pages/page.html", program, cwd=tmp_path)
+    done = scopes_run("--html", "pages/page.html", "--trace", "trace.json", program, cwd=tmp_path)
     assert done.returncode == 1
     assert "disposescope: can't write the report" in done.stderr
     assert "Traceback" not in done.stderr
+    # What can be written is.
+    assert python("-m", "scopes", "report", "trace.json", cwd=tmp_path).returncode == 0
 
 
 @pytest.mark.parametrize(
