@@ -8,8 +8,8 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from html import escape
 from types import FrameType
@@ -189,6 +189,10 @@ class _FinalReport:
         if self._has_reported or os.getpid() != self._process:
             return 0  # a second signal, or a forked child: the parent writes the report
         self._has_reported = True
+        with _without_sigpipe():
+            return self._write_report()
+
+    def _write_report(self) -> int:
         if self._live is not None:
             self._live.end()
         with suppress(Exception):  # None, or a stream of the program: Python itself reports what is broken
@@ -231,6 +235,19 @@ class _FinalReport:
                 write_to_stderr(f"{PROGRAM}: can't write the report: {error}")
                 is_written = False
         return is_written
+
+
+@contextmanager
+def _without_sigpipe() -> Iterator[None]:
+    """Make a write to a closed pipe an error, also if the program lets SIGPIPE end it."""
+    if sys.platform == "win32" or signal.getsignal(signal.SIGPIPE) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 
 
 def _growing(held: HeldReport | None, threshold: int) -> list[tuple[Site, int]]:

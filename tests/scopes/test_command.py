@@ -990,6 +990,25 @@ def test_report_and_page_are_whole_with_a_standard_error_stream_of_the_program(
     assert "größe" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        ("signal.signal(signal.SIGPIPE, signal.SIG_DFL)", 0),
+        ("signal.raise_signal(signal.SIGTERM)", -signal.SIGTERM),
+        ("signal.raise_signal(signal.SIGINT)", -signal.SIGINT),
+    ],
+)
+def test_signals_and_a_closed_pipe_leave_page_and_status(end: str, status: int, tmp_path: Path) -> None:
+    program = write(tmp_path / "program.py", f"{LEAK}import signal\n{end}\n")
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = ("-m", "scopes", "run", "--html", "page.html", program)
+    done = redirected("", *command, cwd=tmp_path, stderr=writing)
+    os.close(writing)
+    assert done.returncode == status
+    assert "program.py:2" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
 def test_notice_of_a_program_s_own_module_is_not_needed_to_run_it(tmp_path: Path) -> None:
     write(tmp_path / "nn.py", "")
     write(tmp_path / "program.py", "print(1)\n")
