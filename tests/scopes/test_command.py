@@ -930,7 +930,7 @@ def test_a_report_that_can_not_be_written_is_an_error_of_a_program_without_one(t
 )
 def test_report_is_whole_without_a_standard_output(redirection: str, end: str, tmp_path: Path) -> None:
     program = write(tmp_path / "program.py", f"import sys\n{LEAK}{end}\n")
-    options = ("--html", "page.html")
+    options = ("--html", "page.html", "--counts")
     done = redirected(redirection, "-m", "scopes", "run", *options, program, cwd=tmp_path)
     assert done.returncode == redirected(redirection, program, cwd=tmp_path).returncode
     assert "program.py:3" in done.stderr
@@ -981,7 +981,8 @@ def test_report_and_page_are_whole_with_a_standard_error_stream_of_the_program(
 ) -> None:
     source = "import sys, tensor\ndef größe():\n    kept.append(tensor.ones((1000,)))\nkept = []\n"
     program = write(tmp_path / "program.py", f"{source}{beginning}\nfor _ in range(50): größe()\n")
-    done = redirected("", "-m", "scopes", "run", "--html", "page.html", program, cwd=tmp_path)
+    options = ("--html", "page.html", "--counts")
+    done = redirected("", "-m", "scopes", "run", *options, program, cwd=tmp_path)
     log = tmp_path / "log"
     report = done.stderr or (log.read_text(encoding="utf-8") if log.exists() else "")
     assert done.returncode == 0

@@ -108,5 +108,5 @@ def test_without_a_terminal_the_program_runs_and_one_line_says_so(tmp_path: Path
 
 def test_without_rich_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rich.console", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'disposescope\[report\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install '.\[report\]'"):
         begin_live_view("train.py", print)
