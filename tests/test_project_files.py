@@ -33,7 +33,7 @@ def test_each_change_runs_the_whole_check() -> None:
 
 def test_hooks_before_a_commit_use_the_versions_of_make_check() -> None:
     project = tomllib.loads(text_of("pyproject.toml"))
-    versions = set(project["project"]["optional-dependencies"]["check"])
+    versions = set(project["dependency-groups"]["check"])
     lists = re.findall(r"additional_dependencies: \[(.*)\]", text_of(".pre-commit-config.yaml"))
     used = {version for each in lists for version in re.findall(r'"([^"]*)"', each)}
     assert used

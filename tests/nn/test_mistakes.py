@@ -128,7 +128,7 @@ def test_python_suggests_the_name_of_a_layer() -> None:
     run = subprocess.run(
         [sys.executable, "-c", "import nn; nn.Cov2d"], capture_output=True, text=True, check=False
     )
-    assert "module 'nn' has no attribute 'Cov2d'. Did you mean: 'Conv2d'?" in run.stderr
+    assert "module 'nn' has no attribute 'Cov2d': did you mean 'Conv2d'?" in run.stderr
 
 
 @pytest.mark.parametrize("name", ["weight", "inner", "mean", "plain"])

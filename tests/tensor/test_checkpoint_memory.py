@@ -15,6 +15,8 @@ from nn import functional as F
 from scopes import current_dispose_scope, new_dispose_scope, statistics
 from tensor import Tensor, TensorDisposedError, autograd, memory
 from tensor.autograd import checkpoint
+from tensor.autograd.checkpointing import is_recomputing
+from tensor.creation.generators import default_generator
 from tests.interrupts import interrupted_at
 from tests.tensor.checkpoints import BLOCK, Counted, StopHereError, failing_at, layer, matrix, nested, plainly
 from tests.tensor.graphs import bytes_live, leaf, leaving_nothing
@@ -184,14 +186,14 @@ def test_an_error_in_the_second_run_changes_no_gradient_and_backward_may_be_call
     x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
     (x * w).sum().backward()
     y = checkpoint(failing_at(2), x * 1) * w
-    state = tensor.lowlevel.default_generator.get_state()
+    state = default_generator.get_state()
     with pytest.raises(StopHereError) as caught:
         y.sum().backward(retain_graph=True)
     assert "ran the function of a checkpoint again" in caught.value.__notes__[0]
     assert (x.grad.tolist(), w.grad.tolist()) == ([3.0, 4.0], [1.0, 2.0])
-    assert tensor.lowlevel.default_generator.get_state() == state
+    assert default_generator.get_state() == state
     assert tensor.is_grad_enabled()
-    assert not tensor.lowlevel.is_recomputing()
+    assert not is_recomputing()
     y.sum().backward()
     # The slope of w is y / w, rounded once more.
     assert tensor.allclose(w.grad, y.detach() / w.detach() + tensor.tensor([1.0, 2.0]))
@@ -299,7 +301,7 @@ def test_a_limit_met_in_the_second_run_changes_no_gradient_and_keeps_no_memory()
             failures += 1
         else:
             break
-        assert not tensor.lowlevel.is_recomputing()
+        assert not is_recomputing()
         assert {w.grad for w in (x, *weights)} == {None}
         del y
         assert bytes_live() == start, f"with room for {more} bytes"
@@ -321,7 +323,7 @@ def test_an_interrupt_at_any_call_of_the_second_run_leaves_recording_unchanged()
         if not was_interrupted:
             break
         assert tensor.is_grad_enabled()
-        assert not tensor.lowlevel.is_recomputing()
+        assert not is_recomputing()
         with tensor.no_grad(), tensor.enable_grad():
             assert type((x * w).exp().grad_fn.saved) is tuple
         assert (x.grad is None) == (w.grad is None)
