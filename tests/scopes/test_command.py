@@ -60,14 +60,14 @@ def scopes_run(*arguments: object, cwd: Path | None = None) -> subprocess.Comple
 def redirected(
     redirection: str, *command: object, cwd: Path, stderr: int = subprocess.PIPE
 ) -> subprocess.CompletedProcess[str]:
-    """Run Python with a redirection of the shell, such as ``>&-``."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    """Run Python with a redirection of the shell, such as ``>&-``. Its streams are UTF-8 in each locale."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"}
     environment.pop("PYTHONUNBUFFERED", None)
     return subprocess.run(
         ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, *map(str, command)],
         cwd=cwd,
         env=environment,
-        text=True,
+        encoding="utf-8",
         stdout=subprocess.PIPE,
         stderr=stderr,
         timeout=LIMIT,
