@@ -335,8 +335,9 @@ def test_the_helpers_of_modules_that_programs_import() -> None:
     state = {f"module.{name}": x for name, x in model.state_dict().items()}
     consume_prefix_in_state_dict_if_present(state, "module.")
     model.load_state_dict(state)
-    with torch.backends.cudnn.flags(enabled=False, benchmark=True):
-        assert not torch.backends.cudnn.benchmark
+    before = torch.backends.cudnn.benchmark
+    with torch.backends.cudnn.flags(enabled=False, benchmark=not before):
+        assert torch.backends.cudnn.benchmark == before
 
 
 def test_memory_formats_have_no_effect() -> None:
