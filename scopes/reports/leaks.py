@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from bisect import bisect_right
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,7 +17,7 @@ from scopes.tracking import tracking
 from scopes.tracking.counts import reference_counts
 from scopes.tracking.holders import MAX_REFERENCES, Effort, Holder, holders_of
 from scopes.tracking.records import Record, Tracker, serial_of
-from scopes.tracking.sites import Site
+from scopes.tracking.sites import Line, Site
 from scopes.tracking.unnamed import explain_unnamed
 
 if TYPE_CHECKING:
@@ -105,6 +105,26 @@ class LeakRow:
             "risen": self.risen,
         }
 
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> LeakRow:
+        """Return the row of which ``to_dict()`` returned `data`."""
+        return cls(
+            site=site_from(data["lines"]),
+            kinds=tuple(data["kinds"]),
+            count=data["count"],
+            nbytes=data["bytes"],
+            count_per_round=data["count_per_round"],
+            bytes_per_round=data["bytes_per_round"],
+            scope=tuple(data["scope"]),
+            op_count=data["ops"],
+            is_growing=data["is_growing"],
+            holder=data["holder"],
+            risen=data["risen"],
+            held_count=data["held_count"],
+            searched_count=data["searched_count"],
+            followed_count=data["followed_count"],
+        )
+
     def _cells(self) -> tuple[Cell, ...]:
         growth = "grows" if self.is_growing else ""
         if self.count_per_round:
@@ -137,6 +157,11 @@ def lines_of(site: Site) -> list[dict[str, Any]]:
         {"file": line.file, "line": line.number, "function": line.function, "text": line.text}
         for line in site.lines
     ]
+
+
+def site_from(lines: Iterable[Mapping[str, Any]]) -> Site:
+    """Return the site of which ``lines_of()`` returned `lines`. It has the source text of that run."""
+    return Site(tuple([Line(each["file"], each["line"], each["function"], each["text"]) for each in lines]))
 
 
 _HEADINGS = (
@@ -197,6 +222,21 @@ class LeakReport(Report):
         """
         rows = [row.to_dict() for row in self.rows]
         return {"count": self.count, "bytes": self.nbytes, "rounds": self.rounds, "rows": rows}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> LeakReport:
+        """Return the report of which ``to_dict()`` returned `data`, in this process or another one.
+
+        Examples
+        --------
+        >>> import scopes, tensor
+        >>> with scopes.track():
+        ...     kept = tensor.ones((100,))
+        ...     report = scopes.leaks()
+        >>> str(scopes.LeakReport.from_dict(report.to_dict())) == str(report)
+        True
+        """
+        return cls(tuple([LeakRow.from_dict(row) for row in data["rows"]]), data["rounds"])
 
     def _table(self) -> Table:
         if not self.rows:

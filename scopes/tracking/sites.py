@@ -14,18 +14,24 @@ from scopes._shared.tracebacks import is_ours
 
 @set_module("scopes")
 class Line:
-    """One line of the user's code, in a function. Equal lines are one object."""
+    """One line of the user's code, in a function. Equal lines of this process are one object.
 
-    __slots__ = ("file", "function", "number")
+    A line that was read from a file of a run has the source text of that run.
+    """
 
-    def __init__(self, file: str, number: int, function: str) -> None:
+    __slots__ = ("_recorded_text", "file", "function", "number")
+
+    def __init__(self, file: str, number: int, function: str, recorded_text: str | None = None) -> None:
         self.file: str = file
         self.number: int = number
         self.function: str = function
+        self._recorded_text = recorded_text
 
     @property
     def text(self) -> str:
         """The source line, stripped; empty if it is not available."""
+        if self._recorded_text is not None:
+            return self._recorded_text
         return linecache.getline(self.file, self.number).strip()
 
     def __str__(self) -> str:
