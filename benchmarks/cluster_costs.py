@@ -187,8 +187,8 @@ def _post(board: Any, rank: int, posts: int) -> float:
 
 
 def _told(leaks: dict[str, Any] | None = None) -> Any:
-    from nn.parallel.board import WorkerReport
     from nn.parallel.figures import row_of_now
+    from nn.parallel.posts import WorkerReport
 
     row = row_of_now(1000, 1.0, 2**30)
     return WorkerReport(row, "machine-123, process 1234567", leaks=leaks)

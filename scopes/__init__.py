@@ -47,7 +47,8 @@ _ON_DEMAND = _origins_of(
         "scopes.core.figures": "DisposeStatistics",
         "scopes._shared.spill": "SpillError",
         "scopes.core.statistics": "Statistics StatisticsView statistics",
-        "scopes.reports.leaks": "LeakReport LeakRow Snapshot leaks snapshot",
+        "scopes.reports.leak_report": "LeakReport LeakRow",
+        "scopes.reports.leaks": "Snapshot leaks snapshot",
         "scopes.reports.timeline": "Timeline",
         "scopes.reports.tree": "ScopeRow ScopeTree scope_tree",
     }

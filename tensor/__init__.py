@@ -56,18 +56,6 @@ from tensor.creation.from_data import (
     zeros,
     zeros_like,
 )
-from tensor.io.dlpack import from_dlpack
-from tensor.io.printing import get_printoptions, set_printoptions
-from tensor.io.standard import (
-    NamespaceInfo,
-    __array_api_version__,
-    __array_namespace_info__,
-    e,
-    inf,
-    nan,
-    newaxis,
-    pi,
-)
 from tensor.kernels.running import get_num_threads, set_num_threads
 from tensor.memory import OutOfMemoryError
 from tensor.ops.casts import astype
@@ -116,9 +104,14 @@ _ON_DEMAND = _origins_of(
         "tensor.creation.ranges": "arange eye linspace",
         "tensor.creation.sampling": "bernoulli multinomial normal randint randperm",
         "tensor.io.checkpoints": "load save",
+        "tensor.io.dlpack": "from_dlpack",
         "tensor.io.files": "load_file save_file",
         "tensor.io.npy": "load_npy load_npz save_npy save_npz",
+        "tensor.io.printing": "get_printoptions set_printoptions",
         "tensor.io.safetensors": "SafetensorsError",
+        "tensor.io.standard": (
+            "NamespaceInfo __array_api_version__ __array_namespace_info__ e inf nan newaxis pi"
+        ),
         "tensor.io.unpickling": "CheckpointError",
         "tensor.ops.activations": "elu gelu leaky_relu silu softplus",
         "tensor.ops.distinct": "isin unique_all unique_counts unique_inverse unique_values",
@@ -126,7 +119,11 @@ _ON_DEMAND = _origins_of(
     }
 ) | {name: f"tensor.{name}" for name in ("fft", "linalg")}
 
-__all__ = [*_public_names(globals(), _ON_DEMAND), "__array_api_version__", "__array_namespace_info__"]
+__all__ = [  # the standard's two names are loaded on demand too
+    *_public_names(globals(), _ON_DEMAND),
+    "__array_api_version__",  # noqa: F405
+    "__array_namespace_info__",  # noqa: F405
+]
 
 _clear_errors_of(globals(), [name for name in __all__ if name not in _ON_DEMAND])
 

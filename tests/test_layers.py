@@ -52,7 +52,8 @@ ORDER = {
     "optim trees transforms mapping func utils distributions amp profiler settings testing version",
     "nn": "module init functional utils layers optim data parallel",
 }
-# The class that all folders of `tensor` add their methods to: they name it in annotations, and only there.
+# The class that all folders of `tensor` add their methods to: they name it in annotations, and only there. It
+# is the one exception: a function that takes and returns tensors says so, and the class has it as a method.
 ASSEMBLED = "tensor._tensor"
 # Folders of what no known program uses. Only the modules that list names import from there.
 RARE = "rare"
@@ -60,34 +61,6 @@ LISTING = {"nn", "nn.functional", "nn.optim", "tensor.methods.linear_algebra"}
 LISTING |= {"tensor.torch.composing", "tensor.torch.lu_factors", "tensor.torch.solving"}
 # Who still imports from a folder after its own. Each entry is needed, so that the list can only shrink.
 EXCEPTIONS: dict[str, set[str]] = {}
-# Modules that import each other in a circle, if imports for types and those of stubs count. Each entry is
-# needed, so that the list can only shrink.
-IN_CIRCLES: dict[str, str] = {
-    "nn.module": "backward_hooks module",
-    "nn.parallel": "board exchange group stragglers",
-    "scopes.core": "scope",
-    "scopes.reports": "leaks",
-    "scopes.tracking": "ancestors holders records tracking unnamed",
-    "tensor": "_advice _tensor",
-    "tensor.autograd": "engine gradients recorded_functions tensor_gradients",
-    "tensor.core": "tensor untyped_storage",
-    "tensor.creation": "from_data legacy random ranges sampling",
-    "tensor.io": "dlpack numpy pickling printing standard",
-    "tensor.kernels": "convolution networks",
-    "tensor.methods": "arithmetic comparisons conversion gradients indexing linear_algebra "
-    "mathematics reductions shapes storage",
-    "tensor.ops": "casts data dispatch distinct einsum elementwise expanding factorizations fourier "
-    "gamma in_place indexing joining lapack linalg matrices messages moving operators "
-    "order_statistics outputs overlay reductions results scaling scans selecting "
-    "shapes solving sorting table writing",
-    "tensor.ops.rare": "complex_views factoring lu",
-    "tensor.tape": "hooks modes recipes recording rules tensor_hooks",
-    "tensor.tape.rules": "elementwise factorizations fourier linalg overlay reductions shapes solving table",
-}
-
-
-# The one import for types that points upward: what `DisposeScope.survivors` returns.
-RESULT = "scopes.core.scope", "scopes.reports.leaks"
 
 
 def is_type_checking(node: ast.AST) -> bool:
@@ -204,22 +177,21 @@ def test_no_function_imports_our_own_packages(package: str) -> None:
             assert not (deep and package_of(module) in OWN), f"{path} imports {module} in a function"
 
 
-@pytest.mark.parametrize("package", ALLOWED)
-def test_imports_inside_a_package_form_no_cycle(package: str) -> None:
-    modules = files(package)
+def test_imports_form_no_circle_also_with_those_for_types() -> None:
+    modules = {name: path for package in ALLOWED for name, path in files(package).items()}
     graph: dict[str, set[str]] = {name: set() for name in modules}
     for name, path in modules.items():
         for module, names, _, types in [*imports(path), *imports_of_stub(path)]:
-            # In `scopes` imports for types form none either.
-            if (types and package != "scopes") or (name, module) == RESULT:
-                continue
-            for target in targets(module, names, modules):
+            for target in targets(module, names, modules) - {name}:
+                if types and target == ASSEMBLED:
+                    continue
                 graph[name].add(target)
                 # Who comes from outside of a folder runs its `__init__` first.
+                package = package_of(target)
                 folder = ".".join(part for part in (package, part_of(target)) if part)
-                if folder != target and not f"{name}.".startswith(f"{folder}."):
+                if not types and folder != target and not f"{name}.".startswith(f"{folder}."):
                     graph[name].add(folder)
-    order = list(TopologicalSorter(graph).static_order())
+    order = list(TopologicalSorter(graph).static_order())  # raises CycleError
     assert set(order) == set(modules)
 
 
@@ -238,39 +210,6 @@ def test_no_module_of_the_library_imports_a_module_that_needs_its_host(host: str
     for package in ALLOWED:
         for path in files(package).values():
             assert host not in {module for module, _, _, types in imports(path) if not types}, path
-
-
-def stub_of(path: Path) -> list[Import]:
-    """Return the imports of the stub beside a compiled module."""
-    stub = path.with_suffix(".pyi")
-    return imports(stub) if path.suffix in {".pyx", ".pxd"} and stub.exists() else []
-
-
-def reached_from(name: str, graph: Mapping[str, set[str]]) -> set[str]:
-    reached: set[str] = set()
-    waiting = [name]
-    while waiting:
-        for target in graph[waiting.pop()] - reached:
-            reached.add(target)
-            waiting.append(target)
-    return reached
-
-
-def test_no_further_module_is_in_a_circle_of_imports_with_those_for_types() -> None:
-    modules = {name: path for package in ALLOWED for name, path in files(package).items()}
-    graph = {
-        name: {
-            target
-            for module, names, _, _ in imports(path) + stub_of(path)
-            for target in targets(module, names, modules)
-        }
-        - {name}
-        for name, path in modules.items()
-    }
-    excepted = {f"{folder}.{name}" for folder, names in IN_CIRCLES.items() for name in names.split()}
-    found = {name for name in modules if name in reached_from(name, graph)}
-    assert sorted(found - excepted) == []
-    assert sorted(excepted - found) == [], "remove from IN_CIRCLES what is in no circle any longer"
 
 
 def test_the_core_of_scopes_names_no_other_library() -> None:

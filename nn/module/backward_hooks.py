@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from tensor import Tensor
 from tensor.autograd import Function
 
-if TYPE_CHECKING:
-    from nn.module.module import Module
-
 
 class BackwardPass:
-    """Marks of one forward pass at which its backward pass calls the backward hooks of `module`."""
+    """Marks of one forward pass at which its backward pass calls the backward `hooks` of `module`."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: object, hooks: Mapping[int, Callable[..., Any]]) -> None:
         self._module = module
+        self._hooks = hooks
         self._has_inputs = False
         # None outside of the module's backward.
         self._grad_output: tuple[Any, ...] | None = None
@@ -46,7 +45,7 @@ class BackwardPass:
         if self._grad_output is None:
             # A second derivative reaches the inputs through saved values, without the outputs.
             return grad_input
-        for hook in list(self._module._table("backward").values()):
+        for hook in list(self._hooks.values()):
             changed = hook(self._module, grad_input, self._grad_output)
             if changed is not None:
                 grad_input = changed if isinstance(changed, tuple) else (changed,)

@@ -1037,7 +1037,8 @@ class Module(CallableModule):
             changed = hook(self, args)
             if changed is not None:
                 args = changed if isinstance(changed, tuple) else (changed,)
-        backward = backward_hooks.BackwardPass(self) if self._table("backward") and is_recording() else None
+        hooks = self._table("backward")
+        backward = backward_hooks.BackwardPass(self, hooks) if hooks and is_recording() else None
         if backward is not None:
             args = backward.mark_inputs(args)
         output = self.forward(*args, **kwargs)

@@ -4,35 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nn.parallel.errors import ExchangeTimeoutError, WorkerLostError, require
-
-if TYPE_CHECKING:
-    from nn.parallel.group import Group
-    from nn.parallel.stragglers import Position
+from nn.parallel.posts import Position, WorkerReport
 
 # The seconds to wait for the last report of a worker, and for an answer of the actor. Ray reports a dead
 # process or machine earlier. A busy machine may take a minute to start the actor.
 _TIMEOUT = 120.0
-
-
-@dataclass
-class WorkerReport:
-    """The last report of one worker."""
-
-    #: The figures of the worker, in the order of ``figures.row_of_now``: first its step and the time.
-    row: list[int]
-    #: The name of its machine and process.
-    where: str = ""
-    #: Why the worker ended early. Empty while it runs, or after a normal end.
-    lost: str = ""
-    has_ended: bool = False
-    #: ``LeakReport.to_dict()``, if it was tracking.
-    leaks: dict[str, Any] | None = None
-    #: The compressed file of a timeline, and its start in nanoseconds since the epoch.
-    trace: bytes = b""
-    trace_began_at: int = 0
 
 
 @dataclass
@@ -135,15 +114,9 @@ class Board:
         """Report the start of a group of `count` workers, possibly fewer than before."""
         require("ray").get(self._actor.begin.remote(count), timeout=_TIMEOUT)
 
-    def post(self, group: Group, *, wait: bool = False, **more: Any) -> None:
-        """Report the figures of this worker, and of ended workers of its machine."""
-        mine, rows = group.place.rank, {}
-        for rank, (row, lost) in group.rows().items():
-            if rank == mine:
-                rows[rank] = WorkerReport(row, group.where, **more)
-            elif lost:
-                rows[rank] = WorkerReport(row, lost=lost)
-        posting = self._actor.post.remote(rows)
+    def post(self, reports: dict[int, WorkerReport], *, wait: bool = False) -> None:
+        """Store the `reports` by rank: see ``Group.reports``. Wait for an answer only if `wait`."""
+        posting = self._actor.post.remote(reports)
         if wait:
             require("ray").get(posting, timeout=_TIMEOUT)
 

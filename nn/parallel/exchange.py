@@ -160,3 +160,16 @@ class Exchange:
     def close(self) -> None:
         """Release the shared memory; a second call does nothing."""
         self.region.close()
+
+
+def agree(group: Group, value: int) -> int:
+    """Return worker 0's `value`, an integer below 2**51. All workers must call this at the same time."""
+    if group.place.world_size == 1:
+        return value
+    group.require_connected()
+    exchange = Exchange(group, [Size(np.dtype(np.float64), 1)])
+    exchange.slot(0)[0] = value if group.place.rank == 0 else 0
+    exchange.publish(0)
+    first = round(float(exchange.result(0)[0]) * group.place.world_size)
+    exchange.close()
+    return first

@@ -12,11 +12,11 @@ from weakref import WeakSet
 import numpy as np
 
 from nn.parallel.errors import late_error
-from nn.parallel.exchange import Exchange, Size
 from nn.parallel.figures import WIDTH, WorkerFigures, bytes_of_process, figures_of, row_of_now
+from nn.parallel.posts import Position, WorkerReport
 from nn.parallel.regions import Layout, Region, remove_left_behind
 from nn.parallel.shared_values import SharedValues
-from nn.parallel.stragglers import Position, Stragglers
+from nn.parallel.stragglers import Stragglers
 from tensor._dtypes import Array
 
 if TYPE_CHECKING:
@@ -171,18 +171,6 @@ class Group:
         else:
             self.waited += self.wait_for_first(region, self._left, count, "at a barrier")
 
-    def agree(self, value: int) -> int:
-        """Return worker 0's `value`, an integer below 2**51. All workers must call this at the same time."""
-        if self.place.world_size == 1:
-            return value
-        self.require_connected()
-        exchange = Exchange(self, [Size(np.dtype(np.float64), 1)])
-        exchange.slot(0)[0] = value if self.place.rank == 0 else 0
-        exchange.publish(0)
-        first = round(float(exchange.result(0)[0]) * self.place.world_size)
-        exchange.close()
-        return first
-
     def require_connected(self) -> None:
         """Raise an error if another library exchanges gradients."""
         if not self.is_connected:
@@ -250,7 +238,7 @@ class Group:
         between = _POST_INTERVAL * max(1.0, self.place.world_size / _WORKERS_AT_FULL_RATE)
         if self.board is not None and now - self._posted_at >= between:
             self._posted_at = now
-            self.board.post(self)
+            self.board.post(self.reports())
 
     def write_row(self, with_size: bool = True) -> None:
         """Write this worker's current statistics. Measure its process's memory only if `with_size`."""
@@ -283,6 +271,16 @@ class Group:
             lost = "its process has ended or was killed" if is_gone else ""
             found[self.ranks[i]] = row.tolist(), lost
         return dict(sorted(found.items()))
+
+    def reports(self, **more: Any) -> dict[int, WorkerReport]:
+        """Return reports for the `Board` by rank: of this worker, with `more` fields, and of ended ones."""
+        reports = {}
+        for rank, (row, lost) in self.rows().items():
+            if rank == self.place.rank:
+                reports[rank] = WorkerReport(row, self.where, **more)
+            elif lost:
+                reports[rank] = WorkerReport(row, lost=lost)
+        return reports
 
     def figures(self) -> dict[int, WorkerFigures]:
         """Return the last reported statistics of each worker by rank, for this worker the current ones."""

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from nn.data import BatchSampler, DataLoader, RandomSampler, Sampler, SequentialSampler
+from nn.parallel.exchange import agree
 from nn.parallel.group import current
 from tensor._errors import InvalidArgumentError, shown
 from tensor.creation.generators import default_generator
@@ -205,7 +206,7 @@ def prepare_data_loader(loader: LoaderT, *, even_batches: bool = True) -> Loader
         )
     seed = 0
     if shuffle:
-        seed = current().agree(int((loader.generator or default_generator).numbers.integers(2**31)))
+        seed = agree(current(), int((loader.generator or default_generator).numbers.integers(2**31)))
     sampler = ShardSampler(
         loader.dataset,
         loader.batch_size,

@@ -7,21 +7,13 @@ the workers that have not posted the same position.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from nn.parallel.errors import require
+from nn.parallel.posts import Position, WorkerReport
 
 if TYPE_CHECKING:
-    from nn.parallel.board import Board, WorkerReport
-
-
-class Position(NamedTuple):
-    """The point in the program where a worker waits. It is the same for workers that wait for each other."""
-
-    #: The name of the `Group` of workers. Each start of the job has a new name.
-    token: str
-    step: int
-    barriers: int
+    from nn.parallel.board import Board
 
 
 class Stragglers:

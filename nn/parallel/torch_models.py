@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from nn.parallel.errors import WorkerLostError, require
+from nn.parallel.exchange import agree
 from tensor import get_num_threads
 
 if TYPE_CHECKING:
@@ -56,9 +57,9 @@ def _start(group: Group) -> None:
     host = _address_of_first(group)
     if place.rank == 0:
         store = distributed.TCPStore(host, 0, is_master=True, wait_for_workers=False, timeout=timeout)
-        group.agree(store.port)
+        agree(group, store.port)
     else:
-        store = distributed.TCPStore(host, group.agree(0), is_master=False, timeout=timeout)
+        store = distributed.TCPStore(host, agree(group, 0), is_master=False, timeout=timeout)
     distributed.init_process_group(
         "gloo", store=store, rank=place.rank, world_size=place.world_size, timeout=timeout
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nn.parallel.board import WorkerReport
+    from nn.parallel.posts import WorkerReport
 
 
 def merge(path: Path, workers: Mapping[int, WorkerReport]) -> None:

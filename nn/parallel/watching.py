@@ -18,8 +18,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from nn.parallel import group as groups
-from nn.parallel.board import Board, WorkerReport
+from nn.parallel.board import Board
 from nn.parallel.errors import WorkerLostError, require
+from nn.parallel.posts import WorkerReport
 from nn.parallel.torch_models import lost_worker
 from nn.parallel.traces import merge
 from scopes import Timeline, snapshot, track
@@ -147,7 +148,7 @@ class WatchedLoop:
             _join_alone(board)
         group = groups.current()
         group.where = _where()
-        board.post(group)
+        board.post(group.reports())
         try:
             return self._run(group, board, config)
         finally:
@@ -194,7 +195,7 @@ class WatchedLoop:
                 group.write_row()
                 last = {"lost": lost, "has_ended": not lost, "leaks": found}
                 try:
-                    board.post(group, wait=True, trace=trace, trace_began_at=began_at, **last)
+                    board.post(group.reports(trace=trace, trace_began_at=began_at, **last), wait=True)
                 except require("ray.exceptions").RayError as gone:
                     # The result or error of the loop is more important.
                     warnings.warn(f"the last figures could not be sent: {gone}", RuntimeWarning, stacklevel=2)

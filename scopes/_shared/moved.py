@@ -5,9 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader, MetaPathFinder
+else:  # `importlib.abc` loads 20 modules, such as `tempfile`. Python needs only the methods.
+    MetaPathFinder = Loader = object
 
 # The modules that had public names, and where these are now.
 _MOVED = {
@@ -45,16 +50,8 @@ _MOVED = {
 }
 
 
-class _Finder(MetaPathFinder, Loader):
-    """Finds the old modules: each has the names of the new one."""
-
-    def find_spec(
-        self,
-        fullname: str,
-        path: Sequence[str] | None = None,  # noqa: ARG002
-        target: ModuleType | None = None,  # noqa: ARG002
-    ) -> ModuleSpec | None:
-        return ModuleSpec(fullname, self, is_package=True) if fullname in _MOVED else None
+class _Loader(Loader):
+    """Loads an old module: it has the names of the new one."""
 
     def create_module(self, spec: ModuleSpec) -> None:
         """Let Python create the module."""
@@ -62,6 +59,18 @@ class _Finder(MetaPathFinder, Loader):
     def exec_module(self, module: ModuleType) -> None:
         found = vars(import_module(_MOVED[module.__name__]))
         vars(module).update({name: value for name, value in found.items() if not name.startswith("__")})
+
+
+class _Finder(MetaPathFinder):
+    """Finds the old modules."""
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None = None,  # noqa: ARG002
+        target: ModuleType | None = None,  # noqa: ARG002
+    ) -> ModuleSpec | None:
+        return ModuleSpec(fullname, _Loader(), is_package=True) if fullname in _MOVED else None
 
 
 def find_moved_modules() -> None:

@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 from scopes._shared.sizes import format_bytes
 from scopes.reports.history import GROWTH, History
-from scopes.reports.leaks import LeakReport, Snapshot, snapshot
+from scopes.reports.leak_report import LeakReport
+from scopes.reports.leaks import Snapshot, snapshot
 from scopes.tracking import tracking
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing_extensions import TypeVarTuple
 
 from scopes.core.errors import ending_by as ending_by
 from scopes.core.errors import raise_unregistered as raise_unregistered
-from scopes.reports.leaks import LeakReport
+from scopes.reports.leak_report import LeakReport
 
 _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")

@@ -21,16 +21,8 @@ from weakref import ref
 from scopes._shared.sizes import format_bytes
 from scopes._shared.stderr import write_to_stderr
 from scopes.core.scope import is_kept_by_library, last_op_of
-from scopes.reports.leaks import (
-    LeakReport,
-    LeakRow,
-    Snapshot,
-    in_order,
-    line_of,
-    report_of,
-    with_holders,
-    without_collection,
-)
+from scopes.reports.leak_report import LeakReport, LeakRow, in_order
+from scopes.reports.leaks import Snapshot, line_of, report_of, with_holders, without_collection
 from scopes.reports.pages import Curve, chart_of
 from scopes.reports.tables import Report
 from scopes.tracking import tracking

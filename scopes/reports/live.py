@@ -12,7 +12,8 @@ from typing import Any
 
 from scopes._shared.extras import how_to_install
 from scopes._shared.sizes import format_bytes
-from scopes.reports.leaks import LeakReport, Snapshot, report_of
+from scopes.reports.leak_report import LeakReport
+from scopes.reports.leaks import Snapshot, report_of
 from scopes.reports.tree import ScopeRow, scope_tree
 from scopes.tracking import tracking
 from scopes.tracking.sites import Site

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from scopes.reports.leaks import LeakReport, lines_of, site_from
+from scopes.reports.leak_report import LeakReport, lines_of, site_from
 from scopes.tracking.sites import Site
 
 #: The version of the schema that ``RunRecord.to_dict()`` writes and ``from_dict()`` reads.

@@ -11,7 +11,7 @@ from typing import Any
 
 from scopes._shared.sizes import format_bytes, parse_size
 from scopes.reports.history import FEWEST_LOOKS, MAX_LINES, Growth, History, format_lines
-from scopes.reports.leaks import LeakReport, lines_of
+from scopes.reports.leak_report import LeakReport, lines_of
 from scopes.tracking.sites import Site
 
 # The default growth from which a line is a leak, in bytes.

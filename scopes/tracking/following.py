@@ -6,16 +6,20 @@ tensors no owner: scopes own them only inside ``owning()``.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader, MetaPathFinder
+else:  # `importlib.abc` loads 20 modules, such as `tempfile`. Python needs only the methods.
+    MetaPathFinder = Loader = object
 
 # The module with the adapter of each library, whose `watching()` tracks new tensors.
 _ADAPTERS = {
@@ -63,9 +67,11 @@ class _Finder(MetaPathFinder):
     ) -> ModuleSpec | None:
         if name not in _ADAPTERS or name in self._searched:
             return None
-        self._searched.add(name)  # `importlib.util.find_spec` asks this finder again
+        from importlib.util import find_spec  # here, since it takes time to load
+
+        self._searched.add(name)  # `find_spec` asks this finder again
         try:
-            spec = importlib.util.find_spec(name)
+            spec = find_spec(name)
         finally:
             self._searched.discard(name)
         if spec is not None and spec.loader is not None:

@@ -13,8 +13,7 @@ from tensor.tape.modes import Block, Recorder, Recording, grad_enabled, innermos
 from tensor.tape.recording import set_modes
 
 if TYPE_CHECKING:
-    from tensor.tape.modes import Modes
-    from tensor.tape.recording import Node
+    from tensor.tape.recording import Modes, Node, NodeReceiver
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -142,7 +141,7 @@ class SetDetection(Detection):
         return _without_detection(enabled), _without_detection(whenever)
 
 
-def _without_detection(mode: bool | Recorder) -> bool | Recorder:
+def _without_detection(mode: bool | NodeReceiver) -> bool | NodeReceiver:
     while isinstance(mode, Anomalies):
         mode = True if mode.outer is None else mode.outer
     return mode

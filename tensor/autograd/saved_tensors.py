@@ -25,7 +25,7 @@ from tensor.tape.recording import Deferred, Node
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
-    from tensor.tape.modes import Modes
+    from tensor.tape.recording import Modes
 
 # The message of `disable_saved_tensors_hooks`, or None.
 _refusal: ContextVar[str | None] = ContextVar("refusal", default=None)

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, final
 from scopes import Disposable
 from tensor._dtypes import Array, Dtype
 from tensor.memory.buffer import Buffer, Share
-from tensor.tape.recording import Node
 
 if TYPE_CHECKING:  # so that type checkers read the operations before the class that uses them
     from tensor._tensor import Tensor
@@ -16,7 +15,7 @@ class FiledValues:
     def read(self) -> Array: ...
 
 class StorageReference(Disposable):
-    _node: Node | None
+    _node: Any  # a node of `tensor.tape.recording`, or None
     _grad: Tensor | None
     _is_view: bool
     @property

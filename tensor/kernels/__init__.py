@@ -34,8 +34,9 @@ _ON_DEMAND = _origins_of(
     {
         "tensor.kernels.axis_matrices": "AxisMatrix multiply_axes",
         "tensor.kernels.convolution": (
-            "Geometry columns_of_patches convolve convolve_for_weight convolve_transposed patches_of_columns"
+            "columns_of_patches convolve convolve_for_weight convolve_transposed patches_of_columns"
         ),
+        "tensor.kernels.geometry": "Geometry",
         "tensor.kernels.networks": (
             "add_at_places attention_backward attention_forward attention_kept largest_of_windows "
             "recurrent_backward recurrent_forward take_places"

@@ -2,7 +2,7 @@ from collections.abc import Sequence
 from typing import Self, final
 
 from tensor._dtypes import Array
-from tensor.kernels.convolution import Geometry
+from tensor.kernels.geometry import Geometry
 
 @final
 class PaddedInput:

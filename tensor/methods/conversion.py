@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, cast, overload
 
 import numpy as np
 
+from scopes._shared.on_demand import ModuleOnDemand
 from tensor._devices import Device, require_cpu
 from tensor._dtypes import (
     Array,
@@ -32,11 +33,6 @@ from tensor._dtypes import (
 )
 from tensor._errors import InvalidArgumentError, first_element, shown
 from tensor.core.tensor import TensorCore, export, wrap_snapshot, wrap_snapshot_unowned
-from tensor.io.dlpack import CPU
-from tensor.io.numpy import call_function, call_ufunc
-from tensor.io.pickling import reduced
-from tensor.io.printing import repr_of
-from tensor.io.standard import namespace_for
 from tensor.memory.buffer import capsule_of
 from tensor.ops.casts import astype, dtype_asked
 from tensor.ops.data import as_tensor
@@ -46,6 +42,14 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer, CapsuleType
 
     from tensor._tensor import Tensor
+    from tensor.io import dlpack, pickling, printing, standard
+    from tensor.io import numpy as protocols
+else:
+    dlpack = ModuleOnDemand("tensor.io.dlpack")
+    pickling = ModuleOnDemand("tensor.io.pickling")
+    printing = ModuleOnDemand("tensor.io.printing")
+    protocols = ModuleOnDemand("tensor.io.numpy")
+    standard = ModuleOnDemand("tensor.io.standard")
 
 # PyTorch's older names of types of tensors.
 _TYPES = {
@@ -541,7 +545,7 @@ class Conversion(TensorCore):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """Run the op of this library for `ufunc` if there is one. Run other ufuncs on the values."""
-        return call_ufunc(ufunc, method, inputs, kwargs)
+        return protocols.call_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(
         self,
@@ -558,7 +562,7 @@ class Conversion(TensorCore):
         >>> numpy.median(tensor.tensor([1.0, 5.0, 2.0])).item()
         2.0
         """
-        return call_function(function, args, kwargs)
+        return protocols.call_function(function, args, kwargs)
 
     # --- DLPack and the buffer protocol ---------------------------------------------------------------------
 
@@ -610,9 +614,9 @@ class Conversion(TensorCore):
             raise BufferError(
                 f"DLPack: a tensor on the CPU has no streams: pass stream=None, not {shown(stream)}"
             )
-        if dl_device not in (None, (CPU, 0)):
+        if dl_device not in (None, (dlpack.CPU, 0)):
             raise BufferError(
-                f"DLPack: this tensor is on device {(CPU, 0)}, the CPU, and can't be exported to "
+                f"DLPack: this tensor is on device {(dlpack.CPU, 0)}, the CPU, and can't be exported to "
                 f"{shown(dl_device)}. Move it there with the other library"
             )
         if copy:
@@ -624,7 +628,7 @@ class Conversion(TensorCore):
     def __dlpack_device__(self) -> tuple[builtins.int, builtins.int]:
         """Return the DLPack device: ``(1, 0)``, the CPU."""
         self._raise_if_disposed()
-        return CPU, 0
+        return dlpack.CPU, 0
 
     def __buffer__(self, flags: builtins.int, /) -> memoryview:
         """Return a memoryview over the tensor's memory, for ``memoryview(x)`` in Python 3.12 and later.
@@ -700,7 +704,7 @@ class Conversion(TensorCore):
         (<class 'list'>, <class 'tuple'>)
         """
         self._raise_if_disposed()  # so that a library which gets a disposed tensor fails here
-        return namespace_for(api_version)
+        return standard.namespace_for(api_version)
 
     def to_device(self, device: str, /, *, stream: object = None) -> Self:
         """Return the tensor itself, because all tensors are on the CPU.
@@ -756,12 +760,12 @@ class Conversion(TensorCore):
         return copied  # type: ignore[return-value]  # subclasses define their own
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return reduced(self)
+        return pickling.reduced(self)
 
     # --- Printing -------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        return repr_of(self)
+        return printing.repr_of(self)
 
     def __str__(self) -> str:
         # Print an integer or bool without dimensions as a number: libraries use it as a label in tables.

@@ -24,7 +24,6 @@ from tensor.ops.linalg import cross, matmul, outer, require_dims, tensordot, tra
 from tensor.ops.matrices import plus_product
 from tensor.ops.messages import Operand
 from tensor.ops.moving import flip, tril
-from tensor.ops.rare.factoring import factor_lu, solve_lu, solve_triangular
 from tensor.ops.scaling import cast, require_whole
 from tensor.ops.shapes import matrix_transpose
 from tensor.ops.writing import become
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from tensor._tensor import Tensor
     from tensor.kernels import lapack as kernels
     from tensor.ops import factorizations, fourier, lapack, results, solving
-    from tensor.ops.rare import complex_views
+    from tensor.ops.rare import complex_views, factoring
     from tensor.ops.results import LUFactor, LUFactorEx, QRResult, Reflectors, TriangularSolve
 else:
     factorizations = ModuleOnDemand("tensor.ops.factorizations")
@@ -42,6 +41,7 @@ else:
     results = ModuleOnDemand("tensor.ops.results")
     lapack = ModuleOnDemand("tensor.ops.lapack")
     complex_views = ModuleOnDemand("tensor.ops.rare.complex_views")
+    factoring = ModuleOnDemand("tensor.ops.rare.factoring")
     fourier = ModuleOnDemand("tensor.ops.fourier")
 
 # The number of terms of the exponential series, for an error of 1e-16 for matrices of norm 1/2.
@@ -580,7 +580,7 @@ class LinearAlgebra(TensorCore):
         >>> factors.tolist(), pivots.tolist()
         ([[2.0, 2.0], [0.5, 1.0]], [2, 2])
         """
-        found = factor_lu(as_tensor(self), pivot)
+        found = factoring.factor_lu(as_tensor(self), pivot)
         return found if get_infos else results.LUFactor(*found[:2])
 
     @composite
@@ -593,7 +593,7 @@ class LinearAlgebra(TensorCore):
         >>> tensor.ones((1, 1)).lu_solve(*tensor.tensor([[2.0]]).lu()).tolist()
         [[0.5]]
         """
-        return solve_lu(LU_data, LU_pivots, as_tensor(self))
+        return factoring.solve_lu(LU_data, LU_pivots, as_tensor(self))
 
     @composite
     def cholesky_solve(self, input2: Tensor, upper: bool = False) -> Tensor:
@@ -606,7 +606,9 @@ class LinearAlgebra(TensorCore):
         [[0.25]]
         """
         lower = input2.mH if upper else input2
-        return solve_triangular(lower.mH, solve_triangular(lower, as_tensor(self), upper=False), upper=True)
+        return factoring.solve_triangular(
+            lower.mH, factoring.solve_triangular(lower, as_tensor(self), upper=False), upper=True
+        )
 
     @composite
     def cholesky_inverse(self, upper: bool = False) -> Tensor:
@@ -639,7 +641,9 @@ class LinearAlgebra(TensorCore):
         [[0.5]]
         """
         read = A.mT if transpose else A
-        found = solve_triangular(read, as_tensor(self), upper=upper != transpose, unitriangular=unitriangular)
+        found = factoring.solve_triangular(
+            read, as_tensor(self), upper=upper != transpose, unitriangular=unitriangular
+        )
         return results.TriangularSolve(found, A.clone())
 
     def geqrf(self) -> Reflectors:

@@ -23,7 +23,6 @@ from tensor.ops.casts import astype
 from tensor.ops.data import as_data, as_tensor
 from tensor.ops.elementwise import divide, isnan, logical_not, maximum, minimum, where
 from tensor.ops.joining import concat
-from tensor.ops.order_statistics import quantiles, shared_by_equals
 from tensor.ops.selecting import take_along_axis
 from tensor.ops.shapes import expand_dims
 from tensor.ops.sorting import argsort, keys_of, order_of
@@ -35,12 +34,13 @@ if TYPE_CHECKING:
     from tensor._dtypes import Array, DtypeLike
     from tensor._tensor import Tensor
     from tensor.core.dims import Axis
-    from tensor.ops import distinct, factorizations, results
+    from tensor.ops import distinct, factorizations, order_statistics, results
     from tensor.ops.results import Extremes, Histogram, Sorted, ValuesAndIndices
 else:
     results = ModuleOnDemand("tensor.ops.results")
     factorizations = ModuleOnDemand("tensor.ops.factorizations")
     distinct = ModuleOnDemand("tensor.ops.distinct")
+    order_statistics = ModuleOnDemand("tensor.ops.order_statistics")
 
 
 class Reductions(TensorCore):
@@ -543,7 +543,7 @@ class Reductions(TensorCore):
             flat = x.reshape(-1)
             if flat.shape == (0,):
                 return flat.new_full((), float("nan"))
-            return shared_by_equals(flat, flat.median(0).values)
+            return order_statistics.shared_by_equals(flat, flat.median(0).values)
         place = dim_of("median", dim, x.ndim or 1)
         size = x.shape[place] if x.ndim else 1
         if size == 0:
@@ -580,7 +580,7 @@ class Reductions(TensorCore):
         >>> tensor.tensor([1.0, 2.0, 3.0, 4.0]).quantile([0.5, 1.0]).tolist()
         [2.5, 4.0]
         """
-        return quantiles("quantile", as_tensor(self), q, dim, keepdim, interpolation)
+        return order_statistics.quantiles("quantile", as_tensor(self), q, dim, keepdim, interpolation)
 
     def msort(self) -> Tensor:
         """Return the elements sorted along the first dimension.
@@ -778,7 +778,7 @@ class Reductions(TensorCore):
             flat = x.reshape(-1)
             if flat.shape == (0,):
                 return flat.new_full((), math.nan)
-            return shared_by_equals(flat, _nanmedian_along(flat, 0, False).values)
+            return order_statistics.shared_by_equals(flat, _nanmedian_along(flat, 0, False).values)
         return _nanmedian_along(x, dim, keepdim)
 
     @composite
@@ -798,7 +798,7 @@ class Reductions(TensorCore):
         >>> tensor.tensor([1.0, tensor.nan, 3.0]).nanquantile(0.5).item()
         2.0
         """
-        return quantiles("nanquantile", as_tensor(self), q, dim, keepdim, interpolation)
+        return order_statistics.quantiles("nanquantile", as_tensor(self), q, dim, keepdim, interpolation)
 
     @composite
     def renorm(self, p: float, dim: int, maxnorm: float) -> Tensor:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from scopes._shared.on_demand import ModuleOnDemand
 from tensor._dtypes import Array
 from tensor._errors import InvalidArgumentError, shown
 from tensor.core.dims import dim_of
@@ -17,10 +16,6 @@ from tensor.ops.data import as_data, as_tensor
 
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
-    from tensor.ops import distinct, results
-else:
-    distinct = ModuleOnDemand("tensor.ops.distinct")
-    results = ModuleOnDemand("tensor.ops.results")
 
 
 def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import count
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 from weakref import ref
 
 from tensor.core.tensor import StorageReference, TensorCore, wrap_snapshot_unowned
 
 if TYPE_CHECKING:
+    from tensor._dtypes import Dtype
     from tensor._tensor import Tensor
-    from tensor.tape.recording import Node
 
     # The gradients of the inputs or outputs of a node.
     Grads = tuple[Tensor | None, ...]
@@ -69,6 +69,15 @@ class RemovableHandle:
         self.remove()
 
 
+class _Recorded(Protocol):
+    """The node of a recorded tensor."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> Dtype: ...
+
+
 class NodeHooks:
     """The hooks of a node, and of the tensor with this history."""
 
@@ -91,7 +100,7 @@ class NodeHooks:
         """Whether the node itself has hooks."""
         return bool(self.prehooks or self.posthooks)
 
-    def pass_through(self, node: Node, g: Tensor) -> Tensor:
+    def pass_through(self, node: _Recorded, g: Tensor) -> Tensor:
         """Return the gradient `g` after all hooks of the tensor, and store it in the one that retains it."""
         for hook in list(self.before.values()):
             given = hook(g)
@@ -121,7 +130,7 @@ class NodeHooks:
         return inputs
 
 
-def _checked(node: Node, given: object) -> Tensor:
+def _checked(node: _Recorded, given: object) -> Tensor:
     if not isinstance(given, TensorCore):
         raise TypeError(
             f"a hook must return None, or a tensor as the new gradient, not {type(given).__name__}"

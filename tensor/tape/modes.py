@@ -34,10 +34,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from tensor.tape.recording import Node
-
-    # The values of `grad_enabled` and `when_enabled`.
-    Modes = tuple["bool | Recorder", "bool | Recorder"]
+    from tensor.tape.recording import Modes, Node
 
 P = ParamSpec("P")
 R = TypeVar("R")

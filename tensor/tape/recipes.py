@@ -136,7 +136,7 @@ class Recipe:
 
     def _of_input(self, node: Node, place: int, x: TensorCore) -> Recipe | None:
         before = node.next[place] if place < len(node.next) else None
-        known = None if before is None else before.recipe
+        known: Recipe | None = None if before is None else before.recipe
         array = x._live_array()
         if known is not None and array.nbytes >= _SMALL:
             return known

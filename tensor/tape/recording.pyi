@@ -1,21 +1,24 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 from weakref import ref
 
 from tensor._dtypes import Array, Dtype
 from tensor.core.tensor import StorageReference, TensorCore
 from tensor.memory.buffer import Share
 from tensor.tape.hooks import NodeHooks, RemovableHandle
-from tensor.tape.modes import Modes, Recorder
-from tensor.tape.recipes import Recipe
 
 if TYPE_CHECKING:  # so that type checkers read the operations before the class that uses them
     from tensor._tensor import Tensor
 
-grad_enabled: ContextVar[bool | Recorder]
-when_enabled: ContextVar[bool | Recorder]
+class NodeReceiver(Protocol):
+    def record(self, node: Node) -> None: ...
+
+Modes = tuple[bool | NodeReceiver, bool | NodeReceiver]
+
+grad_enabled: ContextVar[bool | NodeReceiver]
+when_enabled: ContextVar[bool | NodeReceiver]
 
 def set_modes(modes: Modes) -> Modes: ...
 
@@ -85,7 +88,7 @@ class Node:
     dtype: Dtype
     hooks: NodeHooks | None
     site: str | None
-    recipe: Recipe | None
+    recipe: Any  # a `Recipe` of `tensor.tape.recipes`, or None
     is_in_use: bool
     def shares(self) -> list[Share]: ...
     def save_output(self, array: Array | None, share: Share | None) -> int: ...

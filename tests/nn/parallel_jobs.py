@@ -229,7 +229,7 @@ def lose_the_board(config: dict[str, Any]) -> None:
 
     board = parallel.group.current().board
     assert board is not None
-    board.post(parallel.group.current(), wait=True)
+    board.post(parallel.group.current().reports(), wait=True)
     board.stop()
     assert wait_until(lambda: step_on_board() < 0)  # Ray ends it some time after it was told to
     with pytest.raises(ray.exceptions.RayActorError):
@@ -249,7 +249,7 @@ def train_while_the_board_restarts(config: dict[str, Any]) -> None:
     assert board is not None
     if parallel.rank() == 0 and not Path(config["ended"]).exists():
         Path(config["ended"]).touch()
-        board.post(parallel.group.current(), wait=True)
+        board.post(parallel.group.current().reports(), wait=True)
         ray.kill(board._actor, no_restart=False)
         # Ray ends it some time after it was told to; what is started again knows nothing.
         assert wait_until(lambda: step_on_board() < 0)

@@ -172,7 +172,7 @@ def prepare_when_another_has_left(killed: int) -> None:
 def map_again_and_again(count: int) -> int:
     """Make so many regions; return how many of them are mapped or open after their last reference went."""
     for _ in range(count):
-        parallel.group.current().agree(1)
+        parallel.exchange.agree(parallel.group.current(), 1)
     models = [parallel.prepare(perceptron()) for _ in range(3)]
     parallel.barrier()
     before = mapped()

@@ -13,7 +13,7 @@ import pytest
 
 import scopes
 import tensor
-from scopes.reports.leaks import LeakReport
+from scopes.reports.leak_report import LeakReport
 from scopes.reports.run_record import NoRecordError, RunRecord
 from scopes.reports.spool import Spool, read_spool
 
