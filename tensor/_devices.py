@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from scopes._shared.naming import set_module
 from tensor._errors import InvalidArgumentError, shown
 
 
+@set_module("tensor")
 class Device(str):
     """The name of a device, such as ``"cpu"`` or ``"cuda:0"``: a string with a type and an index.
 
@@ -18,8 +20,6 @@ class Device(str):
     >>> device, device.type, device == "cpu", tensor.Device("cuda", 1).index
     (device(type='cpu'), 'cpu', True, 1)
     """
-
-    __module__ = "tensor"
 
     __slots__ = ()
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from reprlib import Repr
 
 from scopes import TensorDisposedError as TensorDisposedError
+from scopes._shared.naming import set_module
 
 
 class _Short(Repr):
@@ -30,6 +31,7 @@ def first_element(shape: tuple[int, ...]) -> str:
     return f"x[{', '.join('0' * len(shape))}]"
 
 
+@set_module("tensor")
 class InvalidArgumentError(ValueError, RuntimeError):
     """An operation does not support these values: shapes that do not match, or a device that does not exist.
 
@@ -44,5 +46,3 @@ class InvalidArgumentError(ValueError, RuntimeError):
     ...     isinstance(error, ValueError)
     True
     """
-
-    __module__ = "tensor"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scopes._shared.advice import advise_calls_of
+from scopes._shared.naming import set_module
 from scopes._shared.on_demand import ModuleOnDemand
 from scopes._shared.tracebacks import clear_frames_of
 from tensor._dtypes import Dtype, float32
@@ -33,6 +34,7 @@ clear_frames_of("numpy")  # ops call NumPy's Python functions
 advise_calls_of("tensor", lambda *call: _advice.call_advice(*call))
 
 
+@set_module("tensor")
 class Tensor(
     Arithmetic,
     Comparisons,
@@ -63,8 +65,6 @@ class Tensor(
     >>> x.is_invalid
     True
     """
-
-    __module__ = "tensor"
 
     __slots__ = ()
 

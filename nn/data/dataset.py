@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
+from scopes._shared.naming import set_module
 from tensor import Tensor
 from tensor.core.tensor import TensorCore
 
 T_co = TypeVar("T_co", covariant=True)
 
 
+@set_module("nn.data")
 class Dataset(Generic[T_co]):
     """Base class of map-style data sets. Subclasses define ``__getitem__`` and ``__len__``.
 
@@ -31,8 +33,6 @@ class Dataset(Generic[T_co]):
     [[0, 1], [4, 9]]
     """
 
-    __module__ = "nn.data"
-
     def __disposables__(self) -> list[object]:
         # Scopes call this when the data set is attached or returned.
         return list(vars(self).values())
@@ -48,6 +48,7 @@ class Dataset(Generic[T_co]):
         )
 
 
+@set_module("nn.data")
 class IterableDataset(Dataset[T_co]):
     """Base class of iterable data sets without indices. Subclasses define ``__iter__``.
 
@@ -63,8 +64,6 @@ class IterableDataset(Dataset[T_co]):
     >>> [batch.tolist() for batch in DataLoader(Countdown(), batch_size=2)]
     [[3, 2], [1]]
     """
-
-    __module__ = "nn.data"
 
     def __iter__(self) -> Iterator[T_co]:
         raise NotImplementedError(
@@ -96,6 +95,7 @@ class BatchDataset(IterableDataset[T_co]):
         raise NotImplementedError
 
 
+@set_module("nn.data")
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
     """Data set of the rows of `tensors`, which have the same length. The tensors are not copied.
 
@@ -110,8 +110,6 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
     >>> len(data), data[1][1].item()
     (3, 1)
     """
-
-    __module__ = "nn.data"
 
     def __init__(self, *tensors: Tensor) -> None:
         if not tensors:

@@ -12,6 +12,7 @@ from nn.data.samplers import BatchSampler, RandomSampler, SequentialSampler
 from nn.data.workers import WorkerEpoch, Workers
 from scopes import DisposeScope, current_dispose_scope
 from scopes._shared.clearing import clear_errors_of
+from scopes._shared.naming import set_module
 from scopes.core.scope import current
 from tensor import Generator, Tensor
 from tensor._errors import shown
@@ -47,6 +48,7 @@ class Samples(Protocol[T_co]):
     def __len__(self) -> int: ...
 
 
+@set_module("nn.data")
 class DataLoader(Generic[T_co, B_co]):
     """Iterable over the batches of a data set.
 
@@ -119,8 +121,6 @@ class DataLoader(Generic[T_co, B_co]):
     >>> sorted(seen), len(loader)
     ([1.0, 2.0, 3.0], 2)
     """
-
-    __module__ = "nn.data"
 
     if not TYPE_CHECKING:
 

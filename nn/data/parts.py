@@ -9,6 +9,7 @@ from math import floor, isclose
 from typing import Any, Protocol, TypeVar
 
 from nn.data.dataset import Dataset, IterableDataset
+from scopes._shared.naming import set_module
 from tensor import Generator, InvalidArgumentError
 from tensor.creation.generators import default_generator
 
@@ -23,6 +24,7 @@ class Indexable(Protocol[T_co]):
     def __len__(self) -> int: ...
 
 
+@set_module("nn.data")
 class Subset(Dataset[T_co]):
     """Subset of a data set: the samples at `indices`, in that order.
 
@@ -33,8 +35,6 @@ class Subset(Dataset[T_co]):
     >>> len(part), part[0], part[1]
     (2, 'd', 'a')
     """
-
-    __module__ = "nn.data"
 
     def __init__(self, dataset: Indexable[T_co], indices: Sequence[int]) -> None:
         self.dataset = dataset
@@ -47,6 +47,7 @@ class Subset(Dataset[T_co]):
         return len(self.indices)
 
 
+@set_module("nn.data")
 class ConcatDataset(Dataset[T_co]):
     """Concatenation of several data sets.
 
@@ -57,8 +58,6 @@ class ConcatDataset(Dataset[T_co]):
     >>> len(joined), joined[1], joined[2], joined[-1]
     (5, 'b', 'c', 'e')
     """
-
-    __module__ = "nn.data"
 
     def __init__(self, datasets: Iterable[Indexable[T_co]]) -> None:
         self.datasets: list[Indexable[T_co]] = list(datasets)
@@ -77,6 +76,7 @@ class ConcatDataset(Dataset[T_co]):
         return self.cumulative_sizes[-1]
 
 
+@set_module("nn.data")
 class ChainDataset(IterableDataset[T_co]):
     """Concatenation of several iterable data sets.
 
@@ -86,8 +86,6 @@ class ChainDataset(IterableDataset[T_co]):
     >>> list(nn.data.ChainDataset(["ab", "c"]))
     ['a', 'b', 'c']
     """
-
-    __module__ = "nn.data"
 
     def __init__(self, datasets: Iterable[Iterable[T_co]]) -> None:
         self.datasets: Iterable[Iterable[T_co]] = datasets
@@ -100,6 +98,7 @@ class ChainDataset(IterableDataset[T_co]):
         return sum(len(part) for part in self.datasets)  # type: ignore[misc, arg-type]  # raises TypeError if a part has no length
 
 
+@set_module("nn.data")
 class StackDataset(Dataset[Any]):
     """Stack of data sets of equal length: samples are tuples, or dicts if the data sets have names.
 
@@ -109,8 +108,6 @@ class StackDataset(Dataset[Any]):
     >>> nn.data.StackDataset("ab", [1, 2])[0], nn.data.StackDataset(letter="ab", number=[1, 2])[1]
     (('a', 1), {'letter': 'b', 'number': 2})
     """
-
-    __module__ = "nn.data"
 
     def __init__(self, *args: Indexable[Any], **kwargs: Indexable[Any]) -> None:
         if bool(args) == bool(kwargs):

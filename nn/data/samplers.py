@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from scopes._shared.naming import set_module
 from tensor import Generator, InvalidArgumentError
 from tensor._errors import shown
 from tensor.creation.generators import default_generator
@@ -18,6 +19,7 @@ T_co = TypeVar("T_co", covariant=True)
 _DRAW_SIZE = 1024
 
 
+@set_module("nn.data")
 class Sampler(Generic[T_co]):
     """Base class of samplers. Subclasses define ``__iter__``, which yields indices, and ``__len__``.
 
@@ -34,8 +36,6 @@ class Sampler(Generic[T_co]):
     [[7, 6], [5]]
     """
 
-    __module__ = "nn.data"
-
     def __init__(self, data_source: object = None) -> None:
         del data_source
 
@@ -45,6 +45,7 @@ class Sampler(Generic[T_co]):
         )
 
 
+@set_module("nn.data")
 class SequentialSampler(Sampler[int]):
     """Sampler of all indices in order.
 
@@ -54,8 +55,6 @@ class SequentialSampler(Sampler[int]):
     >>> list(nn.data.SequentialSampler("abc"))
     [0, 1, 2]
     """
-
-    __module__ = "nn.data"
 
     def __init__(self, data_source: Sized) -> None:
         self.data_source = data_source
@@ -67,6 +66,7 @@ class SequentialSampler(Sampler[int]):
         return len(self.data_source)
 
 
+@set_module("nn.data")
 class RandomSampler(Sampler[int]):
     """Sampler in a random order, which is drawn again for each epoch.
 
@@ -87,8 +87,6 @@ class RandomSampler(Sampler[int]):
     >>> sorted(RandomSampler("abc")), len(list(RandomSampler("abc", replacement=True, num_samples=10)))
     ([0, 1, 2], 10)
     """
-
-    __module__ = "nn.data"
 
     def __init__(
         self,
@@ -128,6 +126,7 @@ class RandomSampler(Sampler[int]):
         return self.num_samples
 
 
+@set_module("nn.data")
 class SubsetRandomSampler(Sampler[int]):
     """Sampler of the given indices in a random order.
 
@@ -137,8 +136,6 @@ class SubsetRandomSampler(Sampler[int]):
     >>> sorted(nn.data.SubsetRandomSampler([7, 3]))
     [3, 7]
     """
-
-    __module__ = "nn.data"
 
     def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
         self.indices = indices
@@ -152,6 +149,7 @@ class SubsetRandomSampler(Sampler[int]):
         return len(self.indices)
 
 
+@set_module("nn.data")
 class WeightedRandomSampler(Sampler[int]):
     """Random sampler with probabilities in proportion to `weights`, which need not sum to 1.
 
@@ -172,8 +170,6 @@ class WeightedRandomSampler(Sampler[int]):
     >>> list(nn.data.WeightedRandomSampler([0.0, 1.0, 0.0], num_samples=3))
     [1, 1, 1]
     """
-
-    __module__ = "nn.data"
 
     def __init__(
         self,
@@ -212,6 +208,7 @@ class WeightedRandomSampler(Sampler[int]):
         return self.num_samples
 
 
+@set_module("nn.data")
 class BatchSampler(Sampler[list[int]]):
     """Sampler of batches: lists of `batch_size` indices of another sampler.
 
@@ -221,8 +218,6 @@ class BatchSampler(Sampler[list[int]]):
     >>> list(nn.data.BatchSampler(range(5), batch_size=2, drop_last=False))
     [[0, 1], [2, 3], [4]]
     """
-
-    __module__ = "nn.data"
 
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
         if type(batch_size) is not int or batch_size < 1:

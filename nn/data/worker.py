@@ -18,6 +18,7 @@ import numpy as np
 from nn.data.fetching import EXHAUSTED, Fetcher, Recipe
 from nn.data.shared_blocks import WorkerBlocks, pack
 from scopes import DisposeScope
+from scopes._shared.naming import set_module
 from scopes.core.scope import current
 from tensor import manual_seed, set_num_threads
 
@@ -31,11 +32,10 @@ GRACE = 5.0  # seconds
 _ORPHAN_EXIT_TIMEOUT = 1.0
 
 
+@set_module("nn.data")
 @dataclass(frozen=True)
 class WorkerInfo:
     """Information on a worker, from `get_worker_info`."""
-
-    __module__ = "nn.data"
 
     id: int
     num_workers: int

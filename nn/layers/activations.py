@@ -7,6 +7,7 @@ from nn import init
 from nn.layers.weighted import new_parameter, require_size
 from nn.module.module import Module
 from nn.module.parameter import Parameter
+from scopes._shared.naming import set_module
 from tensor import Tensor
 from tensor._devices import require_cpu
 from tensor._dtypes import DtypeLike
@@ -28,6 +29,7 @@ def _shown(options: str, inplace: bool) -> str:
     return ", ".join(filter(None, [options, "inplace=True" if inplace else ""]))
 
 
+@set_module("nn")
 class ReLU(Module):
     """Rectified linear unit: max(x, 0).
 
@@ -43,8 +45,6 @@ class ReLU(Module):
     [0.0, 2.0]
     """
 
-    __module__ = "nn"
-
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         _require_option("ReLU", inplace)
@@ -59,6 +59,7 @@ class ReLU(Module):
         return "inplace=True" if self.inplace else ""
 
 
+@set_module("nn")
 class SiLU(Module):
     """Sigmoid linear unit (swish): x * sigmoid(x).
 
@@ -74,8 +75,6 @@ class SiLU(Module):
     [0.0]
     """
 
-    __module__ = "nn"
-
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         _require_option("SiLU", inplace)
@@ -90,6 +89,7 @@ class SiLU(Module):
         return "inplace=True" if self.inplace else ""
 
 
+@set_module("nn")
 class LeakyReLU(Module):
     """Leaky ReLU: x for positive x, else ``negative_slope * x``.
 
@@ -99,8 +99,6 @@ class LeakyReLU(Module):
     >>> nn.LeakyReLU(0.5)(tensor.tensor([-2.0, 2.0])).tolist()
     [-1.0, 2.0]
     """
-
-    __module__ = "nn"
 
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
         super().__init__()
@@ -116,6 +114,7 @@ class LeakyReLU(Module):
         return _shown(f"negative_slope={self.negative_slope!r}", self.inplace)
 
 
+@set_module("nn")
 class ELU(Module):
     """Exponential linear unit: x for positive x, else ``alpha * (exp(x) - 1)``.
 
@@ -125,8 +124,6 @@ class ELU(Module):
     >>> nn.ELU()(tensor.tensor([0.0, 2.0])).tolist()
     [0.0, 2.0]
     """
-
-    __module__ = "nn"
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
@@ -142,6 +139,7 @@ class ELU(Module):
         return _shown(f"alpha={self.alpha!r}", self.inplace)
 
 
+@set_module("nn")
 class CELU(Module):
     """Smooth ELU: x for positive x, else ``alpha * (exp(x / alpha) - 1)`` (Barron, 2017).
 
@@ -151,8 +149,6 @@ class CELU(Module):
     >>> nn.CELU()(tensor.tensor([0.0])).tolist()
     [0.0]
     """
-
-    __module__ = "nn"
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
@@ -168,6 +164,7 @@ class CELU(Module):
         return _shown(f"alpha={self.alpha!r}", self.inplace)
 
 
+@set_module("nn")
 class SELU(Module):
     """Scaled ELU of self-normalizing networks (Klambauer et al., 2017).
 
@@ -183,8 +180,6 @@ class SELU(Module):
     [0.0]
     """
 
-    __module__ = "nn"
-
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         _require_option("SELU", inplace)
@@ -199,6 +194,7 @@ class SELU(Module):
         return "inplace=True" if self.inplace else ""
 
 
+@set_module("nn")
 class GELU(Module):
     """Gaussian error linear unit: x times the standard normal distribution function of x.
 
@@ -214,8 +210,6 @@ class GELU(Module):
     [0.0]
     """
 
-    __module__ = "nn"
-
     def __init__(self, approximate: str = "none") -> None:
         super().__init__()
         self.approximate = approximate
@@ -229,6 +223,7 @@ class GELU(Module):
         return f"approximate={self.approximate!r}"
 
 
+@set_module("nn")
 class Mish(Module):
     """Mish: ``x * tanh(softplus(x))`` (Misra, 2019).
 
@@ -244,8 +239,6 @@ class Mish(Module):
     [0.0]
     """
 
-    __module__ = "nn"
-
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         _require_option("Mish", inplace)
@@ -260,6 +253,7 @@ class Mish(Module):
         return "inplace=True" if self.inplace else ""
 
 
+@set_module("nn")
 class Sigmoid(Module):
     """Sigmoid: 1 / (1 + exp(-x)).
 
@@ -270,13 +264,12 @@ class Sigmoid(Module):
     [0.5]
     """
 
-    __module__ = "nn"
-
     def forward(self, input: Tensor) -> Tensor:
         """Apply the activation."""
         return F.sigmoid(input)
 
 
+@set_module("nn")
 class LogSigmoid(Module):
     """Logarithm of the sigmoid, without overflow.
 
@@ -287,13 +280,12 @@ class LogSigmoid(Module):
     [-1000.0]
     """
 
-    __module__ = "nn"
-
     def forward(self, input: Tensor) -> Tensor:
         """Apply the activation."""
         return F.logsigmoid(input)
 
 
+@set_module("nn")
 class Tanh(Module):
     """Hyperbolic tangent.
 
@@ -304,13 +296,12 @@ class Tanh(Module):
     [0.0]
     """
 
-    __module__ = "nn"
-
     def forward(self, input: Tensor) -> Tensor:
         """Apply the activation."""
         return F.tanh(input)
 
 
+@set_module("nn")
 class Tanhshrink(Module):
     """Tanh shrinkage: x - tanh(x).
 
@@ -321,13 +312,12 @@ class Tanhshrink(Module):
     [0.0]
     """
 
-    __module__ = "nn"
-
     def forward(self, input: Tensor) -> Tensor:
         """Apply the activation."""
         return F.tanhshrink(input)
 
 
+@set_module("nn")
 class Softsign(Module):
     """Softsign: x / (1 + abs(x)).
 
@@ -338,13 +328,12 @@ class Softsign(Module):
     [-0.5]
     """
 
-    __module__ = "nn"
-
     def forward(self, input: Tensor) -> Tensor:
         """Apply the activation."""
         return F.softsign(input)
 
 
+@set_module("nn")
 class Softplus(Module):
     """Softplus: log(1 + exp(beta * x)) / beta, and x if ``beta * x`` is above `threshold`.
 
@@ -354,8 +343,6 @@ class Softplus(Module):
     >>> nn.Softplus()(tensor.tensor([30.0])).tolist()
     [30.0]
     """
-
-    __module__ = "nn"
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
@@ -371,6 +358,7 @@ class Softplus(Module):
         return f"beta={self.beta!r}, threshold={self.threshold!r}"
 
 
+@set_module("nn")
 class Hardtanh(Module):
     """Hard tanh: x clamped to the range from `min_val` to `max_val`.
 
@@ -380,8 +368,6 @@ class Hardtanh(Module):
     >>> nn.Hardtanh()(tensor.tensor([-2.0, 0.5])).tolist()
     [-1.0, 0.5]
     """
-
-    __module__ = "nn"
 
     def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
@@ -398,6 +384,7 @@ class Hardtanh(Module):
         return _shown(f"min_val={self.min_val!r}, max_val={self.max_val!r}", self.inplace)
 
 
+@set_module("nn")
 class ReLU6(Module):
     """ReLU with an upper limit: min(max(x, 0), 6).
 
@@ -413,8 +400,6 @@ class ReLU6(Module):
     [0.0, 6.0]
     """
 
-    __module__ = "nn"
-
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         _require_option("ReLU6", inplace)
@@ -429,6 +414,7 @@ class ReLU6(Module):
         return "inplace=True" if self.inplace else ""
 
 
+@set_module("nn")
 class Hardsigmoid(Module):
     """Hard sigmoid: x / 6 + 1 / 2 clamped to the range from 0 to 1.
 
@@ -444,8 +430,6 @@ class Hardsigmoid(Module):
     [0.0, 0.5]
     """
 
-    __module__ = "nn"
-
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         _require_option("Hardsigmoid", inplace)
@@ -456,6 +440,7 @@ class Hardsigmoid(Module):
         return F.hardsigmoid(input, self.inplace)
 
 
+@set_module("nn")
 class Hardswish(Module):
     """Hard swish: ``x * hardsigmoid(x)`` (Howard et al., 2019).
 
@@ -471,8 +456,6 @@ class Hardswish(Module):
     [0.0, 4.0]
     """
 
-    __module__ = "nn"
-
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         _require_option("Hardswish", inplace)
@@ -483,6 +466,7 @@ class Hardswish(Module):
         return F.hardswish(input, self.inplace)
 
 
+@set_module("nn")
 class Hardshrink(Module):
     """Hard shrinkage: x if its magnitude is above `lambd`, else 0.
 
@@ -492,8 +476,6 @@ class Hardshrink(Module):
     >>> nn.Hardshrink()(tensor.tensor([-2.0, 0.3])).tolist()
     [-2.0, 0.0]
     """
-
-    __module__ = "nn"
 
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
@@ -508,6 +490,7 @@ class Hardshrink(Module):
         return f"{self.lambd}"
 
 
+@set_module("nn")
 class Softshrink(Module):
     """Soft shrinkage: x moved towards 0 by `lambd`, and 0 if its magnitude is at most `lambd`.
 
@@ -517,8 +500,6 @@ class Softshrink(Module):
     >>> nn.Softshrink()(tensor.tensor([-2.0, 0.3])).tolist()
     [-1.5, 0.0]
     """
-
-    __module__ = "nn"
 
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
@@ -533,6 +514,7 @@ class Softshrink(Module):
         return f"{self.lambd}"
 
 
+@set_module("nn")
 class Threshold(Module):
     """Threshold: x if it is above `threshold`, else `value`.
 
@@ -542,8 +524,6 @@ class Threshold(Module):
     >>> nn.Threshold(1.0, -7.0)(tensor.tensor([0.5, 2.0])).tolist()
     [-7.0, 2.0]
     """
-
-    __module__ = "nn"
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         super().__init__()
@@ -560,6 +540,7 @@ class Threshold(Module):
         return _shown(f"threshold={self.threshold!r}, value={self.value!r}", self.inplace)
 
 
+@set_module("nn")
 class RReLU(Module):
     """Randomized leaky ReLU: x for positive x, else x times a slope that is random in training.
 
@@ -569,8 +550,6 @@ class RReLU(Module):
     >>> nn.RReLU(0.25, 0.75).eval()(tensor.tensor([-2.0, 2.0])).tolist()
     [-1.0, 2.0]
     """
-
-    __module__ = "nn"
 
     def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:
         super().__init__()
@@ -587,6 +566,7 @@ class RReLU(Module):
         return _shown(f"lower={self.lower!r}, upper={self.upper!r}", self.inplace)
 
 
+@set_module("nn")
 class PReLU(Module):
     """Parametric ReLU: x for positive x, else ``weight * x`` with a learned weight (He et al., 2015).
 
@@ -605,8 +585,6 @@ class PReLU(Module):
     >>> nn.PReLU()(tensor.tensor([-2.0, 2.0])).tolist()
     [-0.5, 2.0]
     """
-
-    __module__ = "nn"
 
     weight: Parameter
 
@@ -638,6 +616,7 @@ class PReLU(Module):
         return f"num_parameters={self.num_parameters}"
 
 
+@set_module("nn")
 class GLU(Module):
     """Gated linear unit: first half along `dim` times sigmoid of the second half (Dauphin et al., 2016).
 
@@ -647,8 +626,6 @@ class GLU(Module):
     >>> nn.GLU()(tensor.tensor([3.0, 0.0])).tolist()
     [1.5]
     """
-
-    __module__ = "nn"
 
     def __init__(self, dim: int = -1) -> None:
         super().__init__()
@@ -663,6 +640,7 @@ class GLU(Module):
         return f"dim={self.dim!r}"
 
 
+@set_module("nn")
 class Softmax(Module):
     """Softmax: exp(x) normalized to sum 1 along `dim`.
 
@@ -672,8 +650,6 @@ class Softmax(Module):
     >>> nn.Softmax(dim=1)(tensor.zeros((1, 2))).tolist()
     [[0.5, 0.5]]
     """
-
-    __module__ = "nn"
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
@@ -688,6 +664,7 @@ class Softmax(Module):
         return f"dim={self.dim!r}"
 
 
+@set_module("nn")
 class LogSoftmax(Module):
     """Logarithm of the softmax along `dim`, with better precision than ``log(softmax(x))``.
 
@@ -697,8 +674,6 @@ class LogSoftmax(Module):
     >>> nn.LogSoftmax(dim=1)(tensor.zeros((1, 1))).tolist()
     [[0.0]]
     """
-
-    __module__ = "nn"
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
@@ -713,6 +688,7 @@ class LogSoftmax(Module):
         return f"dim={self.dim!r}"
 
 
+@set_module("nn")
 class Softmin(Module):
     """Softmin: ``softmax(-x)`` along `dim`.
 
@@ -722,8 +698,6 @@ class Softmin(Module):
     >>> nn.Softmin(dim=0)(tensor.tensor([0.0, 0.0])).tolist()
     [0.5, 0.5]
     """
-
-    __module__ = "nn"
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
@@ -738,6 +712,7 @@ class Softmin(Module):
         return f"dim={self.dim!r}"
 
 
+@set_module("nn")
 class Softmax2d(Module):
     """Softmax over the channels of ``(batch, channels, height, width)``, or without the batch.
 
@@ -747,8 +722,6 @@ class Softmax2d(Module):
     >>> nn.Softmax2d()(tensor.ones((2, 1, 1))).flatten().tolist()
     [0.5, 0.5]
     """
-
-    __module__ = "nn"
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the softmax over the channels."""

@@ -9,18 +9,19 @@ from nn.layers.linear import Linear
 from nn.layers.weighted import new_parameter
 from nn.module.module import Module
 from nn.module.parameter import Parameter
+from scopes._shared.naming import set_module
 from tensor import Tensor
 from tensor._devices import require_cpu
 from tensor._dtypes import DtypeLike
 from tensor._errors import InvalidArgumentError, shown
 
 
+@set_module("nn")
 class NonDynamicallyQuantizableLinear(Linear):
     """The output projection of `MultiheadAttention`, with the class name that PyTorch's ``repr`` shows."""
 
-    __module__ = "nn"
 
-
+@set_module("nn")
 class MultiheadAttention(Module):
     """Multi-head attention (Vaswani et al., 2017).
 
@@ -59,8 +60,6 @@ class MultiheadAttention(Module):
     >>> output.shape, weights.shape
     ((4, 5, 8), (4, 5, 5))
     """
-
-    __module__ = "nn"
 
     in_proj_weight: Parameter | None
     in_proj_bias: Parameter | None

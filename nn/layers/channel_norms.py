@@ -10,6 +10,7 @@ from nn import init
 from nn.layers.weighted import init_affine, new_parameter, require_size
 from nn.module.module import Module
 from nn.module.parameter import Parameter
+from scopes._shared.naming import set_module
 from tensor import Tensor
 from tensor._devices import require_cpu
 from tensor._dtypes import DtypeLike
@@ -157,6 +158,7 @@ class _InstanceNorm(ChannelNorm):
         return out if is_batched else out.squeeze(0)
 
 
+@set_module("nn")
 class BatchNorm1d(_BatchNorm):
     """Normalizes each channel over the other dimensions.
 
@@ -194,11 +196,10 @@ class BatchNorm1d(_BatchNorm):
     1
     """
 
-    __module__ = "nn"
-
     _input_shapes: ClassVar = {2: "(batch, channels)", 3: "(batch, channels, length)"}
 
 
+@set_module("nn")
 class BatchNorm2d(_BatchNorm):
     """Normalizes each channel over the other dimensions.
 
@@ -235,11 +236,10 @@ class BatchNorm2d(_BatchNorm):
     1
     """
 
-    __module__ = "nn"
-
     _input_shapes: ClassVar = {4: "(batch, channels, height, width)"}
 
 
+@set_module("nn")
 class BatchNorm3d(_BatchNorm):
     """Normalizes each channel over the other dimensions.
 
@@ -276,11 +276,10 @@ class BatchNorm3d(_BatchNorm):
     1
     """
 
-    __module__ = "nn"
-
     _input_shapes: ClassVar = {5: "(batch, channels, depth, height, width)"}
 
 
+@set_module("nn")
 class InstanceNorm1d(_InstanceNorm):
     """Normalizes each channel of each sample of ``(batch, num_features, length)``.
 
@@ -311,11 +310,10 @@ class InstanceNorm1d(_InstanceNorm):
     (2, 3, 4)
     """
 
-    __module__ = "nn"
-
     _input_shapes: ClassVar = {3: "(batch, channels, length)", 2: "(channels, length)"}
 
 
+@set_module("nn")
 class InstanceNorm2d(_InstanceNorm):
     """Normalizes each channel of each sample of ``(batch, num_features, height, width)``.
 
@@ -344,11 +342,10 @@ class InstanceNorm2d(_InstanceNorm):
     (2, 3, 4, 5)
     """
 
-    __module__ = "nn"
-
     _input_shapes: ClassVar = {4: "(batch, channels, height, width)", 3: "(channels, height, width)"}
 
 
+@set_module("nn")
 class InstanceNorm3d(_InstanceNorm):
     """Normalizes each channel of each sample of ``(batch, num_features, depth, height, width)``.
 
@@ -376,8 +373,6 @@ class InstanceNorm3d(_InstanceNorm):
     >>> nn.InstanceNorm3d(3)(tensor.ones((2, 3, 4, 5, 6))).shape
     (2, 3, 4, 5, 6)
     """
-
-    __module__ = "nn"
 
     _input_shapes: ClassVar = {
         5: "(batch, channels, depth, height, width)",

@@ -8,6 +8,7 @@ from typing import Any, Self, SupportsIndex, cast, overload
 
 from nn.layers.fused import children_of, run_in_order
 from nn.module.module import Module
+from scopes._shared.naming import set_module
 from tensor import Tensor
 from tensor._errors import shown
 from tensor.autograd import checkpoint
@@ -156,6 +157,7 @@ class ModuleSequence(Module):
         return module
 
 
+@set_module("nn")
 class Sequential(ModuleSequence):
     """Sequential container: the output of each module is the input of the next.
 
@@ -184,8 +186,6 @@ class Sequential(ModuleSequence):
       (2): Linear(in_features=8, out_features=2, bias=True)
     )
     """
-
-    __module__ = "nn"
 
     def __init__(self, *modules: Module | dict[str, Module], checkpoint_every: int | None = None) -> None:
         super().__init__()
@@ -266,6 +266,7 @@ def _require_count(every: int) -> None:
         )
 
 
+@set_module("nn")
 class ModuleList(ModuleSequence):
     """List of modules. It has no ``forward``.
 
@@ -279,8 +280,6 @@ class ModuleList(ModuleSequence):
     >>> x.shape
     (1, 2)
     """
-
-    __module__ = "nn"
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
@@ -307,6 +306,7 @@ class ModuleList(ModuleSequence):
         return found
 
 
+@set_module("nn")
 class ModuleDict(Module):
     """Dict of modules by name. It has no ``forward``.
 
@@ -317,8 +317,6 @@ class ModuleDict(Module):
     >>> heads["parity"]
     Linear(in_features=8, out_features=2, bias=True)
     """
-
-    __module__ = "nn"
 
     def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None) -> None:
         super().__init__()

@@ -12,6 +12,7 @@ from nn.functional.padding import pad
 from nn.layers.weighted import init_uniform, new_parameter, require_size
 from nn.module.module import Module
 from nn.module.parameter import Parameter
+from scopes._shared.naming import set_module
 from tensor import Tensor
 from tensor._devices import require_cpu
 from tensor._dtypes import DtypeLike
@@ -139,6 +140,7 @@ class Convolution(Module):
         return more
 
 
+@set_module("nn")
 class Conv1d(Convolution):
     """Convolution over one dimension, of sequences ``(batch, in_channels, length)``.
 
@@ -173,8 +175,6 @@ class Conv1d(Convolution):
     >>> nn.Conv1d(2, 4, 3)(tensor.ones((8, 2, 10))).shape
     (8, 4, 8)
     """
-
-    __module__ = "nn"
 
     def __init__(
         self,
@@ -211,6 +211,7 @@ class Conv1d(Convolution):
         return F.conv1d(x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
 
+@set_module("nn")
 class Conv2d(Convolution):
     """Convolution over two dimensions, of images ``(batch, in_channels, height, width)``.
 
@@ -245,8 +246,6 @@ class Conv2d(Convolution):
     >>> nn.Conv2d(2, 4, 3)(tensor.ones((8, 2, 10, 8))).shape
     (8, 4, 8, 6)
     """
-
-    __module__ = "nn"
 
     def __init__(
         self,
@@ -283,6 +282,7 @@ class Conv2d(Convolution):
         return F.conv2d(x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
 
+@set_module("nn")
 class Conv3d(Convolution):
     """Convolution over three dimensions, of volumes ``(batch, in_channels, depth, height, width)``.
 
@@ -317,8 +317,6 @@ class Conv3d(Convolution):
     >>> nn.Conv3d(2, 4, 3)(tensor.ones((8, 2, 10, 8, 6))).shape
     (8, 4, 8, 6, 4)
     """
-
-    __module__ = "nn"
 
     def __init__(
         self,
@@ -355,6 +353,7 @@ class Conv3d(Convolution):
         return F.conv3d(x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
 
+@set_module("nn")
 class ConvTranspose1d(Convolution):
     """Transposed convolution: the gradient of ``Conv1d`` with respect to its input.
 
@@ -391,8 +390,6 @@ class ConvTranspose1d(Convolution):
     >>> nn.ConvTranspose1d(2, 4, 3, stride=2)(tensor.ones((8, 2, 10))).shape
     (8, 4, 21)
     """
-
-    __module__ = "nn"
 
     def __init__(
         self,
@@ -435,6 +432,7 @@ class ConvTranspose1d(Convolution):
         )
 
 
+@set_module("nn")
 class ConvTranspose2d(Convolution):
     """Transposed convolution: the gradient of ``Conv2d`` with respect to its input.
 
@@ -471,8 +469,6 @@ class ConvTranspose2d(Convolution):
     >>> nn.ConvTranspose2d(2, 4, 3, stride=2)(tensor.ones((8, 2, 10, 5))).shape
     (8, 4, 21, 11)
     """
-
-    __module__ = "nn"
 
     def __init__(
         self,
@@ -515,6 +511,7 @@ class ConvTranspose2d(Convolution):
         )
 
 
+@set_module("nn")
 class ConvTranspose3d(Convolution):
     """Transposed convolution: the gradient of ``Conv3d`` with respect to its input.
 
@@ -551,8 +548,6 @@ class ConvTranspose3d(Convolution):
     >>> nn.ConvTranspose3d(2, 4, 3, stride=2)(tensor.ones((8, 2, 10, 5, 2))).shape
     (8, 4, 21, 11, 5)
     """
-
-    __module__ = "nn"
 
     def __init__(
         self,

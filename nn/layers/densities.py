@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from nn import functional as F
 from nn.layers.losses import Loss
+from scopes._shared.naming import set_module
 from tensor import Tensor
 
 
+@set_module("nn")
 class KLDivLoss(Loss):
     """Kullback-Leibler divergence, from log-probabilities; see ``functional.kl_div``.
 
@@ -28,8 +30,6 @@ class KLDivLoss(Loss):
     0.6931
     """
 
-    __module__ = "nn"
-
     def __init__(self, reduction: str = "mean", log_target: bool = False) -> None:
         super().__init__(reduction, "batchmean")
         self.log_target = log_target
@@ -39,6 +39,7 @@ class KLDivLoss(Loss):
         return F.kl_div(input, target, self.reduction, self.log_target)
 
 
+@set_module("nn")
 class PoissonNLLLoss(Loss):
     """Poisson negative log-likelihood of counts; see ``functional.poisson_nll_loss``.
 
@@ -61,8 +62,6 @@ class PoissonNLLLoss(Loss):
     1.0
     """
 
-    __module__ = "nn"
-
     def __init__(
         self, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: str = "mean"
     ) -> None:
@@ -76,6 +75,7 @@ class PoissonNLLLoss(Loss):
         return F.poisson_nll_loss(input, target, self.log_input, self.full, self.eps, self.reduction)
 
 
+@set_module("nn")
 class GaussianNLLLoss(Loss):
     """Gaussian negative log-likelihood with the input as mean; see ``functional.gaussian_nll_loss``.
 
@@ -95,8 +95,6 @@ class GaussianNLLLoss(Loss):
     2.0
     """
 
-    __module__ = "nn"
-
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(reduction)
         self.full = full
@@ -107,6 +105,7 @@ class GaussianNLLLoss(Loss):
         return F.gaussian_nll_loss(input, target, var, self.full, self.eps, self.reduction)
 
 
+@set_module("nn")
 class CTCLoss(Loss):
     """Connectionist temporal classification loss of label sequences; see ``functional.ctc_loss``.
 
@@ -126,8 +125,6 @@ class CTCLoss(Loss):
     >>> round(nn.CTCLoss()(logs, tensor.tensor([[1]]), [2], [1]).item(), 4)
     0.2877
     """
-
-    __module__ = "nn"
 
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
         super().__init__(reduction)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from nn import functional as F
 from nn.module.module import Module
+from scopes._shared.naming import set_module
 from tensor import Tensor
 
 
+@set_module("nn")
 class CosineSimilarity(Module):
     """Cosine similarity of vectors; see ``functional.cosine_similarity``.
 
@@ -24,8 +26,6 @@ class CosineSimilarity(Module):
     [0.0]
     """
 
-    __module__ = "nn"
-
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
         super().__init__()
         self.dim = dim
@@ -36,6 +36,7 @@ class CosineSimilarity(Module):
         return F.cosine_similarity(x1, x2, self.dim, self.eps)
 
 
+@set_module("nn")
 class PairwiseDistance(Module):
     """Norm of the difference of two vectors; see ``functional.pairwise_distance``.
 
@@ -54,8 +55,6 @@ class PairwiseDistance(Module):
     >>> round(nn.PairwiseDistance()(tensor.ones((2,)), tensor.tensor([4.0, 5.0])).item(), 4)
     5.0
     """
-
-    __module__ = "nn"
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         super().__init__()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from nn import functional as F
 from nn.functional.checks import check_probability
 from nn.module.module import Module
+from scopes._shared.naming import set_module
 from tensor import Tensor
 
 
@@ -22,6 +23,7 @@ class _Dropout(Module):
         return f"p={self.p}, inplace={self.inplace}"
 
 
+@set_module("nn")
 class Dropout(_Dropout):
     """Dropout: sets each element to 0 with probability `p` in training, and scales others by 1 / (1 - p).
 
@@ -39,13 +41,12 @@ class Dropout(_Dropout):
     [1.0, 1.0, 1.0]
     """
 
-    __module__ = "nn"
-
     def forward(self, input: Tensor) -> Tensor:
         """Apply a random mask; in evaluation, return the input itself."""
         return F.dropout(input, self.p, self.training, self.inplace)
 
 
+@set_module("nn")
 class Dropout1d(_Dropout):
     """Channel dropout: sets whole channels of sequences to 0 with probability `p` in training.
 
@@ -66,13 +67,12 @@ class Dropout1d(_Dropout):
     0.0
     """
 
-    __module__ = "nn"
-
     def forward(self, input: Tensor) -> Tensor:
         """Apply a random mask; in evaluation, return the input itself."""
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
+@set_module("nn")
 class Dropout2d(_Dropout):
     """Channel dropout: sets whole channels of images to 0 with probability `p` in training.
 
@@ -93,13 +93,12 @@ class Dropout2d(_Dropout):
     0.0
     """
 
-    __module__ = "nn"
-
     def forward(self, input: Tensor) -> Tensor:
         """Apply a random mask; in evaluation, return the input itself."""
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
+@set_module("nn")
 class Dropout3d(_Dropout):
     """Channel dropout: sets whole channels of volumes to 0 with probability `p` in training.
 
@@ -121,13 +120,12 @@ class Dropout3d(_Dropout):
     0.0
     """
 
-    __module__ = "nn"
-
     def forward(self, input: Tensor) -> Tensor:
         """Apply a random mask; in evaluation, return the input itself."""
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
+@set_module("nn")
 class AlphaDropout(_Dropout):
     """Alpha dropout: replaces elements with probability `p` in training, and keeps mean 0 and variance 1.
 
@@ -147,13 +145,12 @@ class AlphaDropout(_Dropout):
     [1.0, 1.0, 1.0]
     """
 
-    __module__ = "nn"
-
     def forward(self, input: Tensor) -> Tensor:
         """Apply a random mask; in evaluation, return the input itself."""
         return F.alpha_dropout(input, self.p, self.training, self.inplace)
 
 
+@set_module("nn")
 class FeatureAlphaDropout(_Dropout):
     """Alpha dropout of whole channels with probability `p` in training.
 
@@ -172,8 +169,6 @@ class FeatureAlphaDropout(_Dropout):
     >>> nn.FeatureAlphaDropout(0.9).eval()(tensor.ones((1, 3))).tolist()
     [[1.0, 1.0, 1.0]]
     """
-
-    __module__ = "nn"
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply a random mask; in evaluation, return the input itself."""

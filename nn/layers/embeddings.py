@@ -11,6 +11,7 @@ from nn.functional.linear_maps import row_of
 from nn.layers.weighted import new_parameter, require_size
 from nn.module.module import Module
 from nn.module.parameter import Parameter
+from scopes._shared.naming import set_module
 from tensor import Tensor
 from tensor._devices import require_cpu
 from tensor._dtypes import DtypeLike
@@ -88,6 +89,7 @@ def _rows_of(embeddings: Tensor) -> tuple[int, int]:
     return rows, size
 
 
+@set_module("nn")
 class Embedding(_Table):
     """Lookup table of embedding vectors.
 
@@ -119,8 +121,6 @@ class Embedding(_Table):
     >>> words(tensor.tensor([[1, 2], [0, 0]])).shape
     (2, 2, 3)
     """
-
-    __module__ = "nn"
 
     def __init__(
         self,
@@ -192,6 +192,7 @@ class Embedding(_Table):
         return f"{self.num_embeddings}, {self.embedding_dim}{padding}{self._options()}{sparse}"
 
 
+@set_module("nn")
 class EmbeddingBag(_Table):
     """Lookup table that reduces the embedding vectors of each bag to their sum, mean or maximum.
 
@@ -228,8 +229,6 @@ class EmbeddingBag(_Table):
     >>> words(tensor.tensor([1, 2, 4, 5, 4]), tensor.tensor([0, 2])).shape
     (2, 3)
     """
-
-    __module__ = "nn"
 
     def __init__(
         self,

@@ -6,12 +6,14 @@ from nn import functional as F
 from nn.layers.weighted import init_affine, new_parameter, require_size
 from nn.module.module import Module
 from nn.module.parameter import Parameter
+from scopes._shared.naming import set_module
 from tensor import Tensor
 from tensor._devices import require_cpu
 from tensor._dtypes import DtypeLike
 from tensor._errors import InvalidArgumentError, shown
 
 
+@set_module("nn")
 class GroupNorm(Module):
     """Group normalization: normalizes each sample over groups of channels (Wu and He, 2018).
 
@@ -38,8 +40,6 @@ class GroupNorm(Module):
     >>> nn.GroupNorm(2, 6)(tensor.ones((4, 6, 5))).shape
     (4, 6, 5)
     """
-
-    __module__ = "nn"
 
     weight: Parameter | None
     bias: Parameter | None

@@ -8,11 +8,13 @@ from nn import functional as F
 from nn.layers.weighted import init_uniform, new_parameter, require_size
 from nn.module.module import Module
 from nn.module.parameter import Parameter
+from scopes._shared.naming import set_module
 from tensor import Tensor
 from tensor._devices import require_cpu
 from tensor._dtypes import DtypeLike
 
 
+@set_module("nn")
 class Linear(Module):
     """Linear layer: ``x @ weight.T + bias``.
 
@@ -34,8 +36,6 @@ class Linear(Module):
     >>> nn.Linear(3, 2)(tensor.ones((4, 3))).shape
     (4, 2)
     """
-
-    __module__ = "nn"
 
     weight: Parameter
     bias: Parameter | None
@@ -73,6 +73,7 @@ class Linear(Module):
         )
 
 
+@set_module("nn")
 class Bilinear(Module):
     """Bilinear layer: ``x1 @ weight[i] @ x2 + bias[i]`` for each output feature.
 
@@ -94,8 +95,6 @@ class Bilinear(Module):
     >>> nn.Bilinear(3, 4, 2)(tensor.ones((5, 3)), tensor.ones((5, 4))).shape
     (5, 2)
     """
-
-    __module__ = "nn"
 
     weight: Parameter
     bias: Parameter | None
@@ -137,6 +136,7 @@ class Bilinear(Module):
         )
 
 
+@set_module("nn")
 class Identity(Module):
     """Identity layer. Its constructor ignores all arguments.
 
@@ -147,8 +147,6 @@ class Identity(Module):
     [1.0]
     """
 
-    __module__ = "nn"
-
     def __init__(self, *args: object, **kwargs: object) -> None:
         del args, kwargs
         super().__init__()
@@ -158,6 +156,7 @@ class Identity(Module):
         return input
 
 
+@set_module("nn")
 class Flatten(Module):
     """Flattens the dimensions from `start_dim` to `end_dim`. The output is a view if the layout allows it.
 
@@ -167,8 +166,6 @@ class Flatten(Module):
     >>> nn.Flatten()(tensor.ones((5, 2, 3))).shape
     (5, 6)
     """
-
-    __module__ = "nn"
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
@@ -184,6 +181,7 @@ class Flatten(Module):
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
 
+@set_module("nn")
 class Unflatten(Module):
     """Splits dimension `dim` into the sizes `unflattened_size`. One size may be -1.
 
@@ -193,8 +191,6 @@ class Unflatten(Module):
     >>> nn.Unflatten(1, (2, 3))(tensor.ones((5, 6))).shape
     (5, 2, 3)
     """
-
-    __module__ = "nn"
 
     def __init__(self, dim: int, unflattened_size: tuple[int, ...]) -> None:
         super().__init__()

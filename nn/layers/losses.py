@@ -8,6 +8,7 @@ from nn import functional as F
 from nn.functional.checks import check_delta, check_probability, check_reduction
 from nn.layers.linear import Linear
 from nn.module.module import Module
+from scopes._shared.naming import set_module
 from tensor import Tensor
 from tensor._dtypes import DtypeLike
 from tensor._errors import InvalidArgumentError
@@ -33,6 +34,7 @@ class Loss(Module):
             )
 
 
+@set_module("nn")
 class CrossEntropyLoss(Loss):
     """Cross entropy between logits and class indices or probabilities; see ``functional.cross_entropy``.
 
@@ -53,8 +55,6 @@ class CrossEntropyLoss(Loss):
     >>> round(nn.CrossEntropyLoss()(tensor.zeros((1, 2)), tensor.tensor([1])).item(), 4)
     0.6931
     """
-
-    __module__ = "nn"
 
     weight: Tensor | None
 
@@ -78,6 +78,7 @@ class CrossEntropyLoss(Loss):
         )
 
 
+@set_module("nn")
 class LinearCrossEntropyLoss(Loss):
     """Linear layer followed by cross entropy; see ``functional.linear_cross_entropy``.
 
@@ -99,8 +100,6 @@ class LinearCrossEntropyLoss(Loss):
     >>> round(loss.item(), 4)
     0.6931
     """
-
-    __module__ = "nn"
 
     weight: Tensor | None
 
@@ -150,6 +149,7 @@ class LinearCrossEntropyLoss(Loss):
         )
 
 
+@set_module("nn")
 class NLLLoss(Loss):
     """Negative log-likelihood of classes, from log-probabilities; see ``functional.nll_loss``.
 
@@ -169,8 +169,6 @@ class NLLLoss(Loss):
     2.0
     """
 
-    __module__ = "nn"
-
     weight: Tensor | None
 
     def __init__(
@@ -186,6 +184,7 @@ class NLLLoss(Loss):
         return F.nll_loss(input, target, self.weight, self.ignore_index, self.reduction)
 
 
+@set_module("nn")
 class MSELoss(Loss):
     """Mean squared error; see ``functional.mse_loss``.
 
@@ -201,8 +200,6 @@ class MSELoss(Loss):
     2.0
     """
 
-    __module__ = "nn"
-
     def __init__(self, reduction: str = "mean") -> None:
         super().__init__(reduction)
 
@@ -211,6 +208,7 @@ class MSELoss(Loss):
         return F.mse_loss(input, target, self.reduction)
 
 
+@set_module("nn")
 class L1Loss(Loss):
     """Mean absolute error; see ``functional.l1_loss``.
 
@@ -221,8 +219,6 @@ class L1Loss(Loss):
     2.0
     """
 
-    __module__ = "nn"
-
     def __init__(self, reduction: str = "mean") -> None:
         super().__init__(reduction)
 
@@ -231,6 +227,7 @@ class L1Loss(Loss):
         return F.l1_loss(input, target, self.reduction)
 
 
+@set_module("nn")
 class SmoothL1Loss(Loss):
     """Smooth L1 loss: squared error below `beta`, absolute error above; see ``functional.smooth_l1_loss``.
 
@@ -241,8 +238,6 @@ class SmoothL1Loss(Loss):
     1.5
     """
 
-    __module__ = "nn"
-
     def __init__(self, reduction: str = "mean", beta: float = 1.0) -> None:
         super().__init__(reduction)
         self.beta = beta
@@ -252,6 +247,7 @@ class SmoothL1Loss(Loss):
         return F.smooth_l1_loss(input, target, self.reduction, self.beta)
 
 
+@set_module("nn")
 class HuberLoss(Loss):
     """Huber loss: squared error below `delta`, absolute error above; see ``functional.huber_loss``.
 
@@ -261,8 +257,6 @@ class HuberLoss(Loss):
     >>> nn.HuberLoss()(tensor.tensor([0.0, 0.0]), tensor.tensor([1.0, 3.0])).item()
     1.5
     """
-
-    __module__ = "nn"
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction)
@@ -274,6 +268,7 @@ class HuberLoss(Loss):
         return F.huber_loss(input, target, self.reduction, self.delta)
 
 
+@set_module("nn")
 class BCELoss(Loss):
     """Binary cross entropy of probabilities; see ``functional.binary_cross_entropy``.
 
@@ -291,8 +286,6 @@ class BCELoss(Loss):
     0.6931
     """
 
-    __module__ = "nn"
-
     weight: Tensor | None
 
     def __init__(self, weight: Tensor | None = None, reduction: str = "mean") -> None:
@@ -304,6 +297,7 @@ class BCELoss(Loss):
         return F.binary_cross_entropy(input, target, self.weight, self.reduction)
 
 
+@set_module("nn")
 class BCEWithLogitsLoss(Loss):
     """Binary cross entropy of logits; see ``functional.binary_cross_entropy_with_logits``.
 
@@ -322,8 +316,6 @@ class BCEWithLogitsLoss(Loss):
     >>> round(nn.BCEWithLogitsLoss()(tensor.tensor([0.0]), tensor.tensor([1.0])).item(), 4)
     0.6931
     """
-
-    __module__ = "nn"
 
     weight: Tensor | None
     pos_weight: Tensor | None

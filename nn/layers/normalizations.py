@@ -8,11 +8,13 @@ from nn import functional as F
 from nn.layers.weighted import init_affine, new_parameter
 from nn.module.module import Module
 from nn.module.parameter import Parameter
+from scopes._shared.naming import set_module
 from tensor import Tensor
 from tensor._devices import require_cpu
 from tensor._dtypes import DtypeLike
 
 
+@set_module("nn")
 class LayerNorm(Module):
     """Layer normalization: normalizes each sample over its last dimensions (Ba et al., 2016).
 
@@ -38,8 +40,6 @@ class LayerNorm(Module):
     >>> [round(v, 3) for v in y[0].tolist()]
     [-1.0, 1.0]
     """
-
-    __module__ = "nn"
 
     weight: Parameter | None
     bias: Parameter | None
@@ -80,6 +80,7 @@ class LayerNorm(Module):
         )
 
 
+@set_module("nn")
 class RMSNorm(Module):
     """RMS normalization: divides by the root mean square (Zhang and Sennrich, 2019).
 
@@ -100,8 +101,6 @@ class RMSNorm(Module):
     >>> nn.RMSNorm(2)(tensor.tensor([3.0, 3.0])).tolist()
     [1.0, 1.0]
     """
-
-    __module__ = "nn"
 
     weight: Parameter | None
 
@@ -135,6 +134,7 @@ class RMSNorm(Module):
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
 
 
+@set_module("nn")
 class LocalResponseNorm(Module):
     """Local response normalization over neighboring channels (Krizhevsky et al., 2012).
 
@@ -146,8 +146,6 @@ class LocalResponseNorm(Module):
     >>> nn.LocalResponseNorm(2)(tensor.ones((4, 3, 5))).shape
     (4, 3, 5)
     """
-
-    __module__ = "nn"
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from nn import functional as F
 from nn.module.module import Module
+from scopes._shared.naming import set_module
 from tensor import Tensor
 from tensor._errors import InvalidArgumentError, shown
 
@@ -29,6 +30,7 @@ class _Pad(Module):
         return f"{self.padding}"
 
 
+@set_module("nn")
 class ConstantPad1d(_Pad):
     """Pads the last dimension with a constant value.
 
@@ -47,8 +49,6 @@ class ConstantPad1d(_Pad):
     (1, 2, 5)
     """
 
-    __module__ = "nn"
-
     def __init__(self, padding: int | Sequence[int], value: float) -> None:
         super().__init__(1, padding)
         self.value = value
@@ -62,6 +62,7 @@ class ConstantPad1d(_Pad):
         return f"padding={self.padding}, value={self.value}"
 
 
+@set_module("nn")
 class ConstantPad2d(_Pad):
     """Pads the last two dimensions with a constant value.
 
@@ -80,8 +81,6 @@ class ConstantPad2d(_Pad):
     (1, 2, 5, 5)
     """
 
-    __module__ = "nn"
-
     def __init__(self, padding: int | Sequence[int], value: float) -> None:
         super().__init__(2, padding)
         self.value = value
@@ -95,6 +94,7 @@ class ConstantPad2d(_Pad):
         return f"padding={self.padding}, value={self.value}"
 
 
+@set_module("nn")
 class ConstantPad3d(_Pad):
     """Pads the last three dimensions with a constant value.
 
@@ -113,8 +113,6 @@ class ConstantPad3d(_Pad):
     (1, 2, 5, 5, 5)
     """
 
-    __module__ = "nn"
-
     def __init__(self, padding: int | Sequence[int], value: float) -> None:
         super().__init__(3, padding)
         self.value = value
@@ -128,6 +126,7 @@ class ConstantPad3d(_Pad):
         return f"padding={self.padding}, value={self.value}"
 
 
+@set_module("nn")
 class ZeroPad1d(_Pad):
     """Pads the last dimension with zeros.
 
@@ -144,8 +143,6 @@ class ZeroPad1d(_Pad):
     (1, 2, 5)
     """
 
-    __module__ = "nn"
-
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(1, padding)
 
@@ -154,6 +151,7 @@ class ZeroPad1d(_Pad):
         return F.pad(input, self.padding, "constant")
 
 
+@set_module("nn")
 class ZeroPad2d(_Pad):
     """Pads the last two dimensions with zeros.
 
@@ -170,8 +168,6 @@ class ZeroPad2d(_Pad):
     (1, 2, 5, 5)
     """
 
-    __module__ = "nn"
-
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(2, padding)
 
@@ -180,6 +176,7 @@ class ZeroPad2d(_Pad):
         return F.pad(input, self.padding, "constant")
 
 
+@set_module("nn")
 class ZeroPad3d(_Pad):
     """Pads the last three dimensions with zeros.
 
@@ -196,8 +193,6 @@ class ZeroPad3d(_Pad):
     (1, 2, 5, 5, 5)
     """
 
-    __module__ = "nn"
-
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(3, padding)
 
@@ -206,6 +201,7 @@ class ZeroPad3d(_Pad):
         return F.pad(input, self.padding, "constant")
 
 
+@set_module("nn")
 class ReflectionPad1d(_Pad):
     """Pads the last dimension with a reflection of the input, without repeating the edge.
 
@@ -222,8 +218,6 @@ class ReflectionPad1d(_Pad):
     (1, 2, 5)
     """
 
-    __module__ = "nn"
-
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(1, padding)
 
@@ -232,6 +226,7 @@ class ReflectionPad1d(_Pad):
         return F.pad(input, self.padding, "reflect")
 
 
+@set_module("nn")
 class ReflectionPad2d(_Pad):
     """Pads the last two dimensions with a reflection of the input, without repeating the edge.
 
@@ -248,8 +243,6 @@ class ReflectionPad2d(_Pad):
     (1, 2, 5, 5)
     """
 
-    __module__ = "nn"
-
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(2, padding)
 
@@ -258,6 +251,7 @@ class ReflectionPad2d(_Pad):
         return F.pad(input, self.padding, "reflect")
 
 
+@set_module("nn")
 class ReflectionPad3d(_Pad):
     """Pads the last three dimensions with a reflection of the input, without repeating the edge.
 
@@ -274,8 +268,6 @@ class ReflectionPad3d(_Pad):
     (1, 2, 5, 5, 5)
     """
 
-    __module__ = "nn"
-
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(3, padding)
 
@@ -284,6 +276,7 @@ class ReflectionPad3d(_Pad):
         return F.pad(input, self.padding, "reflect")
 
 
+@set_module("nn")
 class ReplicationPad1d(_Pad):
     """Pads the last dimension with copies of the edge elements.
 
@@ -300,8 +293,6 @@ class ReplicationPad1d(_Pad):
     (1, 2, 5)
     """
 
-    __module__ = "nn"
-
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(1, padding)
 
@@ -310,6 +301,7 @@ class ReplicationPad1d(_Pad):
         return F.pad(input, self.padding, "replicate")
 
 
+@set_module("nn")
 class ReplicationPad2d(_Pad):
     """Pads the last two dimensions with copies of the edge elements.
 
@@ -326,8 +318,6 @@ class ReplicationPad2d(_Pad):
     (1, 2, 5, 5)
     """
 
-    __module__ = "nn"
-
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(2, padding)
 
@@ -336,6 +326,7 @@ class ReplicationPad2d(_Pad):
         return F.pad(input, self.padding, "replicate")
 
 
+@set_module("nn")
 class ReplicationPad3d(_Pad):
     """Pads the last three dimensions with copies of the edge elements.
 
@@ -352,8 +343,6 @@ class ReplicationPad3d(_Pad):
     (1, 2, 5, 5, 5)
     """
 
-    __module__ = "nn"
-
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(3, padding)
 
@@ -362,6 +351,7 @@ class ReplicationPad3d(_Pad):
         return F.pad(input, self.padding, "replicate")
 
 
+@set_module("nn")
 class CircularPad1d(_Pad):
     """Pads the last dimension with elements from the opposite edge (circular padding).
 
@@ -378,8 +368,6 @@ class CircularPad1d(_Pad):
     (1, 2, 5)
     """
 
-    __module__ = "nn"
-
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(1, padding)
 
@@ -388,6 +376,7 @@ class CircularPad1d(_Pad):
         return F.pad(input, self.padding, "circular")
 
 
+@set_module("nn")
 class CircularPad2d(_Pad):
     """Pads the last two dimensions with elements from the opposite edge (circular padding).
 
@@ -404,8 +393,6 @@ class CircularPad2d(_Pad):
     (1, 2, 5, 5)
     """
 
-    __module__ = "nn"
-
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(2, padding)
 
@@ -414,6 +401,7 @@ class CircularPad2d(_Pad):
         return F.pad(input, self.padding, "circular")
 
 
+@set_module("nn")
 class CircularPad3d(_Pad):
     """Pads the last three dimensions with elements from the opposite edge (circular padding).
 
@@ -429,8 +417,6 @@ class CircularPad3d(_Pad):
     >>> nn.CircularPad3d(1)(tensor.ones((1, 2, 3, 3, 3))).shape
     (1, 2, 5, 5, 5)
     """
-
-    __module__ = "nn"
 
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(3, padding)

@@ -9,6 +9,7 @@ from typing import Any, Self, SupportsIndex, overload
 
 from nn.module.module import Module
 from nn.module.parameter import Parameter
+from scopes._shared.naming import set_module
 from tensor import Tensor
 from tensor.core.tensor import TensorCore
 
@@ -40,6 +41,7 @@ class _ParameterContainer(Module):
         return "\n".join(lines)
 
 
+@set_module("nn")
 class ParameterList(_ParameterContainer):
     """List of parameters. Other tensors are converted to parameters.
 
@@ -50,8 +52,6 @@ class ParameterList(_ParameterContainer):
     >>> [name for name, _ in weights.named_parameters()]
     ['0', '1']
     """
-
-    __module__ = "nn"
 
     def __init__(self, values: Iterable[Tensor] | None = None) -> None:
         super().__init__()
@@ -109,6 +109,7 @@ class ParameterList(_ParameterContainer):
         return self.extend(values)
 
 
+@set_module("nn")
 class ParameterDict(_ParameterContainer):
     """Dict of parameters by name. Other tensors are converted to parameters.
 
@@ -119,8 +120,6 @@ class ParameterDict(_ParameterContainer):
     >>> gains["left"].requires_grad
     True
     """
-
-    __module__ = "nn"
 
     def __init__(self, values: Mapping[str, Tensor] | Iterable[tuple[str, Tensor]] | None = None) -> None:
         super().__init__()

@@ -9,6 +9,7 @@ from nn import functional as F
 from nn.functional.convolutions import sizes_of
 from nn.functional.windows import OutputSizes, Sizes, pool_of, sizes_given
 from nn.module.module import Module
+from scopes._shared.naming import set_module
 from tensor import Tensor
 
 # With `return_indices`, max pooling returns a tuple of two tensors. `forward` is annotated with `Tensor` for
@@ -139,6 +140,7 @@ class _AdaptiveMaxPool(Module):
         return f"output_size={self.output_size}"
 
 
+@set_module("nn")
 class MaxPool1d(_MaxPool):
     """Max pooling over one dimension.
 
@@ -168,8 +170,6 @@ class MaxPool1d(_MaxPool):
     (2, 3, 4)
     """
 
-    __module__ = "nn"
-
     _dims = 1
 
     def forward(self, input: Tensor) -> Tensor:
@@ -185,6 +185,7 @@ class MaxPool1d(_MaxPool):
         )
 
 
+@set_module("nn")
 class MaxPool2d(_MaxPool):
     """Max pooling over two dimensions.
 
@@ -214,8 +215,6 @@ class MaxPool2d(_MaxPool):
     (2, 3, 4, 3)
     """
 
-    __module__ = "nn"
-
     _dims = 2
 
     def forward(self, input: Tensor) -> Tensor:
@@ -231,6 +230,7 @@ class MaxPool2d(_MaxPool):
         )
 
 
+@set_module("nn")
 class MaxPool3d(_MaxPool):
     """Max pooling over three dimensions.
 
@@ -260,8 +260,6 @@ class MaxPool3d(_MaxPool):
     (2, 3, 4, 3, 2)
     """
 
-    __module__ = "nn"
-
     _dims = 3
 
     def forward(self, input: Tensor) -> Tensor:
@@ -277,6 +275,7 @@ class MaxPool3d(_MaxPool):
         )
 
 
+@set_module("nn")
 class MaxUnpool1d(_MaxUnpool):
     """Inverse of ``MaxPool1d``: puts the maxima back at their indices, and 0 elsewhere.
 
@@ -295,8 +294,6 @@ class MaxUnpool1d(_MaxUnpool):
     (2, 3, 8)
     """
 
-    __module__ = "nn"
-
     _dims = 1
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
@@ -304,6 +301,7 @@ class MaxUnpool1d(_MaxUnpool):
         return F.max_unpool1d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
+@set_module("nn")
 class MaxUnpool2d(_MaxUnpool):
     """Inverse of ``MaxPool2d``: puts the maxima back at their indices, and 0 elsewhere.
 
@@ -322,8 +320,6 @@ class MaxUnpool2d(_MaxUnpool):
     (2, 3, 8, 6)
     """
 
-    __module__ = "nn"
-
     _dims = 2
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
@@ -331,6 +327,7 @@ class MaxUnpool2d(_MaxUnpool):
         return F.max_unpool2d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
+@set_module("nn")
 class MaxUnpool3d(_MaxUnpool):
     """Inverse of ``MaxPool3d``: puts the maxima back at their indices, and 0 elsewhere.
 
@@ -349,8 +346,6 @@ class MaxUnpool3d(_MaxUnpool):
     (2, 3, 8, 6, 4)
     """
 
-    __module__ = "nn"
-
     _dims = 3
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
@@ -358,6 +353,7 @@ class MaxUnpool3d(_MaxUnpool):
         return F.max_unpool3d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
+@set_module("nn")
 class AvgPool1d(_AvgPool):
     """Average pooling over one dimension.
 
@@ -382,8 +378,6 @@ class AvgPool1d(_AvgPool):
     >>> nn.AvgPool1d(2)(tensor.ones((2, 3, 8))).shape
     (2, 3, 4)
     """
-
-    __module__ = "nn"
 
     _dims = 1
 
@@ -413,6 +407,7 @@ class AvgPool1d(_AvgPool):
         )
 
 
+@set_module("nn")
 class AvgPool2d(_AvgPool):
     """Average pooling over two dimensions.
 
@@ -439,8 +434,6 @@ class AvgPool2d(_AvgPool):
     >>> nn.AvgPool2d(2)(tensor.ones((2, 3, 8, 6))).shape
     (2, 3, 4, 3)
     """
-
-    __module__ = "nn"
 
     _dims = 2
 
@@ -469,6 +462,7 @@ class AvgPool2d(_AvgPool):
         )
 
 
+@set_module("nn")
 class AvgPool3d(_AvgPool):
     """Average pooling over three dimensions.
 
@@ -495,8 +489,6 @@ class AvgPool3d(_AvgPool):
     >>> nn.AvgPool3d(2)(tensor.ones((2, 3, 8, 6, 4))).shape
     (2, 3, 4, 3, 2)
     """
-
-    __module__ = "nn"
 
     _dims = 3
 
@@ -525,6 +517,7 @@ class AvgPool3d(_AvgPool):
         )
 
 
+@set_module("nn")
 class LPPool1d(_LPPool):
     """Power-average pooling, the norm of each window, over one dimension.
 
@@ -542,8 +535,6 @@ class LPPool1d(_LPPool):
     (2, 3, 4)
     """
 
-    __module__ = "nn"
-
     _dims = 1
 
     def forward(self, input: Tensor) -> Tensor:
@@ -551,6 +542,7 @@ class LPPool1d(_LPPool):
         return F.lp_pool1d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
+@set_module("nn")
 class LPPool2d(_LPPool):
     """Power-average pooling, the norm of each window, over two dimensions.
 
@@ -568,8 +560,6 @@ class LPPool2d(_LPPool):
     (2, 3, 4, 3)
     """
 
-    __module__ = "nn"
-
     _dims = 2
 
     def forward(self, input: Tensor) -> Tensor:
@@ -577,6 +567,7 @@ class LPPool2d(_LPPool):
         return F.lp_pool2d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
+@set_module("nn")
 class LPPool3d(_LPPool):
     """Power-average pooling, the norm of each window, over three dimensions.
 
@@ -594,8 +585,6 @@ class LPPool3d(_LPPool):
     (2, 3, 4, 3, 2)
     """
 
-    __module__ = "nn"
-
     _dims = 3
 
     def forward(self, input: Tensor) -> Tensor:
@@ -603,6 +592,7 @@ class LPPool3d(_LPPool):
         return F.lp_pool3d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
+@set_module("nn")
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
     """Adaptive average pooling to a given output size, over one dimension.
 
@@ -620,13 +610,12 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPool):
     (2, 3, 3)
     """
 
-    __module__ = "nn"
-
     def forward(self, input: Tensor) -> Tensor:
         """Return the mean of each window."""
         return F.adaptive_avg_pool1d(input, self.output_size)
 
 
+@set_module("nn")
 class AdaptiveAvgPool2d(_AdaptiveAvgPool):
     """Adaptive average pooling to a given output size, over two dimensions.
 
@@ -644,13 +633,12 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
     (2, 3, 3, 3)
     """
 
-    __module__ = "nn"
-
     def forward(self, input: Tensor) -> Tensor:
         """Return the mean of each window."""
         return F.adaptive_avg_pool2d(input, self.output_size)
 
 
+@set_module("nn")
 class AdaptiveAvgPool3d(_AdaptiveAvgPool):
     """Adaptive average pooling to a given output size, over three dimensions.
 
@@ -668,13 +656,12 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPool):
     (2, 3, 3, 3, 3)
     """
 
-    __module__ = "nn"
-
     def forward(self, input: Tensor) -> Tensor:
         """Return the mean of each window."""
         return F.adaptive_avg_pool3d(input, self.output_size)
 
 
+@set_module("nn")
 class AdaptiveMaxPool1d(_AdaptiveMaxPool):
     """Adaptive max pooling to a given output size, over one dimension.
 
@@ -694,13 +681,12 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPool):
     (2, 3, 3)
     """
 
-    __module__ = "nn"
-
     def forward(self, input: Tensor) -> Tensor:
         """Return the maximum of each window; with `return_indices`, a tuple with their indices."""
         return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)  # type: ignore[return-value]
 
 
+@set_module("nn")
 class AdaptiveMaxPool2d(_AdaptiveMaxPool):
     """Adaptive max pooling to a given output size, over two dimensions.
 
@@ -720,13 +706,12 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPool):
     (2, 3, 3, 3)
     """
 
-    __module__ = "nn"
-
     def forward(self, input: Tensor) -> Tensor:
         """Return the maximum of each window; with `return_indices`, a tuple with their indices."""
         return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)  # type: ignore[return-value]
 
 
+@set_module("nn")
 class AdaptiveMaxPool3d(_AdaptiveMaxPool):
     """Adaptive max pooling to a given output size, over three dimensions.
 
@@ -745,8 +730,6 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPool):
     >>> nn.AdaptiveMaxPool3d(3)(tensor.ones((2, 3, 8, 6, 4))).shape
     (2, 3, 3, 3, 3)
     """
-
-    __module__ = "nn"
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the maximum of each window; with `return_indices`, a tuple with their indices."""

@@ -15,6 +15,7 @@ from nn.layers.weighted import new_parameter, require_size
 from nn.module.module import Module
 from nn.module.parameter import Parameter
 from nn.utils.rnn import PackedSequence
+from scopes._shared.naming import set_module
 from tensor import Tensor
 from tensor._devices import require_cpu
 from tensor._dtypes import Dtype, DtypeLike, is_floating
@@ -40,14 +41,13 @@ def _init_recurrent(layer: RNNBase | RNNCellBase) -> None:
         init.uniform_(weight, -bound, bound)
 
 
+@set_module("nn")
 class RNNBase(Module):
     """Base class of `RNN`, `LSTM` and `GRU`: sizes, parameters and the loop over layers.
 
     Parameters have PyTorch's names: ``weight_ih_l0`` and so on, with the suffix ``_reverse`` for the backward
     direction. All are initialized uniformly within +-1 / sqrt(hidden_size).
     """
-
-    __module__ = "nn"
 
     # The number of gates of a cell.
     _blocks: ClassVar[int] = 1
@@ -268,6 +268,7 @@ class _SingleStateRNN(RNNBase):
         return output, last
 
 
+@set_module("nn")
 class RNN(_SingleStateRNN):
     """Elman network: ``h = tanh(x @ W_ih.T + b_ih + h_before @ W_hh.T + b_hh)`` (Elman, 1990).
 
@@ -304,8 +305,6 @@ class RNN(_SingleStateRNN):
     ((7, 2, 5), (1, 2, 5))
     """
 
-    __module__ = "nn"
-
     def __init__(
         self,
         input_size: int,
@@ -328,6 +327,7 @@ class RNN(_SingleStateRNN):
         self.nonlinearity = nonlinearity
 
 
+@set_module("nn")
 class LSTM(RNNBase):
     """Long short-term memory (Hochreiter and Schmidhuber, 1997; with forget gates, Gers et al., 2000).
 
@@ -354,8 +354,6 @@ class LSTM(RNNBase):
     >>> output.data.shape, h.shape, c.shape
     ((6, 10), (2, 2, 5), (2, 2, 5))
     """
-
-    __module__ = "nn"
 
     _blocks = 4
 
@@ -391,6 +389,7 @@ class LSTM(RNNBase):
         return output, (h, c)
 
 
+@set_module("nn")
 class GRU(_SingleStateRNN):
     """Gated recurrent unit (Cho et al., 2014). The reset gate applies after the product, as in PyTorch.
 
@@ -408,8 +407,6 @@ class GRU(_SingleStateRNN):
     >>> output.shape, last.shape
     ((2, 7, 5), (2, 2, 5))
     """
-
-    __module__ = "nn"
 
     _blocks = 3
 
@@ -438,10 +435,9 @@ def _state_pair(hx: Any, name: str) -> tuple[Any, Any]:
     return hx[0], hx[1]
 
 
+@set_module("nn")
 class RNNCellBase(Module):
     """Base class of the cells: parameters and one step."""
-
-    __module__ = "nn"
 
     _blocks: ClassVar[int] = 1
 
@@ -500,6 +496,7 @@ class RNNCellBase(Module):
         return tuple(x.squeeze(0) for x in last_states) if x.ndim == 1 else tuple(last_states)
 
 
+@set_module("nn")
 class RNNCell(RNNCellBase):
     """One step of an Elman network; see `RNN`.
 
@@ -517,8 +514,6 @@ class RNNCell(RNNCellBase):
     >>> nn.RNNCell(3, 5)(tensor.ones((2, 3))).shape
     (2, 5)
     """
-
-    __module__ = "nn"
 
     def __init__(
         self,
@@ -543,6 +538,7 @@ class RNNCell(RNNCellBase):
         return super().extra_repr() + option
 
 
+@set_module("nn")
 class LSTMCell(RNNCellBase):
     """One step of an `LSTM`: returns the next ``(h, c)``.
 
@@ -559,8 +555,6 @@ class LSTMCell(RNNCellBase):
     ((2, 5), (2, 5))
     """
 
-    __module__ = "nn"
-
     _blocks = 4
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
@@ -569,6 +563,7 @@ class LSTMCell(RNNCellBase):
         return h, c
 
 
+@set_module("nn")
 class GRUCell(RNNCellBase):
     """One step of a `GRU`.
 
@@ -583,8 +578,6 @@ class GRUCell(RNNCellBase):
     >>> nn.GRUCell(3, 5)(tensor.ones((3,))).shape
     (5,)
     """
-
-    __module__ = "nn"
 
     _blocks = 3
 

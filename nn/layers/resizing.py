@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from nn import functional as F
 from nn.functional.windows import Sizes, sizes_given
 from nn.module.module import Module
+from scopes._shared.naming import set_module
 from tensor import Tensor
 
 
+@set_module("nn")
 class Upsample(Module):
     """Resizes signals, images or volumes by interpolation.
 
@@ -37,8 +39,6 @@ class Upsample(Module):
     >>> nn.Upsample(scale_factor=2, mode="bilinear")(tensor.ones((1, 3, 4, 5))).shape
     (1, 3, 8, 10)
     """
-
-    __module__ = "nn"
 
     def __init__(
         self,
@@ -76,6 +76,7 @@ class Upsample(Module):
         return f"{what}, mode={self.mode!r}"
 
 
+@set_module("nn")
 class UpsamplingNearest2d(Upsample):
     """Nearest-neighbor upsampling of images: PyTorch's older name for ``Upsample``.
 
@@ -94,14 +95,13 @@ class UpsamplingNearest2d(Upsample):
     (1, 3, 8, 10)
     """
 
-    __module__ = "nn"
-
     def __init__(
         self, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None
     ) -> None:
         super().__init__(size, scale_factor, mode="nearest")
 
 
+@set_module("nn")
 class UpsamplingBilinear2d(Upsample):
     """Bilinear upsampling of images with aligned corners: PyTorch's older name for ``Upsample``.
 
@@ -120,14 +120,13 @@ class UpsamplingBilinear2d(Upsample):
     (1, 3, 8, 10)
     """
 
-    __module__ = "nn"
-
     def __init__(
         self, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None
     ) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)
 
 
+@set_module("nn")
 class PixelShuffle(Module):
     """Pixel shuffle: moves channels into images of `upscale_factor` times the sizes (Shi et al., 2016).
 
@@ -137,8 +136,6 @@ class PixelShuffle(Module):
     >>> nn.PixelShuffle(3)(tensor.ones((1, 9, 4, 4))).shape
     (1, 1, 12, 12)
     """
-
-    __module__ = "nn"
 
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
@@ -153,6 +150,7 @@ class PixelShuffle(Module):
         return f"upscale_factor={self.upscale_factor!r}"
 
 
+@set_module("nn")
 class PixelUnshuffle(Module):
     """Inverse of ``PixelShuffle``.
 
@@ -162,8 +160,6 @@ class PixelUnshuffle(Module):
     >>> nn.PixelUnshuffle(3)(tensor.ones((1, 1, 12, 12))).shape
     (1, 9, 4, 4)
     """
-
-    __module__ = "nn"
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()
@@ -178,6 +174,7 @@ class PixelUnshuffle(Module):
         return f"downscale_factor={self.downscale_factor!r}"
 
 
+@set_module("nn")
 class ChannelShuffle(Module):
     """Channel shuffle: interleaves the channels of `groups` groups (Zhang et al., 2017).
 
@@ -187,8 +184,6 @@ class ChannelShuffle(Module):
     >>> nn.ChannelShuffle(2)(tensor.arange(4).reshape((1, 4, 1))).flatten().tolist()
     [0, 2, 1, 3]
     """
-
-    __module__ = "nn"
 
     def __init__(self, groups: int) -> None:
         super().__init__()
@@ -203,6 +198,7 @@ class ChannelShuffle(Module):
         return f"groups={self.groups!r}"
 
 
+@set_module("nn")
 class Unfold(Module):
     """Extracts patches as columns (im2col): ``(batch, channels * elements of a kernel, patches)``.
 
@@ -219,8 +215,6 @@ class Unfold(Module):
     >>> nn.Unfold(2)(tensor.ones((1, 3, 4, 5))).shape
     (1, 12, 12)
     """
-
-    __module__ = "nn"
 
     def __init__(
         self, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
@@ -241,6 +235,7 @@ class Unfold(Module):
         return ", ".join([f"{name}={getattr(self, name)!r}" for name in options])
 
 
+@set_module("nn")
 class Fold(Module):
     """Sums columns as overlapping patches (col2im): ``(batch, channels, height, width)``.
 
@@ -259,8 +254,6 @@ class Fold(Module):
     >>> nn.Fold((4, 5), 2)(tensor.ones((1, 12, 12))).shape
     (1, 3, 4, 5)
     """
-
-    __module__ = "nn"
 
     def __init__(
         self,

@@ -17,6 +17,7 @@ from nn.layers.dropouts import Dropout
 from nn.layers.linear import Linear
 from nn.layers.normalizations import LayerNorm
 from nn.module.module import Module
+from scopes._shared.naming import set_module
 from tensor import Tensor
 from tensor._devices import require_cpu
 from tensor._dtypes import DtypeLike
@@ -75,6 +76,7 @@ class _Layer(Module):
         return found
 
 
+@set_module("nn")
 class TransformerEncoderLayer(_Layer):
     """Encoder layer: self-attention and a feedforward network, with residual connections.
 
@@ -111,8 +113,6 @@ class TransformerEncoderLayer(_Layer):
     >>> layer(tensor.ones((4, 5, 8))).shape
     (4, 5, 8)
     """
-
-    __module__ = "nn"
 
     def __init__(
         self,
@@ -164,6 +164,7 @@ class TransformerEncoderLayer(_Layer):
         return self._residual(x, self.norm2, lambda x: self.dropout2(self._feed_forward(x)))
 
 
+@set_module("nn")
 class TransformerDecoderLayer(_Layer):
     """Decoder layer: self-attention, attention to the encoder's output, and a feedforward network.
 
@@ -176,8 +177,6 @@ class TransformerDecoderLayer(_Layer):
     >>> layer(tensor.ones((3, 1, 8)), tensor.ones((5, 1, 8))).shape
     (3, 1, 8)
     """
-
-    __module__ = "nn"
 
     def __init__(
         self,
@@ -246,6 +245,7 @@ class TransformerDecoderLayer(_Layer):
         return self._residual(x, self.norm3, lambda x: self.dropout3(self._feed_forward(x)))
 
 
+@set_module("nn")
 class TransformerEncoder(Module):
     """Stack of copies of an encoder layer.
 
@@ -270,8 +270,6 @@ class TransformerEncoder(Module):
     >>> encoder(tensor.ones((5, 1, 8))).shape
     (5, 1, 8)
     """
-
-    __module__ = "nn"
 
     def __init__(
         self,
@@ -302,6 +300,7 @@ class TransformerEncoder(Module):
         return src if self.norm is None else self.norm(src)
 
 
+@set_module("nn")
 class TransformerDecoder(Module):
     """Stack of copies of a decoder layer.
 
@@ -321,8 +320,6 @@ class TransformerDecoder(Module):
     >>> decoder(tensor.ones((3, 1, 8)), tensor.ones((5, 1, 8))).shape
     (3, 1, 8)
     """
-
-    __module__ = "nn"
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
@@ -357,6 +354,7 @@ class TransformerDecoder(Module):
         return tgt if self.norm is None else self.norm(tgt)
 
 
+@set_module("nn")
 class Transformer(Module):
     """Transformer: an encoder, and a decoder that attends to its output.
 
@@ -385,8 +383,6 @@ class Transformer(Module):
     >>> model(tensor.ones((5, 1, 8)), tensor.ones((3, 1, 8)), tgt_mask=mask).shape
     (3, 1, 8)
     """
-
-    __module__ = "nn"
 
     def __init__(
         self,

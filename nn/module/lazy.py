@@ -6,8 +6,10 @@ from typing import Any, ClassVar
 
 from nn.module.module import Module
 from nn.module.uninitialized import Uninitialized
+from scopes._shared.naming import set_module
 
 
+@set_module("nn")
 class LazyModuleMixin(Module):
     """Base class of modules whose parameters get their shapes at the first call.
 
@@ -36,8 +38,6 @@ class LazyModuleMixin(Module):
     >>> scale(tensor.ones((2, 3))).shape, scale.weight.shape
     ((2, 3), (3,))
     """
-
-    __module__ = "nn"
 
     cls_to_become: ClassVar[type[Module] | None] = None
 

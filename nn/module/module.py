@@ -18,6 +18,7 @@ from nn.module.states import IncompatibleKeys, assign_values, copy_values, requi
 from nn.module.uninitialized import Uninitialized, UninitializedBuffer, UninitializedParameter
 from scopes import dispose
 from scopes._shared.advice import advise_calls_of
+from scopes._shared.naming import set_module
 from scopes._shared.on_demand import ModuleOnDemand
 from scopes._shared.tracebacks import clear_frames_of
 from scopes.core.keeping import add_keeper, forget_keeper, note_held
@@ -50,6 +51,7 @@ clear_frames_of("nn")
 advise_calls_of("nn", call_advice)
 
 
+@set_module("nn")
 class Module(CallableModule):
     """Base class of all layers and models.
 
@@ -77,8 +79,6 @@ class Module(CallableModule):
     >>> model.factor.is_invalid
     False
     """
-
-    __module__ = "nn"
 
     _kinds: dict[str, Kind]
     # The names of buffers that are not in state dicts.

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from scopes._shared.naming import set_module
 from scopes.tracking.tracking import note_created, note_ended
 from tensor import Tensor
 from tensor._dtypes import is_inexact, require_supported
@@ -17,6 +18,7 @@ from tensor.tape.recording import Leaf, become_leaf
 _ENDING = "its handle moved into a Parameter"
 
 
+@set_module("nn")
 class Parameter(Tensor):
     """Trainable leaf tensor of a module. It takes over the memory of `data`, in the same scope.
 
@@ -55,8 +57,6 @@ class Parameter(Tensor):
     >>> print((statistics.snapshot() - before).disposed_in_scope_count)
     1
     """
-
-    __module__ = "nn"
 
     __slots__ = ()
 

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from scopes import DisposeScope
+from scopes._shared.naming import set_module
 from tensor._dtypes import Array, is_inexact, require_supported
 from tensor._errors import InvalidArgumentError
 from tensor.autograd.gradients import take_values
@@ -23,6 +24,7 @@ run: Final = deque[None](maxlen=0).extend
 _write: Callable[[Any, Any, Any], None] = setitem
 
 
+@set_module("nn")
 class IncompatibleKeys(NamedTuple):
     """The result of ``load_state_dict``; both lists are empty if all names matched."""
 
@@ -33,9 +35,6 @@ class IncompatibleKeys(NamedTuple):
         if not self.missing_keys and not self.unexpected_keys:
             return "<All keys matched successfully>"
         return f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
-
-
-IncompatibleKeys.__module__ = "nn"
 
 
 def require_fit(what: str, target: TensorCore, value: object, *, assign: bool = False) -> None:

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import tensor as tn
 from nn.module.parameter import Parameter
+from scopes._shared.naming import set_module
 from tensor import Tensor
 from tensor._devices import require_cpu
 from tensor._dtypes import DtypeLike
@@ -41,6 +42,7 @@ class Uninitialized(Tensor):
         return self
 
 
+@set_module("nn")
 class UninitializedParameter(Uninitialized, Parameter):
     """Parameter without a shape, for a lazy module before its first call.
 
@@ -63,8 +65,6 @@ class UninitializedParameter(Uninitialized, Parameter):
     >>> type(weight).__name__, weight.shape
     ('Parameter', (2, 3))
     """
-
-    __module__ = "nn"
 
     __slots__ = ()
 
@@ -106,6 +106,7 @@ class UninitializedParameter(Uninitialized, Parameter):
         _materialize(self, Parameter, shape, device, dtype)
 
 
+@set_module("nn")
 class UninitializedBuffer(Uninitialized):
     """Buffer without a shape, for a lazy module before its first call. See ``UninitializedParameter``.
 
@@ -117,8 +118,6 @@ class UninitializedBuffer(Uninitialized):
     >>> type(mean).__name__, mean.shape
     ('Tensor', (3,))
     """
-
-    __module__ = "nn"
 
     __slots__ = ()
 

@@ -10,6 +10,7 @@ import numpy as np
 from nn.optim.decay import with_sign_and_decay
 from nn.optim.optimizer import Group, Optimizer
 from nn.optim.options import DECAY_RATE, bounds
+from scopes._shared.naming import set_module
 from tensor import Tensor
 from tensor._dtypes import Array
 
@@ -34,6 +35,7 @@ def update_averages(numbers: list[float], p: Array, g: Array, m: Array, v: Array
     return g
 
 
+@set_module("nn.optim")
 class Adam(Optimizer):
     """Adam (Kingma and Ba, 2015): steps scaled by running averages of the gradient and of its square.
 
@@ -71,8 +73,6 @@ class Adam(Optimizer):
     >>> round(x.item(), 4)
     0.9
     """
-
-    __module__ = "nn.optim"
 
     _bounds = ADAM_BOUNDS
     _counter = "step"
@@ -124,6 +124,7 @@ class Adam(Optimizer):
         p -= m / (np.sqrt(v) + eps) * size
 
 
+@set_module("nn.optim")
 class AdamW(Adam):
     """Adam with decoupled weight decay (Loshchilov and Hutter, 2019).
 
@@ -161,8 +162,6 @@ class AdamW(Adam):
     >>> round(x.item(), 4)
     0.89
     """
-
-    __module__ = "nn.optim"
 
     _is_decoupled = True
 

@@ -9,10 +9,12 @@ import numpy as np
 from nn.optim.decay import sign_and_decay, with_sign_and_decay
 from nn.optim.optimizer import Group, Optimizer
 from nn.optim.options import Bound, bounds
+from scopes._shared.naming import set_module
 from tensor import Tensor
 from tensor._dtypes import Array
 
 
+@set_module("nn.optim")
 class Adagrad(Optimizer):
     """Adagrad: divides steps by the root of the sum of all squared gradients (Duchi et al., 2011).
 
@@ -50,8 +52,6 @@ class Adagrad(Optimizer):
     >>> round(x.item(), 4)
     0.9
     """
-
-    __module__ = "nn.optim"
 
     _bounds = bounds("lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps")
     _counter = "step"
@@ -94,6 +94,7 @@ class Adagrad(Optimizer):
         p -= g / (np.sqrt(squares) + eps) * rate
 
 
+@set_module("nn.optim")
 class Adadelta(Optimizer):
     """Adadelta: scales steps by running averages of squared gradients and squared steps (Zeiler, 2012).
 
@@ -129,8 +130,6 @@ class Adadelta(Optimizer):
     >>> round(x.item(), 4)
     0.6838
     """
-
-    __module__ = "nn.optim"
 
     _bounds = bounds("lr", "eps", "weight_decay", rho=Bound(0.0, 1.0, includes_high=True))
     _counter = "step"
@@ -170,6 +169,7 @@ class Adadelta(Optimizer):
         p -= step * lr
 
 
+@set_module("nn.optim")
 class RMSprop(Optimizer):
     """RMSprop: divides steps by the root of an average of squared gradients (Tieleman and Hinton, 2012).
 
@@ -209,8 +209,6 @@ class RMSprop(Optimizer):
     >>> round(x.item(), 4)
     0.0
     """
-
-    __module__ = "nn.optim"
 
     _bounds = bounds("lr", "alpha", "eps", "weight_decay", "momentum")
     _counter = "step"

@@ -13,6 +13,7 @@ from nn.module.gradients import gradient_of
 from nn.optim.line_search import Point, strong_wolfe
 from nn.optim.optimizer import Group, Optimizer
 from nn.optim.options import bounds
+from scopes._shared.naming import set_module
 from tensor import Tensor, enable_grad
 from tensor._dtypes import Array
 from tensor._errors import shown
@@ -20,6 +21,7 @@ from tensor.core.tensor import snapshot, writing_all
 from tensor.kernels import empty, run_kernel
 
 
+@set_module("nn.optim")
 class LBFGS(Optimizer):
     """L-BFGS: a quasi-Newton method that estimates second derivatives from recent gradients (Nocedal, 1980).
 
@@ -66,8 +68,6 @@ class LBFGS(Optimizer):
     >>> [round(v, 1) for v in x.tolist()]
     [3.0, 3.0]
     """
-
-    __module__ = "nn.optim"
 
     _bounds = bounds("lr", "max_iter", "max_eval", "tolerance_grad", "tolerance_change", "history_size")
 

@@ -15,6 +15,7 @@ from nn.optim.chunks import real_chunks
 from nn.optim.options import Bound, require_within
 from nn.optim.state import calling_hooks, keep_state, keeping_state
 from scopes import current_dispose_scope, dispose
+from scopes._shared.naming import set_module
 from scopes.core.scope import ending_by
 from scopes.tracking.tracking import note_created, note_ended, note_made_for
 from tensor import Tensor, TensorDisposedError, enable_grad
@@ -31,6 +32,7 @@ from tensor.tape.recording import Leaf
 Group = dict[str, Any]
 
 
+@set_module("nn.optim")
 class Optimizer:
     """Base class of all optimizers.
 
@@ -56,8 +58,6 @@ class Optimizer:
     state
         The state of each parameter: a dict, created when it is first read.
     """
-
-    __module__ = "nn.optim"
 
     # Instead of `step`, most optimizers of this library define `_numbers`, `_formula` and the following.
 

@@ -6,10 +6,12 @@ from collections.abc import Iterable
 
 from nn.optim.optimizer import Group, Optimizer
 from nn.optim.options import bounds
+from scopes._shared.naming import set_module
 from tensor import Tensor
 from tensor._dtypes import Array
 
 
+@set_module("nn.optim")
 class SGD(Optimizer):
     """Stochastic gradient descent, with momentum as in PyTorch (Sutskever et al., 2013).
 
@@ -49,8 +51,6 @@ class SGD(Optimizer):
     >>> round(x.item(), 4)
     -0.45
     """
-
-    __module__ = "nn.optim"
 
     _bounds = bounds("lr", "momentum", "weight_decay")
     _rule = "sgd"

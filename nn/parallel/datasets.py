@@ -12,6 +12,7 @@ from nn.data.dataset import BatchDataset
 from nn.parallel.errors import require
 from nn.parallel.store import over_store
 from scopes import DisposeScope, current_dispose_scope
+from scopes._shared.naming import set_module
 from scopes.core.scope import current
 from scopes.tracking.records import call_site
 from tensor import Tensor
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from scopes import Site
 
 
+@set_module("nn.parallel")
 class RayDataset(BatchDataset[Any]):
     """Data set of Ray Data, or one worker's shard of it, for a ``DataLoader``.
 
@@ -48,8 +50,6 @@ class RayDataset(BatchDataset[Any]):
     TypeError
         If `dataset` is not a data set of Ray Data.
     """
-
-    __module__ = "nn.parallel"
 
     def __init__(self, dataset: Any, columns: Sequence[str] | None = None, **options: Any) -> None:
         require("ray.data")

@@ -6,8 +6,10 @@ from importlib import import_module
 from types import ModuleType
 
 from scopes._shared.extras import how_to_install
+from scopes._shared.naming import set_module
 
 
+@set_module("nn.parallel")
 class WorkerLostError(RuntimeError):
     """Another worker has ended or was killed while this worker waited for it.
 
@@ -15,13 +17,10 @@ class WorkerLostError(RuntimeError):
     ``FailureConfig(max_failures=...)`` allows it.
     """
 
-    __module__ = "nn.parallel"
 
-
+@set_module("nn.parallel")
 class ExchangeTimeoutError(TimeoutError):
     """Another worker is alive, but has not reached the same step or barrier in time."""
-
-    __module__ = "nn.parallel"
 
 
 def late_error(seconds: float, workers: str, what: str) -> ExchangeTimeoutError:

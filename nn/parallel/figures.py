@@ -11,9 +11,11 @@ from typing import Final
 
 from nn.parallel import store
 from scopes import DisposeStatistics, statistics
+from scopes._shared.naming import set_module
 from tensor import memory
 
 
+@set_module("nn.parallel")
 @dataclass(frozen=True, slots=True)
 class WorkerFigures:
     """The last reported figures of one worker.
@@ -24,8 +26,6 @@ class WorkerFigures:
     >>> nn.parallel.statistics().workers[0].rank
     0
     """
-
-    __module__ = "nn.parallel"
 
     rank: int
     #: The number of exchanges of gradients, or of optimizer steps of PyTorch.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from scopes._shared.naming import set_module
 from scopes._shared.sizes import format_bytes
 from scopes.reports.pages import Curve, chart_of, page, write_page
 from scopes.reports.tables import Cell, Table, as_html
@@ -22,11 +23,10 @@ _MAX_CURVES = 4
 _OP_BYTES = 256
 
 
+@set_module("nn.parallel")
 @dataclass(frozen=True, slots=True)
 class ClusterLeakRow:
     """Living disposables that one line of code created, in all workers."""
-
-    __module__ = "nn.parallel"
 
     #: The user's lines, innermost first, and the source of the first line.
     site: str
@@ -133,14 +133,13 @@ _WORKER_HEADINGS = (
 )
 
 
+@set_module("nn.parallel")
 @dataclass(frozen=True, slots=True)
 class ClusterLeaks:
     """Living disposables of all workers by creation line: growing lines first, then by `weight`.
 
     ``str`` is a text, ``to_html()`` a page. Notebooks show it as tables.
     """
-
-    __module__ = "nn.parallel"
 
     #: Rows of the disposables alive after the loops; inside a job, those alive now.
     rows: tuple[ClusterLeakRow, ...]

@@ -12,15 +12,15 @@ from nn.parallel.figures import WorkerFigures, figures_of
 from nn.parallel.leak_reports import ClusterLeaks, merged
 from scopes import DisposeStatistics, is_tracking
 from scopes import leaks as leaks_here
+from scopes._shared.naming import set_module
 from scopes._shared.sizes import format_bytes
 from tensor.memory import MemoryStatistics
 
 
+@set_module("nn.parallel")
 @dataclass(frozen=True, slots=True)
 class ClusterStatistics:
     """Dispose statistics of all workers; ``str`` is a table."""
-
-    __module__ = "nn.parallel"
 
     #: The sum over all workers.
     total: DisposeStatistics
@@ -41,11 +41,10 @@ class ClusterStatistics:
         return "\n".join([f"{len(rows)} worker{'s' * (len(rows) != 1)}: {self.total}", *rows])
 
 
+@set_module("nn.parallel")
 @dataclass(frozen=True, slots=True)
 class ClusterMemory:
     """The memory of all workers, in bytes; ``str`` is a table."""
-
-    __module__ = "nn.parallel"
 
     #: The sum over all workers. Workers may have their peaks at different times, so the sum of peaks is an
     #: upper bound.

@@ -11,12 +11,14 @@ import numpy as np
 from nn.data import BatchSampler, DataLoader, RandomSampler, Sampler, SequentialSampler
 from nn.parallel.exchange import agree
 from nn.parallel.group import current
+from scopes._shared.naming import set_module
 from tensor._errors import InvalidArgumentError, shown
 from tensor.creation.generators import default_generator
 
 LoaderT = TypeVar("LoaderT", bound=DataLoader[Any, Any])
 
 
+@set_module("nn.parallel")
 class ShardSampler(Sampler[int]):
     """Sampler of one worker's part of the samples, in a reproducible order for each epoch.
 
@@ -50,8 +52,6 @@ class ShardSampler(Sampler[int]):
     >>> [list(nn.parallel.ShardSampler("abcdefgh", 2, rank=rank, count=2)) for rank in range(2)]
     [[0, 1, 4, 5], [2, 3, 6, 7]]
     """
-
-    __module__ = "nn.parallel"
 
     def __init__(
         self,

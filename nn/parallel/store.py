@@ -8,6 +8,7 @@ from weakref import ref
 import numpy as np
 
 from nn.parallel.errors import require
+from scopes._shared.naming import set_module
 from scopes._shared.sizes import format_bytes
 from scopes.tracking.records import call_site
 from tensor import from_numpy
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from scopes import Site
 
 
+@set_module("nn.parallel")
 class StorePin(NamedTuple):
     """An array in the object store. Ray keeps the object until the array is deleted."""
 
@@ -29,9 +31,6 @@ class StorePin(NamedTuple):
 
     def __str__(self) -> str:
         return f"{format_bytes(self.nbytes)} in the store, requested by {self.site}: {self.site.text}"
-
-
-StorePin.__module__ = "nn.parallel"
 
 
 # The arrays in the store, by id. An entry is removed when its array is deleted.

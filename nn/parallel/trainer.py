@@ -12,8 +12,10 @@ from nn.parallel.errors import require
 from nn.parallel.group import TIMEOUT
 from nn.parallel.regions import remove
 from nn.parallel.watching import Watch
+from scopes._shared.naming import set_module
 
 
+@set_module("nn.parallel")
 class Trainer:
     """Trainer of Ray Train whose workers train replicas of one model.
 
@@ -42,8 +44,6 @@ class Trainer:
     ModuleNotFoundError
         If Ray is not installed.
     """
-
-    __module__ = "nn.parallel"
 
     def __init__(
         self,

@@ -24,6 +24,7 @@ from nn.parallel.posts import WorkerReport
 from nn.parallel.torch_models import lost_worker
 from nn.parallel.traces import merge
 from scopes import Timeline, snapshot, track
+from scopes._shared.naming import set_module
 from scopes.reports.history import History
 from scopes.reports.runs import Outcome
 
@@ -47,6 +48,7 @@ def worker_reports() -> dict[int, WorkerReport]:
         return {}
 
 
+@set_module("nn.parallel")
 class Watch:
     """Context manager around ``fit()`` that watches a job of Ray Train.
 
@@ -67,8 +69,6 @@ class Watch:
     >>> watch = parallel.Watch(track=True)
     >>> loop = watch.loop(lambda config: None)
     """
-
-    __module__ = "nn.parallel"
 
     def __init__(self, *, track: bool = False, trace: str | os.PathLike[str] | None = None) -> None:
         self._track = track

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import numpy as np
 
+from scopes._shared.naming import set_module
 from tensor._dtypes import Array, is_inexact
 from tensor.autograd.gradients import grad
 from tensor.core.tensor import TensorCore, snapshot, wrap, writing
@@ -24,10 +25,9 @@ if TYPE_CHECKING:
     from tensor._tensor import Tensor
 
 
+@set_module("tensor.autograd")
 class GradcheckError(RuntimeError):
     """A gradient does not match the differences. The message has output, input, element and both values."""
-
-    __module__ = "tensor.autograd"
 
 
 class _Row(NamedTuple):

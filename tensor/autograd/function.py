@@ -8,6 +8,7 @@ from inspect import getattr_static
 from typing import Any, Self
 from weakref import ref
 
+from scopes._shared.naming import set_module
 from scopes._shared.tracebacks import clear_library_frames
 from tensor._dtypes import is_inexact
 from tensor.autograd.function_context import Applied, Call, FunctionCtx, Refusal, Saved, holds
@@ -18,6 +19,7 @@ from tensor.tape.modes import GradMode, grad_enabled, is_recording
 from tensor.tape.recording import Node, Rule, set_histories
 
 
+@set_module("tensor.autograd")
 class Function:
     """A user-defined op: a class with the static methods ``forward`` and ``backward``, called by ``apply``.
 
@@ -56,8 +58,6 @@ class Function:
     >>> x.grad.tolist()
     [1.0, 1.0]
     """
-
-    __module__ = "tensor.autograd"
 
     # The recomputation of a checkpoint identifies the function by this rule.
     __rule = Rule("Function", {})

@@ -9,6 +9,7 @@ from weakref import ref
 
 import numpy as np
 
+from scopes._shared.naming import set_module
 from tensor._dtypes import Dtype, is_inexact
 from tensor.autograd.engine import Backward, PendingGradient, put_back, restore
 from tensor.autograd.tensor_gradients import fit_tensor
@@ -107,6 +108,7 @@ def holds(tensors: Sequence[object], x: object) -> bool:
     return False
 
 
+@set_module("tensor.autograd")
 class FunctionCtx:
     """The context `ctx` of a user-defined op, to pass data from ``forward`` to ``backward``.
 
@@ -118,8 +120,6 @@ class FunctionCtx:
     needs_input_grad : tuple of bool
         For each argument, whether backward needs its gradient. All are False under ``no_grad``.
     """
-
-    __module__ = "tensor.autograd"
 
     __slots__ = ("__dict__", "_call", "needs_input_grad")
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from scopes._shared.naming import set_module
 from tensor._dtypes import SUPPORTED, Dtype
 from tensor.autograd.nesting import map_nested
 from tensor.core.tensor import TensorCore, snapshot_share, wrap_share
@@ -230,6 +231,7 @@ def _keep(item: Any) -> None:
         item.detach_from_dispose_scope()
 
 
+@set_module("tensor.autograd.graph")
 class saved_tensors_hooks(Block):  # noqa: N801  # PyTorch's name
     """Pass each tensor that an op saves for backward through a pair of hooks, in a block or a function.
 
@@ -274,8 +276,6 @@ class saved_tensors_hooks(Block):  # noqa: N801  # PyTorch's name
     [2.0, 4.0]
     """
 
-    __module__ = "tensor.autograd.graph"
-
     __slots__ = ("_pack", "_unpack")
 
     def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
@@ -292,6 +292,7 @@ class saved_tensors_hooks(Block):  # noqa: N801  # PyTorch's name
         return Recording(Hooks(self._pack, self._unpack))._inside()
 
 
+@set_module("tensor.autograd.graph")
 class save_on_cpu(saved_tensors_hooks):  # noqa: N801  # PyTorch's name
     """Save tensors on the CPU, in a block or a function. They are there already, so nothing is copied.
 
@@ -315,8 +316,6 @@ class save_on_cpu(saved_tensors_hooks):  # noqa: N801  # PyTorch's name
     >>> x.grad.tolist()
     [2.0, 2.0]
     """
-
-    __module__ = "tensor.autograd.graph"
 
     __slots__ = ()
 

@@ -8,9 +8,12 @@ from weakref import WeakSet, ref
 
 import numpy as np
 
+from scopes._shared.naming import set_module
+
 _generators: WeakSet[Generator] = WeakSet()
 
 
+@set_module("tensor")
 class Generator:
     """A generator of random numbers (PCG64), which several threads may use.
 
@@ -26,8 +29,6 @@ class Generator:
     >>> bool((tensor.rand(3, generator=g) == first).all())
     True
     """
-
-    __module__ = "tensor"
 
     __slots__ = ("__weakref__", "_streams")
 

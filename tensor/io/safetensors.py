@@ -14,6 +14,7 @@ from operator import attrgetter
 from reprlib import Repr
 from typing import BinaryIO, NamedTuple, NoReturn
 
+from scopes._shared.naming import set_module
 from tensor import _dtypes as dtypes
 from tensor._dtypes import Array, Dtype
 
@@ -58,6 +59,7 @@ _shown = _limited.repr
 _place = attrgetter("begin", "end")
 
 
+@set_module("tensor")
 class SafetensorsError(ValueError):
     """A file is not a valid safetensors file, or has data that tensors do not support.
 
@@ -76,8 +78,6 @@ class SafetensorsError(ValueError):
     tensor.SafetensorsError: ...broken.safetensors: ... at least 8 bytes ..., found 4 ...
     >>> folder.cleanup()
     """
-
-    __module__ = "tensor"
 
 
 def name_of(dtype: Dtype) -> str | None:

@@ -7,6 +7,7 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from scopes._shared.naming import set_module
 from tensor._devices import CPU, Device, require_cpu
 from tensor._dtypes import KINDS, SUPPORTED, Dtype, complex64, float16, float32, int64, is_bfloat16
 from tensor._errors import InvalidArgumentError, shown
@@ -95,6 +96,7 @@ class _Inspection:
         return {dtype.name: dtype for dtype in found if not is_bfloat16(dtype)}
 
 
+@set_module("tensor")
 class NamespaceInfo(_Inspection):
     """The inspection API of the namespace `tensor`, as the array API standard defines it.
 
@@ -104,8 +106,6 @@ class NamespaceInfo(_Inspection):
     >>> tensor.__array_namespace_info__().default_device()
     device(type='cpu')
     """
-
-    __module__ = "tensor"
 
     def devices(self) -> list[Device]:
         """Return all devices: the CPU.

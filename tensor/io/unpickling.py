@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
 
+from scopes._shared.naming import set_module
 from tensor._errors import shown
 
 T = TypeVar("T")
 
 
+@set_module("tensor")
 class CheckpointError(ValueError):
     """A file is not a checkpoint, is broken, or would run code if it were loaded.
 
@@ -28,8 +30,6 @@ class CheckpointError(ValueError):
         ...
     tensor.CheckpointError: the file given is a plain pickle, which may run code ...
     """
-
-    __module__ = "tensor"
 
 
 class Builder(NamedTuple):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from scopes._shared.guard import Closing, Guard
+from scopes._shared.naming import set_module
 from scopes._shared.on_demand import ModuleOnDemand
 from scopes._shared.sizes import format_bytes, parse_size
 from scopes._shared.spill import SpillError, SpillFile
@@ -35,6 +36,7 @@ _opened: list[budget] = []
 _changing = Guard()
 
 
+@set_module("tensor.memory")
 @dataclass(frozen=True, slots=True)
 class BudgetStatistics:
     """Counts of a budget.
@@ -60,8 +62,6 @@ class BudgetStatistics:
         ``memory.statistics()``.
     """
 
-    __module__ = "tensor.memory"
-
     pressure_count: int
     recomputed_count: int
     recomputed_bytes: int
@@ -80,6 +80,7 @@ class BudgetStatistics:
         )
 
 
+@set_module("tensor.memory")
 class budget(Closing):  # noqa: N801  # it is called like a function
     """Keep the memory of the process within a limit in a ``with`` block, so that training can continue.
 
@@ -124,8 +125,6 @@ class budget(Closing):  # noqa: N801  # it is called like a function
     >>> budget.statistics().peak_bytes <= 8 * 2**20
     True
     """
-
-    __module__ = "tensor.memory"
 
     def __init__(
         self,

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from threading import local
 from typing import Any
 
+from scopes._shared.naming import set_module
 from scopes._shared.sizes import format_bytes
 from scopes.tracking.tracking import largest_lines
 from tensor.memory import allocator
 from tensor.memory.holders import holdings
 
 
+@set_module("tensor")
 class OutOfMemoryError(MemoryError):
     """An allocation would exceed the limit, or the system refused it. Nothing has changed.
 
@@ -30,8 +32,6 @@ class OutOfMemoryError(MemoryError):
     holders : tuple of str
         Descriptions of the largest holders of memory. They keep nothing alive.
     """
-
-    __module__ = "tensor"
 
     def __init__(self, asked: int, live: int, cached: int, limit: int | None) -> None:
         self.asked = asked

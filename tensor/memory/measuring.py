@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, Self, TypeVar, cast
 
+from scopes._shared.naming import set_module
 from scopes._shared.sizes import format_bytes, parse_size
 from scopes.tracking.meters import measure_memory_by, measure_peaks_by
 from tensor.memory.allocator import Bound, Watch, cached_bytes, live_and_allocated
@@ -14,6 +15,7 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
+@set_module("tensor.memory")
 class measure:  # noqa: N801  # it is called like a function
     """Measure the memory of a ``with`` block, or of each call of a decorated function.
 
@@ -35,8 +37,6 @@ class measure:  # noqa: N801  # it is called like a function
     >>> step.peak_bytes_change >= step.live_bytes_change
     True
     """
-
-    __module__ = "tensor.memory"
 
     __slots__ = ("_allocated", "_live", "_results", "_watch")
 
@@ -156,6 +156,7 @@ def _decorated(function: Callable[_P, _R], around: Callable[[], Any]) -> Callabl
     return called
 
 
+@set_module("tensor.memory")
 class limit:  # noqa: N801  # it is called like a function
     """Limit the memory of the process in a ``with`` block, or in each call of a decorated function.
 
@@ -181,8 +182,6 @@ class limit:  # noqa: N801  # it is called like a function
     >>> with memory.limit("2 GiB"):
     ...     pass
     """
-
-    __module__ = "tensor.memory"
 
     __slots__ = ("_entered", "nbytes")
 

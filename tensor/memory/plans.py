@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from scopes._shared.extras import how_to_install
+from scopes._shared.naming import set_module
 from scopes._shared.sizes import format_bytes, parse_size
 from tensor.memory.allocator import (
     HEAD,
@@ -36,6 +37,7 @@ _UNKNOWN = "(unknown line)"
 _MAX_LINES = 8
 
 
+@set_module("tensor.memory")
 class Plan:
     """The allocations of large blocks by a function, in order, and their places in one block.
 
@@ -53,8 +55,6 @@ class Plan:
     allocation_count : int
         The number of arrays with a place in the plan.
     """
-
-    __module__ = "tensor.memory"
 
     def __init__(
         self, peak: int, events: Sequence[tuple[int, int, bool, int]], sites: Sequence[Site | None]
@@ -219,10 +219,9 @@ def plan(function: Callable[..., object], /, *arguments: Any, **options: Any) ->
     return Plan(watch.nbytes, events, sites)
 
 
+@set_module("tensor.memory")
 class Reservation:
     """Memory that ``memory.reserve`` took for the pool, until ``release()`` or a ``with`` block ends."""
-
-    __module__ = "tensor.memory"
 
     def __init__(self, arena: Arena, nbytes: int) -> None:
         self._arena: Arena | None = arena

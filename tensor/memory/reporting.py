@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from scopes._shared.html import figures_to_html
+from scopes._shared.naming import set_module
 from scopes._shared.sizes import format_bytes, parse_size
 from tensor._errors import shown
 from tensor.memory import allocator
 from tensor.memory.holders import Holding, holdings
 
 
+@set_module("tensor.memory")
 class MemoryStatistics(NamedTuple):
     """Memory statistics at one moment. Subtract two of them for the change.
 
@@ -66,9 +68,6 @@ class MemoryStatistics(NamedTuple):
         }
 
 
-MemoryStatistics.__module__ = "tensor.memory"
-
-
 def statistics() -> MemoryStatistics:
     """Return the memory statistics of this moment.
 
@@ -98,6 +97,7 @@ def reset_peak() -> None:
     allocator.reset_peak()
 
 
+@set_module("tensor.memory")
 class Configuration(NamedTuple):
     """The settings that ``configure`` changes."""
 
@@ -105,9 +105,6 @@ class Configuration(NamedTuple):
     min_pooled_bytes: int
     limit_bytes: int | None
     fill: int | None
-
-
-Configuration.__module__ = "tensor.memory"
 
 
 class _Unchanged:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from scopes._shared.naming import set_module
 from tensor._dtypes import Array, is_inexact
 from tensor._errors import InvalidArgumentError
 from tensor.core.tensor import TensorCore, wrap
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tensor._tensor import Tensor
 
 
+@set_module("tensor.linalg")
 class LinAlgError(InvalidArgumentError, np.linalg.LinAlgError):
     """Error for matrices without a result: a singular matrix, or an iteration that does not converge.
 
@@ -34,8 +36,6 @@ class LinAlgError(InvalidArgumentError, np.linalg.LinAlgError):
     ...     print("singular")
     singular
     """
-
-    __module__ = "tensor.linalg"
 
 
 _ADVICE = {

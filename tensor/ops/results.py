@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from scopes._shared.naming import set_module
+
 if TYPE_CHECKING:
     from tensor._tensor import Tensor
 
@@ -22,6 +24,7 @@ class Sorted(NamedTuple):
     indices: Tensor
 
 
+@set_module("tensor.linalg")
 class EighResult(NamedTuple):
     """Eigenvalues in ascending order, and eigenvectors in the columns of a matrix."""
 
@@ -29,9 +32,7 @@ class EighResult(NamedTuple):
     eigenvectors: Tensor
 
 
-EighResult.__module__ = "tensor.linalg"
-
-
+@set_module("tensor.linalg")
 class EigResult(NamedTuple):
     """Eigenvalues in no order, and eigenvectors of length 1 in the columns of a matrix; both complex."""
 
@@ -39,9 +40,7 @@ class EigResult(NamedTuple):
     eigenvectors: Tensor
 
 
-EigResult.__module__ = "tensor.linalg"
-
-
+@set_module("tensor.linalg")
 class QRResult(NamedTuple):
     """A matrix with orthonormal columns and an upper triangular matrix. Their product is the original."""
 
@@ -49,18 +48,13 @@ class QRResult(NamedTuple):
     R: Tensor
 
 
-QRResult.__module__ = "tensor.linalg"
-
-
+@set_module("tensor.linalg")
 class SVDResult(NamedTuple):
     """Left singular vectors in columns, singular values descending, right singular vectors in rows."""
 
     U: Tensor
     S: Tensor
     Vh: Tensor
-
-
-SVDResult.__module__ = "tensor.linalg"
 
 
 class Frexp(NamedTuple):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from scopes._shared.naming import set_module
 from tensor.core.promotion import promoted
 from tensor.core.tensor import wrap
 from tensor.kernels.lapack import of_any_dtype
@@ -20,14 +21,12 @@ if TYPE_CHECKING:
     from tensor._tensor import Tensor
 
 
+@set_module("tensor.linalg")
 class SlogdetResult(NamedTuple):
     """The sign of a determinant, and the logarithm of its absolute value."""
 
     sign: Tensor
     logabsdet: Tensor
-
-
-SlogdetResult.__module__ = "tensor.linalg"
 
 
 _inv = of_any_dtype(np.linalg.inv)

@@ -15,6 +15,7 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 from weakref import ref
 
+from scopes._shared.naming import set_module
 from scopes._shared.on_demand import ModuleOnDemand
 from scopes._shared.sizes import format_bytes, parse_size
 from scopes.tracking.sites import callers
@@ -35,6 +36,7 @@ _PERIOD = 251
 _LONG = 1 << 30
 
 
+@set_module("tensor.autograd")
 class GraphGrowthWarning(UserWarning):
     """Forward passes accumulate: one graph has used a parameter several times without a backward.
 
@@ -50,8 +52,6 @@ class GraphGrowthWarning(UserWarning):
     parameter : str
         The parameter's dtype and shape.
     """
-
-    __module__ = "tensor.autograd"
 
     def __init__(self, steps: int, statistics: GraphStatistics, parameter: str) -> None:
         self.steps = steps

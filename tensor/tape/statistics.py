@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from scopes._shared.naming import set_module
 from scopes._shared.sizes import format_bytes
 from tensor.core.tensor import TensorCore
 from tensor.memory.buffer import Buffer, Share
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from tensor._tensor import Tensor
 
 
+@set_module("tensor.autograd")
 class OpStatistics(NamedTuple):
     """Statistics of the nodes of one op. A buffer that several ops save counts for each of them."""
 
@@ -29,9 +31,7 @@ class OpStatistics(NamedTuple):
     bytes_held_alone: int
 
 
-OpStatistics.__module__ = "tensor.autograd"
-
-
+@set_module("tensor.autograd")
 class GraphStatistics(NamedTuple):
     """Statistics of a graph at one moment. They keep nothing alive.
 
@@ -57,9 +57,6 @@ class GraphStatistics(NamedTuple):
         return "\n".join(
             "  ".join((name.ljust(first), *map(str.rjust, figures, others))) for name, *figures in lines
         )
-
-
-GraphStatistics.__module__ = "tensor.autograd"
 
 
 def graph_statistics(t: Tensor | None = None) -> GraphStatistics:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from contextlib import ContextDecorator
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from scopes._shared.naming import set_module
 from tensor._dtypes import Dtype
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def is_autocast_available(device_type: str) -> bool:
     return False
 
 
+@set_module("tensor.torch")
 class autocast(ContextDecorator):  # noqa: N801 -- PyTorch's name
     """Context manager and decorator without effect: operations keep the dtype of their operands.
 
@@ -40,8 +42,6 @@ class autocast(ContextDecorator):  # noqa: N801 -- PyTorch's name
     ...     print((torch.ones(2, 2) @ torch.ones(2, 2)).dtype)
     float32
     """
-
-    __module__ = "tensor.torch"
 
     def __init__(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import tensor as tn
+from scopes._shared.naming import set_module
 from tensor import Tensor
 from tensor._dtypes import Dtype
 from tensor.creation.legacy import legacy_tensor
@@ -36,81 +37,71 @@ class TypedTensor(type):
         return isinstance(x, Tensor) and x.dtype == cls.dtype
 
 
+@set_module("tensor.torch")
 class FloatTensor(metaclass=TypedTensor):
     """Type of float32 tensors: ``FloatTensor([1, 2])`` takes data, ``FloatTensor(2, 3)`` sizes."""
-
-    __module__ = "tensor.torch"
 
     dtype: Dtype = tn.float32
 
 
+@set_module("tensor.torch")
 class DoubleTensor(metaclass=TypedTensor):
     """Type of float64 tensors; see `FloatTensor`."""
-
-    __module__ = "tensor.torch"
 
     dtype: Dtype = tn.float64
 
 
+@set_module("tensor.torch")
 class HalfTensor(metaclass=TypedTensor):
     """Type of float16 tensors; see `FloatTensor`."""
-
-    __module__ = "tensor.torch"
 
     dtype: Dtype = tn.float16
 
 
+@set_module("tensor.torch")
 class BFloat16Tensor(metaclass=TypedTensor):
     """Type of bfloat16 tensors; see `FloatTensor`."""
-
-    __module__ = "tensor.torch"
 
     dtype: Dtype = tn.bfloat16
 
 
+@set_module("tensor.torch")
 class LongTensor(metaclass=TypedTensor):
     """Type of int64 tensors; see `FloatTensor`."""
-
-    __module__ = "tensor.torch"
 
     dtype: Dtype = tn.int64
 
 
+@set_module("tensor.torch")
 class IntTensor(metaclass=TypedTensor):
     """Type of int32 tensors; see `FloatTensor`."""
-
-    __module__ = "tensor.torch"
 
     dtype: Dtype = tn.int32
 
 
+@set_module("tensor.torch")
 class ShortTensor(metaclass=TypedTensor):
     """Type of int16 tensors; see `FloatTensor`."""
-
-    __module__ = "tensor.torch"
 
     dtype: Dtype = tn.int16
 
 
+@set_module("tensor.torch")
 class CharTensor(metaclass=TypedTensor):
     """Type of int8 tensors; see `FloatTensor`."""
-
-    __module__ = "tensor.torch"
 
     dtype: Dtype = tn.int8
 
 
+@set_module("tensor.torch")
 class ByteTensor(metaclass=TypedTensor):
     """Type of uint8 tensors; see `FloatTensor`."""
-
-    __module__ = "tensor.torch"
 
     dtype: Dtype = tn.uint8
 
 
+@set_module("tensor.torch")
 class BoolTensor(metaclass=TypedTensor):
     """Type of bool tensors; see `FloatTensor`."""
-
-    __module__ = "tensor.torch"
 
     dtype: Dtype = tn.bool

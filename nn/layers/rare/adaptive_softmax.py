@@ -11,6 +11,7 @@ from nn import functional as F
 from nn.layers.containers import ModuleList, Sequential
 from nn.layers.linear import Linear
 from nn.module.module import Module
+from scopes._shared.naming import set_module
 from tensor import Tensor
 from tensor._dtypes import DtypeLike
 from tensor._errors import InvalidArgumentError, shown
@@ -23,6 +24,7 @@ class ASMoutput(NamedTuple):
     loss: Tensor
 
 
+@set_module("nn")
 class AdaptiveLogSoftmaxWithLoss(Module):
     """Adaptive softmax loss: rare classes are grouped in clusters (E. Grave et al., 2017).
 
@@ -58,8 +60,6 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     >>> output.shape, loss.shape
     ((3,), ())
     """
-
-    __module__ = "nn"
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from nn import functional as F
 from nn.module.module import Module
+from scopes._shared.naming import set_module
 from tensor import Tensor
 from tensor._errors import InvalidArgumentError, shown
 
@@ -43,6 +44,7 @@ class _FractionalMaxPool(Module):
         self.return_indices = return_indices
 
 
+@set_module("nn")
 class FractionalMaxPool2d(_FractionalMaxPool):
     """Fractional max pooling with random windows, over two dimensions.
 
@@ -72,8 +74,6 @@ class FractionalMaxPool2d(_FractionalMaxPool):
     (2, 3, 4, 3)
     """
 
-    __module__ = "nn"
-
     def forward(self, input: Tensor) -> Tensor:
         """Return the maximum of each window; with `return_indices`, a tuple with their indices."""
         return F.fractional_max_pool2d(  # type: ignore[return-value]
@@ -86,6 +86,7 @@ class FractionalMaxPool2d(_FractionalMaxPool):
         )
 
 
+@set_module("nn")
 class FractionalMaxPool3d(_FractionalMaxPool):
     """Fractional max pooling with random windows, over three dimensions.
 
@@ -114,8 +115,6 @@ class FractionalMaxPool3d(_FractionalMaxPool):
     >>> nn.FractionalMaxPool3d(2, output_ratio=0.5)(tensor.ones((2, 3, 8, 6, 4))).shape
     (2, 3, 4, 3, 2)
     """
-
-    __module__ = "nn"
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the maximum of each window; with `return_indices`, a tuple with their indices."""

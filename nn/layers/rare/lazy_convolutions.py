@@ -17,6 +17,7 @@ from nn.layers.convolutions import (
 from nn.layers.rare.lazy_weighted import forget_shapes, set_shapes
 from nn.module.lazy import LazyModuleMixin
 from nn.module.module import Module
+from scopes._shared.naming import set_module
 from tensor import Tensor
 from tensor._dtypes import DtypeLike
 from tensor._errors import InvalidArgumentError
@@ -55,6 +56,7 @@ class _LazyConvolution(LazyModuleMixin, Convolution):
         self.reset_parameters()
 
 
+@set_module("nn")
 class LazyConv1d(_LazyConvolution, Conv1d):
     """``Conv1d`` that infers ``in_channels`` from its first input.
 
@@ -88,8 +90,6 @@ class LazyConv1d(_LazyConvolution, Conv1d):
     (1, 2, 3)
     """
 
-    __module__ = "nn"
-
     cls_to_become: ClassVar[type[Module] | None] = Conv1d
 
     def __init__(
@@ -121,6 +121,7 @@ class LazyConv1d(_LazyConvolution, Conv1d):
         forget_shapes(self, dtype)
 
 
+@set_module("nn")
 class LazyConv2d(_LazyConvolution, Conv2d):
     """``Conv2d`` that infers ``in_channels`` from its first input.
 
@@ -154,8 +155,6 @@ class LazyConv2d(_LazyConvolution, Conv2d):
     (1, 2, 3, 3)
     """
 
-    __module__ = "nn"
-
     cls_to_become: ClassVar[type[Module] | None] = Conv2d
 
     def __init__(
@@ -187,6 +186,7 @@ class LazyConv2d(_LazyConvolution, Conv2d):
         forget_shapes(self, dtype)
 
 
+@set_module("nn")
 class LazyConv3d(_LazyConvolution, Conv3d):
     """``Conv3d`` that infers ``in_channels`` from its first input.
 
@@ -220,8 +220,6 @@ class LazyConv3d(_LazyConvolution, Conv3d):
     (1, 2, 3, 3, 3)
     """
 
-    __module__ = "nn"
-
     cls_to_become: ClassVar[type[Module] | None] = Conv3d
 
     def __init__(
@@ -253,6 +251,7 @@ class LazyConv3d(_LazyConvolution, Conv3d):
         forget_shapes(self, dtype)
 
 
+@set_module("nn")
 class LazyConvTranspose1d(_LazyConvolution, ConvTranspose1d):
     """``ConvTranspose1d`` that infers ``in_channels`` from its first input.
 
@@ -288,8 +287,6 @@ class LazyConvTranspose1d(_LazyConvolution, ConvTranspose1d):
     (1, 2, 5)
     """
 
-    __module__ = "nn"
-
     cls_to_become: ClassVar[type[Module] | None] = ConvTranspose1d
 
     def __init__(
@@ -323,6 +320,7 @@ class LazyConvTranspose1d(_LazyConvolution, ConvTranspose1d):
         forget_shapes(self, dtype)
 
 
+@set_module("nn")
 class LazyConvTranspose2d(_LazyConvolution, ConvTranspose2d):
     """``ConvTranspose2d`` that infers ``in_channels`` from its first input.
 
@@ -358,8 +356,6 @@ class LazyConvTranspose2d(_LazyConvolution, ConvTranspose2d):
     (1, 2, 5, 5)
     """
 
-    __module__ = "nn"
-
     cls_to_become: ClassVar[type[Module] | None] = ConvTranspose2d
 
     def __init__(
@@ -393,6 +389,7 @@ class LazyConvTranspose2d(_LazyConvolution, ConvTranspose2d):
         forget_shapes(self, dtype)
 
 
+@set_module("nn")
 class LazyConvTranspose3d(_LazyConvolution, ConvTranspose3d):
     """``ConvTranspose3d`` that infers ``in_channels`` from its first input.
 
@@ -427,8 +424,6 @@ class LazyConvTranspose3d(_LazyConvolution, ConvTranspose3d):
     >>> nn.LazyConvTranspose3d(2, 2)(tensor.ones((1, 3, 4, 4, 4))).shape
     (1, 2, 5, 5, 5)
     """
-
-    __module__ = "nn"
 
     cls_to_become: ClassVar[type[Module] | None] = ConvTranspose3d
 

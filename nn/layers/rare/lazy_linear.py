@@ -8,10 +8,12 @@ from nn.layers.linear import Linear
 from nn.layers.rare.lazy_weighted import forget_shapes, set_shapes
 from nn.module.lazy import LazyModuleMixin
 from nn.module.module import Module
+from scopes._shared.naming import set_module
 from tensor import Tensor
 from tensor._dtypes import DtypeLike
 
 
+@set_module("nn")
 class LazyLinear(LazyModuleMixin, Linear):
     """``Linear`` that infers ``in_features`` from the last dimension of its first input.
 
@@ -33,8 +35,6 @@ class LazyLinear(LazyModuleMixin, Linear):
     >>> layer
     Linear(in_features=3, out_features=2, bias=True)
     """
-
-    __module__ = "nn"
 
     cls_to_become: ClassVar[type[Module] | None] = Linear
 

@@ -16,6 +16,7 @@ from nn.layers.channel_norms import (
 from nn.layers.rare.lazy_weighted import forget_shapes, set_shapes
 from nn.module.lazy import LazyModuleMixin
 from nn.module.module import Module
+from scopes._shared.naming import set_module
 from tensor import Tensor
 from tensor._dtypes import DtypeLike
 from tensor._errors import InvalidArgumentError
@@ -46,6 +47,7 @@ class _LazyNorm(LazyModuleMixin, ChannelNorm):
             self.reset_parameters()
 
 
+@set_module("nn")
 class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
     """``BatchNorm1d`` that infers ``num_features`` from its first input.
 
@@ -74,8 +76,6 @@ class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
     (3, False)
     """
 
-    __module__ = "nn"
-
     cls_to_become: ClassVar[type[Module] | None] = BatchNorm1d
 
     def __init__(
@@ -93,6 +93,7 @@ class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
         forget_shapes(self, dtype, "running_mean", "running_var")
 
 
+@set_module("nn")
 class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
     """``BatchNorm2d`` that infers ``num_features`` from its first input.
 
@@ -121,8 +122,6 @@ class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
     (3, False)
     """
 
-    __module__ = "nn"
-
     cls_to_become: ClassVar[type[Module] | None] = BatchNorm2d
 
     def __init__(
@@ -140,6 +139,7 @@ class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
         forget_shapes(self, dtype, "running_mean", "running_var")
 
 
+@set_module("nn")
 class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
     """``BatchNorm3d`` that infers ``num_features`` from its first input.
 
@@ -168,8 +168,6 @@ class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
     (3, False)
     """
 
-    __module__ = "nn"
-
     cls_to_become: ClassVar[type[Module] | None] = BatchNorm3d
 
     def __init__(
@@ -187,6 +185,7 @@ class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
         forget_shapes(self, dtype, "running_mean", "running_var")
 
 
+@set_module("nn")
 class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
     """``InstanceNorm1d`` that infers ``num_features`` from its first input.
 
@@ -213,8 +212,6 @@ class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
     (2, 3, 4)
     """
 
-    __module__ = "nn"
-
     cls_to_become: ClassVar[type[Module] | None] = InstanceNorm1d
 
     def __init__(
@@ -232,6 +229,7 @@ class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
         forget_shapes(self, dtype, "running_mean", "running_var")
 
 
+@set_module("nn")
 class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
     """``InstanceNorm2d`` that infers ``num_features`` from its first input.
 
@@ -258,8 +256,6 @@ class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
     (2, 3, 4, 5)
     """
 
-    __module__ = "nn"
-
     cls_to_become: ClassVar[type[Module] | None] = InstanceNorm2d
 
     def __init__(
@@ -277,6 +273,7 @@ class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
         forget_shapes(self, dtype, "running_mean", "running_var")
 
 
+@set_module("nn")
 class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
     """``InstanceNorm3d`` that infers ``num_features`` from its first input.
 
@@ -302,8 +299,6 @@ class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
     >>> nn.LazyInstanceNorm3d(3)(tensor.ones((2, 3, 4, 5, 6))).shape
     (2, 3, 4, 5, 6)
     """
-
-    __module__ = "nn"
 
     cls_to_become: ClassVar[type[Module] | None] = InstanceNorm3d
 

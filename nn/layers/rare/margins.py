@@ -7,9 +7,11 @@ from collections.abc import Callable
 from nn import functional as F
 from nn.layers.distances import PairwiseDistance
 from nn.layers.losses import Loss
+from scopes._shared.naming import set_module
 from tensor import Tensor
 
 
+@set_module("nn")
 class MarginRankingLoss(Loss):
     """Margin ranking loss of two scores; see ``functional.margin_ranking_loss``.
 
@@ -27,8 +29,6 @@ class MarginRankingLoss(Loss):
     2.0
     """
 
-    __module__ = "nn"
-
     def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
         super().__init__(reduction)
         self.margin = margin
@@ -38,6 +38,7 @@ class MarginRankingLoss(Loss):
         return F.margin_ranking_loss(input1, input2, target, self.margin, self.reduction)
 
 
+@set_module("nn")
 class HingeEmbeddingLoss(Loss):
     """Hinge loss of distances of similar and dissimilar pairs; see ``functional.hinge_embedding_loss``.
 
@@ -55,8 +56,6 @@ class HingeEmbeddingLoss(Loss):
     0.5
     """
 
-    __module__ = "nn"
-
     def __init__(self, margin: float = 1.0, reduction: str = "mean") -> None:
         super().__init__(reduction)
         self.margin = margin
@@ -66,6 +65,7 @@ class HingeEmbeddingLoss(Loss):
         return F.hinge_embedding_loss(input, target, self.margin, self.reduction)
 
 
+@set_module("nn")
 class SoftMarginLoss(Loss):
     """Logistic loss with targets 1 and -1; see ``functional.soft_margin_loss``.
 
@@ -81,8 +81,6 @@ class SoftMarginLoss(Loss):
     0.6931
     """
 
-    __module__ = "nn"
-
     def __init__(self, reduction: str = "mean") -> None:
         super().__init__(reduction)
 
@@ -91,6 +89,7 @@ class SoftMarginLoss(Loss):
         return F.soft_margin_loss(input, target, self.reduction)
 
 
+@set_module("nn")
 class CosineEmbeddingLoss(Loss):
     """Cosine loss of similar and dissimilar pairs; see ``functional.cosine_embedding_loss``.
 
@@ -108,8 +107,6 @@ class CosineEmbeddingLoss(Loss):
     1.0
     """
 
-    __module__ = "nn"
-
     def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
         super().__init__(reduction)
         self.margin = margin
@@ -119,6 +116,7 @@ class CosineEmbeddingLoss(Loss):
         return F.cosine_embedding_loss(input1, input2, target, self.margin, self.reduction)
 
 
+@set_module("nn")
 class TripletMarginLoss(Loss):
     """Triplet loss of anchor, positive and negative; see ``functional.triplet_margin_loss``.
 
@@ -141,8 +139,6 @@ class TripletMarginLoss(Loss):
     2.0
     """
 
-    __module__ = "nn"
-
     def __init__(
         self,
         margin: float = 1.0,
@@ -164,6 +160,7 @@ class TripletMarginLoss(Loss):
         )
 
 
+@set_module("nn")
 class TripletMarginWithDistanceLoss(Loss):
     """Triplet loss with your own distance function; see ``functional.triplet_margin_with_distance_loss``.
 
@@ -180,8 +177,6 @@ class TripletMarginWithDistanceLoss(Loss):
     >>> taxi(a, b, c).item()
     2.0
     """
-
-    __module__ = "nn"
 
     def __init__(
         self,
@@ -209,6 +204,7 @@ class TripletMarginWithDistanceLoss(Loss):
         )
 
 
+@set_module("nn")
 class MultiMarginLoss(Loss):
     """Multi-class margin loss; see ``functional.multi_margin_loss``.
 
@@ -231,8 +227,6 @@ class MultiMarginLoss(Loss):
     0.5
     """
 
-    __module__ = "nn"
-
     weight: Tensor | None
 
     def __init__(
@@ -248,6 +242,7 @@ class MultiMarginLoss(Loss):
         return F.multi_margin_loss(input, target, self.p, self.margin, self.weight, self.reduction)
 
 
+@set_module("nn")
 class MultiLabelMarginLoss(Loss):
     """Margin loss for several target classes; see ``functional.multilabel_margin_loss``.
 
@@ -263,8 +258,6 @@ class MultiLabelMarginLoss(Loss):
     0.25
     """
 
-    __module__ = "nn"
-
     def __init__(self, reduction: str = "mean") -> None:
         super().__init__(reduction)
 
@@ -273,6 +266,7 @@ class MultiLabelMarginLoss(Loss):
         return F.multilabel_margin_loss(input, target, self.reduction)
 
 
+@set_module("nn")
 class MultiLabelSoftMarginLoss(Loss):
     """Binary cross entropy, averaged over classes; see ``functional.multilabel_soft_margin_loss``.
 
@@ -290,8 +284,6 @@ class MultiLabelSoftMarginLoss(Loss):
     >>> round(nn.MultiLabelSoftMarginLoss()(x, y).item(), 4)
     0.6931
     """
-
-    __module__ = "nn"
 
     weight: Tensor | None
 

@@ -9,6 +9,7 @@ from typing import Any
 from nn.optim.lr_scheduler.plateau import ReduceLROnPlateau
 from nn.optim.lr_scheduler.scheduler import LRScheduler
 from nn.optim.optimizer import Optimizer
+from scopes._shared.naming import set_module
 
 
 class _Combined(LRScheduler):
@@ -64,6 +65,7 @@ def _require_parts(name: str, parts: Sequence[LRScheduler], optimizer: Optimizer
     return parts[0].optimizer
 
 
+@set_module("nn.optim.lr_scheduler")
 class SequentialLR(_Combined):
     """Runs several schedulers in sequence.
 
@@ -98,8 +100,6 @@ class SequentialLR(_Combined):
     >>> rates
     [0.5, 0.5, 1.0, 0.5]
     """
-
-    __module__ = "nn.optim.lr_scheduler"
 
     def __init__(
         self,
@@ -152,6 +152,7 @@ class SequentialLR(_Combined):
         self._last_lr = part.get_last_lr()
 
 
+@set_module("nn.optim.lr_scheduler")
 class ChainedScheduler(_Combined):
     """Chains schedulers: each changes the learning rates that the previous one has set.
 
@@ -182,8 +183,6 @@ class ChainedScheduler(_Combined):
     >>> rates
     [0.5, 0.25, 0.25, 0.125]
     """
-
-    __module__ = "nn.optim.lr_scheduler"
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         self.optimizer: Optimizer = _require_parts("ChainedScheduler", schedulers, optimizer)

@@ -6,9 +6,11 @@ import math
 
 from nn.optim.lr_scheduler.scheduler import LRScheduler, require_epochs
 from nn.optim.optimizer import Optimizer
+from scopes._shared.naming import set_module
 from tensor._errors import shown
 
 
+@set_module("nn.optim.lr_scheduler")
 class CosineAnnealingLR(LRScheduler):
     """Decreases learning rates to `eta_min` along half a cosine (Loshchilov and Hutter, 2017).
 
@@ -37,8 +39,6 @@ class CosineAnnealingLR(LRScheduler):
     >>> [round(rate, 3) for rate in rates]
     [1.0, 0.5, 0.0, 0.5]
     """
-
-    __module__ = "nn.optim.lr_scheduler"
 
     def __init__(
         self,
@@ -75,6 +75,7 @@ class CosineAnnealingLR(LRScheduler):
         return [self.eta_min + (first - self.eta_min) * height / 2 for first in self.base_lrs]
 
 
+@set_module("nn.optim.lr_scheduler")
 class CosineAnnealingWarmRestarts(LRScheduler):
     """Decreases learning rates along half a cosine, with restarts (SGDR: Loshchilov and Hutter, 2017).
 
@@ -103,8 +104,6 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     >>> [round(rate, 3) for rate in rates]
     [1.0, 0.5, 1.0, 0.5]
     """
-
-    __module__ = "nn.optim.lr_scheduler"
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ from nn.optim.lr_scheduler.scheduler import (
     state_of_function,
 )
 from nn.optim.optimizer import Group, Optimizer
+from scopes._shared.naming import set_module
 from tensor._errors import shown
 
 
@@ -49,6 +50,7 @@ class _Cycles(LRScheduler):
             group["momentum"] = momentum
 
 
+@set_module("nn.optim.lr_scheduler")
 class CyclicLR(_Cycles):
     """Cycles learning rates from `base_lr` to `max_lr` and back (Smith, 2017).
 
@@ -98,8 +100,6 @@ class CyclicLR(_Cycles):
     >>> [round(rate, 3) for rate in rates]
     [0.0, 0.5, 1.0, 0.5]
     """
-
-    __module__ = "nn.optim.lr_scheduler"
 
     def __init__(
         self,
@@ -184,6 +184,7 @@ class CyclicLR(_Cycles):
         super().load_state_dict(state)
 
 
+@set_module("nn.optim.lr_scheduler")
 class OneCycleLR(_Cycles):
     """Increases learning rates to `max_lr` and decreases them to almost 0, in one cycle (Smith, 2018).
 
@@ -234,8 +235,6 @@ class OneCycleLR(_Cycles):
     >>> [round(rate, 3) for rate in rates]
     [0.04, 0.52, 1.0, 0.5]
     """
-
-    __module__ = "nn.optim.lr_scheduler"
 
     def __init__(
         self,

@@ -8,9 +8,11 @@ from collections.abc import Iterable
 
 from nn.optim.lr_scheduler.scheduler import LRScheduler, require_epochs
 from nn.optim.optimizer import Optimizer
+from scopes._shared.naming import set_module
 from tensor._errors import shown
 
 
+@set_module("nn.optim.lr_scheduler")
 class StepLR(LRScheduler):
     """Multiplies learning rates by `gamma` after every `step_size` epochs.
 
@@ -38,8 +40,6 @@ class StepLR(LRScheduler):
     [1.0, 1.0, 0.5, 0.5]
     """
 
-    __module__ = "nn.optim.lr_scheduler"
-
     def __init__(
         self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
     ) -> None:
@@ -58,6 +58,7 @@ class StepLR(LRScheduler):
         return [first * factor for first in self.base_lrs]
 
 
+@set_module("nn.optim.lr_scheduler")
 class MultiStepLR(LRScheduler):
     """Multiplies learning rates by `gamma` at each epoch in `milestones`, which may repeat an epoch.
 
@@ -85,8 +86,6 @@ class MultiStepLR(LRScheduler):
     [1.0, 0.5, 0.5, 0.25]
     """
 
-    __module__ = "nn.optim.lr_scheduler"
-
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
     ) -> None:
@@ -105,6 +104,7 @@ class MultiStepLR(LRScheduler):
         return [first * self.gamma**passed for first in self.base_lrs]
 
 
+@set_module("nn.optim.lr_scheduler")
 class ExponentialLR(LRScheduler):
     """Multiplies learning rates by `gamma` after every epoch.
 
@@ -130,8 +130,6 @@ class ExponentialLR(LRScheduler):
     [1.0, 0.5, 0.25, 0.125]
     """
 
-    __module__ = "nn.optim.lr_scheduler"
-
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
@@ -144,6 +142,7 @@ class ExponentialLR(LRScheduler):
         return [first * self.gamma**self.last_epoch for first in self.base_lrs]
 
 
+@set_module("nn.optim.lr_scheduler")
 class ConstantLR(LRScheduler):
     """Multiplies learning rates by `factor` for the first `total_iters` epochs.
 
@@ -171,8 +170,6 @@ class ConstantLR(LRScheduler):
     [0.5, 0.5, 1.0, 1.0]
     """
 
-    __module__ = "nn.optim.lr_scheduler"
-
     def __init__(
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
     ) -> None:
@@ -194,6 +191,7 @@ class ConstantLR(LRScheduler):
         return [first * factor for first in self.base_lrs]
 
 
+@set_module("nn.optim.lr_scheduler")
 class LinearLR(LRScheduler):
     """Multiplies learning rates by a factor that changes linearly for `total_iters` epochs.
 
@@ -222,8 +220,6 @@ class LinearLR(LRScheduler):
     >>> [round(rate, 3) for rate in rates]
     [0.5, 0.75, 1.0, 1.0]
     """
-
-    __module__ = "nn.optim.lr_scheduler"
 
     def __init__(
         self,
@@ -255,6 +251,7 @@ class LinearLR(LRScheduler):
         return [first * factor for first in self.base_lrs]
 
 
+@set_module("nn.optim.lr_scheduler")
 class PolynomialLR(LRScheduler):
     """Decreases learning rates to 0 in `total_iters` epochs, by a polynomial of degree `power`.
 
@@ -281,8 +278,6 @@ class PolynomialLR(LRScheduler):
     >>> [round(rate, 3) for rate in rates]
     [1.0, 0.25, 0.0, 0.0]
     """
-
-    __module__ = "nn.optim.lr_scheduler"
 
     def __init__(
         self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1

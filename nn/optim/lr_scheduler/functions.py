@@ -12,6 +12,7 @@ from nn.optim.lr_scheduler.scheduler import (
     state_of_function,
 )
 from nn.optim.optimizer import Optimizer
+from scopes._shared.naming import set_module
 
 
 class _ByFunction(LRScheduler):
@@ -46,6 +47,7 @@ class _ByFunction(LRScheduler):
         super().load_state_dict(state)
 
 
+@set_module("nn.optim.lr_scheduler")
 class LambdaLR(_ByFunction):
     """Multiplies the initial learning rates by ``lr_lambda(epoch)``.
 
@@ -71,14 +73,13 @@ class LambdaLR(_ByFunction):
     [1.0, 0.5, 0.333, 0.25]
     """
 
-    __module__ = "nn.optim.lr_scheduler"
-
     def get_lr(self) -> list[float]:
         """Return the learning rates of the groups in epoch ``last_epoch``. ``step`` calls it."""
         pairs = zip(self.lr_lambdas, self.base_lrs, strict=True)
         return [first * function(self.last_epoch) for function, first in pairs]
 
 
+@set_module("nn.optim.lr_scheduler")
 class MultiplicativeLR(_ByFunction):
     """Multiplies the learning rates of the previous epoch by ``lr_lambda(epoch)``.
 
@@ -103,8 +104,6 @@ class MultiplicativeLR(_ByFunction):
     >>> [round(rate, 3) for rate in rates]
     [1.0, 0.5, 0.167, 0.042]
     """
-
-    __module__ = "nn.optim.lr_scheduler"
 
     def get_lr(self) -> list[float]:
         """Return the learning rates of the groups in epoch ``last_epoch``. ``step`` calls it."""

@@ -6,9 +6,11 @@ from typing import Any
 
 from nn.optim.lr_scheduler.scheduler import LRScheduler, one_for_each_group, require_optimizer
 from nn.optim.optimizer import Optimizer
+from scopes._shared.naming import set_module
 from tensor._errors import shown
 
 
+@set_module("nn.optim.lr_scheduler")
 class ReduceLROnPlateau(LRScheduler):
     """Multiplies learning rates by `factor` when a metric has not improved for more than `patience` epochs.
 
@@ -48,8 +50,6 @@ class ReduceLROnPlateau(LRScheduler):
     >>> schedule.get_last_lr()
     [0.1]
     """
-
-    __module__ = "nn.optim.lr_scheduler"
 
     def __init__(
         self,

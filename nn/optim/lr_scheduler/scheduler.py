@@ -7,9 +7,11 @@ from types import FunctionType
 from typing import Any
 
 from nn.optim.optimizer import Optimizer
+from scopes._shared.naming import set_module
 from tensor._errors import shown
 
 
+@set_module("nn.optim.lr_scheduler")
 class LRScheduler:
     """Base class of all schedulers. Subclasses define ``get_lr``.
 
@@ -50,8 +52,6 @@ class LRScheduler:
     >>> schedule.get_last_lr()
     [0.5]
     """
-
-    __module__ = "nn.optim.lr_scheduler"
 
     # True during the first step, which the constructor makes.
     _is_initial = False

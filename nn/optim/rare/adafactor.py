@@ -12,6 +12,7 @@ import tensor as tn
 from nn.optim.chunks import chunk_keys
 from nn.optim.optimizer import Group, Optimizer
 from nn.optim.options import Bound, bounds, require_real
+from scopes._shared.naming import set_module
 from tensor import Tensor
 from tensor._dtypes import Array
 from tensor._errors import shown
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     Variance = Callable[[Key], Array]
 
 
+@set_module("nn.optim")
 class Adafactor(Optimizer):
     """Adafactor: Adam with second moments of rows and columns only (Shazeer and Stern, 2018), as in PyTorch.
 
@@ -67,8 +69,6 @@ class Adafactor(Optimizer):
     >>> optimizer.state[x]["row_var"].shape, optimizer.state[x]["col_var"].shape
     ((2, 1), (1, 3))
     """
-
-    __module__ = "nn.optim"
 
     _bounds = bounds(
         "weight_decay",

@@ -11,10 +11,12 @@ from nn.optim.adam import ADAM_BOUNDS, average_numbers, update_averages
 from nn.optim.decay import sign_and_decay, with_sign_and_decay
 from nn.optim.optimizer import Group, Optimizer
 from nn.optim.options import DECAY_RATE, bounds
+from scopes._shared.naming import set_module
 from tensor import Tensor
 from tensor._dtypes import Array
 
 
+@set_module("nn.optim")
 class Adamax(Optimizer):
     """Adamax: Adam with the infinity norm of gradients instead of the second moment (Kingma and Ba, 2015).
 
@@ -50,8 +52,6 @@ class Adamax(Optimizer):
     >>> round(x.item(), 4)
     0.9
     """
-
-    __module__ = "nn.optim"
 
     _bounds = ADAM_BOUNDS
     _counter = "step"
@@ -91,6 +91,7 @@ class Adamax(Optimizer):
         p -= m / largest * size
 
 
+@set_module("nn.optim")
 class NAdam(Optimizer):
     """NAdam: Adam with Nesterov momentum (Dozat, 2016).
 
@@ -130,8 +131,6 @@ class NAdam(Optimizer):
     >>> round(x.item(), 4)
     0.8944
     """
-
-    __module__ = "nn.optim"
 
     _bounds = bounds("lr", "eps", "weight_decay", "momentum_decay", betas=DECAY_RATE)
     _counter = "step"
@@ -191,6 +190,7 @@ class NAdam(Optimizer):
         p -= (g * by_gradient + m * by_average) / (np.sqrt(v) + eps)
 
 
+@set_module("nn.optim")
 class RAdam(Optimizer):
     """RAdam: Adam whose early steps correct the variance of the second moment (Liu et al., 2020).
 
@@ -228,8 +228,6 @@ class RAdam(Optimizer):
     >>> round(x.item(), 4)
     0.5
     """
-
-    __module__ = "nn.optim"
 
     _bounds = ADAM_BOUNDS
     _counter = "step"

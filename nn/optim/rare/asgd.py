@@ -9,10 +9,12 @@ import numpy as np
 from nn.optim.decay import sign_and_decay, with_sign_and_decay
 from nn.optim.optimizer import Group, Optimizer
 from nn.optim.options import bounds
+from scopes._shared.naming import set_module
 from tensor import Tensor
 from tensor._dtypes import Array
 
 
+@set_module("nn.optim")
 class ASGD(Optimizer):
     """Averaged stochastic gradient descent (Polyak and Juditsky, 1992).
 
@@ -55,8 +57,6 @@ class ASGD(Optimizer):
     >>> round(x.item(), 3), round(optimizer.state[x]["ax"].item(), 3)
     (-0.5, -0.25)
     """
-
-    __module__ = "nn.optim"
 
     _bounds = bounds("lr", "weight_decay")
     _counter = "step"

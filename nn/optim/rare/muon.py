@@ -9,6 +9,7 @@ import numpy as np
 
 from nn.optim.optimizer import Group, Optimizer
 from nn.optim.options import Bound, bounds, require_real
+from scopes._shared.naming import set_module
 from tensor import Tensor
 from tensor._dtypes import Array
 from tensor._errors import shown
@@ -16,6 +17,7 @@ from tensor._errors import shown
 _RATES = (None, "original", "match_rms_adamw")
 
 
+@set_module("nn.optim")
 class Muon(Optimizer):
     """Muon: steps along the orthogonalized momentum, whose singular values are about 1 (Jordan et al., 2024).
 
@@ -62,8 +64,6 @@ class Muon(Optimizer):
     >>> [[round(v, 1) for v in row] for row in x.tolist()]
     [[-0.1, 0.0], [0.0, 0.1]]
     """
-
-    __module__ = "nn.optim"
 
     _bounds = bounds(
         "lr", "weight_decay", "momentum", "eps", ns_steps=Bound(0, 100), ns_coefficients=Bound(-math.inf)

@@ -8,11 +8,13 @@ import numpy as np
 
 from nn.optim.optimizer import Group, Optimizer
 from nn.optim.options import DECAY_RATE, bounds, require_two
+from scopes._shared.naming import set_module
 from tensor import Tensor
 from tensor._dtypes import Array
 from tensor._errors import shown
 
 
+@set_module("nn.optim")
 class Lion(Optimizer):
     """Lion: steps of equal size along the sign of the momentum (Chen et al., 2023).
 
@@ -46,8 +48,6 @@ class Lion(Optimizer):
     >>> round(x.item(), 4)
     0.9
     """
-
-    __module__ = "nn.optim"
 
     _bounds = bounds("lr", "weight_decay", betas=DECAY_RATE)
     _state_names = ("exp_avg",)
@@ -83,6 +83,7 @@ class Lion(Optimizer):
         m[...] = m * beta2 + g * weight2
 
 
+@set_module("nn.optim")
 class Rprop(Optimizer):
     """Rprop: steps along the gradient's sign, with a step size for each element (Riedmiller and Braun, 1993).
 
@@ -121,8 +122,6 @@ class Rprop(Optimizer):
     >>> round(x.item(), 4)
     0.78
     """
-
-    __module__ = "nn.optim"
 
     _bounds = bounds("lr")
     _counter = "step"

@@ -11,6 +11,7 @@ import tensor as tn
 from nn.layers.channel_norms import BatchNorm1d, BatchNorm2d, BatchNorm3d
 from nn.module.module import Module
 from nn.optim.swa_utils.averages import get_swa_multi_avg_fn
+from scopes._shared.naming import set_module
 from tensor import Tensor, no_grad
 from tensor._devices import require_cpu
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from nn.optim.swa_utils.averages import AvgFn, MultiAvgFn
 
 
+@set_module("nn.optim.swa_utils")
 class AveragedModel(Module):
     """A copy of a model with averages of the model's parameters over all updates (Izmailov et al., 2018).
 
@@ -64,8 +66,6 @@ class AveragedModel(Module):
     >>> averaged.module.weight.item(), averaged.n_averaged.item()
     (3.0, 3)
     """
-
-    __module__ = "nn.optim.swa_utils"
 
     n_averaged: Tensor
 

@@ -6,9 +6,11 @@ import math
 
 from nn.optim.lr_scheduler.scheduler import LRScheduler, one_for_each_group, require_optimizer
 from nn.optim.optimizer import Optimizer
+from scopes._shared.naming import set_module
 from tensor._errors import shown
 
 
+@set_module("nn.optim.swa_utils")
 class SWALR(LRScheduler):
     """Changes learning rates to `swa_lr` in `anneal_epochs` epochs, then keeps it (Izmailov et al., 2018).
 
@@ -43,8 +45,6 @@ class SWALR(LRScheduler):
     >>> [round(rate, 3) for rate in rates]
     [1.0, 0.75, 0.5, 0.5]
     """
-
-    __module__ = "nn.optim.swa_utils"
 
     def __init__(
         self,

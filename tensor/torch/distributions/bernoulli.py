@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from scopes._shared.naming import set_module
 from tensor import Tensor, logical_and, logical_or, no_grad, sigmoid, softplus
 from tensor.torch.distributions.distribution import Distribution, broadcast_parameters
 
 
+@set_module("tensor.torch.distributions")
 class Bernoulli(Distribution):
     """Bernoulli distribution: 1 with probability `probs` or ``sigmoid(logits)``, else 0.
 
@@ -18,8 +20,6 @@ class Bernoulli(Distribution):
     >>> coin.sample((3,)).shape, round(coin.entropy()[0].item(), 4)
     ((3, 2), 0.6931)
     """
-
-    __module__ = "tensor.torch.distributions"
 
     def __init__(
         self,

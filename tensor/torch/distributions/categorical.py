@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from scopes._shared.naming import set_module
 from tensor import Tensor, broadcast_shapes, log_softmax, logical_and, no_grad
 from tensor.torch.distributions.distribution import Distribution
 
 
+@set_module("tensor.torch.distributions")
 class Categorical(Distribution):
     """Distribution over the indices of the last dimension, with weights `probs` or ``softmax(logits)``.
 
@@ -21,8 +23,6 @@ class Categorical(Distribution):
     >>> round(choice.log_prob(torch.tensor(0)).item(), 4)
     -1.3863
     """
-
-    __module__ = "tensor.torch.distributions"
 
     def __init__(
         self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None

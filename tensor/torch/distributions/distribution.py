@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensor as tn
+from scopes._shared.naming import set_module
 from tensor import InvalidArgumentError, Tensor, broadcast_tensors, no_grad
 
 
+@set_module("tensor.torch.distributions")
 class Distribution:
     """Base class of distributions.
 
@@ -22,8 +24,6 @@ class Distribution:
     validate_args
         Whether to check parameters and values, and raise an error for invalid ones.
     """
-
-    __module__ = "tensor.torch.distributions"
 
     has_rsample = False
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from scopes._shared.naming import set_module
 from tensor import InvalidArgumentError, Tensor, linalg
 from tensor.torch.distributions.distribution import Distribution
 
 
+@set_module("tensor.torch.distributions")
 class MultivariateNormal(Distribution):
     """Multivariate normal distribution with mean `loc`, ``(*, n)``, and covariance ``(*, n, n)``.
 
@@ -28,8 +30,6 @@ class MultivariateNormal(Distribution):
     >>> round(normal.log_prob(torch.zeros(2)).item(), 4), normal.sample((3,)).shape
     (-1.8379, (3, 2))
     """
-
-    __module__ = "tensor.torch.distributions"
 
     has_rsample = True
 

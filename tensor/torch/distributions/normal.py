@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from scopes._shared.naming import set_module
 from tensor import Tensor, erf, erfinv
 from tensor.torch.distributions.distribution import Distribution, broadcast_parameters
 
 _HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
 
 
+@set_module("tensor.torch.distributions")
 class Normal(Distribution):
     """Normal distribution with mean `loc` and standard deviation `scale`.
 
@@ -21,8 +23,6 @@ class Normal(Distribution):
     >>> round(normal.log_prob(torch.tensor(0.0)).item(), 4), round(normal.entropy().item(), 4)
     (-0.9189, 1.4189)
     """
-
-    __module__ = "tensor.torch.distributions"
 
     has_rsample = True
 

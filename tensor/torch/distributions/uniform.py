@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from scopes._shared.naming import set_module
 from tensor import Tensor, logical_and
 from tensor.torch.distributions.distribution import Distribution, broadcast_parameters
 
 
+@set_module("tensor.torch.distributions")
 class Uniform(Distribution):
     """Uniform distribution from `low` to `high`, exclusive.
 
@@ -18,8 +20,6 @@ class Uniform(Distribution):
     >>> round(even.log_prob(torch.tensor(1.0)).item(), 4), even.mean.item()
     (-0.6931, 1.0)
     """
-
-    __module__ = "tensor.torch.distributions"
 
     has_rsample = True
 
