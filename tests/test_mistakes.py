@@ -74,6 +74,9 @@ MISTAKES = {
     "nn.Adam": "write nn.optim.Adam",
     "nn.relu": "write nn.functional.relu",
     "model.weights": "did you mean 'weight'?",
+    # Scopes
+    "scopes.new_dispose_scope(len)": "write @scopes.disposing above it",
+    "scopes.new_dispose_scope(7)": "the name of a scope must be a str, not int: write str(name)",
     # Modes
     "tensor.no_grad(len)": "write @tensor.no_grad() above a def, with parentheses",
     "tensor.enable_grad(len)": "write @tensor.enable_grad() above a def",

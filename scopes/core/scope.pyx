@@ -1122,6 +1122,11 @@ _NO_COPY = (
     "scope with new_dispose_scope(), or copy what the scope owns"
 )
 
+_NO_NAME = (
+    "the name of a scope must be a str, not {}: write str(name). To run a function in a scope, write "
+    "@scopes.disposing above it"
+)
+
 # The function that `DisposeScope.survivors` calls.
 cdef object _report_survivors = None
 
@@ -1156,6 +1161,11 @@ cdef class DisposeScope:
         If the current scope is open, and no variable and no ``with`` block refers to it. With ``-X
         tracemalloc`` the warning has the lines that opened that scope.
 
+    Raises
+    ------
+    TypeError
+        If the name is not a str, as for ``@new_dispose_scope`` above a function.
+
     Examples
     --------
     >>> import tensor
@@ -1184,6 +1194,8 @@ cdef class DisposeScope:
     def __init__(self, name=None, *, limit=None, max_members=None):
         if self.members.scope is not NULL:
             raise RuntimeError(f"{self} was opened before: open another one with new_dispose_scope()")
+        if name is not None and not isinstance(name, str):
+            raise TypeError(_NO_NAME.format(type(name).__name__))
         _hooks.find_new()
         self.name = name
         self.thread = PyThread_get_thread_ident()
