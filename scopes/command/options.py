@@ -29,23 +29,35 @@ fail-on-leak = true
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the options of a command line. Exit with an error if one is wrong.
 
-    `command` is "run" or "report".
+    `command` is "run", "report" or "completion".
     """
-    parser = argparse.ArgumentParser(PROGRAM, description="Find out what keeps memory.", allow_abbrev=False)
-    commands = parser.add_subparsers(title="commands", required=True, metavar="run | report", dest="command")
-    run = _add_run(commands)
-    report = commands.add_parser("report", help="summarize a trace", allow_abbrev=False)
-    report.add_argument("trace", type=Path, metavar="trace.json", help="a file of run --trace")
-
+    parser, commands = make_parser()
+    run = commands["run"]
     if arguments[:1] == ["run"]:
         run.set_defaults(**_settings(run.error))
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
-        command = run if options.command == "run" else report
-        command.error(_unknown(unknown[0], _names_of(run) if command is run else ["--help"], options.command))
+        command = commands[options.command]
+        command.error(_unknown(unknown[0], _names_of(command), options.command))
     if options.command == "run" and options.program is None:
         run.error(f"write the program: {PROGRAM} run train.py, or {PROGRAM} run -m package.module")
     return options
+
+
+def make_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """Return the parser of command lines, and those of its commands, by their names."""
+    parser = argparse.ArgumentParser(PROGRAM, description="Find out what keeps memory.", allow_abbrev=False)
+    commands = parser.add_subparsers(
+        title="commands", required=True, metavar="run | report | completion", dest="command"
+    )
+    _add_run(commands)
+    report = commands.add_parser("report", help="summarize a trace", allow_abbrev=False)
+    report.add_argument("trace", type=Path, metavar="trace.json", help="a file of run --trace")
+    completion = commands.add_parser(
+        "completion", help="print a script that completes this command in a shell (shtab)", allow_abbrev=False
+    )
+    completion.add_argument("shell", choices=("bash", "zsh", "tcsh"), help="the shell")
+    return parser, commands.choices
 
 
 def _add_run(commands: Any) -> argparse.ArgumentParser:
@@ -119,8 +131,8 @@ def _add_run(commands: Any) -> argparse.ArgumentParser:
     return run
 
 
-def _names_of(run: argparse.ArgumentParser) -> list[str]:
-    return [name for action in run._actions for name in action.option_strings if name.startswith("--")]
+def _names_of(command: argparse.ArgumentParser) -> list[str]:
+    return [name for action in command._actions for name in action.option_strings if name.startswith("--")]
 
 
 def _unknown(given: str, names: Iterable[str], command: str) -> str:
