@@ -40,8 +40,13 @@ def test_hooks_before_a_commit_use_the_versions_of_make_check() -> None:
     assert used <= versions
 
 
-def test_the_citation_has_the_version() -> None:
-    assert f"\nversion: {scopes.__version__}\n" in text_of("CITATION.cff")
+def test_the_citation_and_the_changelog_have_the_version_and_its_date() -> None:
+    version = re.escape(scopes.__version__)
+    citation = re.search(rf"^version: {version}\ndate-released: (.*)$", text_of("CITATION.cff"), re.MULTILINE)
+    changelog = re.search(rf"^## {version} \((.*)\)$", text_of("CHANGELOG.md"), re.MULTILINE)
+    assert citation
+    assert changelog
+    assert citation[1] == changelog[1]
 
 
 def test_each_news_fragment_has_a_kind_that_towncrier_knows() -> None:
@@ -54,10 +59,10 @@ def test_each_news_fragment_has_a_kind_that_towncrier_knows() -> None:
     ] == []
 
 
-def test_the_changelog_takes_new_sections_and_new_lines() -> None:
+def test_the_changelog_takes_new_sections() -> None:
     changelog = text_of("CHANGELOG.md")
     start = tomllib.loads(text_of("pyproject.toml"))["tool"]["towncrier"]["start_string"]
     before, found, after = changelog.partition(start)
     assert found
     assert "\n## " not in before
-    assert after.lstrip().startswith("## Unreleased\n")
+    assert re.match(r"## \d+\.\d+\.\d+ \(\d{4}-\d\d-\d\d\)\n", after.lstrip())
