@@ -73,6 +73,8 @@ MISTAKES = {
     "nn.DataLoader": "write nn.data.DataLoader",
     "nn.Adam": "write nn.optim.Adam",
     "nn.relu": "write nn.functional.relu",
+    "model.save('model.bin')": "write tensor.save(module.state_dict(), path)",
+    "model.load('model.bin')": "write module.load_state_dict(tensor.load(path))",
     "model.weights": "did you mean 'weight'?",
     # Scopes
     "scopes.new_dispose_scope(len)": "write @scopes.disposing above it",

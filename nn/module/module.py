@@ -45,6 +45,12 @@ When = Literal["before", "after", "backward"]
 # Attributes of every module.
 _OWN_ATTRIBUTES = frozenset({"_kinds", "_transient", "_hooks", "_trainable"})
 
+# Methods of TorchSharp's modules.
+_ADVICE = {
+    "load": ": write module.load_state_dict(tensor.load(path))",
+    "save": ": write tensor.save(module.state_dict(), path)",
+}
+
 BEFORE_INIT = "{kind} is not initialized: call super().__init__() at the start of its __init__"
 
 clear_frames_of("nn")
@@ -153,7 +159,7 @@ class Module(CallableModule):
             from difflib import get_close_matches
 
             close = get_close_matches(name, self.__dict__, n=1)
-            hint = f": did you mean {close[0]!r}?" if close else ""
+            hint = f": did you mean {close[0]!r}?" if close else _ADVICE.get(name, "")
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
