@@ -95,7 +95,7 @@ def package_of(module: str) -> str:
     return max(own, key=len, default=module.partition(".")[0])
 
 
-# Who works with another library's objects, and is imported where that is installed.
+# Modules that work with another library's objects, and the library, which their import needs.
 HOSTED = {
     "nn.parallel.jobs": "ray",
     "scopes.cupy": "cupy",

@@ -25,7 +25,7 @@ ALLOWED = {
     # which it hands on: a package of its own here, which nobody imports.
     "tensor.torch": {"numpy", "scopes", "tensor", "nn"},
 }
-# What one module may import besides: only who has it loads that module.
+# What one module may import besides. Only programs that have this library load the module.
 HOSTS = {
     "scopes.testing.plugin": {"pytest"},
     "scopes.integrations.accelerate": {"accelerate"},

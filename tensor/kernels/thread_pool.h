@@ -1,7 +1,7 @@
 // One thread pool for all kernels. Work is divided into pieces. Each thread takes pieces of its own range
 // first, then pieces of other ranges.
 //
-// Only threads.pyx includes this file, so that the process has one pool.
+// Only running.pyx includes this file, so that the process has one pool.
 
 #pragma once
 

@@ -464,9 +464,10 @@ class Pool {
             if (n > block->used) block->used = n;
             block->state.store(State::live, std::memory_order_relaxed);
         } else {
-            block = take_fresh(n, capacity, &is_zero);
+            Bytes refused_by = no_limit;  // the system, unless a limit has forbidden to ask it
+            block = take_fresh(n, capacity, &is_zero, &refused_by);
             if (block == nullptr) {
-                refuse(static_cast<Bytes>(n), no_limit);
+                refuse(static_cast<Bytes>(n), refused_by);
                 return nullptr;
             }
             // Reserved memory is not new: it was taken from the system before.
@@ -480,24 +481,26 @@ class Pool {
         return block;
     }
 
-    Block* take_fresh(std::size_t n, std::size_t capacity, bool* is_zero) noexcept {
-        Block* block = take_from_system(n, capacity, is_zero);
+    Block* take_fresh(std::size_t n, std::size_t capacity, bool* is_zero, Bytes* refused_by) noexcept {
+        Block* block = take_from_system(n, capacity, is_zero, refused_by);
         if (block != nullptr) return block;
         trim(0);
-        block = take_from_system(n, capacity, is_zero);
+        block = take_from_system(n, capacity, is_zero, refused_by);
         if (block != nullptr || collect_garbage == nullptr) return block;
         collect_garbage();
         trim(0);
-        return take_from_system(n, capacity, is_zero);
+        return take_from_system(n, capacity, is_zero, refused_by);
     }
 
-    Block* take_from_system(std::size_t n, std::size_t capacity, bool* is_zero) noexcept {
+    Block* take_from_system(std::size_t n, std::size_t capacity, bool* is_zero, Bytes* refused_by) noexcept {
         if (slabs.load(std::memory_order_relaxed) != nullptr) {
             Block* const block = take_reserved(n, capacity);
             if (block != nullptr) return block;
             // Allocate more only if the limit allows it in addition to all unused reserved bytes.
             const Bytes ahead = idle.load() - planned_idle.load();
-            if (limit.load() != no_limit && left_beside(0) < ahead) return nullptr;
+            *refused_by = limit.load();
+            if (*refused_by != no_limit && left_beside(0) < ahead) return nullptr;
+            *refused_by = no_limit;
         }
         if (capacity >= mapped_from) {
             const unsigned place = turn.fetch_add(1, std::memory_order_relaxed) % places;

@@ -460,3 +460,14 @@ def test_the_error_of_a_limit_names_the_lines_while_tracking_is_on() -> None:
     assert "hold" in text
     assert "(1.144 MiB)" in text
     assert len(kept) == 3
+
+
+def test_a_limit_beside_reserved_memory_is_the_reason_that_the_error_gives() -> None:
+    # The rest of the limit is for the reserved bytes, which this tensor does not fit into.
+    with (
+        memory.limit(live() + 10 * MIB),
+        memory.reserve(8 * MIB),
+        pytest.raises(memory.OutOfMemoryError, match="the limit of memory is") as caught,
+    ):
+        of(1.0, 9 * MIB)
+    assert caught.value.limit is not None
