@@ -195,7 +195,7 @@ def _told(leaks: dict[str, Any] | None = None) -> Any:
 
 
 def _leaks(lines: int) -> dict[str, Any]:
-    """Return a worker's report of `lines` lines that leak, in the form of `Outcome.to_dict`."""
+    """Return a worker's report of `lines` lines that leak, in the form of `nn.parallel.watching`."""
     file = "/home/user/project/package/training_loop.py"
     rows = [
         {

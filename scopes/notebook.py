@@ -15,7 +15,7 @@ from scopes.adapters.libraries import loaded, owning
 from scopes.core.scope import new_dispose_scope
 from scopes.reports.history import History
 from scopes.reports.leaks import snapshot
-from scopes.reports.runs import Outcome
+from scopes.reports.runs import record_of
 from scopes.tracking.tracking import track
 
 __all__ = ["load_ipython_extension", "unload_ipython_extension"]
@@ -88,7 +88,7 @@ class _Cells:
             finally:
                 history.end()
                 gc.collect()  # garbage is not a leak
-                import_module("IPython.display").display(Outcome(history, name))
+                import_module("IPython.display").display(record_of(history, name))
 
     def _compiled(self, cell: str) -> Iterator[CodeType]:
         """Yield the code to run. As in IPython, the last expression is shown and stored in ``Out``."""

@@ -247,7 +247,7 @@ class ClusterLeaks:
 
 
 def merged(outcomes: Mapping[int, dict[str, Any]], figures: Mapping[int, WorkerFigures]) -> ClusterLeaks:
-    """Merge the workers' ``Outcome.to_dict()`` into one report."""
+    """Merge the reports of the workers' loops (see `watching`) into one report."""
     outcomes = dict(sorted(outcomes.items()))
     at_the_end = {rank: outcome["at_the_end"] for rank, outcome in outcomes.items()}
     highest = {rank: outcome["highest"] or outcome["at_the_end"] for rank, outcome in outcomes.items()}

@@ -26,7 +26,8 @@ from nn.parallel.traces import merge
 from scopes import Timeline, snapshot, track
 from scopes._shared.naming import set_module
 from scopes.reports.history import History
-from scopes.reports.runs import Outcome
+from scopes.reports.leaks import lines_of
+from scopes.reports.runs import record_of
 
 # The reports of the last job's workers until another job ends, and the boards of running jobs.
 _last: dict[int, WorkerReport] = {}
@@ -215,7 +216,14 @@ class _Observed:
         """Return the report of the ended loop as plain data."""
         self._history.end()
         gc.collect()  # garbage is not a leak
-        return Outcome(self._history, "the loop").to_dict()
+        record = record_of(self._history, "the loop")
+        highest = record.highest
+        return {
+            "highest": None if highest is None else {"after": highest[1], **highest[0].to_dict()},
+            "at_the_end": record.latest.to_dict(),
+            "leaking": [{"lines": lines_of(site), "risen": risen} for site, risen in record.growing],
+            "moments": [list(moment) for moment in record.moments],
+        }
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

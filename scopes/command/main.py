@@ -27,7 +27,7 @@ from scopes.core.statistics import statistics
 from scopes.reports.history import History, format_lines
 from scopes.reports.live import LiveView, begin_live_view
 from scopes.reports.pages import page, write_page
-from scopes.reports.runs import Outcome
+from scopes.reports.runs import record_of
 from scopes.reports.tables import Report
 from scopes.reports.timeline import Timeline
 from scopes.reports.trace_report import NoTraceError, summarize
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import argparse
 
     from scopes.adapters.torch.report import HeldReport
+    from scopes.reports.run_record import RunRecord
     from scopes.tracking.sites import Site
 
 _arguments: list[str] = []
@@ -202,9 +203,14 @@ class _FinalReport:
         with suppress(Exception):  # None, or a stream of the program: Python itself reports what is broken
             sys.stdout.flush()
         gc.collect()  # garbage is not a leak
-        outcome = Outcome(self._history, self._options.program, self._options.leak_threshold)
+        record = record_of(
+            self._history,
+            self._options.program,
+            self._options.leak_threshold,
+            arguments=self._options.arguments,
+        )
         held = still_held()
-        parts = _parts(outcome, held)
+        parts = _parts(record, held)
         for title, part in parts:
             write_to_stderr(f"\n{title}\n{part}")
         for text in children.reports():
@@ -215,9 +221,9 @@ class _FinalReport:
         growing = _growing(held, parse_size(self._options.leak_threshold))
         if self._options.fail_on_leak:
             held_more = f"Memory that disposed tensors could not free grows: {format_lines(growing)}. "
-            verdict = f"{held_more if growing else ''}{outcome.verdict}"
+            verdict = f"{held_more if growing else ''}{record.verdict}"
             write_to_stderr(f"\n--fail-on-leak: {verdict} --leak-threshold sets another size.")
-        is_leaking = self._options.fail_on_leak and (outcome.is_leaking or bool(growing))
+        is_leaking = self._options.fail_on_leak and (record.is_leaking or bool(growing))
         return 1 if is_leaking or not is_written else 0
 
     def _write_files(self, parts: list[tuple[str, Report]]) -> bool:
@@ -260,9 +266,9 @@ def _growing(held: HeldReport | None, threshold: int) -> list[tuple[Site, int]]:
     return [(row.site, row.nbytes) for row in rows if row.is_growing and row.nbytes >= threshold]
 
 
-def _parts(outcome: Outcome, held: HeldReport | None) -> list[tuple[str, Report]]:
-    """Return the titled parts of the report: the outcome's, memory still held, and the tree of scopes."""
-    parts: list[tuple[str, Report]] = [*outcome.parts]
+def _parts(record: RunRecord, held: HeldReport | None) -> list[tuple[str, Report]]:
+    """Return the titled parts of the report: the record's, memory still held, and the tree of scopes."""
+    parts: list[tuple[str, Report]] = [*record.parts]
     if held is not None:
         parts.append(("Disposed, but not free:", held))
     tree = scope_tree()

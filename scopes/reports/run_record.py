@@ -8,6 +8,8 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from html import escape
+from itertools import zip_longest
 from typing import Any
 
 from scopes.reports.leak_report import LeakReport, lines_of, site_from
@@ -32,7 +34,7 @@ class RunRecord:
     #: The program and its arguments, as the user wrote them.
     program: str
     arguments: tuple[str, ...]
-    #: The titled reports, the most important one first: what `Outcome.parts` has.
+    #: The titled reports, the most important one first.
     parts: tuple[tuple[str, LeakReport], ...]
     #: The verdict in words, which says what was watched.
     verdict: str
@@ -59,14 +61,38 @@ class RunRecord:
     limit_bytes: int | None = None
     #: Whose limit it is, in words, such as "the container's limit".
     limit_kind: str = ""
+    #: For each part, the seconds after which it was measured; None for the end of the run, or for the latest
+    #: moment of a run that goes on.
+    times: tuple[float | None, ...] = ()
+    #: The growth of the resident size since the beginning of the run that no line explains, in bytes: other
+    #: objects of Python, other libraries, and free memory that allocators keep. None if unknown.
+    unexplained_bytes: int | None = None
 
     @property
     def is_leaking(self) -> bool:
         """Whether lines keep more and more memory."""
         return bool(self.growing)
 
+    @property
+    def latest(self) -> LeakReport:
+        """The report of the end, or of the latest moment."""
+        times = self.times or (None,) * len(self.parts)
+        return next(report for (_, report), at in zip(self.parts, times, strict=True) if at is None)
+
+    @property
+    def highest(self) -> tuple[LeakReport, float] | None:
+        """The report of the earlier moment that held most, with its seconds; None if the end held as much."""
+        earlier = [
+            (report, at) for (_, report), at in zip(self.parts, self.times, strict=False) if at is not None
+        ]
+        return max(earlier, key=lambda part: part[0].weight, default=None)
+
     def __str__(self) -> str:
         return "\n\n".join([*[f"{title}\n{report}" for title, report in self.parts], self.verdict])
+
+    def _repr_html_(self) -> str:
+        tables = [f"<h4>{escape(title)}</h4>\n{report._repr_html_()}" for title, report in self.parts]
+        return "\n".join([*tables, f"<p>{escape(self.verdict)}</p>"])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as plain data for JSON. Sizes are bytes, times are seconds."""
@@ -85,7 +111,11 @@ class RunRecord:
             "resident_bytes": self.resident_bytes,
             "limit_bytes": self.limit_bytes,
             "limit_kind": self.limit_kind,
-            "parts": [{"title": title, **report.to_dict()} for title, report in self.parts],
+            "unexplained_bytes": self.unexplained_bytes,
+            "parts": [
+                {"title": title, "after": at, **report.to_dict()}
+                for (title, report), at in zip_longest(self.parts, self.times)
+            ],
             "verdict": self.verdict,
             "growing": [{"lines": lines_of(site), "risen": risen} for site, risen in self.growing],
             "moments": [list(moment) for moment in self.moments],
@@ -127,6 +157,8 @@ class RunRecord:
                 resident_bytes=data["resident_bytes"],
                 limit_bytes=data["limit_bytes"],
                 limit_kind=data["limit_kind"],
+                times=tuple([part.get("after") for part in data["parts"]]),
+                unexplained_bytes=data.get("unexplained_bytes"),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise NoRecordError(f"this record of a run is damaged: {error!r}") from error

@@ -1,4 +1,4 @@
-"""Report of a run (a program, a notebook's cell, or a test) from its history.
+"""Make the record of a run (a program, a notebook's cell, or a test) from its history.
 
 Growth is judged line by line over the whole run. So the report has up to three parts: the moment at which the
 line with the largest growth held most, the run's high-water mark, and the end.
@@ -6,12 +6,12 @@ line with the largest growth held most, the run's high-water mark, and the end.
 
 from __future__ import annotations
 
-from html import escape
-from typing import Any
+from collections.abc import Sequence
 
 from scopes._shared.sizes import format_bytes, parse_size
 from scopes.reports.history import FEWEST_LOOKS, MAX_LINES, Growth, History, format_lines
-from scopes.reports.leak_report import LeakReport, lines_of
+from scopes.reports.leak_report import LeakReport
+from scopes.reports.run_record import RunRecord
 from scopes.tracking.sites import Site
 
 # The default growth from which a line is a leak, in bytes.
@@ -20,8 +20,15 @@ LEAST_GROWTH = 64 * 1024
 _NEARLY = 0.9
 
 
-class Outcome:
-    """Report of a run by creation line: at the end, and at earlier moments that held more.
+def record_of(
+    history: History,
+    program: str,
+    threshold: int | str = LEAST_GROWTH,
+    *,
+    arguments: Sequence[str] = (),
+    latest: LeakReport | None = None,
+) -> RunRecord:
+    """Return what a run kept, by creation line: at the end, and at earlier moments that held more.
 
     The first earlier moment is that at which the line with the largest growth held most, if its memory was
     freed later. The other one is the high-water mark.
@@ -30,86 +37,72 @@ class Outcome:
     ----------
     history
         The history of the run. Tracking must still be on.
-    name
-        The name of the run.
+    program
+        The name of the run, with the arguments of a program.
     threshold
         The growth from which a line is a leak: bytes, or text such as ``"1 MB"``, which the verdict repeats.
+    latest
+        The report of the latest look, if the run goes on. None: the run has ended, and the end is measured.
     """
-
-    def __init__(self, history: History, name: str, threshold: int | str = LEAST_GROWTH) -> None:
-        least = parse_size(threshold, "threshold")
-        highest = history.high_water_mark()
-        at_the_end = history.look(with_all_holders=True)
-        growing = {site: growth for site, growth in history.growing().items() if growth.rise.amount >= least}
-        self._at_the_end = at_the_end
-        self._highest: tuple[LeakReport, float] | None = None
-        self._moments = [(look.at / 1e9, look.weight) for look in history.looks]
-        largest = next(iter(growing.values()), None)
-        freed = next((growth for growth in growing.values() if not growth.is_at_the_end), None)
-        grown = None if freed is None else history.at_most_of(freed)
-        if highest is not None and not _is_nearly_all_of(at_the_end, highest[0], growing):
-            self._highest = highest  # usually the locals of functions held this memory
-        #: The reports with their titles. That with the largest growth is first.
-        self.parts: list[tuple[str, LeakReport]] = _parts(
-            name, grown, self._highest, at_the_end, is_end_first=largest is not None and largest.is_at_the_end
-        )
-        self._leaking = {site: growth.rise.amount for site, growth in growing.items()}
-        #: Whether lines keep more and more memory.
-        self.is_leaking: bool = bool(growing)
-        #: Text with these lines and the number of measurements.
-        self.verdict: str = _verdict(list(self._leaking.items()), history, threshold)
-
-    def __str__(self) -> str:
-        return "\n\n".join([*[f"{title}\n{report}" for title, report in self.parts], self.verdict])
-
-    __repr__ = __str__
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as plain data: bytes are whole numbers, times are seconds.
-
-        ``highest`` is None if the end holds nearly as much. ``leaking`` lists the lines that keep more and
-        more, with their growth. ``moments`` lists times with the memory of all lines. In both, a graph's
-        operation counts as 256 bytes.
-        """
-        highest = None
-        if self._highest is not None:
-            report, seconds = self._highest
-            highest = {"after": seconds, **report.to_dict()}
-        return {
-            "highest": highest,
-            "at_the_end": self._at_the_end.to_dict(),
-            "leaking": [{"lines": lines_of(site), "risen": risen} for site, risen in self._leaking.items()],
-            "moments": [list(moment) for moment in self._moments],
-        }
-
-    def _repr_html_(self) -> str:
-        tables = [f"<h4>{escape(title)}</h4>\n{report._repr_html_()}" for title, report in self.parts]
-        return "\n".join([*tables, f"<p>{escape(self.verdict)}</p>"])
+    least = parse_size(threshold, "threshold")
+    has_ended = latest is None
+    highest = history.high_water_mark()
+    if latest is None:
+        latest = history.look(with_all_holders=True)
+    growing = {site: growth for site, growth in history.growing().items() if growth.rise.amount >= least}
+    largest = next(iter(growing.values()), None)
+    freed = next((growth for growth in growing.values() if not growth.is_at_the_end), None)
+    grown = None if freed is None else history.at_most_of(freed)
+    if highest is not None and _is_nearly_all_of(latest, highest[0], growing):
+        highest = None  # otherwise, the locals of functions usually held this memory
+    parts = _parts(
+        f"{program} has ended." if has_ended else f"{program} is running.",
+        "At the end:" if has_ended else f"After {history.looks[-1].at / 1e9:.3g} s:",
+        grown,
+        highest,
+        latest,
+        is_latest_first=largest is not None and largest.is_at_the_end,
+    )
+    risen = {site: growth.rise.amount for site, growth in growing.items()}
+    return RunRecord(
+        program=program,
+        arguments=tuple(arguments),
+        parts=tuple([(title, report) for title, report, _ in parts]),
+        times=tuple([at for _, _, at in parts]),
+        verdict=_verdict(list(risen.items()), history, threshold, has_ended=has_ended),
+        growing=tuple(risen.items()),
+        moments=tuple([(look.at / 1e9, look.weight) for look in history.looks]),
+        seconds=history.looks[-1].at / 1e9,
+    )
 
 
 def _parts(
-    name: str,
+    state: str,
+    title_of_latest: str,
     grown: tuple[LeakReport, float] | None,
     highest: tuple[LeakReport, float] | None,
-    at_the_end: LeakReport,
-    is_end_first: bool,
-) -> list[tuple[str, LeakReport]]:
-    """Return the reports with their titles."""
+    latest: LeakReport,
+    *,
+    is_latest_first: bool,
+) -> list[tuple[str, LeakReport, float | None]]:
+    """Return the reports with their titles and times. The first title begins with the state of the run."""
     if grown is not None and (highest is None or highest[0].weight * _NEARLY <= grown[0].weight):
         grown, highest = None, grown  # about the same moment, or about as much
-    parts: list[tuple[str, LeakReport]] = []
+    parts: list[tuple[str, LeakReport, float | None]] = []
     if grown is not None:
-        parts.append((f"The line that grew held most after {grown[1]:.3g} s:", grown[0]))
+        parts.append((f"The line that grew held most after {grown[1]:.3g} s:", *grown))
     if highest is not None:
-        parts.append((f"It held most after {highest[1]:.3g} s:", highest[0]))
-    if not parts:
-        return [(f"{name} has ended.", at_the_end)]
-    parts.insert(0 if is_end_first else len(parts), ("At the end:", at_the_end))
-    title, report = parts[0]
-    return [(f"{name} has ended. {title}", report), *parts[1:]]
+        parts.append((f"It held most after {highest[1]:.3g} s:", *highest))
+    if not parts and title_of_latest == "At the end:":
+        return [(state, latest, None)]
+    parts.insert(0 if is_latest_first else len(parts), (title_of_latest, latest, None))
+    title, report, at = parts[0]
+    return [(f"{state} {title}", report, at), *parts[1:]]
 
 
-def _verdict(lines: list[tuple[Site, int]], history: History, threshold: int | str) -> str:
+def _verdict(
+    lines: list[tuple[Site, int]], history: History, threshold: int | str, *, has_ended: bool
+) -> str:
     look_count = len(history.looks)
     found = "No line keeps more and more."
     if lines:
@@ -122,10 +115,12 @@ def _verdict(lines: list[tuple[Site, int]], history: History, threshold: int | s
         )
     which = "each line" if history.has_all_lines else f"the {MAX_LINES} heaviest lines"
     moments = "1 moment" if look_count == 1 else f"{look_count:,} moments"
+    until = " and at the end" if has_ended else ""
+    least = threshold if isinstance(threshold, str) else format_bytes(threshold)
     return (
-        f"{found} The check covers the memory of {which}, with graphs, at {moments} of the run and at the "
-        "end. A line leaks if its memory has grown throughout the run, or for half of the run before it was "
-        f"freed, by {threshold if isinstance(threshold, str) else format_bytes(threshold)} or more."
+        f"{found} The check covers the memory of {which}, with graphs, at {moments} of the run{until}. A line "
+        "leaks if its memory has grown throughout the run, or for half of the run before it was freed, by "
+        f"{least} or more."
     )
 
 

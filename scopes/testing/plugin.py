@@ -25,7 +25,7 @@ from scopes.adapters.libraries import disable, enable, owning
 from scopes.core.scope import DisposeScope, current_dispose_scope, new_dispose_scope
 from scopes.reports.history import History
 from scopes.reports.leaks import kept_by_each, snapshot
-from scopes.reports.runs import LEAST_GROWTH, Outcome
+from scopes.reports.runs import LEAST_GROWTH, record_of
 from scopes.testing.assertions import CURE, StatisticsWindow
 from scopes.testing.leftovers import Leftovers, alive_of, alive_since, left, not_kept, others_than
 from scopes.testing.limits import Limits
@@ -243,10 +243,10 @@ class _Watch:
         if self.history is not None and self.checks.growth is not None:
             if gc.isenabled():
                 gc.collect()  # garbage is not a leak
-            outcome = Outcome(self.history, name, self.checks.growth)
-            if outcome.is_leaking:
-                tables = [f"{title}\n{report}" for title, report in outcome.parts]
-                texts.append("\n\n".join([outcome.verdict, *tables]))  # pytest's summary shows the first line
+            record = record_of(self.history, name, self.checks.growth)
+            if record.is_leaking:
+                tables = [f"{title}\n{report}" for title, report in record.parts]
+                texts.append("\n\n".join([record.verdict, *tables]))  # pytest's summary shows the first line
         return "\n\n".join(texts) or None
 
     def close(self) -> None:

@@ -12,7 +12,8 @@ import pytest
 import scopes
 from scopes import new_dispose_scope
 from scopes.reports.history import History, Look, risen
-from scopes.reports.runs import Outcome
+from scopes.reports.run_record import RunRecord
+from scopes.reports.runs import record_of
 from scopes.tracking.sites import Site
 from tests.things import Thing
 
@@ -165,7 +166,7 @@ def test_garbage_of_an_earlier_run_that_is_collected_later_hides_no_leak() -> No
         for _ in range(100):
             Thing(8)
             kept.append(Thing(10_000))
-        outcome = Outcome(history, "the run")
+        outcome = record_of(history, "the run")
         history.end()
     assert outcome.is_leaking, outcome
     assert len(kept) == 100
@@ -173,7 +174,7 @@ def test_garbage_of_an_earlier_run_that_is_collected_later_hides_no_leak() -> No
 
 def test_growth_by_the_threshold_is_a_leak() -> None:
     def grown() -> int:
-        (line,) = Outcome(history, "the run", 1).to_dict()["leaking"]
+        (line,) = record_of(history, "the run", 1).to_dict()["growing"]
         return line["risen"]
 
     kept: list[Thing] = []
@@ -183,14 +184,14 @@ def test_growth_by_the_threshold_is_a_leak() -> None:
         train_with_leak(kept)
         for _ in range(20):
             threshold = grown()
-            found = [Outcome(history, "the run", threshold + more).is_leaking for more in (0, 1)]
+            found = [record_of(history, "the run", threshold + more).is_leaking for more in (0, 1)]
             if grown() == threshold:  # each outcome looks at the end once more, which may change the growth
                 break
         history.end()
     assert found == [True, False]
 
 
-def outcome_of(*phases: Callable[[list[Thing]], object]) -> Outcome:
+def outcome_of(*phases: Callable[[list[Thing]], object]) -> RunRecord:
     """Return the outcome of a run whose function keeps a list, and runs `phases` with it."""
 
     def main() -> None:
@@ -202,22 +203,25 @@ def outcome_of(*phases: Callable[[list[Thing]], object]) -> Outcome:
         history = History(since=scopes.snapshot())
         history.begin()
         main()
-        outcome = Outcome(history, "the run")
+        outcome = record_of(history, "the run")
         history.end()
     return outcome
 
 
-def test_an_outcome_as_plain_data_has_what_it_prints() -> None:
-    outcome = outcome_of(peak, train_with_leak)
-    told = json.loads(json.dumps(outcome.to_dict()))
-    _, (title, highest), (_, at_the_end) = outcome.parts
-    assert title == f"It held most after {told['highest'].pop('after'):.3g} s:"
-    assert told["highest"] == highest.to_dict()
-    assert told["at_the_end"] == at_the_end.to_dict()
-    (line,) = told["leaking"]
+def test_a_record_as_plain_data_has_what_it_prints() -> None:
+    record = outcome_of(peak, train_with_leak)
+    told = json.loads(json.dumps(record.to_dict()))
+    parts = [(part.pop("title"), part.pop("after"), part) for part in told["parts"]]
+    _, (title, seconds, highest), (_, end, at_the_end) = parts
+    assert title == f"It held most after {seconds:.3g} s:"
+    assert end is None
+    assert at_the_end == record.latest.to_dict()
+    assert record.highest is not None
+    assert (highest, seconds) == (record.highest[0].to_dict(), record.highest[1])
+    (line,) = told["growing"]
     assert line["lines"][0]["file"].endswith("things.py")
     assert 500_000 < line["risen"] <= 1_000_000
-    assert max(weight for _, weight in told["moments"]) == highest.weight == 50_000_000
+    assert max(weight for _, weight in told["moments"]) == record.highest[0].weight == 50_000_000
 
 
 def train_with_leak(kept: list[Thing]) -> None:
@@ -289,7 +293,7 @@ def test_a_leak_at_the_end_is_first_though_another_line_held_more_before() -> No
         kept: list[Thing] = []
         peak(kept)
         train_with_leak(kept)
-        outcome = Outcome(history, "the run")
+        outcome = record_of(history, "the run")
         history.end()
     (first, report), (second, _) = outcome.parts
     assert first == "the run has ended. At the end:"

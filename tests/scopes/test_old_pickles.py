@@ -56,7 +56,6 @@ PRIVATE = {
     "scopes.tracking.pages": "Curve chart_of page write_page",
     "scopes.tracking.records": "Record",
     "scopes.tracking.reports": "Cell Table as_html",
-    "scopes.tracking.runs": "Outcome",
 }
 CASES = [(face, module, names) for face, table in BEFORE.items() for module, names in table.items()]
 
