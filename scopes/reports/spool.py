@@ -1,14 +1,15 @@
-"""A small file, mapped into memory, with the latest record of a run. It outlives the process.
+"""A small file with the latest record of a run, which outlives the process.
 
 The file has a header and two slots. A record is written into the slot that does not hold the latest one: its
 bytes first, then the slot's head, with the number, the length and a checksum. So a process that is killed at
-any moment leaves at least the record before. The system writes the pages to the file when the process is
-gone, also after SIGKILL; the process writes memory only.
+any moment leaves at least the record before. What the process has written is in the system's memory, which
+SIGKILL does not touch. The file is not mapped: a write to a mapped page ends the process by SIGBUS if another
+process has shortened the file, or if the disk is full. A write with ``os.pwrite`` is an error that the run
+survives.
 """
 
 from __future__ import annotations
 
-import mmap
 import os
 import struct
 import zlib
@@ -16,6 +17,11 @@ from pathlib import Path
 from typing import Self
 
 from scopes.reports.run_record import NoRecordError
+
+try:
+    import fcntl
+except ImportError:  # Windows: two runs into one file are not noticed there
+    fcntl = None  # type: ignore[assignment]
 
 #: What the names of these files end with.
 SUFFIX = ".dspool"
@@ -27,7 +33,7 @@ _DEFAULT_SIZE = 2 * 2**20
 
 
 class Spool:
-    """The open file of a running process.
+    """The open file of a running process, which is locked until then.
 
     Parameters
     ----------
@@ -39,50 +45,95 @@ class Spool:
     Raises
     ------
     OSError
-        If the file can't be made or mapped: a read-only folder, a full disk.
+        If the file can't be made: a read-only folder, a full disk.
     FileExistsError
-        If `path` exists and is not a record of a run.
+        If `path` exists and is not a record of a run, or if another run writes it now.
     """
 
     def __init__(self, path: str | os.PathLike[str], size: int = _DEFAULT_SIZE) -> None:
         self.path = Path(path)
         self._slot_size = (size - _HEADER.size) // 2
-        if self.path.exists() and not is_spool(self.path):
-            raise FileExistsError(
-                f"{os.fspath(path)!r} exists, and is not a record of a run: choose another name"
-            )
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
-        try:
-            os.truncate(descriptor, 0)
-            if hasattr(os, "posix_fallocate"):
-                # A write to a mapped page for which the disk has no room ends the process by SIGBUS.
-                os.posix_fallocate(descriptor, 0, size)
-            else:
-                os.truncate(descriptor, size)
-            self._memory = mmap.mmap(descriptor, size)
-        except OSError:
-            os.close(descriptor)
-            self.path.unlink(missing_ok=True)
-            raise
-        os.close(descriptor)
-        self._memory[: _HEADER.size] = _HEADER.pack(_MAGIC, _VERSION, self._slot_size)
         self._number = 0
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
+        self._descriptor = os.open(self.path, flags, 0o600)
+        try:
+            self._lock()
+            if not is_spool(self.path):
+                raise FileExistsError(
+                    f"{os.fspath(path)!r} exists, and is not a record of a run: choose another name"
+                )
+        except OSError:
+            os.close(self._descriptor)
+            raise
+        try:
+            os.ftruncate(self._descriptor, 0)
+            # Now, because a disk that becomes full later would leave no record of the end.
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(self._descriptor, 0, size)
+            else:
+                os.ftruncate(self._descriptor, size)
+            self._file = self._identity()
+            self._put(_HEADER.pack(_MAGIC, _VERSION, self._slot_size), 0)
+        except OSError:
+            self.close(remove=True)
+            raise
+
+    def _lock(self) -> None:
+        if fcntl is None:
+            return
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FileExistsError(
+                f"another run writes its record to {os.fspath(self.path)!r} now: choose another name"
+            ) from None
+        except OSError:
+            pass  # a file system without locks
+
+    def _identity(self) -> tuple[int, int]:
+        status = os.fstat(self._descriptor)
+        return status.st_dev, status.st_ino
+
+    def _put(self, data: bytes, at: int) -> None:
+        if hasattr(os, "pwrite"):
+            written = os.pwrite(self._descriptor, data, at)
+        else:
+            os.lseek(self._descriptor, at, os.SEEK_SET)
+            written = os.write(self._descriptor, data)
+        if written != len(data):
+            raise OSError(f"only {written} of {len(data)} bytes were written to {os.fspath(self.path)!r}")
 
     def write(self, content: str) -> bool:
-        """Store `content` as the latest record. Return False if it does not fit: the one before stays."""
+        """Store `content` as the latest record. Return False if it does not fit: the one before stays.
+
+        Raises
+        ------
+        OSError
+            If it can't be written. The record before stays.
+        """
         data = zlib.compress(content.encode("utf-8", "backslashreplace"), 1)
         if _SLOT.size + len(data) > self._slot_size:
             return False
+        # A program that closes all files, as a daemon does, may have opened its own under this number.
+        if self._identity() != self._file:
+            raise OSError(f"the program has closed {os.fspath(self.path)!r}")
         self._number += 1
         begin = _HEADER.size + (self._number % 2) * self._slot_size
         checksum = _checksum(self._number, data)
-        self._memory[begin + _SLOT.size : begin + _SLOT.size + len(data)] = data
-        self._memory[begin : begin + _SLOT.size] = _SLOT.pack(self._number, len(data), checksum)
+        self._put(data, begin + _SLOT.size)
+        self._put(_SLOT.pack(self._number, len(data), checksum), begin)
         return True
 
     def close(self, *, remove: bool = False) -> None:
-        """Unmap the file, and remove it if asked."""
-        self._memory.close()
+        """Close the file, and remove it if asked."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            try:
+                status = os.fstat(descriptor)
+                if (status.st_dev, status.st_ino) == getattr(self, "_file", (status.st_dev, status.st_ino)):
+                    os.close(descriptor)
+            except OSError:
+                pass  # the program has closed it
         if remove:
             self.path.unlink(missing_ok=True)
 
