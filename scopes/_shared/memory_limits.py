@@ -12,6 +12,9 @@ from pathlib import Path
 _NO_LIMIT = 2**60
 
 
+MACHINE = "the machine's memory"
+
+
 @dataclass(frozen=True)
 class Limit:
     """A limit of memory."""
@@ -40,7 +43,7 @@ def find_limits() -> list[Limit]:
         found.append(Limit(soft, "the limit of its address space (ulimit -v)", lambda: _pages(0)))
     total = _number_in(Path("/proc/meminfo"), "MemTotal:")
     if total is not None:
-        found.append(Limit(total * 1024, "the machine's memory", lambda: _used_of_machine(total)))
+        found.append(Limit(total * 1024, MACHINE, lambda: _used_of_machine(total)))
     return found
 
 
@@ -66,8 +69,8 @@ def kills_in(counter: Path) -> int | None:
 
 def _pages(field: int) -> int | None:
     try:
-        with open("/proc/self/statm", "rb") as file:
-            return int(file.read().split()[field]) * os.sysconf("SC_PAGE_SIZE")
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()
+        return int(pages[field]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
         return None
 

@@ -1,4 +1,4 @@
-"""The command line: ``disposescope run script.py`` and ``disposescope report trace.json``."""
+"""The command line: ``disposescope run script.py``, and ``disposescope report`` of a record or a trace."""
 
 from __future__ import annotations
 
@@ -7,27 +7,37 @@ import os
 import shlex
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
-from html import escape
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
+from scopes._shared.memory_limits import killer_counter
 from scopes._shared.sizes import parse_size
 from scopes._shared.stderr import write_to_stderr
 from scopes._shared.tracebacks import clear_frames_of, is_ours
 from scopes.adapters.libraries import enable, still_held
 from scopes.command import children
 from scopes.command.completion import completion_for
+from scopes.command.last_report import settings_for
 from scopes.command.options import PROGRAM, parse
+from scopes.command.outputs import page_of, write_annotations, write_files, write_json
 from scopes.command.program import CannotRunError, run
+from scopes.command.watching import Watch, begin_watch
 from scopes.core.statistics import statistics
 from scopes.reports.history import History, format_lines
+from scopes.reports.killed import last_words
 from scopes.reports.live import LiveView, begin_live_view
-from scopes.reports.pages import page, write_page
+from scopes.reports.pages import write_page
+from scopes.reports.recording import RecordingHistory
+from scopes.reports.run_record import NoRecordError, RunRecord
 from scopes.reports.runs import record_of
+from scopes.reports.spool import SUFFIX, Spool, is_record, read_record
 from scopes.reports.tables import Report
 from scopes.reports.timeline import Timeline
 from scopes.reports.trace_report import NoTraceError, summarize
@@ -38,7 +48,6 @@ if TYPE_CHECKING:
     import argparse
 
     from scopes.adapters.torch.report import HeldReport
-    from scopes.reports.run_record import RunRecord
     from scopes.tracking.sites import Site
 
 _arguments: list[str] = []
@@ -59,6 +68,8 @@ def main() -> None:
 
 def _run(options: argparse.Namespace) -> NoReturn:
     clear_frames_of("runpy")  # runpy runs this file, and is not part of the program
+    memory = _memory_instead_of_folder()
+    watch = begin_watch(memory)  # first, while there is one thread
     if options.torch is False:
         os.environ[following.NO_TORCH] = "1"
     if options.torch:
@@ -69,17 +80,18 @@ def _run(options: argparse.Namespace) -> NoReturn:
             sys.exit(1)
     tracking.begin(options.depth)
     children.follow_children(options.depth)
-    history = History(options.every)
+    history = _history(options, watch, memory)
     history.begin()
     timeline = None
     if options.trace is not None or options.snapshot is not None:
         timeline = Timeline().__enter__()  # `_FinalReport` exits it when it writes the trace
-    ending = _FinalReport(options, history, timeline, _live_view(options))
+    ending = _FinalReport(options, history, timeline, _live_view(options), watch)
     ending.report_on_sigterm()
     _pass_on_interrupts()
     try:
         error = run(options.program, options.arguments, is_module=options.is_module)
     except CannotRunError as reason:
+        ending.leave_out()
         write_to_stderr(f"{PROGRAM}: {reason}")
         sys.exit(reason.status)
     status = _show(error)
@@ -89,12 +101,67 @@ def _run(options: argparse.Namespace) -> NoReturn:
     except KeyboardInterrupt as interrupt:
         error = interrupt
     # If the program failed, `error` keeps its frames alive, and their locals.
-    leaking = ending.report()
+    ended = f"exit status {status}"
+    if isinstance(error, KeyboardInterrupt):
+        ended = "killed by SIGINT (Ctrl-C)"
+    leaking = ending.report(ended)
     if isinstance(error, KeyboardInterrupt):
         # Python now exits by the signal, and must not show the error a second time.
         sys.excepthook = lambda *_: None
         raise error
     sys.exit(status or leaking)
+
+
+def _memory_instead_of_folder() -> int | None:
+    """Return a file in memory for the record, if the system has no folder for temporary files."""
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError:  # a container whose file system is read-only
+        with suppress(AttributeError, OSError):
+            return os.memfd_create(PROGRAM)
+    return None
+
+
+def _history(options: argparse.Namespace, watch: Watch, memory: int | None) -> History:
+    """Return the history of the run, with a record that outlives the program, if one can be written."""
+    folder = _folder_of_run()
+    places: list[Path] = [] if options.record is None else [options.record]
+    if folder is not None:
+        places.append(folder / f"main{SUFFIX}")
+    elif memory is not None:
+        places.append(Path(f"/proc/self/fd/{memory}"))
+    for place in places:
+        try:
+            spool = Spool(place)
+        except OSError as error:
+            write_to_stderr(f"{PROGRAM}: the record of the run can't be written: {error}")
+            continue
+        watch.tell(
+            settings_for(
+                place,
+                options.program,
+                folder=folder,
+                is_kept=place == options.record,
+                html=options.html,
+                json=options.json,
+                annotate=options.annotate,
+                killer=killer_counter(),
+            )
+        )
+        return RecordingHistory(
+            spool,
+            options.program,
+            options.arguments,
+            threshold=options.leak_threshold,
+            every=options.every,
+        )
+    return History(options.every)
+
+
+def _folder_of_run() -> Path | None:
+    """Return the folder of the records of children; None if it could not be made."""
+    folder = os.environ.get(tracking.CHILDREN, "").partition(":")[2]
+    return Path(folder) if folder else None
 
 
 def _live_view(options: argparse.Namespace) -> LiveView | None:
@@ -156,9 +223,15 @@ class _FinalReport:
     """Writes the report once, when the program has ended."""
 
     def __init__(
-        self, options: argparse.Namespace, history: History, timeline: Timeline | None, live: LiveView | None
+        self,
+        options: argparse.Namespace,
+        history: History,
+        timeline: Timeline | None,
+        live: LiveView | None,
+        watch: Watch,
     ) -> None:
         self._options = options
+        self._watch = watch
         self._live = live
         self._history = history
         self._timeline = timeline
@@ -185,19 +258,27 @@ class _FinalReport:
             return
         signal.signal(number, signal.SIG_DFL)
         try:
-            self.report()
+            self.report("killed by SIGTERM")
         finally:
             signal.raise_signal(number)
 
-    def report(self) -> int:
-        """Write the report, and return the exit status for a program that succeeded."""
+    def leave_out(self) -> None:
+        """Write no report: the program was not found."""
+        self._has_reported = True
+        self._close_record(None)
+
+    def report(self, ended: str) -> int:
+        """Write the report, and return the exit status for a program that succeeded.
+
+        `ended` is how the program ended, for the record.
+        """
         if self._has_reported or os.getpid() != self._process:
             return 0  # a second signal, or a forked child: the parent writes the report
         self._has_reported = True
         with _without_sigpipe():
-            return self._write_report()
+            return self._write_report(ended)
 
-    def _write_report(self) -> int:
+    def _write_report(self, ended: str) -> int:
         if self._live is not None:
             self._live.end()
         with suppress(Exception):  # None, or a stream of the program: Python itself reports what is broken
@@ -217,34 +298,51 @@ class _FinalReport:
             write_to_stderr(f"\n{text}")
         if self._options.counts:
             write_to_stderr(f"\n{statistics}")
-        is_written = self._write_files(parts)
+        if isinstance(self._history, RecordingHistory):
+            record = self._history.with_facts(record)
+        record = replace(record, ended=ended)
+        is_written = self._write_files(parts, record)
+        write_annotations(record, self._options.annotate)
         growing = _growing(held, parse_size(self._options.leak_threshold))
         if self._options.fail_on_leak:
             held_more = f"Memory that disposed tensors could not free grows: {format_lines(growing)}. "
             verdict = f"{held_more if growing else ''}{record.verdict}"
             write_to_stderr(f"\n--fail-on-leak: {verdict} --leak-threshold sets another size.")
         is_leaking = self._options.fail_on_leak and (record.is_leaking or bool(growing))
+        if ended == "exit status 0" and (is_leaking or not is_written):
+            record = replace(record, ended="exit status 1")
+        self._close_record(record)
         return 1 if is_leaking or not is_written else 0
 
-    def _write_files(self, parts: list[tuple[str, Report]]) -> bool:
+    def _close_record(self, record: RunRecord | None) -> None:
+        """Write the last record if the file stays, and let the watcher end."""
+        history, path = self._history, self._options.record
+        if isinstance(history, RecordingHistory):
+            is_kept = history.path == path
+            history.close(record if is_kept else None, remove=not is_kept or record is None)
+        self._watch.end()
+        if self._watch.is_lost:
+            write_to_stderr(
+                f"{PROGRAM}: the process that watches this run has ended before it: if the run had been "
+                "killed, there would be no report"
+            )
+
+    def _write_files(self, parts: list[tuple[str, Report]], record: RunRecord) -> bool:
         options, timeline = self._options, self._timeline
         writes: list[Callable[[], object]] = []
         if options.html is not None:
-            writes.append(lambda: write_page(options.html, _page(parts, self._history, options.program)))
+            chart = self._history.chart(parts[0][1])
+            drawn = page_of(record, parts, command=_command_line(), chart=chart)
+            writes.append(lambda: write_page(options.html, drawn))
+        if options.json is not None:
+            writes.append(lambda: write_json(options.json, record))
         if timeline is not None:
             timeline.__exit__(None, None, None)
             if options.trace is not None:
                 writes.append(lambda: timeline.save(options.trace))
             if options.snapshot is not None:
                 writes.append(lambda: timeline.save_snapshot(options.snapshot))
-        is_written = True
-        for write in writes:
-            try:
-                write()
-            except OSError as error:
-                write_to_stderr(f"{PROGRAM}: can't write the report: {error}")
-                is_written = False
-        return is_written
+        return write_files(writes)
 
 
 @contextmanager
@@ -277,21 +375,35 @@ def _parts(record: RunRecord, held: HeldReport | None) -> list[tuple[str, Report
     return parts
 
 
-def _page(parts: list[tuple[str, Report]], history: History, program: str) -> str:
-    tables = [f"<h2>{escape(title)}</h2>\n{part._repr_html_()}" for title, part in parts]
-    command = " ".join([PROGRAM, *map(shlex.quote, _arguments)])
-    facts = (command, f"Python {sys.version.split()[0]}")
-    return page(f"What {program} kept", "\n".join(tables), facts, history.chart(parts[0][1]))
+def _command_line() -> str:
+    return " ".join([PROGRAM, *map(shlex.quote, _arguments)])
 
 
 def _report(options: argparse.Namespace) -> None:
+    path: Path = options.file
     try:
-        summary = summarize(options.trace)
+        text = _text_of_record(options) if is_record(path) else _text_of_trace(options)
     except OSError as error:
-        sys.exit(f"{PROGRAM}: can't read {options.trace}: {error.strerror}")
-    except NoTraceError as error:
+        sys.exit(f"{PROGRAM}: can't read {path}: {error.strerror}")
+    except (NoTraceError, NoRecordError) as error:
         sys.exit(f"{PROGRAM}: {error}")
-    _print("the summary", str(summary))
+    _print("the summary", text)
+
+
+def _text_of_trace(options: argparse.Namespace) -> str:
+    if options.html is not None or options.json:
+        sys.exit(f"{PROGRAM}: --html and --json are for the record of a run, and {options.file} is none")
+    return str(summarize(options.file))
+
+
+def _text_of_record(options: argparse.Namespace) -> str:
+    record = read_record(options.file)
+    if options.html is not None:
+        try:
+            write_page(options.html, page_of(record))
+        except OSError as error:
+            sys.exit(f"{PROGRAM}: can't write the report: {error}")
+    return record.to_json() if options.json else last_words(record)
 
 
 def _complete(options: argparse.Namespace) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from scopes._shared.files import require_ours
 from scopes._shared.sizes import format_bytes, parse_size
 from scopes.reports.runs import LEAST_GROWTH
+from scopes.reports.spool import is_spool
 
 PROGRAM = "disposescope"
 
@@ -19,6 +20,7 @@ _EXAMPLES = """examples:
   disposescope run train.py --epochs 3          the program's own arguments follow its name
   disposescope run -m package.train             a module, as python -m does
   disposescope run --html page.html train.py    also write the report as a page
+  disposescope run --record run.dspool train.py keep the record, which outlives a kill of the program
   disposescope run --fail-on-leak train.py      exit with 1 if a line keeps more and more, for CI
 
 The table [tool.disposescope] of pyproject.toml has settings with the names of the options, such as
@@ -51,8 +53,17 @@ def make_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentP
         title="commands", required=True, metavar="run | report | completion", dest="command"
     )
     _add_run(commands)
-    report = commands.add_parser("report", help="summarize a trace", allow_abbrev=False)
-    report.add_argument("trace", type=Path, metavar="trace.json", help="a file of run --trace")
+    report = commands.add_parser(
+        "report", help="show the record of a run, or summarize a trace", allow_abbrev=False
+    )
+    report.add_argument(
+        "file",
+        type=Path,
+        metavar="FILE",
+        help="a file of run --record, run --json, track(survive=...) or run --trace",
+    )
+    report.add_argument("--html", type=_writable, metavar="FILE", help="also write a record as an HTML page")
+    report.add_argument("--json", action="store_true", help="print a record as JSON")
     completion = commands.add_parser(
         "completion", help="print a script that completes this command in a shell (shtab)", allow_abbrev=False
     )
@@ -73,6 +84,20 @@ def _add_run(commands: Any) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     run.add_argument("--html", type=_writable, metavar="FILE", help="also write the report as an HTML page")
+    run.add_argument("--json", type=_writable, metavar="FILE", help="also write the report as JSON")
+    run.add_argument(
+        "--record",
+        type=_record,
+        metavar="FILE",
+        help="keep the record of the run, such as run.dspool, which outlives a kill of the program "
+        "(default: a temporary file)",
+    )
+    run.add_argument(
+        "--annotate",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="also write growing lines as annotations for GitHub (default: if GITHUB_ACTIONS is true)",
+    )
     run.add_argument("--trace", type=_writable, metavar="FILE", help="write a timeline for Perfetto")
     run.add_argument(
         "--snapshot",
@@ -142,6 +167,27 @@ def _unknown(given: str, names: Iterable[str], command: str) -> str:
 
 
 def _writable(text: str) -> Path:
+    path = _placed(text)
+    try:
+        return require_ours(path)
+    except OSError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _record(text: str) -> Path:
+    path = _placed(text)
+    try:
+        if path.exists() and not is_spool(path):
+            raise argparse.ArgumentTypeError(
+                f"{text!r} exists, and is not a record of a run: name another file, or remove it"
+            )
+    except OSError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return path
+
+
+def _placed(text: str) -> Path:
+    """Return `text` as a path in a folder that exists."""
     # Make the path absolute, because the program may change the working directory. Check it now, because the
     # program may run for hours.
     try:
@@ -154,10 +200,7 @@ def _writable(text: str) -> Path:
         raise argparse.ArgumentTypeError(
             f"{text!r} can't be written: there is no folder {str(path.parent)!r}"
         )
-    try:
-        return require_ours(path)
-    except OSError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    return path
 
 
 def _positive(text: str) -> int:
@@ -188,13 +231,15 @@ def _seconds(text: str) -> float:
 # What `pyproject.toml` can set, with how its text is read. The others are true or false.
 _READ: dict[str, Callable[[str], object]] = {
     "html": _writable,
+    "json": _writable,
+    "record": _record,
     "trace": _writable,
     "snapshot": _writable,
     "depth": _positive,
     "every": _seconds,
     "leak-threshold": _size,
 }
-_SWITCHES = ("counts", "fail-on-leak", "live", "torch")
+_SWITCHES = ("annotate", "counts", "fail-on-leak", "live", "torch")
 
 
 def _settings(fail: Callable[[str], object]) -> dict[str, object]:
@@ -232,4 +277,4 @@ def _setting(name: str, value: object, folder: Path) -> object:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise argparse.ArgumentTypeError(f"{value!r} is neither a text nor a number")
     read = _READ[name]
-    return read(str(folder / str(value)) if read is _writable else str(value))
+    return read(str(folder / str(value)) if read in (_writable, _record) else str(value))

@@ -117,6 +117,8 @@ class History:
         self._weight = 0
         # For each line, its heights, each lower than the one before.
         self._heights: dict[Site, list[_Height]] = {}
+        # The growth of the lines that were asked for since the last look.
+        self._growths: dict[Site, Growth | None] = {}
         #: Whether all looks stored all lines, and not only the heaviest ones.
         self.has_all_lines = True
         # For each line, the moments of searches, and the holders found.
@@ -139,6 +141,10 @@ class History:
         self._every = None if every is None else int(every * 1e9)
         self._tell = write_to_stderr if tell is None else tell
         self._next_report = sys.maxsize if self._every is None else self._began + self._every
+        # The first of the moments that `_at_moment` waits for.
+        self._next_moment = self._next_report
+        # By how much the live bytes grow until the next look.
+        self._growth = GROWTH
 
     def begin(self) -> None:
         """Start listening. Tracking must be on."""
@@ -159,8 +165,8 @@ class History:
         nbytes = self._bytes_alive = self._bytes_alive + record.nbytes
         if births >= self._next_births or nbytes > self._next_bytes:
             self._look_if_free(record)
-        if record.created_at >= self._next_report:
-            self._print_report(record)
+        if record.created_at >= self._next_moment:
+            self._at_moment(record)
 
     def ended(self, record: Record, _how: str) -> None:
         """Subtract an ended disposable."""
@@ -183,7 +189,11 @@ class History:
         # point of a step.
         self._next_births = births + stride + int(stride * (len(self.looks) * _GOLDEN_RATIO % 1))
         is_cheap = self._cost <= _FIXED_BUDGET + births * _BUDGET_PER_CREATION
-        if self._is_looking or not (is_cheap or births >= self._look_births * _ALWAYS_AFTER):
+        if is_cheap or births >= self._look_births * _ALWAYS_AFTER:
+            self._take_look(newest)
+
+    def _take_look(self, newest: Record) -> None:
+        if self._is_looking:
             return
         self._is_looking = True
         try:
@@ -191,7 +201,7 @@ class History:
         except (AttributeError, RuntimeError):
             pass  # another thread is changing the objects: the next look finds them
         else:
-            self._next_bytes = max(self._next_bytes, int(self._bytes_alive * GROWTH))
+            self._next_bytes = max(self._next_bytes, int(self._bytes_alive * self._growth))
         finally:
             self._is_looking = False
 
@@ -228,6 +238,7 @@ class History:
         weights = {row.site: row.weight for row in heaviest}
         self.looks.append(Look(at, self._births, self._deaths, weight, weights))
         self._note_heights(heaviest, report, at)
+        self._growths.clear()
         if weight >= self._weight:
             self._weight, self.highest, self._highest_at = weight, report, at
         if len(self.looks) > _MAX_LOOKS:
@@ -333,6 +344,11 @@ class History:
         return chart_of(Curve("all", [(look.at / 1e9, look.weight) for look in self.looks]), parts)
 
     def _growth_of(self, site: Site) -> Growth | None:
+        if site not in self._growths:
+            self._growths[site] = self._growth_until_now(site)
+        return self._growths[site]
+
+    def _growth_until_now(self, site: Site) -> Growth | None:
         looks = self.looks
         for height in reversed(self._heights.get(site, [])):
             is_at_the_end = looks[-1].weights.get(site, 0) * _DROP >= height.row.weight
@@ -371,6 +387,10 @@ class History:
                 )
             )
         return replace(report, rows=in_order(rows))
+
+    def _at_moment(self, newest: Record) -> None:
+        self._print_report(newest)
+        self._next_moment = self._next_report
 
     def _print_report(self, newest: Record) -> None:
         if self._is_looking or self._every is None:

@@ -97,6 +97,7 @@ class RunRecord:
     def to_dict(self) -> dict[str, Any]:
         """Return the record as plain data for JSON. Sizes are bytes, times are seconds."""
         return {
+            "recorder": "disposescope",
             "schema": SCHEMA,
             "program": self.program,
             "arguments": list(self.arguments),

@@ -56,7 +56,7 @@ def record_of(
     if highest is not None and _is_nearly_all_of(latest, highest[0], growing):
         highest = None  # otherwise, the locals of functions usually held this memory
     parts = _parts(
-        f"{program} has ended." if has_ended else f"{program} is running.",
+        f"{program} has ended. " if has_ended else "",
         "At the end:" if has_ended else f"After {history.looks[-1].at / 1e9:.3g} s:",
         grown,
         highest,
@@ -85,7 +85,7 @@ def _parts(
     *,
     is_latest_first: bool,
 ) -> list[tuple[str, LeakReport, float | None]]:
-    """Return the reports with their titles and times. The first title begins with the state of the run."""
+    """Return the reports with their titles and times. The first title begins with `state`."""
     if grown is not None and (highest is None or highest[0].weight * _NEARLY <= grown[0].weight):
         grown, highest = None, grown  # about the same moment, or about as much
     parts: list[tuple[str, LeakReport, float | None]] = []
@@ -93,11 +93,11 @@ def _parts(
         parts.append((f"The line that grew held most after {grown[1]:.3g} s:", *grown))
     if highest is not None:
         parts.append((f"It held most after {highest[1]:.3g} s:", *highest))
-    if not parts and title_of_latest == "At the end:":
-        return [(state, latest, None)]
+    if state and not parts:
+        return [(state.strip(), latest, None)]
     parts.insert(0 if is_latest_first else len(parts), (title_of_latest, latest, None))
     title, report, at = parts[0]
-    return [(f"{state} {title}", report, at), *parts[1:]]
+    return [(f"{state}{title}", report, at), *parts[1:]]
 
 
 def _verdict(
@@ -118,9 +118,9 @@ def _verdict(
     until = " and at the end" if has_ended else ""
     least = threshold if isinstance(threshold, str) else format_bytes(threshold)
     return (
-        f"{found} The check covers the memory of {which}, with graphs, at {moments} of the run{until}. A line "
-        "leaks if its memory has grown throughout the run, or for half of the run before it was freed, by "
-        f"{least} or more."
+        f"{found} The check covers the memory of {which}, with graphs, at {moments} of the run{until}. A "
+        "line leaks if its memory has grown throughout the run, or for half of the run before it was freed, "
+        f"by {least} or more."
     )
 
 

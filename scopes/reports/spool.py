@@ -10,13 +10,14 @@ survives.
 
 from __future__ import annotations
 
+import json
 import os
 import struct
 import zlib
 from pathlib import Path
 from typing import Self
 
-from scopes.reports.run_record import NoRecordError
+from scopes.reports.run_record import NoRecordError, RunRecord
 
 try:
     import fcntl
@@ -30,6 +31,7 @@ _HEADER = struct.Struct("<17sIQ")  # magic, version, bytes of a slot
 _SLOT = struct.Struct("<QQI")  # number of the record, bytes, checksum of number, bytes and content
 _VERSION = 1
 _DEFAULT_SIZE = 2 * 2**20
+_BEGINNING = 4096
 
 
 class Spool:
@@ -180,6 +182,39 @@ def read_spool(path: str | os.PathLike[str]) -> str:
             f"{os.fspath(path)!r} holds no record yet: the run had ended before the first one"
         )
     return zlib.decompress(max(found)[1]).decode("utf-8")
+
+
+def is_record(path: str | os.PathLike[str]) -> bool:
+    """Return whether the file is a record of a run: a spool, or the JSON of one.
+
+    Raises
+    ------
+    OSError
+        If the file can't be read.
+    """
+    with Path(path).open("rb") as file:
+        begin = file.read(_BEGINNING)
+    return begin.startswith(_MAGIC) or (b'"recorder": "disposescope"' in begin and b'"schema":' in begin)
+
+
+def read_record(path: str | os.PathLike[str]) -> RunRecord:
+    """Return the record of a run in the file: a spool, or the JSON of one.
+
+    Raises
+    ------
+    OSError
+        If the file can't be read.
+    NoRecordError
+        If the file is not a record of a run, or holds none yet.
+    """
+    with Path(path).open("rb") as file:
+        begin = file.read(len(_MAGIC))
+    text = read_spool(path) if begin == _MAGIC else Path(path).read_text(encoding="utf-8", errors="replace")
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise NoRecordError(f"{os.fspath(path)!r} is not a record of a run: {error}") from None
+    return RunRecord.from_dict(data)
 
 
 def _checksum(number: int, content: bytes) -> int:

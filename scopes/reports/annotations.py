@@ -1,0 +1,48 @@
+"""Lines that keep more and more, as annotations that GitHub shows beside the source.
+
+A step of a workflow writes ``::warning file=train.py,line=12::text`` to its output.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from scopes._shared.sizes import format_bytes
+from scopes.reports.killed import headline
+from scopes.reports.run_record import RunRecord
+from scopes.tracking.sites import Site
+
+
+def github_annotations(record: RunRecord) -> list[str]:
+    """Return the annotations of `record`: one for a run that was killed, and one for each growing line."""
+    found = []
+    rows = record.latest.rows
+    if rows and record.ended is not None and not record.ended.startswith("exit status 0"):
+        found.append(_annotation("error", rows[0].site, headline(record)))
+    rounds = {row.site: row.bytes_per_round for _, report in record.parts for row in report.rows}
+    for site, risen in record.growing:
+        each = rounds.get(site, 0.0)
+        rate = f", {format_bytes(round(each))} each round" if each else ""
+        text = f"The memory of this line keeps growing: by {format_bytes(risen)}{rate}"
+        found.append(_annotation("warning", site, text))
+    return found
+
+
+def _annotation(kind: str, site: Site, text: str) -> str:
+    if not site.lines:
+        return f"::{kind}::{_escaped(text)}"
+    file = _escaped(_in_repository(site.file)).replace(":", "%3A").replace(",", "%2C")
+    return f"::{kind} file={file},line={site.line}::{_escaped(text)}"
+
+
+def _in_repository(file: str) -> str:
+    """Return `file` relative to the checkout, as GitHub expects it."""
+    root = os.environ.get("GITHUB_WORKSPACE", "")
+    if root and Path(file).is_relative_to(root):
+        return str(Path(file).relative_to(root))
+    return file
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

@@ -1,0 +1,229 @@
+"""Write the latest record of a run to a file that outlives the process.
+
+A record follows a look of the history if all records have taken less than 0.4% of the processor time, or if
+the memory has doubled. Near a limit (see `scopes._shared.memory_limits`), looks and records follow each 3% of
+growth, whatever they cost.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from multiprocessing import current_process
+from pathlib import Path
+from typing import Any
+
+from scopes._shared.memory_limits import Limit, find_limits, nearest_limit, resident_bytes
+from scopes._shared.stderr import write_to_stderr
+from scopes.reports.history import History
+from scopes.reports.leaks import LeakReport, Snapshot, without_collection
+from scopes.reports.run_record import RunRecord
+from scopes.reports.runs import LEAST_GROWTH, record_of
+from scopes.reports.spool import Spool
+from scopes.tracking.records import Record
+
+# The processor time of all records, in nanoseconds: a fixed part, and a part of that of the process.
+_FIXED_COST, _PART_OF_TIME = 5_000_000, 1 / 250
+# A limit is near from this part on. Then looks and records follow this growth.
+_NEAR, _GROWTH_NEAR = 0.5, 1.03
+# The nanoseconds between checks of the limits.
+_BETWEEN_CHECKS = 100_000_000
+# Nobody needs more moments of a run that was killed than a chart has points. Their text costs time.
+_MAX_MOMENTS = 128
+
+
+class RecordingHistory(History):
+    """History that writes its latest record to `spool`.
+
+    The process that made it writes: a forked child closes the file, and measures without writing.
+
+    Parameters
+    ----------
+    spool
+        The file, which `close` closes.
+    program, arguments
+        The program, as the user wrote it.
+    threshold
+        The growth from which a line is a leak.
+    details
+        More fields of the records, such as ``rank=3``.
+    every, tell, since
+        Those of `History`.
+    """
+
+    def __init__(
+        self,
+        spool: Spool,
+        program: str,
+        arguments: Sequence[str] = (),
+        *,
+        threshold: int | str = LEAST_GROWTH,
+        details: dict[str, Any] | None = None,
+        every: float | None = None,
+        tell: Callable[[str], object] | None = None,
+        since: Snapshot | None = None,
+    ) -> None:
+        super().__init__(every, tell, since)
+        self._spool: Spool | None = spool
+        #: The file of the record.
+        self.path: Path = spool.path
+        self._program, self._arguments = program, tuple(arguments)
+        self._threshold = threshold
+        self._details = {"name": current_process().name, "rank": rank_of_process(), **(details or {})}
+        self._pid = os.getpid()
+        self._limits = find_limits()
+        self._limit: Limit | None = None
+        self._is_near = False
+        self._resident_before = self._resident = resident_bytes()
+        self._next_check = self._next_moment = self._began
+        # The weight and the resident size of the latest record, and the time of all records.
+        self._recorded_weight, self._recorded_resident = -1, 0
+        self._spent = self._last_cost = 0
+        self._began_processing = time.process_time_ns()
+        _close_in_children(self)
+
+    def begin(self) -> None:
+        """Start listening, and write the first record: nothing is alive."""
+        super().begin()
+        self.look()
+
+    def close(self, record: RunRecord | None = None, *, remove: bool = False) -> None:
+        """Write the last record, if one is given, and close the file."""
+        if record is not None:
+            self._store(record)
+        spool, self._spool = self._spool, None
+        if spool is not None:
+            spool.close(remove=remove)
+
+    def with_facts(self, record: RunRecord) -> RunRecord:
+        """Return `record` with the memory of this process and its limit."""
+        resident = resident_bytes()
+        unexplained = None
+        if resident is not None and self._resident_before is not None:
+            unexplained = max(resident - self._resident_before - record.latest.nbytes, 0)
+        return replace(
+            record,
+            resident_bytes=resident,
+            limit_bytes=None if self._limit is None else self._limit.nbytes,
+            limit_kind="" if self._limit is None else self._limit.kind,
+            unexplained_bytes=unexplained,
+            **self._details,
+        )
+
+    def _measure(
+        self, newest: Record | None = None, *, with_all_holders: bool = False
+    ) -> tuple[LeakReport, int]:
+        report, at = super()._measure(newest, with_all_holders=with_all_holders)
+        if self._spool is not None and os.getpid() == self._pid and self._is_due(report.weight):
+            self._record(report, at)
+        return report, at
+
+    def _is_due(self, weight: int) -> bool:
+        if self._recorded_weight < 0 or weight > 2 * self._recorded_weight:
+            return True
+        if self._is_near:
+            grown = weight / _GROWTH_NEAR**0.5 > self._recorded_weight
+            if grown or (self._resident or 0) / _GROWTH_NEAR**0.5 > self._recorded_resident:
+                return True
+        passed = time.process_time_ns() - self._began_processing
+        return self._spent + self._last_cost <= _FIXED_COST + passed * _PART_OF_TIME
+
+    def _record(self, report: LeakReport, at: int) -> None:
+        began = time.thread_time_ns()
+        with without_collection():
+            judged = self._judged(report, at)
+            record = record_of(self, self._program, self._threshold, arguments=self._arguments, latest=judged)
+            step = max(1, -(-len(record.moments) // _MAX_MOMENTS))
+            moments = record.moments[::-1][::step][::-1]
+            self._store(self.with_facts(replace(record, moments=moments)))
+        self._recorded_weight, self._recorded_resident = report.weight, self._resident or 0
+        self._last_cost = time.thread_time_ns() - began
+        self._spent += self._last_cost
+
+    def _store(self, record: RunRecord) -> None:
+        spool = self._spool
+        if spool is None or os.getpid() != self._pid:
+            return
+        try:
+            is_stored = spool.write(record.to_json())
+            if not is_stored:
+                # Usually thousands of lines: the first ones matter.
+                spool.write(_shortened(record).to_json())
+        except OSError as error:
+            # Once: the run goes on, and the file keeps the record before.
+            self._spool = None
+            with suppress(OSError):
+                spool.close()
+            write_to_stderr(f"disposescope: the record of the run is no longer written: {error}")
+
+    def _look_if_free(self, newest: Record) -> None:
+        if self._is_near and self._bytes_alive > self._next_bytes:
+            self._take_look(newest)
+        else:
+            super()._look_if_free(newest)
+
+    def _at_moment(self, newest: Record) -> None:
+        now = newest.created_at
+        if now >= self._next_report:
+            self._print_report(newest)
+        if now >= self._next_check:
+            self._next_check = now + _BETWEEN_CHECKS
+            self._check(newest)
+        self._next_moment = min(self._next_report, self._next_check)
+
+    def _check(self, newest: Record) -> None:
+        """Read how near a limit is, and take a look if memory has grown that no tensor explains."""
+        if self._spool is None or os.getpid() != self._pid:
+            return
+        self._resident = resident_bytes()
+        nearest = nearest_limit(self._limits)
+        if nearest is None:
+            return
+        self._limit, part = nearest
+        if part >= _NEAR and not self._is_near:
+            self._is_near = True
+            self._growth = _GROWTH_NEAR
+            self._next_bytes = min(self._next_bytes, int(self._bytes_alive * _GROWTH_NEAR))
+        if self._is_near and (self._resident or 0) > self._recorded_resident * _GROWTH_NEAR:
+            self._take_look(newest)
+
+    def _forget_file(self) -> None:
+        spool, self._spool = self._spool, None
+        if spool is not None:
+            spool.close()
+
+
+# The environment variables that launchers set, in the order in which they are asked.
+_RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMI_RANK")
+
+
+def rank_of_process() -> int | None:
+    """Return the rank of this process in a job of several processes; None outside of one."""
+    found = [os.environ[name] for name in _RANKS if os.environ.get(name, "").isdecimal()]
+    return int(found[0]) if found else None
+
+
+def _close_in_children(history: RecordingHistory) -> None:
+    """Let a forked child close the file, which is locked as long as one process has it open."""
+    if hasattr(os, "register_at_fork"):
+        found = weakref.ref(history)
+        os.register_at_fork(after_in_child=lambda: _forget(found))
+
+
+def _forget(found: weakref.ref[RecordingHistory]) -> None:
+    history = found()
+    if history is not None:
+        history._forget_file()
+
+
+# The rows of each part of a record that did not fit.
+_FEW_ROWS = 100
+
+
+def _shortened(record: RunRecord) -> RunRecord:
+    parts = [(title, replace(report, rows=report.rows[:_FEW_ROWS])) for title, report in record.parts]
+    return replace(record, parts=tuple(parts))
