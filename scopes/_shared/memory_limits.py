@@ -25,6 +25,11 @@ class Limit:
     #: Return the bytes that count for it now; None if unknown.
     used: Callable[[], int | None]
 
+    def left(self) -> int | None:
+        """Return the bytes that are left; None if unknown."""
+        used = self.used()
+        return None if used is None else max(self.nbytes - used, 0)
+
 
 def resident_bytes() -> int | None:
     """Return the resident size of this process in bytes; None outside of Linux."""
@@ -47,10 +52,10 @@ def find_limits() -> list[Limit]:
     return found
 
 
-def nearest_limit(limits: list[Limit]) -> tuple[Limit, float] | None:
-    """Return the limit of which the largest part is used, with the part: 1.0 is all."""
-    found = [(limit, used / limit.nbytes) for limit in limits if (used := limit.used()) is not None]
-    return max(found, key=lambda pair: pair[1], default=None)
+def nearest_limit(limits: list[Limit]) -> tuple[Limit, int] | None:
+    """Return the limit with the fewest bytes left, and these."""
+    found = [(limit, left) for limit in limits if (left := limit.left()) is not None]
+    return min(found, key=lambda pair: pair[1], default=None)
 
 
 def killer_counter() -> Path | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +21,7 @@ from scopes.reports.spool import Spool, read_record
 
 
 def settings_for(
-    record: Path,
+    record: Path | None,
     program: str,
     *,
     folder: Path | None,
@@ -37,7 +36,7 @@ def settings_for(
     Parameters
     ----------
     record
-        The file of the program's record. It stays if `is_kept`.
+        The file of the program's record, which stays if `is_kept`. None: it could not be written.
     program
         The name of the program.
     folder
@@ -48,7 +47,7 @@ def settings_for(
         The file that counts the processes that the kernel killed for memory.
     """
     return {
-        "record": str(record),
+        "record": None if record is None else str(record),
         "program": program,
         "folder": None if folder is None else str(folder),
         "is_kept": is_kept,
@@ -61,10 +60,13 @@ def settings_for(
 
 
 def main() -> None:
-    """Print the report. The arguments are the folder of the package, settings, and a wait status."""
-    settings, status = json.loads(sys.argv[2]), int(sys.argv[3])
+    """Print the report.
+
+    The arguments are the folder of the package, the settings, the wait status and the time of the end.
+    """
+    settings, status, end = json.loads(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
     try:
-        _report(settings, end_by(status, is_for_memory=_is_for_memory(settings)))
+        _report(settings, end_by(status, is_for_memory=_is_for_memory(settings)), end)
     finally:
         if settings["folder"] is not None:
             shutil.rmtree(settings["folder"], ignore_errors=True)
@@ -77,15 +79,20 @@ def _is_for_memory(settings: dict[str, Any]) -> bool:
     return kills is not None and kills > (settings["kills"] or 0)
 
 
-def _report(settings: dict[str, Any], ended: str) -> None:
+def _report(settings: dict[str, Any], ended: str, end: float) -> None:
+    if settings["record"] is None:
+        write_to_stderr(f"{PROGRAM}: {settings['program']} ended: {ended}. There is no record of the run")
+        return
     path = Path(settings["record"])
     try:
         found = read_record(path)
     except (OSError, NoRecordError) as error:
-        write_to_stderr(f"{PROGRAM}: the run of {settings['program']} ended: {ended}. No record: {error}")
+        write_to_stderr(
+            f"{PROGRAM}: {settings['program']} ended: {ended}. There is no record of the run: {error}"
+        )
         return
     record = replace(found, ended=ended)
-    write_to_stderr(f"\n{last_words(record, time.time() - record.at)}")
+    write_to_stderr(f"\n{last_words(record, end - record.at)}")
     writes: list[Callable[[], object]] = []
     if settings["html"] is not None:
         writes.append(lambda: write_page(settings["html"], page_of(record)))

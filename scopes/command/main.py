@@ -17,6 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
+from scopes._shared.descriptors import above_streams
 from scopes._shared.memory_limits import killer_counter
 from scopes._shared.sizes import parse_size
 from scopes._shared.stderr import write_to_stderr
@@ -118,7 +119,7 @@ def _memory_instead_of_folder() -> int | None:
         tempfile.gettempdir()
     except FileNotFoundError:  # a container whose file system is read-only
         with suppress(AttributeError, OSError):
-            return os.memfd_create(PROGRAM)
+            return above_streams(os.memfd_create(PROGRAM))
     return None
 
 
@@ -130,32 +131,30 @@ def _history(options: argparse.Namespace, watch: Watch, memory: int | None) -> H
         places.append(folder / f"main{SUFFIX}")
     elif memory is not None:
         places.append(Path(f"/proc/self/fd/{memory}"))
+    spool = None
     for place in places:
         try:
             spool = Spool(place)
+            break
         except OSError as error:
             write_to_stderr(f"{PROGRAM}: the record of the run can't be written: {error}")
-            continue
-        watch.tell(
-            settings_for(
-                place,
-                options.program,
-                folder=folder,
-                is_kept=place == options.record,
-                html=options.html,
-                json=options.json,
-                annotate=options.annotate,
-                killer=killer_counter(),
-            )
-        )
-        return RecordingHistory(
-            spool,
+    watch.tell(
+        settings_for(
+            None if spool is None else spool.path,
             options.program,
-            options.arguments,
-            threshold=options.leak_threshold,
-            every=options.every,
+            folder=folder,
+            is_kept=spool is not None and spool.path == options.record,
+            html=options.html,
+            json=options.json,
+            annotate=options.annotate,
+            killer=killer_counter(),
         )
-    return History(options.every)
+    )
+    if spool is None:
+        return History(options.every)
+    return RecordingHistory(
+        spool, options.program, options.arguments, threshold=options.leak_threshold, every=options.every
+    )
 
 
 def _folder_of_run() -> Path | None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import select
 import sys
+import time
 
 TYPE_CHECKING = False  # that of `typing`, which takes long to load
 if TYPE_CHECKING:
@@ -54,10 +55,10 @@ class Messages:
         return os.fsdecode(lines[-1][len(b"settings ") :]) if lines else ""
 
 
-def command(root: str, settings: str, status: str) -> list[str]:
+def command(root: str, settings: str, status: int) -> list[str]:
     """Return the command that prints the report: the full library in a new interpreter."""
     code = "import sys; sys.path.insert(0, sys.argv[1]); from scopes.command.last_report import main; main()"
-    return [sys.executable, "-I", "-c", code, root, settings, status]
+    return [sys.executable, "-I", "-c", code, root, settings, str(status), str(time.time())]
 
 
 def beside(pid: int, process: int, messages: Messages, root: str) -> NoReturn:
@@ -81,7 +82,7 @@ def beside(pid: int, process: int, messages: Messages, root: str) -> NoReturn:
     if messages.has_ended or not messages.settings:
         os._exit(0)
     status = -1 if process < 0 else status_of(pid, process)
-    words = command(root, messages.settings, str(status))
+    words = command(root, messages.settings, status)
     os.execv(words[0], words)
 
 
@@ -155,7 +156,7 @@ def around(pid: int, messages: Messages, root: str) -> NoReturn:
             os.kill(pid, found.si_signo)
     messages.read_rest()
     if not messages.has_ended and messages.settings:
-        words = command(root, messages.settings, str(status))
+        words = command(root, messages.settings, status)
         printing = os.fork()
         if printing == 0:
             signal.pthread_sigmask(signal.SIG_SETMASK, [])

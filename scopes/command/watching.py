@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import scopes
+from scopes._shared.descriptors import above_streams
 from scopes.command import watcher
 
 _ROOT = str(Path(scopes.__file__).parents[1])
@@ -90,7 +91,7 @@ def begin_watch(memory: int | None = None) -> Watch:
     if sys.platform == "win32" or not sys.executable:
         return Watch(None)
     try:
-        reading, writing = os.pipe()
+        reading, writing = map(above_streams, os.pipe())
     except OSError:
         return Watch(None)
     try:
@@ -113,7 +114,7 @@ def _begin_beside(pipe: int, memory: int | None) -> None:
     process = -1
     if hasattr(os, "pidfd_open"):
         with suppress(OSError):  # an old kernel
-            process = os.pidfd_open(program)
+            process = above_streams(os.pidfd_open(program))
     try:
         between = os.fork()
         if between == 0:

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from scopes._shared.sizes import format_bytes
-from scopes.reports.killed import headline
+from scopes.reports.killed import first_row, headline
 from scopes.reports.run_record import RunRecord
 from scopes.tracking.sites import Site
 
@@ -17,9 +17,8 @@ from scopes.tracking.sites import Site
 def github_annotations(record: RunRecord) -> list[str]:
     """Return the annotations of `record`: one for a run that was killed, and one for each growing line."""
     found = []
-    rows = record.latest.rows
-    if rows and record.ended is not None and not record.ended.startswith("exit status 0"):
-        found.append(_annotation("error", rows[0].site, headline(record)))
+    if record.latest.rows and record.ended is not None and not record.ended.startswith("exit status 0"):
+        found.append(_annotation("error", first_row(record.latest).site, headline(record)))
     rounds = {row.site: row.bytes_per_round for _, report in record.parts for row in report.rows}
     for site, risen in record.growing:
         each = rounds.get(site, 0.0)

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from scopes._shared.memory_limits import MACHINE
 from scopes._shared.sizes import format_bytes
-from scopes.reports.leaks import LeakRow
+from scopes.reports.leaks import LeakReport, LeakRow
 from scopes.reports.run_record import RunRecord
 
 # The last record is about as new as the end if it is at most this old, in seconds.
@@ -62,10 +62,20 @@ def _memory(record: RunRecord) -> str:
 
 
 def _first_line(record: RunRecord) -> str:
-    rows = record.latest.rows
-    if not rows:
+    report = record.latest
+    if not report.rows:
         return "nothing was alive that was created while tracking was on"
-    return _held_by(rows[0], record.latest.rounds)
+    return _held_by(first_row(report), report.rounds)
+
+
+# A growing line is named before one that holds more, if it holds this part of the memory.
+_LEAST_GROWING = 0.25
+
+
+def first_row(report: LeakReport) -> LeakRow:
+    """Return the row to name: the largest growing line if it holds much, else the largest line."""
+    growing = [row for row in report.rows if row.is_growing and row.weight >= _LEAST_GROWING * report.weight]
+    return max(growing or report.rows, key=lambda row: row.weight)
 
 
 def _held_by(row: LeakRow, rounds: int) -> str:

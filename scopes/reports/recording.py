@@ -1,8 +1,8 @@
 """Write the latest record of a run to a file that outlives the process.
 
-A record follows a look of the history if all records have taken less than 0.4% of the processor time, or if
-the memory has doubled. Near a limit (see `scopes._shared.memory_limits`), looks and records follow each 3% of
-growth, whatever they cost.
+A record follows a look of the history if all records have taken less than 0.5% of the processor time, or if
+the memory has grown much. A limit (see `scopes._shared.memory_limits`) is near when less memory is left than
+the process has. From then on, looks and records follow each 3% of growth, whatever they cost.
 """
 
 from __future__ import annotations
@@ -27,11 +27,16 @@ from scopes.reports.spool import Spool
 from scopes.tracking.records import Record
 
 # The processor time of all records, in nanoseconds: a fixed part, and a part of that of the process.
-_FIXED_COST, _PART_OF_TIME = 5_000_000, 1 / 250
-# A limit is near from this part on. Then looks and records follow this growth.
-_NEAR, _GROWTH_NEAR = 0.5, 1.03
-# The nanoseconds between checks of the limits.
-_BETWEEN_CHECKS = 100_000_000
+_FIXED_COST, _PART_OF_TIME = 5_000_000, 1 / 200
+# A record follows this growth of the highest memory, whatever it costs: to allocate as much costs more.
+_LARGE = 2**24
+_GROWTH_SMALL, _GROWTH_LARGE = 2.0, 1.1
+# Near a limit, looks and records follow this growth.
+_GROWTH_NEAR = 1.03
+# The nanoseconds between checks of the limits, and the least between a check and a look that checks too.
+_BETWEEN_CHECKS, _LEAST_BETWEEN_CHECKS = 100_000_000, 20_000_000
+# Resident memory that grows by this part and this many bytes is recorded too.
+_GROWTH_RESIDENT, _LEAST_RESIDENT = 1.1, 2**25
 # Nobody needs more moments of a run that was killed than a chart has points. Their text costs time.
 _MAX_MOMENTS = 128
 
@@ -81,7 +86,8 @@ class RecordingHistory(History):
         self._resident_before = self._resident = resident_bytes()
         self._next_check = self._next_moment = self._began
         # The weight and the resident size of the latest record, and the time of all records.
-        self._recorded_weight, self._recorded_resident = -1, 0
+        self._recorded_weight = self._highest_recorded = -1
+        self._recorded_resident = self._highest_resident = 0
         self._spent = self._last_cost = 0
         self._began_processing = time.process_time_ns()
         _close_in_children(self)
@@ -123,7 +129,10 @@ class RecordingHistory(History):
         return report, at
 
     def _is_due(self, weight: int) -> bool:
-        if self._recorded_weight < 0 or weight > 2 * self._recorded_weight:
+        growth = _GROWTH_LARGE if weight >= _LARGE else _GROWTH_SMALL
+        if weight > growth * self._highest_recorded:
+            return True
+        if self._has_resident_grown():
             return True
         if self._is_near:
             grown = weight / _GROWTH_NEAR**0.5 > self._recorded_weight
@@ -141,6 +150,8 @@ class RecordingHistory(History):
             moments = record.moments[::-1][::step][::-1]
             self._store(self.with_facts(replace(record, moments=moments)))
         self._recorded_weight, self._recorded_resident = report.weight, self._resident or 0
+        self._highest_recorded = max(self._highest_recorded, report.weight)
+        self._highest_resident = max(self._highest_resident, self._recorded_resident)
         self._last_cost = time.thread_time_ns() - began
         self._spent += self._last_cost
 
@@ -160,7 +171,16 @@ class RecordingHistory(History):
                 spool.close()
             write_to_stderr(f"disposescope: the record of the run is no longer written: {error}")
 
+    def _has_resident_grown(self) -> bool:
+        """Return whether the resident size is higher than in each record before."""
+        highest = self._highest_resident
+        return (self._resident or 0) > max(highest * _GROWTH_RESIDENT, highest + _LEAST_RESIDENT)
+
     def _look_if_free(self, newest: Record) -> None:
+        now = newest.created_at
+        if now >= self._next_check - _BETWEEN_CHECKS + _LEAST_BETWEEN_CHECKS:
+            self._next_check = self._next_moment = min(now + _BETWEEN_CHECKS, self._next_report)
+            self._check(newest)
         if self._is_near and self._bytes_alive > self._next_bytes:
             self._take_look(newest)
         else:
@@ -180,15 +200,16 @@ class RecordingHistory(History):
         if self._spool is None or os.getpid() != self._pid:
             return
         self._resident = resident_bytes()
+        resident = self._resident or 0
         nearest = nearest_limit(self._limits)
-        if nearest is None:
-            return
-        self._limit, part = nearest
-        if part >= _NEAR and not self._is_near:
-            self._is_near = True
-            self._growth = _GROWTH_NEAR
-            self._next_bytes = min(self._next_bytes, int(self._bytes_alive * _GROWTH_NEAR))
-        if self._is_near and (self._resident or 0) > self._recorded_resident * _GROWTH_NEAR:
+        if nearest is not None:
+            self._limit, left = nearest
+            if left < resident and not self._is_near:
+                self._is_near = True
+                self._growth = _GROWTH_NEAR
+                self._next_bytes = min(self._next_bytes, int(self._bytes_alive * _GROWTH_NEAR))
+        is_more = self._is_near and resident > self._recorded_resident * _GROWTH_NEAR
+        if is_more or self._has_resident_grown():
             self._take_look(newest)
 
     def _forget_file(self) -> None:

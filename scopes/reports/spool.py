@@ -17,6 +17,7 @@ import zlib
 from pathlib import Path
 from typing import Self
 
+from scopes._shared.descriptors import above_streams
 from scopes.reports.run_record import NoRecordError, RunRecord
 
 try:
@@ -57,7 +58,7 @@ class Spool:
         self._slot_size = (size - _HEADER.size) // 2
         self._number = 0
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
-        self._descriptor = os.open(self.path, flags, 0o600)
+        self._descriptor = above_streams(os.open(self.path, flags, 0o600))
         try:
             self._lock()
             if not is_spool(self.path):
