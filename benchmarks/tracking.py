@@ -1,13 +1,17 @@
 """The cost of tracking: ops, disposals and scopes, with it off and on. No other contender has tracking.
 
 While it is off, it must cost nothing: ``off``, and ``off again`` after it was on, must be equal.
-``with history`` is the cost under ``disposescope run`` after the start, when records are less frequent.
+``with history`` is the cost after the start, when looks are less frequent. ``with record`` is that under
+``disposescope run``, which also writes the latest report to a file that outlives the program.
 """
 
+import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import scopes
@@ -38,7 +42,8 @@ def cases() -> Iterator[Case]:
     ours = partial(Case, contenders=(OURS,), rounds=40)
     for name, switch in SWITCHES.items():
         yield ours(f"tracking/multiply 1, {name}", partial(_multiplication, switch))
-    yield ours("tracking/multiply 1, on, with history", _multiplication_in_a_run)
+    yield ours("tracking/multiply 1, on, with history", partial(_multiplication_in_a_run, None))
+    yield ours("tracking/multiply 1, on, with record", partial(_multiplication_in_a_run, _RECORD))
     for name in ("off", "on"):
         switch = SWITCHES[name]
         recorded = partial(_multiplication, switch, requires_grad=True)
@@ -60,16 +65,20 @@ def _multiplication(switch: Switch, _library: Library, *, requires_grad: bool = 
 # So rarely that no report is printed: this measures only the cost of the history.
 _NEVER = 1e9
 _BEGINNING = 20_000
+_RECORD = Path(tempfile.gettempdir()) / f"benchmark-{os.getpid()}.dspool"
 
 
-def _multiplication_in_a_run(_library: Library) -> Timer:
+def _multiplication_in_a_run(record: Path | None, _library: Library) -> Timer:
     def ours(repetitions: int) -> float:
-        with scopes.track(every=_NEVER), new_dispose_scope("step"):
+        with scopes.track(every=_NEVER, survive=record), new_dispose_scope("step"):
             a, b = tensor.tensor([2.0]), tensor.tensor([3.0])
             _multiply(a, b, _BEGINNING)
             start = time.perf_counter()
             _multiply(a, b, repetitions)
-            return time.perf_counter() - start
+            seconds = time.perf_counter() - start
+        if record is not None:
+            record.unlink()
+        return seconds
 
     return ours
 

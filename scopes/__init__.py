@@ -38,7 +38,7 @@ from scopes.tracking.limits import refusal as _refusal
 from scopes.tracking.sites import Line, Site
 from scopes.tracking.tracking import CHILDREN as _CHILDREN
 from scopes.tracking.tracking import is_tracking, track
-from scopes.tracking.tracking import print_reports_by as _print_reports_by
+from scopes.tracking.tracking import report_by as _report_by
 
 # Loaded on demand: reports take three times as long to load as the rest, and most programs use none.
 _ON_DEMAND = _origins_of(
@@ -73,6 +73,6 @@ if _CHILDREN in _environment:
 _describe_limits_by(_parse_size, _refusal)
 # Reports take long to load, and most programs use none.
 _report_survivors_by(lambda members: _import_module("scopes.reports.leaks").survivors(members))
-_print_reports_by(lambda every: _import_module("scopes.reports.history").History(every))
+_report_by(lambda every, path: _import_module("scopes.reports.listening").history_of(every, path))
 
 _find_moved_modules()

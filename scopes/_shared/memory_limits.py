@@ -10,6 +10,8 @@ from pathlib import Path
 
 # A limit of cgroup v1 that is as large as this is none.
 _NO_LIMIT = 2**60
+# More bytes than any of the files has.
+_MOST = 2**16
 
 
 MACHINE = "the machine's memory"
@@ -46,7 +48,7 @@ def find_limits() -> list[Limit]:
     soft = resource.getrlimit(resource.RLIMIT_AS)[0]
     if soft != resource.RLIM_INFINITY:
         found.append(Limit(soft, "the limit of its address space (ulimit -v)", lambda: _pages(0)))
-    total = _number_in(Path("/proc/meminfo"), "MemTotal:")
+    total = _number_in("/proc/meminfo", b"MemTotal:")
     if total is not None:
         found.append(Limit(total * 1024, MACHINE, lambda: _used_of_machine(total)))
     return found
@@ -69,19 +71,18 @@ def killer_counter() -> Path | None:
 
 def kills_in(counter: Path) -> int | None:
     """Return the number of killed processes in the file of ``killer_counter()``; None if it can't be read."""
-    return _number_in(counter, "oom_kill")
+    return _number_in(os.fspath(counter), b"oom_kill")
 
 
 def _pages(field: int) -> int | None:
     try:
-        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()
-        return int(pages[field]) * os.sysconf("SC_PAGE_SIZE")
+        return int(_content("/proc/self/statm").split()[field]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
         return None
 
 
 def _used_of_machine(total: int) -> int | None:
-    available = _number_in(Path("/proc/meminfo"), "MemAvailable:")
+    available = _number_in("/proc/meminfo", b"MemAvailable:")
     return None if available is None else (total - available) * 1024
 
 
@@ -117,38 +118,47 @@ def _limits_of_cgroups() -> Iterator[Limit]:
             if not (group / "cgroup.procs").exists():
                 break
             for name in names:
-                nbytes = _whole(group / name)
+                nbytes = _whole(str(group / name))
                 if nbytes is not None and nbytes < _NO_LIMIT:
-                    yield Limit(nbytes, f"the container's limit ({name})", _Usage(group, is_second))
+                    yield Limit(nbytes, f"the container's limit ({name})", _Usage(str(group), is_second))
 
 
 @dataclass(frozen=True)
 class _Usage:
     """Reads the memory of a cgroup, without the cache of files that the kernel drops first."""
 
-    group: Path
+    group: str
     is_second: bool
 
     def __call__(self) -> int | None:
-        current = _whole(self.group / ("memory.current" if self.is_second else "memory.usage_in_bytes"))
+        current = _whole(f"{self.group}/{'memory.current' if self.is_second else 'memory.usage_in_bytes'}")
         if current is None:
             return None
-        name = "inactive_file" if self.is_second else "total_inactive_file"
-        return current - (_number_in(self.group / "memory.stat", name) or 0)
+        name = b"inactive_file" if self.is_second else b"total_inactive_file"
+        return current - (_number_in(f"{self.group}/memory.stat", name) or 0)
 
 
-def _whole(file: Path) -> int | None:
+def _whole(file: str) -> int | None:
     try:
-        return int(file.read_text(encoding="ascii"))
+        return int(_content(file))
     except (OSError, ValueError):  # "max"
         return None
 
 
-def _number_in(file: Path, name: str) -> int | None:
+def _number_in(file: str, name: bytes) -> int | None:
     """Return the number after `name` at the beginning of a line."""
     try:
-        lines = file.read_text(encoding="ascii").splitlines()
-    except (OSError, UnicodeError):
+        content = b"\n" + _content(file)
+    except OSError:
         return None
-    words = [line.split() for line in lines]
-    return next((int(each[1]) for each in words if len(each) > 1 and each[0] == name), None)
+    after = content.partition(b"\n" + name + (b"" if name.endswith(b":") else b" "))[2].split(None, 1)
+    return int(after[0]) if after and after[0].isdigit() else None
+
+
+def _content(file: str) -> bytes:
+    # A running program reads these files often: `Path.read_text()` takes four times as long.
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        return os.read(descriptor, _MOST)
+    finally:
+        os.close(descriptor)

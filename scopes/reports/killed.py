@@ -47,7 +47,7 @@ def _how(record: RunRecord) -> str:
         return f"was running, {record.seconds:.3g} s after its start"
     if ended.startswith("killed"):
         return f"was {ended}"
-    return f"ended with {ended}"
+    return ended if ended.startswith("left") else f"ended with {ended}"
 
 
 def _memory(record: RunRecord) -> str:

@@ -8,6 +8,7 @@ the process has. From then on, looks and records follow each 3% of growth, whate
 from __future__ import annotations
 
 import os
+import sys
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -33,12 +34,18 @@ _LARGE = 2**24
 _GROWTH_SMALL, _GROWTH_LARGE = 2.0, 1.1
 # Near a limit, looks and records follow this growth.
 _GROWTH_NEAR = 1.03
-# The nanoseconds between checks of the limits, and the least between a check and a look that checks too.
-_BETWEEN_CHECKS, _LEAST_BETWEEN_CHECKS = 100_000_000, 20_000_000
+# The nanoseconds between checks of the resident size, which take some 50 us. A look after growth checks too.
+# To ask for what is left may take longer: it is asked for after more time, unless little is left.
+_BETWEEN_CHECKS, _LEAST_BETWEEN_CHECKS, _BETWEEN_QUESTIONS = 100_000_000, 5_000_000, 500_000_000
+_LITTLE = 3
 # Resident memory that grows by this part and this many bytes is recorded too.
 _GROWTH_RESIDENT, _LEAST_RESIDENT = 1.1, 2**25
 # Nobody needs more moments of a run that was killed than a chart has points. Their text costs time.
 _MAX_MOMENTS = 128
+
+
+#: How a run ended whose block of ``track()`` ended.
+LEFT_BLOCK = "left its block of track()"
 
 
 class RecordingHistory(History):
@@ -82,6 +89,9 @@ class RecordingHistory(History):
         self._pid = os.getpid()
         self._limits = find_limits()
         self._limit: Limit | None = None
+        # The bytes that are left, about, and when to ask for them again.
+        self._left = sys.maxsize
+        self._next_question = 0
         self._is_near = False
         self._resident_before = self._resident = resident_bytes()
         self._next_check = self._next_moment = self._began
@@ -96,6 +106,13 @@ class RecordingHistory(History):
         """Start listening, and write the first record: nothing is alive."""
         super().begin()
         self.look()
+
+    def end(self) -> None:
+        """Stop listening, and write the last record, if the file is open."""
+        if self._spool is not None and os.getpid() == self._pid:
+            record = record_of(self, self._program, self._threshold, arguments=self._arguments)
+            self.close(self.with_facts(replace(record, ended=LEFT_BLOCK)))
+        super().end()
 
     def close(self, record: RunRecord | None = None, *, remove: bool = False) -> None:
         """Write the last record, if one is given, and close the file."""
@@ -178,8 +195,10 @@ class RecordingHistory(History):
 
     def _look_if_free(self, newest: Record) -> None:
         now = newest.created_at
-        if now >= self._next_check - _BETWEEN_CHECKS + _LEAST_BETWEEN_CHECKS:
-            self._next_check = self._next_moment = min(now + _BETWEEN_CHECKS, self._next_report)
+        has_grown = self._bytes_alive > self._next_bytes
+        if has_grown and now >= self._next_check - _BETWEEN_CHECKS + _LEAST_BETWEEN_CHECKS:
+            self._next_check = now + _BETWEEN_CHECKS
+            self._next_moment = min(self._next_check, self._next_report)
             self._check(newest)
         if self._is_near and self._bytes_alive > self._next_bytes:
             self._take_look(newest)
@@ -199,18 +218,25 @@ class RecordingHistory(History):
         """Read how near a limit is, and take a look if memory has grown that no tensor explains."""
         if self._spool is None or os.getpid() != self._pid:
             return
-        self._resident = resident_bytes()
-        resident = self._resident or 0
-        nearest = nearest_limit(self._limits)
-        if nearest is not None:
-            self._limit, left = nearest
-            if left < resident and not self._is_near:
-                self._is_near = True
-                self._growth = _GROWTH_NEAR
-                self._next_bytes = min(self._next_bytes, int(self._bytes_alive * _GROWTH_NEAR))
+        resident, before = resident_bytes() or 0, self._resident or 0
+        self._resident = resident
+        self._left -= max(resident - before, 0)
+        if self._left < _LITTLE * resident or newest.created_at >= self._next_question:
+            self._next_question = newest.created_at + _BETWEEN_QUESTIONS
+            self._ask_for_limits(resident)
         is_more = self._is_near and resident > self._recorded_resident * _GROWTH_NEAR
         if is_more or self._has_resident_grown():
             self._take_look(newest)
+
+    def _ask_for_limits(self, resident: int) -> None:
+        nearest = nearest_limit(self._limits)
+        if nearest is None:
+            return
+        self._limit, self._left = nearest
+        if self._left < resident and not self._is_near:
+            self._is_near = True
+            self._growth = _GROWTH_NEAR
+            self._next_bytes = min(self._next_bytes, int(self._bytes_alive * _GROWTH_NEAR))
 
     def _forget_file(self) -> None:
         spool, self._spool = self._spool, None

@@ -37,14 +37,14 @@ class _Current:
 
 
 current: Final = _Current()
-# Returns a listener that prints a report every so many seconds.
-_history_of: Callable[[float], Any]
+# Returns a listener that prints a report every so many seconds, and writes its latest record to a file.
+_history_of: Callable[[float | None, str | os.PathLike[str] | None], Any]
 # Held while a thread starts or ends tracking, or a timeline changes the listeners.
 guard: Final = Guard()
 
 
-def print_reports_by(history_of: Callable[[float], Any]) -> None:
-    """Make ``track(every=seconds)`` begin the listener ``history_of(seconds)``."""
+def report_by(history_of: Callable[[float | None, str | os.PathLike[str] | None], Any]) -> None:
+    """Make ``track(every=seconds, survive=path)`` begin the listener ``history_of(seconds, path)``."""
     global _history_of
     _history_of = history_of
 
@@ -121,18 +121,36 @@ class track:  # noqa: N801  # used as a function: `with track():`
     every
         Print a report to the standard error stream every so many seconds: living disposables, their holders,
         and growing lines. The thread of the next creation prints it. None: never.
+    survive
+        Write the latest report to this file, such as ``"run.dspool"``. It outlives SIGKILL, the out-of-memory
+        killer, ``os._exit()`` and a crash. ``disposescope report run.dspool`` shows it. The record of an
+        earlier run is replaced. None: no file.
+
+    Raises
+    ------
+    FileExistsError
+        If `survive` names a file that is not a record of a run, or that another run writes now.
+    OSError
+        If the file can't be written when the block begins. Later, a message says so, and the program goes on.
 
     Examples
     --------
-    >>> import scopes, tensor
+    >>> import os, scopes, tempfile, tensor
     >>> with scopes.track():
     ...     kept = [tensor.ones((250,)) for _ in range(4)]
     ...     row = scopes.leaks().rows[0]
     >>> row.count, row.nbytes
     (4, 4000)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with scopes.track(survive=os.path.join(folder, "run.dspool")):
+    ...         kept = tensor.ones((250,))
+    ...     os.listdir(folder)
+    ['run.dspool']
     """
 
-    def __init__(self, depth: int = 1, *, every: float | None = None) -> None:
+    def __init__(
+        self, depth: int = 1, *, every: float | None = None, survive: str | os.PathLike[str] | None = None
+    ) -> None:
         if depth < 1:
             raise ValueError(f"track() records 1 line or more, not {depth!r}: write track(depth=3)")
         if every is not None and not every > 0:
@@ -140,13 +158,18 @@ class track:  # noqa: N801  # used as a function: `with track():`
                 f"every must be a number of seconds above 0, not {every!r}: write track(every=60)"
             )
         self.every = every
+        self.survive = survive
         self._history: Any = None
         self.depth = depth
 
     def __enter__(self) -> Self:
         begin(self.depth)
-        if self.every is not None:
-            self._history = _history_of(self.every)
+        if self.every is not None or self.survive is not None:
+            try:
+                self._history = _history_of(self.every, self.survive)
+            except OSError:
+                end()
+                raise
             self._history.begin()
         return self
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+import scopes
 from scopes.reports.run_record import RunRecord
 from scopes.reports.spool import Spool, read_record
 
@@ -517,6 +518,55 @@ def test_forked_children_leave_the_record_and_the_watcher_to_their_parent(tmp_pa
     assert alive is not None
     assert int(alive[1].replace(",", "")) <= 400
     assert run.left() == []
+
+
+SURVIVING = """
+import os, signal, scopes, tensor
+with scopes.track(survive="run.dspool"):
+    kept = []
+    for _ in range(400):
+        kept.append(tensor.ones((1000,)))
+    END
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        (ENDS["kill"][0], "was running"),
+        ("pass", "left its block of track()"),
+        ("1 / 0", "left its block of track()"),
+    ],
+)
+def test_a_program_that_tracks_itself_can_keep_a_record(end: str, words: str, run: Run) -> None:
+    run.program.write_text(SURVIVING.replace("END", end), encoding="utf-8")
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    subprocess.run(
+        [sys.executable, "train.py", "--epochs", "3"], cwd=run.folder, env=environment, check=False
+    )
+    record = read_record(run.folder / "run.dspool")
+    assert (record.program, record.arguments) == ("train.py", ("--epochs", "3"))
+    assert record.latest.rows[0].site.line == 6
+    shown = scopes_report("run.dspool", cwd=run.folder).stdout
+    assert words in shown.splitlines()[0]
+    assert "train.py:6" in shown.splitlines()[0]
+
+
+def test_a_record_that_cannot_be_written_is_an_error_of_the_block(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
+    with (
+        pytest.raises(FileExistsError, match="is not a record of a run"),
+        scopes.track(survive=tmp_path / "notes.txt"),
+    ):
+        pass
+    assert not scopes.is_tracking()
+    with scopes.track(survive=tmp_path / "run.dspool"):
+        with (
+            pytest.raises(FileExistsError, match="another run writes"),
+            scopes.track(survive=tmp_path / "run.dspool"),
+        ):
+            pass
+        assert scopes.is_tracking()
 
 
 def test_growing_lines_are_annotated_for_github(tmp_path: Path) -> None:
