@@ -219,13 +219,17 @@ class History:
         with without_collection():
             return self._measured(newest, with_all_holders)
 
-    def _measured(self, newest: Record | None, with_all_holders: bool) -> tuple[LeakReport, int]:
+    def _alive(self, newest: Record | None) -> tuple[list[tuple[Record, Any]], int, int]:
+        """Return all that is alive, how much of it is from before the run, and its number without `newest`."""
         tracker = tracking.current.tracker
         alive = [] if tracker is None else tracker.alive()
         found = len(alive)
         if newest is not None and (x := newest()) is not None:
             alive.append((newest, x))
-        before = bisect_right(alive, self._since.serial, key=serial_of)
+        return alive, bisect_right(alive, self._since.serial, key=serial_of), found
+
+    def _measured(self, newest: Record | None, with_all_holders: bool) -> tuple[LeakReport, int]:
+        alive, before, found = self._alive(newest)
         items = alive[before:]
         self._find_lasting(items)
         report = report_of(items, self._since, alive[:before], self._lasting)

@@ -21,7 +21,7 @@ from typing import Any
 from scopes._shared.memory_limits import Limit, find_limits, nearest_limit, resident_bytes
 from scopes._shared.stderr import write_to_stderr
 from scopes.reports.history import History
-from scopes.reports.leaks import LeakReport, Snapshot, without_collection
+from scopes.reports.leaks import LeakReport, Snapshot, report_of, without_collection
 from scopes.reports.run_record import RunRecord
 from scopes.reports.runs import LEAST_GROWTH, record_of
 from scopes.reports.spool import Spool
@@ -105,7 +105,7 @@ class RecordingHistory(History):
     def begin(self) -> None:
         """Start listening, and write the first record: nothing is alive."""
         super().begin()
-        self.look()
+        self._record(LeakReport((), 1), 0)
 
     def end(self) -> None:
         """Stop listening, and write the last record, if the file is open."""
@@ -161,8 +161,8 @@ class RecordingHistory(History):
     def _record(self, report: LeakReport, at: int) -> None:
         began = time.thread_time_ns()
         with without_collection():
-            judged = self._judged(report, at)
-            record = record_of(self, self._program, self._threshold, arguments=self._arguments, latest=judged)
+            latest = self._judged(report, at), at / 1e9
+            record = record_of(self, self._program, self._threshold, arguments=self._arguments, latest=latest)
             step = max(1, -(-len(record.moments) // _MAX_MOMENTS))
             moments = record.moments[::-1][::step][::-1]
             self._store(self.with_facts(replace(record, moments=moments)))
@@ -215,7 +215,7 @@ class RecordingHistory(History):
         self._next_moment = min(self._next_report, self._next_check)
 
     def _check(self, newest: Record) -> None:
-        """Read how near a limit is, and take a look if memory has grown that no tensor explains."""
+        """Read how near a limit is, and write a record if memory has grown that no tensor explains."""
         if self._spool is None or os.getpid() != self._pid:
             return
         resident, before = resident_bytes() or 0, self._resident or 0
@@ -226,7 +226,22 @@ class RecordingHistory(History):
             self._ask_for_limits(resident)
         is_more = self._is_near and resident > self._recorded_resident * _GROWTH_NEAR
         if is_more or self._has_resident_grown():
-            self._take_look(newest)
+            self._record_now(newest)
+
+    def _record_now(self, newest: Record) -> None:
+        """Write a record without a look, since looks follow what the program creates, and not the clock."""
+        if self._is_looking:
+            return
+        self._is_looking = True
+        try:
+            with without_collection():
+                alive, before, _ = self._alive(newest)
+                report = report_of(alive[before:], self._since, alive[:before], self._lasting)
+                self._record(report, time.perf_counter_ns() - self._began)
+        except (AttributeError, RuntimeError):
+            pass  # another thread is changing the objects: the next check finds them
+        finally:
+            self._is_looking = False
 
     def _ask_for_limits(self, resident: int) -> None:
         nearest = nearest_limit(self._limits)

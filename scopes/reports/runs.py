@@ -26,7 +26,7 @@ def record_of(
     threshold: int | str = LEAST_GROWTH,
     *,
     arguments: Sequence[str] = (),
-    latest: LeakReport | None = None,
+    latest: tuple[LeakReport, float] | None = None,
 ) -> RunRecord:
     """Return what a run kept, by creation line: at the end, and at earlier moments that held more.
 
@@ -42,25 +42,29 @@ def record_of(
     threshold
         The growth from which a line is a leak: bytes, or text such as ``"1 MB"``, which the verdict repeats.
     latest
-        The report of the latest look, if the run goes on. None: the run has ended, and the end is measured.
+        The report of this moment and its seconds, if the run goes on. None: the run has ended, and the end is
+        measured.
     """
     least = parse_size(threshold, "threshold")
     has_ended = latest is None
     highest = history.high_water_mark()
     if latest is None:
-        latest = history.look(with_all_holders=True)
+        report = history.look(with_all_holders=True)
+        seconds = history.looks[-1].at / 1e9
+    else:
+        report, seconds = latest
     growing = {site: growth for site, growth in history.growing().items() if growth.rise.amount >= least}
     largest = next(iter(growing.values()), None)
     freed = next((growth for growth in growing.values() if not growth.is_at_the_end), None)
     grown = None if freed is None else history.at_most_of(freed)
-    if highest is not None and _is_nearly_all_of(latest, highest[0], growing):
+    if highest is not None and _is_nearly_all_of(report, highest[0], growing):
         highest = None  # otherwise, the locals of functions usually held this memory
     parts = _parts(
         f"{program} has ended. " if has_ended else "",
-        "At the end:" if has_ended else f"After {history.looks[-1].at / 1e9:.3g} s:",
+        "At the end:" if has_ended else f"After {seconds:.3g} s:",
         grown,
         highest,
-        latest,
+        report,
         is_latest_first=largest is not None and largest.is_at_the_end,
     )
     risen = {site: growth.rise.amount for site, growth in growing.items()}
@@ -72,7 +76,7 @@ def record_of(
         verdict=_verdict(list(risen.items()), history, threshold, has_ended=has_ended),
         growing=tuple(risen.items()),
         moments=tuple([(look.at / 1e9, look.weight) for look in history.looks]),
-        seconds=history.looks[-1].at / 1e9,
+        seconds=seconds,
     )
 
 

@@ -580,3 +580,14 @@ def test_growing_lines_are_annotated_for_github(tmp_path: Path) -> None:
     run = Run(tmp_path, end=ENDS["kill"][0])
     _, err = run.run("--annotate", GITHUB_WORKSPACE=str(tmp_path))
     assert "::error file=train.py,line=9::train.py was killed" in err
+
+
+def test_the_documented_schema_has_each_key(tmp_path: Path) -> None:
+    Run(tmp_path).run("--json", "run.json")
+    data = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
+    text = (ROOT / "docs" / "killed.md").read_text(encoding="utf-8").partition("### The schema")[2]
+    columns = [re.findall(r"^\| ([^|]*) \|", table, re.MULTILINE) for table in text.split("has these keys")]
+    tables = [set(re.findall(r"`(\w+)`", "".join(column))) for column in columns]
+    (part,) = data.pop("parts")
+    row = part.pop("rows")[0]
+    assert tables == [{*data, "parts"}, {*part, "rows"}, {*row}]
