@@ -220,7 +220,7 @@ class History:
             return self._measured(newest, with_all_holders)
 
     def _alive(self, newest: Record | None) -> tuple[list[tuple[Record, Any]], int, int]:
-        """Return all that is alive, how much is from before the run, and how much there is without `newest`."""
+        """Return all that is alive, its number from before the run, and its number without `newest`."""
         tracker = tracking.current.tracker
         alive = [] if tracker is None else tracker.alive()
         found = len(alive)
