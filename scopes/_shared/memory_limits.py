@@ -38,11 +38,14 @@ def resident_bytes() -> int | None:
     return _pages(1)
 
 
-def find_limits() -> list[Limit]:
-    """Return the limits of this process. Only Linux tells them."""
+_SELF = Path("/proc/self")
+
+
+def find_limits(process: Path = _SELF) -> list[Limit]:
+    """Return the limits of this process, whose folder in ``/proc`` is `process`. Only Linux tells them."""
     if not sys.platform.startswith("linux"):
         return []
-    found = [*_limits_of_cgroups()]
+    found = [*_limits_of_cgroups(process)]
     import resource
 
     soft = resource.getrlimit(resource.RLIMIT_AS)[0]
@@ -60,9 +63,9 @@ def nearest_limit(limits: list[Limit]) -> tuple[Limit, int] | None:
     return min(found, key=lambda pair: pair[1], default=None)
 
 
-def killer_counter() -> Path | None:
+def killer_counter(process: Path = _SELF) -> Path | None:
     """Return the file that counts the processes of this container that the kernel killed for memory."""
-    for folder, is_second in _cgroups():
+    for folder, is_second in _cgroups(process):
         file = folder / ("memory.events" if is_second else "memory.oom_control")
         if kills_in(file) is not None:
             return file
@@ -86,11 +89,11 @@ def _used_of_machine(total: int) -> int | None:
     return None if available is None else (total - available) * 1024
 
 
-def _cgroups() -> Iterator[tuple[Path, bool]]:
+def _cgroups(process: Path) -> Iterator[tuple[Path, bool]]:
     """Yield the folder of this process in each hierarchy with memory, and whether it is of version 2."""
     try:
-        lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
-        mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+        lines = (process / "cgroup").read_text(encoding="utf-8").splitlines()
+        mounts = (process / "mountinfo").read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeError):
         return
     for line in lines:
@@ -110,8 +113,8 @@ def _cgroups() -> Iterator[tuple[Path, bool]]:
                 yield (folder if folder.is_dir() else Path(point)), is_second
 
 
-def _limits_of_cgroups() -> Iterator[Limit]:
-    for folder, is_second in _cgroups():
+def _limits_of_cgroups(process: Path) -> Iterator[Limit]:
+    for folder, is_second in _cgroups(process):
         names = ("memory.max", "memory.high") if is_second else ("memory.limit_in_bytes",)
         # A limit of an outer group holds too. The folder above the mount point has no such files.
         for group in (folder, *folder.parents):

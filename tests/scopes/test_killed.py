@@ -18,6 +18,8 @@ from pathlib import Path
 import pytest
 
 import scopes
+import tensor
+from scopes.reports.recording import RecordingHistory
 from scopes.reports.run_record import RunRecord
 from scopes.reports.spool import Spool, read_record
 
@@ -567,6 +569,20 @@ def test_a_record_that_cannot_be_written_is_an_error_of_the_block(tmp_path: Path
         ):
             pass
         assert scopes.is_tracking()
+
+
+def test_a_record_that_does_not_fit_has_the_first_lines(tmp_path: Path) -> None:
+    kept: list[tensor.Tensor] = []
+    with scopes.track():
+        history = RecordingHistory(Spool(tmp_path / "run.dspool", size=16 * 1024), "train.py")
+        history.begin()
+        for number in range(1, 2001):
+            code = compile("\n" * number + "kept.append(tensor.ones((number,)))", "many.py", "exec")
+            exec(code, {"kept": kept, "tensor": tensor, "number": number})
+        history.end()
+    record = read_record(tmp_path / "run.dspool")
+    lines = [row.site.line for row in record.latest.rows]
+    assert lines == [*range(2001, 1901, -1)]
 
 
 def test_growing_lines_are_annotated_for_github(tmp_path: Path) -> None:
