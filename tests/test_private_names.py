@@ -44,6 +44,9 @@ REASONS: dict[str, dict[str, str]] = {
     "scopes/test_compound.py": {
         "_raise_if_disposed": "the least subclass of Disposable has no method that uses it"
     },
+    "scopes/test_memory_limits.py": {
+        "_shared": "reads limits from files that the test writes, since a process cannot make its own"
+    },
     "scopes/test_scope.py": {
         "_outer": "ended scopes that an open one keeps; `current_dispose_scope()` skips them"
     },

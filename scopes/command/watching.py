@@ -25,11 +25,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import scopes
 from scopes._shared.descriptors import above_streams
 from scopes.command import watcher
 
-_ROOT = str(Path(scopes.__file__).parents[1])
+_ROOT = str(Path(__file__).parents[2])
 _MAX_DESCRIPTORS = 2**20
 
 
