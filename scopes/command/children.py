@@ -1,42 +1,49 @@
-"""Reports of multiprocessing children of a program under ``disposescope run``.
+"""Follow the processes that a program under ``disposescope run`` starts, and theirs: each writes a record.
 
-A forked child continues the tracking of its parent. A spawned child starts its own tracking when it imports
-``scopes``, because an environment variable is set. A child writes a report to a file whenever its high-water
-mark has risen by a tenth, and at its end. The parent prints the last report of each. Children of ``os.fork``
-or ``subprocess`` are not tracked: the report only counts them.
+A new Python starts with our ``sitecustomize``, and joins when it imports ``scopes``, PyTorch, JAX or CuPy. A
+forked process joins at once, and continues the tracking of its parent: what it inherited counts as the
+parent's. A process writes its record to a file whenever its high-water mark has risen by a tenth, and at its
+end. So the last record of a killed process is there too. The run reads all records at its end.
 """
 
 from __future__ import annotations
 
+import atexit
+import json
 import multiprocessing.util
 import os
+import shlex
 import shutil
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from multiprocessing import current_process, parent_process
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from scopes._shared.sizes import format_bytes
-from scopes.reports.history import GROWTH, History
+from scopes.reports.history import GROWTH, MAX_LINES, History
 from scopes.reports.leak_report import LeakReport
-from scopes.reports.leaks import Snapshot, snapshot
+from scopes.reports.leaks import snapshot
+from scopes.reports.processes import ProcessReport, joined
+from scopes.reports.run_record import NoRecordError, RunRecord
+from scopes.reports.runs import LEAST_GROWTH, record_of
+from scopes.reports.spool import SUFFIX, read_spool, write_spool
 from scopes.tracking import tracking
+from scopes.tracking.records import Record
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+_Program = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
-    from scopes.tracking.records import Record
-
-    _Program = str | bytes | os.PathLike[str] | os.PathLike[bytes]
-
-# The report only counts children that held fewer bytes than this.
+# The report only counts processes that held fewer bytes than this.
 _MIN_BYTES = 64 * 1024
-_MAX_REPORTS = 5
+# Files in the folder of the run: what its processes need to know, and why others are not followed, a line for
+# each of them.
+_SETTINGS, _NOT_FOLLOWED = "settings", "not-followed"
+# The number of a process in its job, as torchrun and the starters of MPI and Slurm tell it.
+_RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
 
 class _ForkKey:
@@ -44,15 +51,22 @@ class _ForkKey:
 
 
 _fork_key = _ForkKey()
+# Why there is no folder for the records of children, or "".
+_obstacle = ""
+# Why children of the program were not followed, with their number, where there is no folder to write it into.
+_not_followed: Counter[str] = Counter()
+_follows_forks = False
+# The listeners of this process that a forked child drops, and the record of this process if it is a child.
+_listeners: tuple[Any, ...] = ()
+_history: _ChildHistory | None = None
 
 
-def follow_children(depth: int) -> None:
-    """Make children of this process write the reports that ``reports()`` returns.
+def follow_children(depth: int, threshold: int | str = LEAST_GROWTH) -> None:
+    """Make the processes below this one write the records that ``records()`` returns.
 
-    Without a folder that can be written, children are not tracked, and ``reports()`` says so.
+    Without a folder that can be written, they are not followed, and ``remarks()`` says so.
     """
     global _obstacle
-    sys.addaudithook(_count_untracked)
     os.environ.pop(tracking.CHILDREN, None)  # that of another run, which started this one
     try:
         folder = tempfile.mkdtemp(prefix="disposescope-")
@@ -61,24 +75,316 @@ def follow_children(depth: int) -> None:
         return
     # Also if the program was not found. In a forked child, a `Finalize` of this process does nothing.
     multiprocessing.util.Finalize(None, shutil.rmtree, (folder, True), exitpriority=-100)
+    try:
+        start = Path(folder, "start")
+        start.mkdir()
+        shutil.copyfile(Path(__file__).with_name("sitecustomize.py"), start / "sitecustomize.py")
+        settings = {"threshold": threshold, "ranks": _ranks()}
+        Path(folder, _SETTINGS).write_text(json.dumps(settings), encoding="utf-8")
+    except OSError as error:  # a full disk
+        _obstacle = str(error)
+        return
     os.environ[tracking.CHILDREN] = f"{depth}:{folder}"
-    follow()
+    others = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = f"{start}{os.pathsep}{others}" if others else str(start)
+    _follow_forks()
 
 
-# Why there is no folder for the reports of children, or "".
-_obstacle = ""
-# The number of untracked children of this process, by how they were started.
-_untracked: Counter[str] = Counter()
+def begin_program() -> None:
+    """Note the listeners of the run, which begins the program now. Forked children drop them."""
+    global _listeners
+    tracker = tracking.current.tracker
+    _listeners = () if tracker is None else tracker.listeners
 
 
-def _count_untracked(event: str, arguments: tuple[Any, ...]) -> None:
-    """Count the children that are not tracked: forks of this process, and other runs of Python."""
-    if event == "os.fork":
-        # Children of multiprocessing are tracked.
-        if not _is_called_by("multiprocessing.popen_fork"):
-            _untracked[event] += 1
-    elif event == "subprocess.Popen" and program_of(*arguments[:2]).name.startswith("python"):
-        _untracked["subprocess"] += 1
+def follow() -> None:
+    """Make this process, which has imported ``scopes``, write records, if it is a child of a run."""
+    folder = _folder()
+    if folder is not None and folder.is_dir():
+        with suppress(Exception):  # the program must go on
+            _join(folder)
+
+
+def _folder() -> Path | None:
+    folder = os.environ.get(tracking.CHILDREN, "").partition(":")[2]
+    return Path(folder) if folder else None
+
+
+def _join(folder: Path) -> None:
+    """Begin tracking and the record of a new Python."""
+    tracking.begin(int(os.environ[tracking.CHILDREN].partition(":")[0]))
+    _begin_record(folder)
+    _write_first()
+    _follow_forks()
+    obstacle = _flag_of_this_process()
+    if obstacle:  # the parent has counted it
+        _note(f"joined {obstacle}")
+
+
+def _follow_forks() -> None:
+    global _follows_forks
+    if _follows_forks:
+        return
+    _follows_forks = True
+    sys.addaudithook(_count_not_followed)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_begin_after_fork)
+    multiprocessing.util.register_after_fork(_fork_key, _begin_process)
+
+
+def _begin_after_fork() -> None:
+    """Begin the record of a forked process. It may run another program at once, so write nothing yet."""
+    global _history
+    _history = None
+    folder = _folder()
+    if folder is not None and tracking.current.tracker is not None:
+        with suppress(Exception):  # the program must go on
+            _begin_record(folder)
+
+
+def _begin_process(_: _ForkKey) -> None:
+    """Write the first and the last record of a process of multiprocessing, which has its name now."""
+    if _history is not None and parent_process() is not None:
+        with suppress(Exception):
+            _write_first()
+
+
+def _begin_record(folder: Path) -> None:
+    global _history, _listeners
+    tracker = tracking.current.tracker
+    if tracker is None:
+        return
+    dropped = {id(listener) for listener in _listeners}
+    tracker.listeners = tuple([each for each in tracker.listeners if id(each) not in dropped])
+    _history = history = _ChildHistory(folder)
+    history.begin()
+    _listeners = (history,)
+    atexit.register(history.write_last)
+
+
+def _write_first() -> None:
+    history = _history
+    if history is not None:
+        history.write_first()
+        # A process of multiprocessing forgets those of before, and runs no functions of `atexit` if forked.
+        multiprocessing.util.Finalize(None, history.write_last, exitpriority=100)
+
+
+class _ChildHistory(History):
+    """History of a child, which writes its record while it runs.
+
+    A signal handler that writes the record when a pool terminates its workers would not suffice. Python runs
+    handlers between two instructions, so a worker that waits for a lock of a killed sibling would never end.
+
+    Each record is a new file, which replaces the one before. A file in memory would need room for the largest
+    record in each of a thousand workers, or end the process where the disk is full.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(since=snapshot())
+        self._folder = folder
+        self._pid = os.getpid()
+        self._file = folder / f"{self._pid}-{time.time_ns()}{SUFFIX}"
+        self._next_weight = 1
+        self._is_over = False
+
+    def _measure(
+        self, newest: Record | None = None, *, with_all_holders: bool = False
+    ) -> tuple[LeakReport, int]:
+        report, at = super()._measure(newest, with_all_holders=with_all_holders)
+        if report.weight >= self._next_weight and not self._is_over:
+            self._next_weight = int(report.weight * GROWTH) + 1
+            with suppress(Exception):  # the run has ended, and its folder is gone
+                self._write(self._judged(report, at))
+        return report, at
+
+    def write_first(self) -> None:
+        """Write a record now, so that the run knows of the process even if it creates nothing."""
+        if not self.looks:
+            self._write(self.look())
+
+    def write_last(self) -> None:
+        """Write the record of the end, with the holders that are known then. Do it once."""
+        if self._is_over or os.getpid() != self._pid:
+            return
+        self._is_over = True
+        with suppress(Exception):  # such as RuntimeError: another thread is changing the objects
+            if self._file.exists():
+                self._write(None)
+
+    def _write(self, latest: LeakReport | None) -> None:
+        settings = json.loads((self._folder / _SETTINGS).read_text(encoding="utf-8"))
+        record = record_of(self, _program(), settings["threshold"], arguments=_arguments(), latest=latest)
+        record = replace(
+            record,
+            parts=tuple([(title, _heaviest_of(report)) for title, report in record.parts]),
+            name=_name(),
+            rank=_rank(settings["ranks"]),
+            ended="by itself" if latest is None else None,
+        )
+        write_spool(self._file, record.to_json())
+
+
+def _heaviest_of(report: LeakReport) -> LeakReport:
+    return replace(report, rows=report.rows[:MAX_LINES])
+
+
+def _name() -> str:
+    """Return the name of this process for the report."""
+    if parent_process() is None:
+        return _program()
+    worker = getattr(sys.modules.get("torch.utils.data._utils.worker"), "_worker_info", None)
+    number = getattr(worker, "id", None)
+    return current_process().name if number is None else f"DataLoader worker {number}"
+
+
+def _program() -> str:
+    arguments = getattr(sys, "argv", [])
+    return Path(arguments[0]).name if arguments and arguments[0] else "python"
+
+
+def _arguments() -> list[str]:
+    return [str(each) for each in getattr(sys, "argv", [])[1:]]
+
+
+def _ranks() -> dict[str, str]:
+    """Return the variables of the environment that tell the number of this process in its job."""
+    return {name: value for name in _RANKS if (value := os.environ.get(name, "")).isdecimal()}
+
+
+def _rank(of_the_run: Mapping[str, str]) -> int | None:
+    """Return the number of this process. What the process of the run has too is the number of the run."""
+    values = [int(value) for name, value in _ranks().items() if of_the_run.get(name) != value]
+    return values[0] if values else None
+
+
+def records() -> list[RunRecord]:
+    """Return the records of the processes below this one, and remove them."""
+    folder = _folder()
+    if folder is None:
+        return []
+    found = []
+    for file in sorted(folder.glob(f"[0-9]*{SUFFIX}")):
+        # OSError, NoRecordError: a full disk, or a process that ended before the first record was whole.
+        with suppress(OSError, NoRecordError, ValueError):
+            found.append(RunRecord.from_dict(json.loads(read_spool(file))))
+    for reason in _lines_of(folder / _NOT_FOLLOWED):
+        is_joined = reason.startswith("joined ")
+        _not_followed[reason.removeprefix("joined ")] += -1 if is_joined else 1
+    del os.environ[tracking.CHILDREN]
+    shutil.rmtree(folder, ignore_errors=True)
+    return found
+
+
+def report(of_the_run: RunRecord, threshold: int) -> ProcessReport | None:
+    """Return one report of the run's own process and those below it, or None if there were none.
+
+    `threshold` is the growth from which a line is a leak, in bytes.
+    """
+    found = records()
+    return joined([of_the_run, *found], least=_MIN_BYTES, threshold=threshold) if found else None
+
+
+def remarks() -> list[str]:
+    """Return what the report says of processes that were not followed."""
+    found = []
+    if _obstacle:
+        found.append(
+            "child processes were not followed, because their records need a temporary folder: "
+            f"{_obstacle}. Set TMPDIR to a folder that can be written"
+        )
+    reasons = [f"{count} {reason}" for reason, count in sorted(_not_followed.items()) if count > 0]
+    if reasons:
+        found.append(f"child processes that were not followed: {', '.join(reasons)}")
+    return found
+
+
+def _lines_of(file: Path) -> list[str]:
+    with suppress(OSError):
+        return file.read_text(encoding="utf-8", errors="replace").splitlines()
+    return []
+
+
+def _note(reason: str) -> None:
+    """Tell the run why a process is not followed."""
+    folder = _folder()
+    if folder is None:
+        if not _obstacle:
+            _not_followed[reason] += 1
+        return
+    with suppress(OSError), (folder / _NOT_FOLLOWED).open("ab", buffering=0) as file:
+        file.write(f"{reason}\n".encode())
+
+
+def _count_not_followed(event: str, arguments: tuple[Any, ...]) -> None:
+    """Count the runs of Python that can't join: without our start, or without the environment of the run."""
+    if event not in ("subprocess.Popen", "os.posix_spawn"):
+        return
+    with suppress(Exception):  # the program must go on
+        if event == "subprocess.Popen":
+            executable, command, _, environment = arguments
+        else:
+            executable, command, environment = arguments
+        if not program_of(executable, command).name.startswith("python"):
+            return
+        reason = _flag_of(command) or _missing_in(os.environ if environment is None else environment)
+        if reason:
+            _note(reason)
+
+
+def _missing_in(environment: Mapping[Any, Any]) -> str:
+    values = {os.fsdecode(name): os.fsdecode(value) for name, value in environment.items()}
+    folder = _folder()
+    if folder is None:
+        return ""
+    if values.get(tracking.CHILDREN) != os.environ[tracking.CHILDREN]:
+        return f"with an environment without {tracking.CHILDREN}"
+    if str(folder / "start") not in values.get("PYTHONPATH", "").split(os.pathsep):
+        return "with a PYTHONPATH of its own"
+    return ""
+
+
+def _flag_of(command: _Program | Sequence[_Program]) -> str:
+    """Return the options of a command line with which Python ignores PYTHONPATH or our start; "" for none."""
+    if isinstance(command, str):
+        arguments = shlex.split(command)
+    elif isinstance(command, bytes | os.PathLike):
+        arguments = []
+    else:
+        arguments = [os.fsdecode(word) for word in command]
+    return _told(_letters_of(arguments[1:]))
+
+
+def _letters_of(arguments: list[str]) -> set[str]:
+    """Return the letters of Python's own options, which end at the program."""
+    found: set[str] = set()
+    each = iter(arguments)
+    for word in each:
+        if not word.startswith("-") or word in ("-", "--"):
+            break
+        if word.startswith("--"):
+            if word == "--check-hash-based-pycs":
+                next(each, None)
+            continue
+        for place, letter in enumerate(word[1:], 2):
+            if letter in "cm":
+                return found
+            if letter in "WX":
+                if place == len(word):
+                    next(each, None)
+                break
+            found.add(letter)
+    return found
+
+
+def _told(letters: set[str]) -> str:
+    hindering = "I" if "I" in letters else "".join(sorted(letters & {"E", "S"}))
+    return f"with -{hindering}" if hindering else ""
+
+
+def _flag_of_this_process() -> str:
+    flags = {"I": sys.flags.isolated, "E": sys.flags.ignore_environment, "S": sys.flags.no_site}
+    return _told({letter for letter, is_set in flags.items() if is_set})
 
 
 def program_of(executable: _Program | None, command: _Program | Sequence[_Program]) -> Path:
@@ -90,108 +396,3 @@ def program_of(executable: _Program | None, command: _Program | Sequence[_Progra
         quote, begin = ('"', 1) if command.startswith('"') else (" ", 0)
         return Path(command[begin:].partition(quote)[0])
     return Path(os.fsdecode(command if isinstance(command, bytes | os.PathLike) else command[0]))
-
-
-def _is_called_by(module: str) -> bool:
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if frame.f_globals.get("__name__") == module:
-            return True
-        frame = frame.f_back
-    return False
-
-
-def follow() -> None:
-    """Make this process, if it is a child, and its future children write reports."""
-    if "--multiprocessing-fork" in sys.orig_argv:  # a spawned process runs no after-fork functions
-        _begin()
-    else:
-        multiprocessing.util.register_after_fork(_fork_key, _begin_after_fork)
-
-
-def _begin_after_fork(_: _ForkKey) -> None:
-    if parent_process() is not None and tracking.CHILDREN in os.environ:
-        _begin()
-
-
-def _begin() -> None:
-    depth = int(os.environ[tracking.CHILDREN].partition(":")[0])
-    tracker = tracking.begin(depth)
-    tracker.listeners = ()  # drop the listeners of the parent
-    history = _ChildHistory(snapshot())
-    history.begin()
-    multiprocessing.util.Finalize(None, history.write_last, exitpriority=100)
-
-
-class _ChildHistory(History):
-    """History of a child, which writes its report while it runs.
-
-    A signal handler that writes the report when a pool terminates its workers would not suffice. Python runs
-    handlers between two instructions, so a worker that waits for a lock of a killed sibling would never end.
-    """
-
-    def __init__(self, since: Snapshot) -> None:
-        super().__init__(since=since)
-        self._file = _folder() / f"{os.getpid()}-{time.time_ns()}"
-        self._next_weight = 1
-        self._write(0, "")  # the parent counts the child even if it creates nothing
-
-    def _measure(
-        self, newest: Record | None = None, *, with_all_holders: bool = False
-    ) -> tuple[LeakReport, int]:
-        report, at = super()._measure(newest, with_all_holders=with_all_holders)
-        if report.weight >= self._next_weight:
-            self._next_weight = int(report.weight * GROWTH) + 1
-            self._write(report.weight, self._judged(report, at))
-        return report, at
-
-    def write_last(self) -> None:
-        """Write the report of the high-water mark, with the holders that are known at the end."""
-        with suppress(AttributeError, RuntimeError):  # another thread is changing the objects
-            at_the_end = self.look(with_all_holders=True)
-            highest = self.high_water_mark()
-            report = at_the_end if highest is None else highest[0]
-            self._write(report.weight, report)
-
-    def _write(self, weight: int, report: LeakReport | str) -> None:
-        text = f"{weight}\n{current_process().name} (process {os.getpid()}) held at most {report}"
-        partial = self._file.with_suffix(".partial")
-        with suppress(OSError):  # the parent has ended, and its folder is gone
-            partial.write_text(text, encoding="utf-8", errors="backslashreplace")
-            partial.replace(self._file)
-
-
-def _folder() -> Path:
-    return Path(os.environ[tracking.CHILDREN].partition(":")[2])
-
-
-def reports() -> list[str]:
-    """Return the reports of the children, largest first, and remove them."""
-    files = []
-    if tracking.CHILDREN in os.environ:
-        folder = _folder()
-        del os.environ[tracking.CHILDREN]
-        files = [file.read_text(encoding="utf-8").partition("\n") for file in folder.glob("*[0-9]")]
-        shutil.rmtree(folder, ignore_errors=True)
-    by_weight = sorted([(int(weight), text) for weight, _, text in files], reverse=True)
-    large = [text for weight, text in by_weight if weight >= _MIN_BYTES]
-    texts = large[:_MAX_REPORTS]
-    if len(large) > _MAX_REPORTS:
-        texts.append(f"{len(large) - _MAX_REPORTS} more children of multiprocessing held less than these")
-    small = len(files) - len(large)
-    if small:
-        more = "more " if texts else ""
-        texts.append(
-            f"{small} {more}children of multiprocessing held less than {format_bytes(_MIN_BYTES)} each"
-        )
-    if _obstacle:
-        texts.append(
-            "children of multiprocessing were not tracked, because their reports need a temporary folder: "
-            f"{_obstacle}. Set TMPDIR to a folder that can be written"
-        )
-    if _untracked:
-        counts = ", ".join([f"{count} of {by}" for by, count in sorted(_untracked.items())])
-        texts.append(
-            f"child processes that were not tracked, because only those of multiprocessing are: {counts}"
-        )
-    return texts

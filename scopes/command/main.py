@@ -80,7 +80,7 @@ def _run(options: argparse.Namespace) -> NoReturn:
             write_to_stderr(f"{PROGRAM}: {missing}")
             sys.exit(1)
     tracking.begin(options.depth)
-    children.follow_children(options.depth)
+    children.follow_children(options.depth, options.leak_threshold)
     history = _history(options, watch, memory)
     history.begin()
     timeline = None
@@ -89,6 +89,7 @@ def _run(options: argparse.Namespace) -> NoReturn:
     ending = _FinalReport(options, history, timeline, _live_view(options), watch)
     ending.report_on_sigterm()
     _pass_on_interrupts()
+    children.begin_program()
     try:
         error = run(options.program, options.arguments, is_module=options.is_module)
     except CannotRunError as reason:
@@ -291,9 +292,15 @@ class _FinalReport:
         )
         held = still_held()
         parts = _parts(record, held)
+        threshold = parse_size(self._options.leak_threshold)
+        processes = children.report(record, threshold)
+        if processes is not None and processes.rows:
+            parts.append(("By process:", processes))
         for title, part in parts:
             write_to_stderr(f"\n{title}\n{part}")
-        for text in children.reports():
+        if processes is not None and processes.verdict:
+            write_to_stderr(f"\n{processes.verdict}")
+        for text in children.remarks():
             write_to_stderr(f"\n{text}")
         if self._options.counts:
             write_to_stderr(f"\n{statistics}")
@@ -302,12 +309,13 @@ class _FinalReport:
         record = replace(record, ended=ended)
         is_written = self._write_files(parts, record)
         write_annotations(record, self._options.annotate)
-        growing = _growing(held, parse_size(self._options.leak_threshold))
+        growing = _growing(held, threshold)
         if self._options.fail_on_leak:
             held_more = f"Memory that disposed tensors could not free grows: {format_lines(growing)}. "
             verdict = f"{held_more if growing else ''}{record.verdict}"
             write_to_stderr(f"\n--fail-on-leak: {verdict} --leak-threshold sets another size.")
-        is_leaking = self._options.fail_on_leak and (record.is_leaking or bool(growing))
+        is_child_leaking = processes is not None and processes.is_leaking
+        is_leaking = self._options.fail_on_leak and (record.is_leaking or bool(growing) or is_child_leaking)
         if ended == "exit status 0" and (is_leaking or not is_written):
             record = replace(record, ended="exit status 1")
         self._close_record(record)

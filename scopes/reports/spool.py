@@ -147,6 +147,25 @@ class Spool:
         self.close()
 
 
+def write_spool(path: Path, content: str) -> None:
+    """Write a file with the record `content` for ``read_spool()``. It replaces `path` when it is whole.
+
+    Raises
+    ------
+    OSError
+        If the file can't be written.
+    """
+    data = zlib.compress(content.encode("utf-8", "backslashreplace"), 1)
+    head = _HEADER.pack(_MAGIC, _VERSION, _SLOT.size + len(data))
+    partial = path.with_suffix(".partial")
+    try:
+        partial.write_bytes(head + _SLOT.pack(1, len(data), _checksum(1, data)) + data)
+        partial.replace(path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
+
+
 def is_spool(path: Path) -> bool:
     """Return whether the file is a record of a run, or empty."""
     with path.open("rb") as file:

@@ -1,0 +1,344 @@
+"""One report of the processes of a run: the bytes of each line, with a column for each process."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, NamedTuple
+
+from scopes._shared.sizes import format_bytes
+from scopes.reports.leaks import LeakReport, LeakRow, lines_of
+from scopes.reports.run_record import RunRecord
+from scopes.reports.tables import Cell, Report, Table, line, size, words
+from scopes.tracking.sites import Site
+
+#: The name of the process of the run itself.
+MAIN = "MainProcess"
+# Beyond this number of processes, the columns are the median and the processes that hold most and least.
+_MAX_COLUMNS = 8
+_MOST = 3
+# A process differs if it holds this many bytes more or less than the median, and this part of the median.
+_LEAST_DIFFERENCE = 64 * 1024
+_LEAST_PART = 1 / 4
+_MAX_SENTENCES = 5
+_MAX_NAMED = 3
+
+
+class Difference(NamedTuple):
+    """How far a process is from the median of its peers at one line."""
+
+    process: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process of the report."""
+
+    #: "rank 3", the name of a process of multiprocessing, or the program's name.
+    label: str
+    pid: int
+    rank: int | None
+    #: What all its lines held when it held most.
+    nbytes: int
+    #: Whether it wrote the record of its end. Otherwise it was killed, or ended by ``os._exit``.
+    has_ended: bool
+    #: Whether it is compared with others: the ranks of a job, or else all children.
+    is_compared: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRow:
+    """What one line held in each process."""
+
+    site: Site
+    #: For each process: the bytes that the line held when the process held most, and the growth.
+    nbytes: tuple[int, ...]
+    risen: tuple[int, ...]
+    #: The median of the processes that are compared.
+    median: int
+    #: The process that is farthest from the median, if that is far; None otherwise.
+    difference: Difference | None
+    #: The holder in the process that differs, else in the one in which the line grows or holds most.
+    holder: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the row as plain data, with one entry for each process."""
+        return {
+            "lines": lines_of(self.site),
+            "bytes": list(self.nbytes),
+            "risen": list(self.risen),
+            "median": self.median,
+            "holder": self.holder,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessReport(Report):
+    """What the processes of a run held, by creation line: lines where processes differ first.
+
+    ``joined(records)`` makes it.
+    """
+
+    processes: tuple[Process, ...]
+    rows: tuple[ProcessRow, ...]
+    #: The number of other processes, which held fewer bytes than these.
+    small_count: int = 0
+    least: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that all processes held, each when it held most."""
+        return sum(process.nbytes for process in self.processes)
+
+    @property
+    def is_leaking(self) -> bool:
+        """Whether a line keeps more and more in a process."""
+        return any(any(row.risen) for row in self.rows)
+
+    @property
+    def verdict(self) -> str:
+        """Sentences on processes that differ, lines that grow, killed processes, and those left out."""
+        found = [*self._differences(), *self._growth(), *self._deaths()]
+        if self.small_count:
+            more = "more " if self.rows else ""
+            many = f"process{'es' * (self.small_count != 1)}"
+            each = " each" if self.small_count != 1 else ""
+            found.append(
+                f"{self.small_count:,} {more}child {many} held less than {format_bytes(self.least)}{each}."
+            )
+        return "\n".join(found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain data; bytes are whole numbers."""
+        processes = [
+            {
+                "label": each.label,
+                "pid": each.pid,
+                "rank": each.rank,
+                "bytes": each.nbytes,
+                "has_ended": each.has_ended,
+            }
+            for each in self.processes
+        ]
+        return {
+            "processes": processes,
+            "rows": [row.to_dict() for row in self.rows],
+            "small_count": self.small_count,
+            "verdict": self.verdict,
+        }
+
+    def _differences(self) -> list[str]:
+        differing = [(row, row.difference) for row in self.rows if row.difference is not None]
+        sentences = []
+        for row, (number, nbytes) in differing[:_MAX_SENTENCES]:
+            more = "more" if nbytes > 0 else "less"
+            sentences.append(
+                f"{self.processes[number].label} holds {format_bytes(abs(nbytes))} {more} than "
+                f"{self._others(number)} at {row.site}{_held_by(row)}."
+            )
+        left = len(differing) - _MAX_SENTENCES
+        return [*sentences, f"Processes differ at {left} more lines."] if left > 0 else sentences
+
+    def _others(self, number: int) -> str:
+        compared = [n for n, process in enumerate(self.processes) if process.is_compared]
+        if len(compared) > 2:
+            return "the median"
+        return self.processes[next(n for n in compared if n != number)].label
+
+    def _growth(self) -> list[str]:
+        growing = [row for row in self.rows if any(row.risen)]
+        growing.sort(key=lambda row: -max(row.risen))
+        sentences = []
+        for row in growing[:_MAX_SENTENCES]:
+            numbers = sorted([n for n, risen in enumerate(row.risen) if risen], key=lambda n: -row.risen[n])
+            named = [
+                f"{self.processes[n].label} (+{format_bytes(row.risen[n])})" for n in numbers[:_MAX_NAMED]
+            ]
+            if len(numbers) > _MAX_NAMED:
+                named.append(f"{len(numbers) - _MAX_NAMED} more processes")
+            sentences.append(f"{row.site} keeps more and more in {_and(named)}{_held_by(row)}.")
+        left = len(growing) - _MAX_SENTENCES
+        return [*sentences, f"{left} more lines keep more and more."] if left > 0 else sentences
+
+    def _deaths(self) -> list[str]:
+        labels = [process.label for process in self.processes if not process.has_ended]
+        if not labels:
+            return []
+        named = labels[:_MAX_NAMED]
+        if len(labels) > _MAX_NAMED:
+            named.append(f"{len(labels) - _MAX_NAMED} more processes")
+        why = "still running, terminated, killed, or ended by os._exit"
+        return [f"The table has a record from before the end of {_and(named)}: {why}."]
+
+    def _table(self) -> Table:
+        many = len(self.processes)
+        columns = self._columns()
+        some = f", the {_MOST} that hold most and the {_MOST} that hold least" if len(columns) < many else ""
+        title = (
+            f"{many} process{'es' * (many != 1)} held {format_bytes(self.nbytes)}, each when it held most, "
+            f"by {len(self.rows):,} line{'s' * (len(self.rows) != 1)}{some}"
+        )
+        headings = [(self.processes[n].label, True) for n in columns]
+        has_median = len(columns) < many
+        if has_median:
+            headings.append(("median", True))
+        headings += [("differs", False), ("grows in", False), ("created by", False)]
+        rows = [self._cells(row, columns, has_median) for row in self.rows]
+        return Table(title, tuple(headings), rows, "and {} more lines")
+
+    def _cells(self, row: ProcessRow, columns: Sequence[int], has_median: bool) -> tuple[Cell, ...]:
+        cells = [size(row.nbytes[n]) if row.nbytes[n] else Cell("", 0) for n in columns]
+        if has_median:
+            cells.append(size(row.median))
+        differs = ""
+        if row.difference is not None:
+            number, nbytes = row.difference
+            differs = (
+                f"{self.processes[number].label}: {'+' if nbytes > 0 else '-'}{format_bytes(abs(nbytes))}"
+            )
+        numbers = sorted([n for n, risen in enumerate(row.risen) if risen], key=lambda n: -row.risen[n])
+        grows = [f"{self.processes[n].label}: +{format_bytes(row.risen[n])}" for n in numbers[:_MAX_NAMED]]
+        if len(numbers) > _MAX_NAMED:
+            grows.append(f"{len(numbers) - _MAX_NAMED} more")
+        return (
+            *cells,
+            words(differs),
+            words(", ".join(grows)),
+            line(row.site, f"held by {row.holder}" if row.holder else ""),
+        )
+
+    def _columns(self) -> list[int]:
+        """Return the numbers of the processes to show: those that differ first, then by rank."""
+        if len(self.processes) > _MAX_COLUMNS:
+            by_size = sorted(range(len(self.processes)), key=lambda n: -self.processes[n].nbytes)
+            return [*by_size[:_MOST], *by_size[-_MOST:]]
+        farthest: dict[int, int] = {}
+        for row in self.rows:
+            if row.difference is not None:
+                number, nbytes = row.difference
+                farthest[number] = max(farthest.get(number, 0), abs(nbytes))
+        return sorted(range(len(self.processes)), key=lambda n: -farthest.get(n, 0))
+
+
+def joined(records: Iterable[RunRecord], least: int = 0, threshold: int = 1) -> ProcessReport:
+    """Return one report of the processes of a run.
+
+    Parameters
+    ----------
+    records
+        The last record of each process, in any order.
+    least
+        Only count processes that held fewer bytes. Ranks are in the report in any case.
+    threshold
+        The growth from which a line is a leak, in bytes.
+    """
+    found = sorted(records, key=lambda record: (record.name != MAIN, record.rank is None, record.rank or 0))
+    ranks = {id(record) for record in found if _is_rank(record, found)}
+    has_ranks = len(ranks) > 1
+    shown = [record for record in found if id(record) in ranks or _highest(record).weight >= least]
+    labels = _labels(shown, ranks)
+    highest = [_highest(record) for record in shown]
+    processes = [
+        Process(
+            label,
+            record.pid,
+            record.rank,
+            report.nbytes,
+            record.ended is not None,
+            id(record) in ranks if has_ranks else record.name != MAIN,
+        )
+        for record, report, label in zip(shown, highest, labels, strict=True)
+    ]
+    sites: dict[tuple[object, ...], Site] = {}
+    rows: list[dict[tuple[object, ...], LeakRow]] = []
+    risen: list[dict[tuple[object, ...], int]] = []
+    for record, report in zip(shown, highest, strict=True):
+        rows.append({_key(row.site): row for row in report.rows if row.weight})
+        risen.append({_key(site): n for site, n in record.growing if n >= threshold})
+        for site in [*[row.site for row in report.rows if row.weight], *[site for site, _ in record.growing]]:
+            sites.setdefault(_key(site), site)
+    made = [
+        _row(site, [each.get(key) for each in rows], [each.get(key, 0) for each in risen], processes)
+        for key, site in sites.items()
+    ]
+    made.sort(key=_place)
+    children = sum(record.name != MAIN for record in found)
+    small_count = children - sum(record.name != MAIN for record in shown)
+    # A table of the run's own process alone says nothing new.
+    if small_count == children:
+        return ProcessReport((), (), small_count, least)
+    return ProcessReport(tuple(processes), tuple(made), small_count, least)
+
+
+def _row(site: Site, rows: list[LeakRow | None], risen: list[int], processes: list[Process]) -> ProcessRow:
+    nbytes = [0 if row is None else row.nbytes for row in rows]
+    compared = [n for n, process in enumerate(processes) if process.is_compared]
+    middle = round(median([nbytes[n] for n in compared])) if compared else 0
+    difference = None
+    if len(compared) > 1:
+        number = max(compared, key=lambda n: abs(nbytes[n] - middle))
+        if len(compared) == 2:
+            # The median of two is between them. Compare the larger one with the other.
+            number = max(compared, key=lambda n: nbytes[n])
+            middle = min([nbytes[n] for n in compared])
+        far = nbytes[number] - middle
+        if abs(far) >= max(_LEAST_DIFFERENCE, _LEAST_PART * middle):
+            difference = Difference(number, far)
+    first = [] if difference is None else [difference.process]
+    by_growth = sorted(range(len(rows)), key=lambda n: (-risen[n], -nbytes[n]))
+    holders = [row.holder for n in [*first, *by_growth] if (row := rows[n]) is not None and row.holder]
+    return ProcessRow(site, tuple(nbytes), tuple(risen), middle, difference, next(iter(holders), ""))
+
+
+def _place(row: ProcessRow) -> tuple[int, int, int]:
+    difference = 0 if row.difference is None else abs(row.difference.nbytes)
+    return -difference, -max(row.risen), -sum(row.nbytes)
+
+
+def _highest(record: RunRecord) -> LeakReport:
+    """Return the report of the moment at which the process held most."""
+    return max(
+        [report for _, report in record.parts], key=lambda report: report.weight, default=LeakReport((), 1)
+    )
+
+
+def _is_rank(record: RunRecord, records: Sequence[RunRecord]) -> bool:
+    """Return whether the process is that of its rank, and not one that this has started."""
+    if record.rank is None or record.name == MAIN:
+        return False
+    return not any(
+        other.pid == record.parent_pid and other.rank == record.rank and other.name != MAIN
+        for other in records
+    )
+
+
+def _labels(records: Sequence[RunRecord], ranks: set[int]) -> list[str]:
+    """Return a name for each process. Equal names get the number of the process."""
+    labels = []
+    for record in records:
+        label = f"rank {record.rank}" if id(record) in ranks else record.name
+        if record.name == MAIN:
+            label = "main"
+        elif record.rank is not None and id(record) not in ranks:
+            label = f"rank {record.rank}: {label}"
+        labels.append(label)
+    counts = Counter(labels)
+    return [
+        f"{label} ({record.pid})" if counts[label] > 1 else label
+        for label, record in zip(labels, records, strict=True)
+    ]
+
+
+def _key(site: Site) -> tuple[object, ...]:
+    return tuple([(each.file, each.number, each.function) for each in site.lines])
+
+
+def _held_by(row: ProcessRow) -> str:
+    return f", held by {row.holder}" if row.holder else ""
+
+
+def _and(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
