@@ -12,6 +12,7 @@ import atexit
 import json
 import multiprocessing.util
 import os
+import py_compile
 import shlex
 import shutil
 import sys
@@ -79,6 +80,8 @@ def follow_children(depth: int, threshold: int | str = LEAST_GROWTH) -> None:
         start = Path(folder, "start")
         start.mkdir()
         shutil.copyfile(Path(__file__).with_name("sitecustomize.py"), start / "sitecustomize.py")
+        # Here, because PYTHONDONTWRITEBYTECODE would make each process compile it.
+        py_compile.compile(str(start / "sitecustomize.py"))
         settings = {"threshold": threshold, "ranks": _ranks()}
         Path(folder, _SETTINGS).write_text(json.dumps(settings), encoding="utf-8")
     except OSError as error:  # a full disk
@@ -240,7 +243,8 @@ def _name() -> str:
 
 def _program() -> str:
     arguments = getattr(sys, "argv", [])
-    return Path(arguments[0]).name if arguments and arguments[0] else "python"
+    name = Path(arguments[0]).name if arguments and arguments[0] else "-"
+    return f"python {name}" if name in ("-", "-c", "-m") else name
 
 
 def _arguments() -> list[str]:

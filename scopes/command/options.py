@@ -19,6 +19,8 @@ PROGRAM = "disposescope"
 _EXAMPLES = """examples:
   disposescope run train.py --epochs 3          the program's own arguments follow its name
   disposescope run -m package.train             a module, as python -m does
+  disposescope run torchrun --nproc-per-node 4 train.py
+                                                an installed Python script, if there is no file of that name
   disposescope run --html page.html train.py    also write the report as a page
   disposescope run --record run.dspool train.py keep the record, which outlives a kill of the program
   disposescope run --fail-on-leak train.py      exit with 1 if a line keeps more and more, for CI
@@ -79,7 +81,8 @@ def _add_run(commands: Any) -> argparse.ArgumentParser:
         help="run a program with tracking, and report what is alive at its end, by the line that created it",
         description="Run a program with tracking. When it ends or fails, write a report to the standard\n"
         "error stream: what is alive, by the line that created it. The exit status is that of the program,\n"
-        "or 1 if it succeeded and a file of the report could not be written.",
+        "or 1 if it succeeded and a file of the report could not be written. Each Python that the program\n"
+        "starts is in the report too: subprocesses, forks, ranks of torchrun, workers of data loaders.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -132,7 +135,7 @@ def _add_run(commands: Any) -> argparse.ArgumentParser:
         "--fail-on-leak",
         action=argparse.BooleanOptionalAction,
         default=False,
-        help="exit with status 1 if the memory of a line keeps growing",
+        help="exit with status 1 if the memory of a line keeps growing, also in a child process",
     )
     run.add_argument(
         "--leak-threshold",
@@ -151,7 +154,12 @@ def _add_run(commands: Any) -> argparse.ArgumentParser:
         help="also print how many disposables were created and disposed, in scopes and outside",
     )
     run.add_argument("-m", dest="is_module", action="store_true", help="run a module, as python -m does")
-    run.add_argument("program", metavar="script.py", nargs="?", help="the program")
+    run.add_argument(
+        "program",
+        metavar="script.py",
+        nargs="?",
+        help="the program: a file, or an installed Python script such as torchrun",
+    )
     run.add_argument("arguments", nargs=argparse.REMAINDER, help="the program's own arguments")
     return run
 

@@ -7,7 +7,10 @@ import importlib
 import importlib.util
 import io
 import pkgutil
+import shlex
+import shutil
 import sys
+import sysconfig
 from contextlib import suppress
 from importlib.machinery import FileFinder, ModuleSpec, SourceFileLoader, SourcelessFileLoader
 from pathlib import Path
@@ -38,7 +41,7 @@ def run(name: str, arguments: list[str], *, is_module: bool) -> BaseException | 
     Raises
     ------
     CannotRunError
-        If there is no such file or module.
+        If there is no such file, module or installed script.
     """
     sys.argv = [name, *arguments]
     try:
@@ -57,6 +60,9 @@ def _script(name: str) -> tuple[CodeType, ModuleType]:
         path = Path(name).absolute()
     except FileNotFoundError as error:  # the working directory was deleted
         raise _cannot_open(name, error) from error
+    if not path.exists() and (installed := _installed_script(name)) is not None:
+        path = installed
+        sys.argv[0] = str(path)  # as Python sets it for a script that the system starts
     importer = pkgutil.get_importer(str(path))
     # A folder, or an archive: Python looks for `__main__` in it.
     if importer is not None and (path.is_dir() or not isinstance(importer, FileFinder)):
@@ -82,6 +88,44 @@ def _script(name: str) -> tuple[CodeType, ModuleType]:
     module = ModuleType("__main__")
     vars(module).update(__builtins__=builtins, __cached__=None, __file__=str(path), __loader__=loader)
     return code, module
+
+
+def _installed_script(name: str) -> Path | None:
+    """Return the Python script that the shell would start as `name`, such as ``torchrun``, or None.
+
+    The scripts of this Python's environment come first, then those on PATH.
+    """
+    if Path(name).name != name:
+        return None
+    found = shutil.which(name, path=sysconfig.get_path("scripts")) or shutil.which(name)
+    interpreter = None if found is None else _interpreter_of(Path(found))
+    if found is None or interpreter is None or not interpreter.name.startswith("python"):
+        return None
+    if interpreter.is_absolute() and interpreter.parent.resolve() != Path(sys.executable).parent.resolve():
+        raise CannotRunError(
+            f"{found} is a script for {interpreter}, and this is {sys.executable}: install disposescope for "
+            "that Python, or write a script or -m and a module",
+            2,
+        )
+    return Path(found)
+
+
+def _interpreter_of(script: Path) -> Path | None:
+    """Return what the first line of a script names: an absolute path, or a name for ``env`` to find."""
+    try:
+        with script.open("rb") as file:
+            first, second = file.readline(1000).decode(), file.readline(1000).decode()
+    except (OSError, UnicodeError):
+        return None
+    if not first.startswith("#!"):
+        return None
+    if second.startswith("'''exec' "):  # pip writes this where the path is long or has spaces
+        words = shlex.split(second.removeprefix("'''exec' "))
+        return Path(words[0])
+    words = first[2:].split()
+    if words and Path(words[0]).name == "env":
+        words = [word for word in words[1:] if not word.startswith("-")]
+    return Path(words[0]) if words else None
 
 
 def _cannot_open(path: str, error: OSError) -> CannotRunError:

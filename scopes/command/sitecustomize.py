@@ -30,7 +30,7 @@ class _Finder:
 def _begin():  # type: () -> None
     folder = os.environ.get("DISPOSESCOPE_CHILDREN", "").partition(":")[2]
     # Another run, which started this one, has a folder with another copy of this file.
-    if folder and os.path.dirname(_here()) == folder:
+    if folder and os.path.dirname(_here()) == folder and sys.version_info >= (3, 4):
         sys.meta_path.insert(0, _Finder(folder))
 
 

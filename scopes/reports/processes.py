@@ -43,7 +43,8 @@ class Process:
     rank: int | None
     #: What all its lines held when it held most.
     nbytes: int
-    #: Whether it wrote the record of its end. Otherwise it was killed, or ended by ``os._exit``.
+    #: Whether it wrote the record of its end. Otherwise it was killed, or ended by ``os._exit``. True for the
+    #: process of the run, whose own report says how it ended.
     has_ended: bool
     #: Whether it is compared with others: the ranks of a job, or else all children.
     is_compared: bool
@@ -135,9 +136,12 @@ class ProcessReport(Report):
         sentences = []
         for row, (number, nbytes) in differing[:_MAX_SENTENCES]:
             more = "more" if nbytes > 0 else "less"
+            grows = ""
+            if row.risen[number]:
+                grows = f", and this line keeps more and more there (+{format_bytes(row.risen[number])})"
             sentences.append(
                 f"{self.processes[number].label} holds {format_bytes(abs(nbytes))} {more} than "
-                f"{self._others(number)} at {row.site}{_held_by(row)}."
+                f"{self._others(number)} at {row.site}{grows}{_held_by(row)}."
             )
         left = len(differing) - _MAX_SENTENCES
         return [*sentences, f"Processes differ at {left} more lines."] if left > 0 else sentences
@@ -149,27 +153,29 @@ class ProcessReport(Report):
         return self.processes[next(n for n in compared if n != number)].label
 
     def _growth(self) -> list[str]:
-        growing = [row for row in self.rows if any(row.risen)]
-        growing.sort(key=lambda row: -max(row.risen))
-        sentences = []
-        for row in growing[:_MAX_SENTENCES]:
-            numbers = sorted([n for n, risen in enumerate(row.risen) if risen], key=lambda n: -row.risen[n])
-            named = [
-                f"{self.processes[n].label} (+{format_bytes(row.risen[n])})" for n in numbers[:_MAX_NAMED]
-            ]
-            if len(numbers) > _MAX_NAMED:
-                named.append(f"{len(numbers) - _MAX_NAMED} more processes")
-            sentences.append(f"{row.site} keeps more and more in {_and(named)}{_held_by(row)}.")
+        growing = sorted([row for row in self.rows if _growing_in(row)], key=lambda row: -max(row.risen))
+        # Those in one process, which differs by it, have a sentence.
+        growing = [
+            row for row in growing if row.difference is None or _growing_in(row) != [row.difference[0]]
+        ]
+        sentences = [
+            f"{row.site} keeps more and more in {_and(self._growing_in(row))}{_held_by(row)}."
+            for row in growing[:_MAX_SENTENCES]
+        ]
         left = len(growing) - _MAX_SENTENCES
         return [*sentences, f"{left} more lines keep more and more."] if left > 0 else sentences
+
+    def _growing_in(self, row: ProcessRow) -> list[str]:
+        """Return the processes in which the line grows, with the growth, most first."""
+        numbers = _growing_in(row)
+        named = [f"{self.processes[n].label} (+{format_bytes(row.risen[n])})" for n in numbers[:_MAX_NAMED]]
+        return [*named, *_rest_of(numbers)]
 
     def _deaths(self) -> list[str]:
         labels = [process.label for process in self.processes if not process.has_ended]
         if not labels:
             return []
-        named = labels[:_MAX_NAMED]
-        if len(labels) > _MAX_NAMED:
-            named.append(f"{len(labels) - _MAX_NAMED} more processes")
+        named = [*labels[:_MAX_NAMED], *_rest_of(labels)]
         why = "still running, terminated, killed, or ended by os._exit"
         return [f"The table has a record from before the end of {_and(named)}: {why}."]
 
@@ -177,10 +183,10 @@ class ProcessReport(Report):
         many = len(self.processes)
         columns = self._columns()
         some = f", the {_MOST} that hold most and the {_MOST} that hold least" if len(columns) < many else ""
-        title = (
-            f"{many} process{'es' * (many != 1)} held {format_bytes(self.nbytes)}, each when it held most, "
-            f"by {len(self.rows):,} line{'s' * (len(self.rows) != 1)}{some}"
-        )
+        lines = f"{len(self.rows):,} line{'s' * (len(self.rows) != 1)}"
+        who = f"{many} processes held" if many > 1 else "1 process held"
+        each = ", each when it held most" if many > 1 else " when it held most"
+        title = f"{who} {format_bytes(self.nbytes)}{each}, by {lines}{some}"
         headings = [(self.processes[n].label, True) for n in columns]
         has_median = len(columns) < many
         if has_median:
@@ -199,14 +205,10 @@ class ProcessReport(Report):
             differs = (
                 f"{self.processes[number].label}: {'+' if nbytes > 0 else '-'}{format_bytes(abs(nbytes))}"
             )
-        numbers = sorted([n for n, risen in enumerate(row.risen) if risen], key=lambda n: -row.risen[n])
-        grows = [f"{self.processes[n].label}: +{format_bytes(row.risen[n])}" for n in numbers[:_MAX_NAMED]]
-        if len(numbers) > _MAX_NAMED:
-            grows.append(f"{len(numbers) - _MAX_NAMED} more")
         return (
             *cells,
             words(differs),
-            words(", ".join(grows)),
+            words(", ".join(self._growing_in(row))),
             line(row.site, f"held by {row.holder}" if row.holder else ""),
         )
 
@@ -237,9 +239,9 @@ def joined(records: Iterable[RunRecord], least: int = 0, threshold: int = 1) -> 
     """
     found = sorted(records, key=lambda record: (record.name != MAIN, record.rank is None, record.rank or 0))
     ranks = {id(record) for record in found if _is_rank(record, found)}
-    has_ranks = len(ranks) > 1
     shown = [record for record in found if id(record) in ranks or _highest(record).weight >= least]
     labels = _labels(shown, ranks)
+    compared = ranks if len(ranks) > 1 else _alike(shown)
     highest = [_highest(record) for record in shown]
     processes = [
         Process(
@@ -247,8 +249,8 @@ def joined(records: Iterable[RunRecord], least: int = 0, threshold: int = 1) -> 
             record.pid,
             record.rank,
             report.nbytes,
-            record.ended is not None,
-            id(record) in ranks if has_ranks else record.name != MAIN,
+            record.ended is not None or record.name == MAIN,
+            id(record) in compared,
         )
         for record, report, label in zip(shown, highest, labels, strict=True)
     ]
@@ -315,6 +317,16 @@ def _is_rank(record: RunRecord, records: Sequence[RunRecord]) -> bool:
     )
 
 
+def _alike(records: Sequence[RunRecord]) -> set[int]:
+    """Return the largest group of processes that one process has started under one name, such as workers."""
+    groups: dict[tuple[int, str], set[int]] = {}
+    for record in records:
+        if record.name != MAIN:
+            name = record.name.rstrip("0123456789")  # workers are numbered
+            groups.setdefault((record.parent_pid, name), set()).add(id(record))
+    return max(groups.values(), key=len, default=set())
+
+
 def _labels(records: Sequence[RunRecord], ranks: set[int]) -> list[str]:
     """Return a name for each process. Equal names get the number of the process."""
     labels = []
@@ -330,6 +342,16 @@ def _labels(records: Sequence[RunRecord], ranks: set[int]) -> list[str]:
         f"{label} ({record.pid})" if counts[label] > 1 else label
         for label, record in zip(labels, records, strict=True)
     ]
+
+
+def _growing_in(row: ProcessRow) -> list[int]:
+    """Return the numbers of the processes in which the line grows, most first."""
+    return sorted([n for n, risen in enumerate(row.risen) if risen], key=lambda n: -row.risen[n])
+
+
+def _rest_of(named: Sequence[object]) -> list[str]:
+    left = len(named) - _MAX_NAMED
+    return [f"{left} more process{'es' * (left != 1)}"] if left > 0 else []
 
 
 def _key(site: Site) -> tuple[object, ...]:

@@ -14,8 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from scopes.command.children import program_of
-
 ROOT = Path(__file__).parents[2]
 # Seconds after which a program hangs, on however slow a machine.
 LIMIT = 500
@@ -407,16 +405,6 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_children_of_multiprocessing_are_reported(method: str, tmp_path: Path) -> None:
-    program = write(tmp_path / "program.py", CHILDREN)
-    tracked = scopes_run(program, method, "process")
-    assert tracked.stdout == "0\n", tracked.stderr
-    _, _, told = tracked.stderr.partition("worker (process ")
-    assert re.search(r"held at most (9[5-9]|100) alive, .* created by 1 line", told), tracked.stderr
-    assert lines_named(told, "program.py")[0] == 7
-
-
 @pytest.mark.parametrize(
     ("arguments", "status"),
     [
@@ -458,7 +446,7 @@ def test_a_forked_child_that_ends_leaves_the_reports_of_other_children(tmp_path:
         "child = os.fork()\n"
         "if child: os.waitpid(child, 0)\n",
     )
-    assert "worker (process " in scopes_run(program).stderr
+    assert "program.py:2 in work" in scopes_run(program).stderr.partition("By process:")[2]
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
@@ -477,95 +465,9 @@ def test_a_program_runs_where_no_file_can_be_written(method: str, tmp_path: Path
     )
     assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
     assert "1 alive, 390.6 KiB" in done.stderr
-    why = "because their reports need a temporary folder: [Errno 2] No usable temporary directory found"
-    assert f"\nchildren of multiprocessing were not tracked, {why}" in done.stderr
+    why = "because their records need a temporary folder: [Errno 2] No usable temporary directory found"
+    assert f"\nchild processes were not followed, {why}" in done.stderr
     assert program.exists()
-
-
-def test_the_report_names_the_children_that_were_not_followed(tmp_path: Path) -> None:
-    program = write(
-        tmp_path / "program.py",
-        "import os, subprocess, sys\n"
-        "for _ in range(2):\n"
-        "    child = os.fork()\n"
-        "    if not child:\n"
-        "        os._exit(0)\n"
-        "    os.waitpid(child, 0)\n"
-        "subprocess.run([sys.executable, '-c', ''])\n"
-        "subprocess.run(['true'])\n"
-        "os.mkdir('two words')\n"
-        "os.symlink(sys.executable, 'two words/python3')\n"
-        "subprocess.run(['two words/python3', '-c', ''])\n",
-    )
-    told = "child processes that were not tracked, because only those of multiprocessing are: "
-    counts = "2 of os.fork, 2 of subprocess"
-    assert f"\n{told}{counts}\n" in scopes_run(program, cwd=tmp_path).stderr
-    followed = scopes_run(write(tmp_path / "followed.py", CHILDREN), "fork", "process").stderr
-    assert "not tracked" not in followed
-
-
-@pytest.mark.parametrize(
-    ("executable", "command", "name"),
-    [
-        ("/two words/python3", ["python3", "-c", ""], "python3"),
-        ("/usr/bin/true", ["true"], "true"),
-        (None, "python -c ''", "python"),
-        (None, '"/two words/python.exe" -c ""', "python.exe"),
-        (None, '"/two words/python.exe', "python.exe"),
-        (None, "python -c '", "python"),
-        (None, ["/two words/python3"], "python3"),
-        (None, "", ""),
-    ],
-)
-def test_the_program_of_a_subprocess_is_found(
-    executable: str | None, command: str | list[str], name: str
-) -> None:
-    assert program_of(executable, command).name == name
-
-
-def test_workers_of_a_pool_are_reported_though_it_terminates_them(tmp_path: Path) -> None:
-    program = write(tmp_path / "program.py", CHILDREN)
-    tracked = scopes_run(program, "fork", "pool")
-    assert tracked.stdout == "400\n", tracked.stderr
-    assert "PoolWorker-" in tracked.stderr
-    assert lines_named(tracked.stderr.partition("PoolWorker-")[2], "program.py")[0] == 7
-
-
-def test_a_killed_child_is_reported(tmp_path: Path) -> None:
-    program = write(
-        tmp_path / "program.py",
-        "import multiprocessing, os, signal, tensor\n"
-        "def work():\n"
-        "    kept = [tensor.ones((1000,)) for _ in range(100)]\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)\n"
-        "process = multiprocessing.get_context('fork').Process(target=work, name='worker')\n"
-        "process.start()\n"
-        "process.join()\n"
-        "print(process.exitcode)\n",
-    )
-    tracked = scopes_run(program)
-    assert tracked.stdout == f"{-signal.SIGKILL}\n"
-    _, _, told = tracked.stderr.partition("worker (process ")
-    # The file is written after each growth by a tenth.
-    assert re.search(r"held at most (9\d|100) alive, .* created by 1 line", told), tracked.stderr
-    assert lines_named(told, "program.py")[0] == 3
-
-
-def test_the_report_counts_children_beyond_the_five_largest(tmp_path: Path) -> None:
-    program = write(
-        tmp_path / "program.py",
-        "import multiprocessing, tensor\n"
-        "def work(size):\n"
-        "    kept = tensor.ones((size,))\n"
-        "for size in [20_000] * 7 + [10] * 2:\n"
-        "    process = multiprocessing.get_context('fork').Process(target=work, args=(size,))\n"
-        "    process.start()\n"
-        "    process.join()\n",
-    )
-    told = scopes_run(program).stderr
-    assert told.count("held at most") == 5
-    assert "\n2 more children of multiprocessing held less than these\n" in told
-    assert "\n2 more children of multiprocessing held less than 64 KiB each\n" in told
 
 
 def test_sigterm_ends_a_forked_child_whose_main_thread_waits_for_a_lock(tmp_path: Path) -> None:
