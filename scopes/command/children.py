@@ -43,6 +43,8 @@ _MIN_BYTES = 64 * 1024
 # Files in the folder of the run: what its processes need to know, and why others are not followed, a line for
 # each of them.
 _SETTINGS, _NOT_FOLLOWED = "settings", "not-followed"
+# The beginning of a line for a process that has joined, although its parent has counted it there.
+_JOINED = "joined "
 # The number of a process in its job, as torchrun and the starters of MPI and Slurm tell it.
 _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
@@ -54,7 +56,7 @@ class _ForkKey:
 _fork_key = _ForkKey()
 # Why there is no folder for the records of children, or "".
 _obstacle = ""
-# Why children of the program were not followed, with their number, where there is no folder to write it into.
+# Why processes were not followed, with their number.
 _not_followed: Counter[str] = Counter()
 _follows_forks = False
 # The listeners of this process that a forked child drops, and the record of this process if it is a child.
@@ -104,8 +106,10 @@ def follow() -> None:
     """Make this process, which has imported ``scopes``, write records, if it is a child of a run."""
     folder = _folder()
     if folder is not None and folder.is_dir():
-        with suppress(Exception):  # the program must go on
+        try:
             _join(folder)
+        except Exception as error:  # noqa: BLE001  # the program must go on
+            _note(f"that could not begin: {error!r}")
 
 
 def _folder() -> Path | None:
@@ -117,11 +121,11 @@ def _join(folder: Path) -> None:
     """Begin tracking and the record of a new Python."""
     tracking.begin(int(os.environ[tracking.CHILDREN].partition(":")[0]))
     _begin_record(folder)
-    _write_first()
     _follow_forks()
     obstacle = _flag_of_this_process()
     if obstacle:  # the parent has counted it
-        _note(f"joined {obstacle}")
+        _note(f"{_JOINED}{obstacle}")
+    _write_first()
 
 
 def _follow_forks() -> None:
@@ -213,9 +217,12 @@ class _ChildHistory(History):
         self._is_over = True
         with suppress(Exception):  # such as RuntimeError: another thread is changing the objects
             if self._file.exists():
-                self._write(None)
+                latest = self.look()
+                # Nobody asks for the holders of less, and their search takes time.
+                is_little = max(latest.weight, self._weight) < _MIN_BYTES
+                self._write(latest if is_little else None, ended="by itself")
 
-    def _write(self, latest: LeakReport | None) -> None:
+    def _write(self, latest: LeakReport | None, ended: str | None = None) -> None:
         settings = json.loads((self._folder / _SETTINGS).read_text(encoding="utf-8"))
         record = record_of(self, _program(), settings["threshold"], arguments=_arguments(), latest=latest)
         record = replace(
@@ -223,7 +230,7 @@ class _ChildHistory(History):
             parts=tuple([(title, _heaviest_of(report)) for title, report in record.parts]),
             name=_name(),
             rank=_rank(settings["ranks"]),
-            ended="by itself" if latest is None else None,
+            ended=ended,
         )
         write_spool(self._file, record.to_json())
 
@@ -262,19 +269,29 @@ def _rank(of_the_run: Mapping[str, str]) -> int | None:
     return values[0] if values else None
 
 
+def records_in(folder: Path) -> tuple[list[RunRecord], Counter[str]]:
+    """Return the records in the folder of a run, and why other processes have none, with their number."""
+    found = []
+    obstacles: Counter[str] = Counter()
+    for file in sorted(folder.glob(f"[0-9]*{SUFFIX}")):
+        try:
+            found.append(RunRecord.from_dict(json.loads(read_spool(file))))
+        except (OSError, NoRecordError, ValueError):  # such as the record of a later version
+            obstacles["with a record that can't be read"] += 1
+    with suppress(OSError):
+        text = (folder / _NOT_FOLLOWED).read_text(encoding="utf-8", errors="replace")
+        for reason in text.splitlines():
+            obstacles[reason.removeprefix(_JOINED)] += -1 if reason.startswith(_JOINED) else 1
+    return found, obstacles
+
+
 def records() -> list[RunRecord]:
     """Return the records of the processes below this one, and remove them."""
     folder = _folder()
     if folder is None:
         return []
-    found = []
-    for file in sorted(folder.glob(f"[0-9]*{SUFFIX}")):
-        # OSError, NoRecordError: a full disk, or a process that ended before the first record was whole.
-        with suppress(OSError, NoRecordError, ValueError):
-            found.append(RunRecord.from_dict(json.loads(read_spool(file))))
-    for reason in _lines_of(folder / _NOT_FOLLOWED):
-        is_joined = reason.startswith("joined ")
-        _not_followed[reason.removeprefix("joined ")] += -1 if is_joined else 1
+    found, obstacles = records_in(folder)
+    _not_followed.update(obstacles)
     del os.environ[tracking.CHILDREN]
     shutil.rmtree(folder, ignore_errors=True)
     return found
@@ -303,18 +320,10 @@ def remarks() -> list[str]:
     return found
 
 
-def _lines_of(file: Path) -> list[str]:
-    with suppress(OSError):
-        return file.read_text(encoding="utf-8", errors="replace").splitlines()
-    return []
-
-
 def _note(reason: str) -> None:
     """Tell the run why a process is not followed."""
     folder = _folder()
     if folder is None:
-        if not _obstacle:
-            _not_followed[reason] += 1
         return
     with suppress(OSError), (folder / _NOT_FOLLOWED).open("ab", buffering=0) as file:
         file.write(f"{reason}\n".encode())
@@ -322,13 +331,10 @@ def _note(reason: str) -> None:
 
 def _count_not_followed(event: str, arguments: tuple[Any, ...]) -> None:
     """Count the runs of Python that can't join: without our start, or without the environment of the run."""
-    if event not in ("subprocess.Popen", "os.posix_spawn"):
+    if event != "subprocess.Popen":
         return
     with suppress(Exception):  # the program must go on
-        if event == "subprocess.Popen":
-            executable, command, _, environment = arguments
-        else:
-            executable, command, environment = arguments
+        executable, command, _, environment = arguments
         if not program_of(executable, command).name.startswith("python"):
             return
         reason = _flag_of(command) or _missing_in(os.environ if environment is None else environment)

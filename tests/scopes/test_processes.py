@@ -330,6 +330,45 @@ def test_a_python_that_lacks_this_library_is_counted_and_goes_on(tmp_path: Path)
     assert f"not followed: 1 Python {version} without this disposescope ({sys.executable})\n" in done.stderr
 
 
+@pytest.mark.skipif(not (ROOT / ".ci").exists(), reason="no sources beside the tests")
+def test_an_older_python_runs_as_without_the_command(tmp_path: Path) -> None:
+    finder = ROOT / ".ci" / "find-python"
+    found = subprocess.run([finder, "3.9"], capture_output=True, text=True, check=False)
+    if found.returncode:
+        pytest.skip("no Python 3.9 on this machine")
+    write(tmp_path / "fake" / "torch.py", "")
+    write(tmp_path / "fake" / "child.py", "import sys\nimport torch\nprint(sys.version_info[:2], sys.path)\n")
+    program = write(
+        tmp_path / "program.py",
+        "import os, subprocess, sys\n"
+        "environment = {**os.environ, 'PYTHONDONTWRITEBYTECODE': '1'}\n"
+        f"python = {found.stdout.strip()!r}\n"
+        "done = subprocess.run([python, 'fake/child.py'], capture_output=True, text=True, env=environment)\n"
+        "print(done.returncode, done.stdout, repr(done.stderr))\n",
+    )
+    done = run(program, cwd=tmp_path)
+    assert done.stdout == plain(program, cwd=tmp_path).stdout
+    assert done.stdout.startswith("0 ")
+    assert "not followed: 1 Python 3.9\n" in done.stderr
+
+
+def test_a_fork_keeps_the_listeners_of_the_program_and_drops_those_of_the_run(tmp_path: Path) -> None:
+    program = write(
+        tmp_path / "program.py",
+        "import os, scopes, tensor\n"
+        "from scopes.tracking import tracking\n"
+        "with scopes.Timeline() as timeline:\n"
+        "    child = os.fork()\n"
+        "    if not child:\n"
+        "        kept = tensor.ones((1000,))\n"
+        "        names = [type(each).__name__ for each in tracking.current.tracker.listeners]\n"
+        "        print(names, timeline in tracking.current.tracker.listeners, flush=True)\n"
+        "        os._exit(0)\n"
+        "    os.waitpid(child, 0)\n",
+    )
+    assert run(program, cwd=tmp_path).stdout == "['Timeline', '_ChildHistory'] True\n"
+
+
 def test_children_that_outlive_the_run_go_on(tmp_path: Path) -> None:
     write(
         tmp_path / "child.py",

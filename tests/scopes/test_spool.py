@@ -15,7 +15,7 @@ import scopes
 import tensor
 from scopes.reports.leak_report import LeakReport
 from scopes.reports.run_record import NoRecordError, RunRecord
-from scopes.reports.spool import Spool, read_spool
+from scopes.reports.spool import Spool, read_spool, write_spool
 
 
 def test_the_latest_record_is_read_back(tmp_path: Path) -> None:
@@ -73,6 +73,19 @@ def test_a_record_outlives_sigkill(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code, path], check=False)
     assert done.returncode == -signal.SIGKILL
     assert read_spool(path) == "record 99"
+
+
+def test_a_file_with_one_record_is_replaced_when_the_next_one_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "child.dspool"
+    for content in ("first", "größer " * 1000, ""):
+        write_spool(path, content)
+        assert read_spool(path) == content
+    assert [each.name for each in tmp_path.iterdir()] == ["child.dspool"]
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(NoRecordError, match="no record yet"):
+        read_spool(path)
+    with pytest.raises(OSError, match="nowhere"):
+        write_spool(tmp_path / "nowhere" / "child.dspool", "x")
 
 
 def test_a_record_of_a_run_reads_back_equal() -> None:
