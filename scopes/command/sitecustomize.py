@@ -42,9 +42,9 @@ def _join(folder):  # type: (str) -> None
             reason += " without its global lock, which tracking would turn on"
         elif sys.version_info >= (3, 11):
             reason += " without this disposescope (%s)" % sys.executable
-            # Its import joins, as that of `scopes` alone does.
-            import scopes.command.children  # noqa: F401
+            from importlib import import_module
 
+            import_module("scopes")  # its import joins
             return
     except Exception:  # the program must go on
         pass
