@@ -26,6 +26,7 @@ from multiprocessing import current_process, parent_process
 from pathlib import Path
 from typing import Any
 
+from scopes._shared.sizes import parse_size
 from scopes.reports.history import GROWTH, MAX_LINES, History
 from scopes.reports.leak_report import LeakReport
 from scopes.reports.leaks import snapshot
@@ -56,8 +57,6 @@ class _ForkKey:
 _fork_key = _ForkKey()
 # Why there is no folder for the records of children, or "".
 _obstacle = ""
-# Why processes were not followed, with their number.
-_not_followed: Counter[str] = Counter()
 _follows_forks = False
 # The listeners of this process that a forked child drops, and the record of this process if it is a child.
 _listeners: tuple[Any, ...] = ()
@@ -65,16 +64,17 @@ _history: _ChildHistory | None = None
 
 
 def follow_children(depth: int, threshold: int | str = LEAST_GROWTH) -> None:
-    """Make the processes below this one write the records that ``records()`` returns.
+    """Make the processes below this one write the records that ``report()`` reads.
 
-    Without a folder that can be written, they are not followed, and ``remarks()`` says so.
+    `threshold` is the growth from which a line is a leak. Without a folder that can be written, the processes
+    are not followed, and the report says so.
     """
     global _obstacle
     os.environ.pop(tracking.CHILDREN, None)  # that of another run, which started this one
     try:
         folder = tempfile.mkdtemp(prefix="disposescope-")
     except OSError as error:  # a read-only file system
-        _obstacle = str(error)
+        _obstacle = _why(error)
         return
     # Also if the program was not found. In a forked child, a `Finalize` of this process does nothing.
     multiprocessing.util.Finalize(None, shutil.rmtree, (folder, True), exitpriority=-100)
@@ -87,12 +87,18 @@ def follow_children(depth: int, threshold: int | str = LEAST_GROWTH) -> None:
         settings = {"threshold": threshold, "ranks": _ranks()}
         Path(folder, _SETTINGS).write_text(json.dumps(settings), encoding="utf-8")
     except OSError as error:  # a full disk
-        _obstacle = str(error)
+        _obstacle = _why(error)
         return
     os.environ[tracking.CHILDREN] = f"{depth}:{folder}"
     others = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = f"{start}{os.pathsep}{others}" if others else str(start)
     _follow_forks()
+
+
+def _why(error: OSError) -> str:
+    return (
+        f"because their records need a temporary folder: {error}. Set TMPDIR to a folder that can be written"
+    )
 
 
 def begin_program() -> None:
@@ -223,7 +229,7 @@ class _ChildHistory(History):
                 self._write(latest if is_little else None, ended="by itself")
 
     def _write(self, latest: LeakReport | None, ended: str | None = None) -> None:
-        settings = json.loads((self._folder / _SETTINGS).read_text(encoding="utf-8"))
+        settings = _settings_in(self._folder)
         record = record_of(self, _program(), settings["threshold"], arguments=_arguments(), latest=latest)
         record = replace(
             record,
@@ -269,55 +275,50 @@ def _rank(of_the_run: Mapping[str, str]) -> int | None:
     return values[0] if values else None
 
 
-def records_in(folder: Path) -> tuple[list[RunRecord], Counter[str]]:
-    """Return the records in the folder of a run, and why other processes have none, with their number."""
-    found = []
-    obstacles: Counter[str] = Counter()
-    for file in sorted(folder.glob(f"[0-9]*{SUFFIX}")):
-        try:
-            found.append(RunRecord.from_dict(json.loads(read_spool(file))))
-        except (OSError, NoRecordError, ValueError):  # such as the record of a later version
-            obstacles["with a record that can't be read"] += 1
-    with suppress(OSError):
-        text = (folder / _NOT_FOLLOWED).read_text(encoding="utf-8", errors="replace")
-        for reason in text.splitlines():
-            obstacles[reason.removeprefix(_JOINED)] += -1 if reason.startswith(_JOINED) else 1
-    return found, obstacles
-
-
-def records() -> list[RunRecord]:
-    """Return the records of the processes below this one, and remove them."""
+def report(of_the_run: RunRecord) -> tuple[ProcessReport | None, list[str]]:
+    """Return what ``report_in()`` returns for this run, and remove the records."""
     folder = _folder()
     if folder is None:
-        return []
-    found, obstacles = records_in(folder)
-    _not_followed.update(obstacles)
+        return None, [f"child processes were not followed, {_obstacle}"] if _obstacle else []
+    found = report_in(folder, of_the_run)
     del os.environ[tracking.CHILDREN]
     shutil.rmtree(folder, ignore_errors=True)
     return found
 
 
-def report(of_the_run: RunRecord, threshold: int) -> ProcessReport | None:
-    """Return one report of the run's own process and those below it, or None if there were none.
+def report_in(folder: Path, of_the_run: RunRecord) -> tuple[ProcessReport | None, list[str]]:
+    """Return one report of the run's own process and those below it, and texts that follow it.
 
-    `threshold` is the growth from which a line is a leak, in bytes.
+    The report is None if no process below it held anything worth a table. `folder` has the records.
     """
-    found = records()
-    return joined([of_the_run, *found], least=_MIN_BYTES, threshold=threshold) if found else None
-
-
-def remarks() -> list[str]:
-    """Return what the report says of processes that were not followed."""
     found = []
-    if _obstacle:
-        found.append(
-            "child processes were not followed, because their records need a temporary folder: "
-            f"{_obstacle}. Set TMPDIR to a folder that can be written"
-        )
-    reasons = [f"{count} {reason}" for reason, count in sorted(_not_followed.items()) if count > 0]
+    not_followed: Counter[str] = Counter()
+    for file in sorted(folder.glob(f"[0-9]*{SUFFIX}")):
+        try:
+            found.append(RunRecord.from_dict(json.loads(read_spool(file))))
+        except (OSError, NoRecordError, ValueError):  # such as the record of a later version
+            not_followed["with a record that can't be read"] += 1
+    with suppress(OSError):
+        text = (folder / _NOT_FOLLOWED).read_text(encoding="utf-8", errors="replace")
+        for reason in text.splitlines():
+            not_followed[reason.removeprefix(_JOINED)] += -1 if reason.startswith(_JOINED) else 1
+    made, texts = None, []
+    if found:
+        threshold: int | str = LEAST_GROWTH
+        with suppress(OSError, ValueError):
+            threshold = _settings_in(folder)["threshold"]
+        made = joined([of_the_run, *found], _MIN_BYTES, parse_size(threshold))
+        if made.verdict:
+            texts.append(made.verdict)
+    reasons = [f"{count} {reason}" for reason, count in sorted(not_followed.items()) if count > 0]
     if reasons:
-        found.append(f"child processes that were not followed: {', '.join(reasons)}")
-    return found
+        texts.append(f"child processes that were not followed: {', '.join(reasons)}")
+    return made if made is not None and made.rows else None, texts
+
+
+def _settings_in(folder: Path) -> dict[str, Any]:
+    settings: dict[str, Any] = json.loads((folder / _SETTINGS).read_text(encoding="utf-8"))
+    return settings
 
 
 def _note(reason: str) -> None:

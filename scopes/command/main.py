@@ -292,15 +292,12 @@ class _FinalReport:
         )
         held = still_held()
         parts = _parts(record, held)
-        threshold = parse_size(self._options.leak_threshold)
-        processes = children.report(record, threshold)
-        if processes is not None and processes.rows:
+        processes, remarks = children.report(record)
+        if processes is not None:
             parts.append(("By process:", processes))
         for title, part in parts:
             write_to_stderr(f"\n{title}\n{part}")
-        if processes is not None and processes.verdict:
-            write_to_stderr(f"\n{processes.verdict}")
-        for text in children.remarks():
+        for text in remarks:
             write_to_stderr(f"\n{text}")
         if self._options.counts:
             write_to_stderr(f"\n{statistics}")
@@ -309,12 +306,13 @@ class _FinalReport:
         record = replace(record, ended=ended)
         is_written = self._write_files(parts, record)
         write_annotations(record, self._options.annotate)
-        growing = _growing(held, threshold)
+        growing = _growing(held, parse_size(self._options.leak_threshold))
+        is_child_leaking = processes is not None and processes.is_leaking
         if self._options.fail_on_leak:
             held_more = f"Memory that disposed tensors could not free grows: {format_lines(growing)}. "
-            verdict = f"{held_more if growing else ''}{record.verdict}"
+            in_children = "" if not is_child_leaking else "Lines keep more and more in child processes. "
+            verdict = f"{in_children}{held_more if growing else ''}{record.verdict}"
             write_to_stderr(f"\n--fail-on-leak: {verdict} --leak-threshold sets another size.")
-        is_child_leaking = processes is not None and processes.is_leaking
         is_leaking = self._options.fail_on_leak and (record.is_leaking or bool(growing) or is_child_leaking)
         if ended == "exit status 0" and (is_leaking or not is_written):
             record = replace(record, ended="exit status 1")

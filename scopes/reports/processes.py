@@ -46,8 +46,10 @@ class Process:
     #: Whether it wrote the record of its end. Otherwise it was killed, or ended by ``os._exit``. True for the
     #: process of the run, whose own report says how it ended.
     has_ended: bool
-    #: Whether it is compared with others: the ranks of a job, or else all children.
+    #: Whether it is compared with others: the ranks of a job, or else the largest group of like workers.
     is_compared: bool
+    #: Whether it is the run's own process, which has started the others.
+    is_main: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +98,9 @@ class ProcessReport(Report):
 
     @property
     def is_leaking(self) -> bool:
-        """Whether a line keeps more and more in a process."""
-        return any(any(row.risen) for row in self.rows)
+        """Whether a line keeps more and more in a process below the run's own."""
+        below = [n for n, process in enumerate(self.processes) if not process.is_main]
+        return any(row.risen[n] for row in self.rows for n in below)
 
     @property
     def verdict(self) -> str:
@@ -251,6 +254,7 @@ def joined(records: Iterable[RunRecord], least: int = 0, threshold: int = 1) -> 
             report.nbytes,
             record.ended is not None or record.name == MAIN,
             id(record) in compared,
+            record.name == MAIN,
         )
         for record, report, label in zip(shown, highest, labels, strict=True)
     ]

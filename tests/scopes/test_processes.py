@@ -226,7 +226,7 @@ def test_ranks_that_differ_come_first_with_their_line(tmp_path: Path) -> None:
     assert named is not None, done.stderr
     failing = run("--fail-on-leak", program, cwd=tmp_path)
     assert failing.returncode == 1
-    assert "--fail-on-leak: " in failing.stderr
+    assert "--fail-on-leak: Lines keep more and more in child processes. No line keeps" in failing.stderr
     assert run("--fail-on-leak", "--leak-threshold", "1 MB", program, cwd=tmp_path).returncode == 0
 
 
@@ -564,7 +564,10 @@ def test_a_line_that_grows_in_several_processes_has_one_sentence() -> None:
         "/train.py:4 in step keeps more and more in rank 4 (+5 MiB), rank 3 (+4 MiB), rank 2 (+3 MiB) and "
         "2 more processes, held by of 14."
     )
+    assert joined(ranks).is_leaking
     assert not joined(ranks, threshold=6 * MIB).is_leaking
+    main = record(1, {4: MIB}, name=MAIN, risen={4: MIB})
+    assert not joined([main, *ranks], threshold=6 * MIB).is_leaking
 
 
 def test_of_many_processes_the_median_and_the_extremes_are_shown() -> None:
