@@ -185,7 +185,7 @@ class ProcessReport(Report):
     def _table(self) -> Table:
         many = len(self.processes)
         columns = self._columns()
-        some = f", the {_MOST} that hold most and the {_MOST} that hold least" if len(columns) < many else ""
+        some = "; those that held most and least have columns" if len(columns) < many else ""
         lines = f"{len(self.rows):,} line{'s' * (len(self.rows) != 1)}"
         who = f"{many} processes held" if many > 1 else "1 process held"
         each = ", each when it held most" if many > 1 else " when it held most"
@@ -219,7 +219,9 @@ class ProcessReport(Report):
         """Return the numbers of the processes to show: those that differ first, then by rank."""
         if len(self.processes) > _MAX_COLUMNS:
             by_size = sorted(range(len(self.processes)), key=lambda n: -self.processes[n].nbytes)
-            return [*by_size[:_MOST], *by_size[-_MOST:]]
+            # Workers of ranks hold least, as they should.
+            compared = [n for n in by_size if self.processes[n].is_compared] or by_size
+            return list(dict.fromkeys([*by_size[:_MOST], *compared[-_MOST:]]))
         farthest: dict[int, int] = {}
         for row in self.rows:
             if row.difference is not None:

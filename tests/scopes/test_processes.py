@@ -585,9 +585,16 @@ def test_of_many_processes_the_median_and_the_extremes_are_shown() -> None:
         "median",
     ]
     assert "64 processes held" in str(report)
-    assert "the 3 that hold most and the 3 that hold least" in str(report)
+    assert "; those that held most and least have columns" in str(report)
     assert report.verdict.startswith("rank 40 holds 500 MiB more than the median at /train.py:7 in step")
     assert len(report.to_dict()["rows"][0]["bytes"]) == 64
+
+
+def test_of_many_processes_the_ranks_that_hold_least_are_shown_before_their_workers() -> None:
+    ranks = [record(10 + n, {4: 10 * MIB}, rank=n) for n in range(4)]
+    workers = [record(20 + n, {8: MIB}, parent=10 + n % 4, rank=n % 4, name=f"Process-{n}") for n in range(9)]
+    heading = next(line for line in str(joined([*ranks, *workers])).splitlines() if "median" in line)
+    assert re.findall(r"rank \d:?|median", heading) == ["rank 0", "rank 1", "rank 2", "rank 3", "median"]
 
 
 def test_processes_with_one_name_get_their_number() -> None:
