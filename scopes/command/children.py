@@ -80,13 +80,15 @@ def follow_children(depth: int, threshold: int | str = LEAST_GROWTH) -> None:
     multiprocessing.util.Finalize(None, shutil.rmtree, (folder, True), exitpriority=-100)
     try:
         start = Path(folder, "start")
+        if os.pathsep in folder:
+            raise OSError(f"PYTHONPATH can't name {folder!r}, because of the {os.pathsep!r}")
         start.mkdir()
         shutil.copyfile(Path(__file__).with_name("sitecustomize.py"), start / "sitecustomize.py")
         # Here, because PYTHONDONTWRITEBYTECODE would make each process compile it.
         py_compile.compile(str(start / "sitecustomize.py"))
         settings = {"threshold": threshold, "ranks": _ranks()}
         Path(folder, _SETTINGS).write_text(json.dumps(settings), encoding="utf-8")
-    except OSError as error:  # a full disk
+    except (OSError, py_compile.PyCompileError) as error:  # a full disk
         _obstacle = _why(error)
         return
     os.environ[tracking.CHILDREN] = f"{depth}:{folder}"
@@ -95,7 +97,7 @@ def follow_children(depth: int, threshold: int | str = LEAST_GROWTH) -> None:
     _follow_forks()
 
 
-def _why(error: OSError) -> str:
+def _why(error: Exception) -> str:
     return (
         f"because their records need a temporary folder: {error}. Set TMPDIR to a folder that can be written"
     )

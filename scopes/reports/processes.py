@@ -41,7 +41,7 @@ class Process:
     label: str
     pid: int
     rank: int | None
-    #: What all its lines held when it held most.
+    #: What all its lines held when it held most, in bytes. An operation of a graph counts as 256.
     nbytes: int
     #: Whether it wrote the record of its end. Otherwise it was killed, or ended by ``os._exit``. True for the
     #: process of the run, whose own report says how it ended.
@@ -57,7 +57,8 @@ class ProcessRow:
     """What one line held in each process."""
 
     site: Site
-    #: For each process: the bytes that the line held when the process held most, and the growth.
+    #: For each process: the bytes that the line held when the process held most, and the growth. An operation
+    #: of a graph counts as 256.
     nbytes: tuple[int, ...]
     risen: tuple[int, ...]
     #: The median of the processes that are compared.
@@ -191,29 +192,30 @@ class ProcessReport(Report):
         each = ", each when it held most" if many > 1 else " when it held most"
         title = f"{who} {format_bytes(self.nbytes)}{each}, by {lines}{some}"
         headings = [(self.processes[n].label, True) for n in columns]
-        has_median = len(columns) < many
-        if has_median:
+        cells = [[_size(row.nbytes[n]) for n in columns] for row in self.rows]
+        if len(columns) < many:
             headings.append(("median", True))
-        headings += [("differs", False), ("grows in", False), ("created by", False)]
-        rows = [self._cells(row, columns, has_median) for row in self.rows]
-        return Table(title, tuple(headings), rows, "and {} more lines")
+            for row, found in zip(self.rows, cells, strict=True):
+                found.append(size(row.median))
+        # Without two processes to compare, or without growth, the columns would be empty.
+        for heading, texts in (
+            ("differs", [self._difference(row) for row in self.rows]),
+            ("grows in", [", ".join(self._growing_in(row)) for row in self.rows]),
+        ):
+            if any(texts):
+                headings.append((heading, False))
+                for found, text in zip(cells, texts, strict=True):
+                    found.append(words(text))
+        headings.append(("created by", False))
+        for row, found in zip(self.rows, cells, strict=True):
+            found.append(line(row.site, f"held by {row.holder}" if row.holder else ""))
+        return Table(title, tuple(headings), [tuple(found) for found in cells], "and {} more lines")
 
-    def _cells(self, row: ProcessRow, columns: Sequence[int], has_median: bool) -> tuple[Cell, ...]:
-        cells = [size(row.nbytes[n]) if row.nbytes[n] else Cell("", 0) for n in columns]
-        if has_median:
-            cells.append(size(row.median))
-        differs = ""
-        if row.difference is not None:
-            number, nbytes = row.difference
-            differs = (
-                f"{self.processes[number].label}: {'+' if nbytes > 0 else '-'}{format_bytes(abs(nbytes))}"
-            )
-        return (
-            *cells,
-            words(differs),
-            words(", ".join(self._growing_in(row))),
-            line(row.site, f"held by {row.holder}" if row.holder else ""),
-        )
+    def _difference(self, row: ProcessRow) -> str:
+        if row.difference is None:
+            return ""
+        number, nbytes = row.difference
+        return f"{self.processes[number].label}: {'+' if nbytes > 0 else '-'}{format_bytes(abs(nbytes))}"
 
     def _columns(self) -> list[int]:
         """Return the numbers of the processes to show: those that differ first, then by rank."""
@@ -253,7 +255,7 @@ def joined(records: Iterable[RunRecord], least: int = 0, threshold: int = 1) -> 
             label,
             record.pid,
             record.rank,
-            report.nbytes,
+            report.weight,
             record.ended is not None or record.name == MAIN,
             id(record) in compared,
             record.name == MAIN,
@@ -282,7 +284,7 @@ def joined(records: Iterable[RunRecord], least: int = 0, threshold: int = 1) -> 
 
 
 def _row(site: Site, rows: list[LeakRow | None], risen: list[int], processes: list[Process]) -> ProcessRow:
-    nbytes = [0 if row is None else row.nbytes for row in rows]
+    nbytes = [0 if row is None else row.weight for row in rows]
     compared = [n for n, process in enumerate(processes) if process.is_compared]
     middle = round(median([nbytes[n] for n in compared])) if compared else 0
     difference = None
@@ -348,6 +350,10 @@ def _labels(records: Sequence[RunRecord], ranks: set[int]) -> list[str]:
         f"{label} ({record.pid})" if counts[label] > 1 else label
         for label, record in zip(labels, records, strict=True)
     ]
+
+
+def _size(nbytes: int) -> Cell:
+    return size(nbytes) if nbytes else Cell("", 0)
 
 
 def _growing_in(row: ProcessRow) -> list[int]:

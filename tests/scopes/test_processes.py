@@ -70,7 +70,7 @@ def headings_of(told: str) -> list[str]:
     rule = next(n for n, line in enumerate(lines) if set(line) == {"-", " "})
     places = [(match.start(), match.end()) for match in re.finditer("-+", lines[rule])]
     names = [lines[rule - 1][begin:end].strip() for begin, end in places]
-    return names[: names.index("differs")]
+    return names[: next(n for n, name in enumerate(names) if name in ("differs", "grows in", "created by"))]
 
 
 MULTIPROCESSING = """
@@ -369,6 +369,30 @@ def test_a_fork_keeps_the_listeners_of_the_program_and_drops_those_of_the_run(tm
     assert run(program, cwd=tmp_path).stdout == "['Timeline', '_ChildHistory'] True\n"
 
 
+def test_a_child_that_can_write_no_file_goes_on(tmp_path: Path) -> None:
+    write(tmp_path / "child.py", f"{KEEPS}print(len(kept))\n")
+    program = write(
+        tmp_path / "program.py",
+        "import subprocess, sys\n"
+        "limited = ['sh', '-c', 'ulimit -f 0; exec \"$@\"', 'sh', sys.executable, 'child.py']\n"
+        "done = subprocess.run(limited, stdin=subprocess.PIPE, capture_output=True, text=True)\n"
+        "print(done.returncode, done.stdout, repr(done.stderr))\n",
+    )
+    done = run(program, cwd=tmp_path)
+    assert done.stdout == "0 100\n ''\n"
+    assert "By process" not in done.stderr
+
+
+def test_a_temporary_folder_that_pythonpath_can_not_name_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "a:b").mkdir()
+    done = run(write(tmp_path / "program.py", ""), cwd=tmp_path, TMPDIR=str(tmp_path / "a:b"))
+    assert done.returncode == 0
+    assert (
+        "\nchild processes were not followed, because their records need a temporary folder: " in done.stderr
+    )
+    assert list((tmp_path / "a:b").iterdir()) == []
+
+
 def test_children_that_outlive_the_run_go_on(tmp_path: Path) -> None:
     write(
         tmp_path / "child.py",
@@ -406,6 +430,24 @@ def test_a_run_below_a_run_reports_its_own_children(tmp_path: Path) -> None:
     assert done.stdout.startswith("0 ")
     assert headings_of(done.stdout) == ["inner.py"]
     assert "inner.py" not in done.stderr
+
+
+def test_a_graph_that_grows_in_a_child_has_a_size(tmp_path: Path) -> None:
+    write(
+        tmp_path / "child.py",
+        "import tensor\n"
+        "weight = tensor.ones((2,), requires_grad=True)\n"
+        "total = tensor.zeros((2,))\n"
+        "for _ in range(500):\n"
+        "    total = total + weight\n",
+    )
+    program = write(
+        tmp_path / "program.py", "import subprocess, sys\nsubprocess.run([sys.executable, 'child.py'])\n"
+    )
+    line = next(line for line in run(program, cwd=tmp_path).stderr.splitlines() if "child.py:5 in" in line)
+    found = re.match(r" *([\d.]+) KiB +child\.py \(\+([\d.]+) KiB\)", line)
+    assert found is not None, line
+    assert 100 < float(found[2]) <= float(found[1]) < 150
 
 
 def test_children_that_hold_little_are_counted(tmp_path: Path) -> None:
@@ -542,6 +584,8 @@ def test_processes_that_hold_about_as_much_do_not_differ() -> None:
     report = joined([record(n, {4: 50 * MIB + n * MIB, 7: 1000 + 1000 * n}, rank=n) for n in range(3)])
     assert [row.difference for row in report.rows] == [None, None]
     assert (report.verdict, report.is_leaking) == ("", False)
+    assert "differs" not in str(report)
+    assert "grows in" not in str(report)
 
 
 def test_of_two_processes_one_is_compared_with_the_other() -> None:
