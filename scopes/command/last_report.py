@@ -12,6 +12,7 @@ from typing import Any
 
 from scopes._shared.memory_limits import kills_in
 from scopes._shared.stderr import write_to_stderr
+from scopes.command.children import report_in
 from scopes.command.options import PROGRAM
 from scopes.command.outputs import page_of, write_annotations, write_files, write_json
 from scopes.reports.killed import end_by, last_words
@@ -93,6 +94,12 @@ def _report(settings: dict[str, Any], ended: str, end: float) -> None:
         return
     record = replace(found, ended=ended)
     write_to_stderr(f"\n{last_words(record, end - record.at)}")
+    if settings["folder"] is not None:
+        processes, remarks = report_in(Path(settings["folder"]), record)
+        if processes is not None:
+            write_to_stderr(f"\nBy process:\n{processes}")
+        for text in remarks:
+            write_to_stderr(f"\n{text}")
     writes: list[Callable[[], object]] = []
     if settings["html"] is not None:
         writes.append(lambda: write_page(settings["html"], page_of(record)))
