@@ -23,7 +23,7 @@ from scopes._shared.sizes import parse_size
 from scopes._shared.stderr import write_to_stderr
 from scopes._shared.tracebacks import clear_frames_of, is_ours
 from scopes.adapters.libraries import enable, still_held
-from scopes.command import children
+from scopes.command import children, diff
 from scopes.command.completion import completion_for
 from scopes.command.last_report import settings_for
 from scopes.command.options import PROGRAM, parse
@@ -63,6 +63,8 @@ def main() -> None:
         _run(options)
     elif options.command == "report":
         _report(options)
+    elif options.command == "diff":
+        diff.run(options)
     else:
         _complete(options)
 

@@ -33,7 +33,7 @@ fail-on-leak = true
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the options of a command line. Exit with an error if one is wrong.
 
-    `command` is "run", "report" or "completion".
+    `command` is "run", "report", "diff" or "completion".
     """
     parser, commands = make_parser()
     run = commands["run"]
@@ -52,7 +52,7 @@ def make_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentP
     """Return the parser of command lines, and those of its commands, by their names."""
     parser = argparse.ArgumentParser(PROGRAM, description="Find out what keeps memory.", allow_abbrev=False)
     commands = parser.add_subparsers(
-        title="commands", required=True, metavar="run | report | completion", dest="command"
+        title="commands", required=True, metavar="run | report | diff | completion", dest="command"
     )
     _add_run(commands)
     report = commands.add_parser(
@@ -66,6 +66,7 @@ def make_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentP
     )
     report.add_argument("--html", type=_writable, metavar="FILE", help="also write a record as an HTML page")
     report.add_argument("--json", action="store_true", help="print a record as JSON")
+    _add_diff(commands)
     completion = commands.add_parser(
         "completion", help="print a script that completes this command in a shell (shtab)", allow_abbrev=False
     )
@@ -162,6 +163,30 @@ def _add_run(commands: Any) -> argparse.ArgumentParser:
     )
     run.add_argument("arguments", nargs=argparse.REMAINDER, help="the program's own arguments")
     return run
+
+
+def _add_diff(commands: Any) -> argparse.ArgumentParser:
+    diff: argparse.ArgumentParser = commands.add_parser(
+        "diff",
+        allow_abbrev=False,
+        help="compare the records of two runs, by the line that created what they kept",
+        description="Compare the records of two runs. Lines are matched by their function and text, so they\n"
+        "may have moved. The exit status is 0 whatever differs, 1 with --fail-on-growth if a line or\n"
+        "all lines together grew by that much, and 2 if a file can't be read or written.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    files = "a file of run --record, or of run --json"
+    diff.add_argument("before", type=Path, metavar="before.dspool", help=files)
+    diff.add_argument("after", type=Path, metavar="after.dspool", help=files)
+    diff.add_argument("--html", type=_writable, metavar="FILE", help="also write the report as an HTML page")
+    diff.add_argument("--json", action="store_true", help="print the report as JSON instead of text")
+    diff.add_argument(
+        "--fail-on-growth",
+        type=_size,
+        metavar="SIZE",
+        help="exit with status 1 if a line keeps this much more than before, or all lines together",
+    )
+    return diff
 
 
 def _names_of(command: argparse.ArgumentParser) -> list[str]:
