@@ -37,6 +37,7 @@ from scopes.core.scope import report_survivors_by as _report_survivors_by
 from scopes.tracking.limits import refusal as _refusal
 from scopes.tracking.sites import Line, Site
 from scopes.tracking.tracking import CHILDREN as _CHILDREN
+from scopes.tracking.tracking import explain_shortage_by as _explain_shortage_by
 from scopes.tracking.tracking import is_tracking, track
 from scopes.tracking.tracking import report_by as _report_by
 
@@ -49,6 +50,7 @@ _ON_DEMAND = _origins_of(
         "scopes.core.statistics": "Statistics StatisticsView statistics",
         "scopes.reports.leak_report": "LeakReport LeakRow",
         "scopes.reports.leaks": "Snapshot leaks snapshot",
+        "scopes.reports.owners": "OwnerReport OwnerRow owners",
         "scopes.reports.timeline": "Timeline",
         "scopes.reports.tree": "ScopeRow ScopeTree scope_tree",
     }
@@ -73,6 +75,7 @@ if _CHILDREN in _environment:
 _describe_limits_by(_parse_size, _refusal)
 # Reports take long to load, and most programs use none.
 _report_survivors_by(lambda members: _import_module("scopes.reports.leaks").survivors(members))
+_explain_shortage_by(lambda error: _import_module("scopes.reports.owners").add_note(error))
 _report_by(lambda every, path: _import_module("scopes.reports.listening").history_of(every, path))
 
 _find_moved_modules()

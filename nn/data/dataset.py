@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 from scopes._shared.naming import set_module
+from scopes.tracking.memory_owners import note_role
 from tensor import Tensor
 from tensor.core.tensor import TensorCore
 
@@ -134,3 +135,6 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
     def __len__(self) -> int:
         return self.tensors[0].shape[0]
+
+
+note_role(Dataset, "data")

@@ -14,6 +14,7 @@ from scopes import DisposeScope, current_dispose_scope
 from scopes._shared.clearing import clear_errors_of
 from scopes._shared.naming import set_module
 from scopes.core.scope import current
+from scopes.tracking.memory_owners import note_role
 from tensor import Generator, Tensor
 from tensor._errors import shown
 from tensor.creation.generators import default_generator
@@ -428,3 +429,6 @@ def _require_no_options_of_workers(**options: object) -> None:
 
 
 clear_errors_of(globals(), ["_Batches"])
+
+
+note_role(DataLoader, "data")

@@ -24,6 +24,7 @@ from scopes._shared.tracebacks import clear_frames_of
 from scopes.core.keeping import add_keeper, forget_keeper, note_held
 from scopes.core.scope import owner_of
 from scopes.tracking.members import show_members
+from scopes.tracking.memory_owners import note_role
 from tensor import Device, Tensor, TensorDisposedError, float16, float32, float64
 from tensor._advice import call_advice
 from tensor._dtypes import DtypeLike, as_dtype, is_floating, is_inexact
@@ -1151,3 +1152,4 @@ def _members_of(module: Module) -> list[tuple[str, object]]:
 
 
 show_members(Module, _members_of)
+note_role(Module, "module")

@@ -17,6 +17,7 @@ from nn.optim.state import calling_hooks, keep_state, keeping_state
 from scopes import current_dispose_scope, dispose
 from scopes._shared.naming import set_module
 from scopes.core.scope import ending_by
+from scopes.tracking.memory_owners import note_role
 from scopes.tracking.tracking import note_created, note_ended, note_made_for
 from tensor import Tensor, TensorDisposedError, enable_grad
 from tensor._dtypes import Array
@@ -507,3 +508,6 @@ def _copied(value: Any) -> Any:
     if isinstance(value, TensorCore):
         value = snapshot(value)
     return wrap_unowned(run_kernel(np.array, value, order="C")) if isinstance(value, np.ndarray) else value
+
+
+note_role(Optimizer, "optimizer")

@@ -34,6 +34,7 @@ from scopes.core.statistics import statistics
 from scopes.reports.history import History, format_lines
 from scopes.reports.killed import last_words
 from scopes.reports.live import LiveView, begin_live_view
+from scopes.reports.owners import explain
 from scopes.reports.pages import write_page
 from scopes.reports.recording import RecordingHistory
 from scopes.reports.run_record import NoRecordError, RunRecord
@@ -44,6 +45,7 @@ from scopes.reports.timeline import Timeline
 from scopes.reports.trace_report import NoTraceError, summarize
 from scopes.reports.tree import scope_tree
 from scopes.tracking import following, tracking
+from scopes.tracking.shortage import is_out_of_memory, release
 
 if TYPE_CHECKING:
     import argparse
@@ -98,6 +100,9 @@ def _run(options: argparse.Namespace) -> NoReturn:
         ending.leave_out()
         write_to_stderr(f"{PROGRAM}: {reason}")
         sys.exit(reason.status)
+    if is_out_of_memory(error):
+        release()  # the traceback and the report need memory
+    ending.error = error
     status = _show(error)
     try:
         # Wait for the program's threads, as Python does at exit: the report includes the tensors they keep.
@@ -237,6 +242,8 @@ class _FinalReport:
         self._live = live
         self._history = history
         self._timeline = timeline
+        # The error that ended the program.
+        self.error: BaseException | None = None
         self._process = os.getpid()
         self._has_reported = False
 
@@ -278,7 +285,11 @@ class _FinalReport:
             return 0  # a second signal, or a forked child: the parent writes the report
         self._has_reported = True
         with _without_sigpipe():
-            return self._write_report(ended)
+            try:
+                return self._write_report(ended)
+            except MemoryError:
+                write_to_stderr(f"{PROGRAM}: there is too little memory left for the report")
+                return 0
 
     def _write_report(self, ended: str) -> int:
         if self._live is not None:
@@ -297,6 +308,11 @@ class _FinalReport:
         processes, remarks = children.report(record)
         if processes is not None:
             parts.append(("By process:", processes))
+        shortage = None if self.error is None else explain(self.error)
+        if isinstance(shortage, str):
+            write_to_stderr(f"\n{shortage}")
+        elif shortage is not None:
+            parts.insert(0, ("The program ran out of memory. What owned it:", shortage))
         for title, part in parts:
             write_to_stderr(f"\n{title}\n{part}")
         for text in remarks:

@@ -18,6 +18,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
@@ -539,6 +540,23 @@ def _own_roots() -> Iterator[_Root]:
     error = getattr(sys, "last_value", None)
     if error is not None:
         yield _Root(error, "sys.last_value.{}")
+    for error in _errors:
+        if error.__traceback__ is not None:
+            yield _Root(error.__traceback__, "the error{}")
+
+
+# Errors that are on their way, whose tracebacks hold the locals of functions that have ended.
+_errors: list[BaseException] = []
+
+
+@contextmanager
+def searching_error(error: BaseException) -> Iterator[None]:
+    """Make searches in the block begin at the traceback of `error` too."""
+    _errors.append(error)
+    try:
+        yield
+    finally:
+        _errors.remove(error)
 
 
 def _library_roots() -> Iterator[_Root]:

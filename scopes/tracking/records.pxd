@@ -91,7 +91,10 @@ cdef class Tracker:
     cdef dict _opened_at
     # By the key of a buffer: the record that counts its memory.
     cdef dict _buffers
+    # By the key of a buffer: the line that created its last tensor.
+    cdef dict _creators
     # The callback of records for a freed disposable; None after tracking has ended.
     cdef object _when_gone
 
+    cdef int _remember(self, Record record) except -1
     cdef Place _place_of(self, DisposeScope scope)

@@ -44,6 +44,11 @@ cdef extern from *:
 # The known sites in each code object, by the object's id; see `scopes.tracking.sites`.
 cdef dict _known = sites.known
 
+# The most lines of buffers that a tracker remembers. Lines of smaller buffers are not remembered.
+cdef enum:
+    MAX_CREATORS = 65536
+    LEAST_REMEMBERED = 1024
+
 UNNAMED = "(unnamed)"
 LAST_REFERENCE = "its last reference was deleted"
 
@@ -165,6 +170,7 @@ cdef class Tracker:
         self._place_by_scope = {}
         self._opened_at = {}
         self._buffers = {}
+        self._creators = {}
         self._when_gone = self._gone
 
     @property
@@ -209,6 +215,8 @@ cdef class Tracker:
         record.nbytes = nbytes
         record.shares = 1
         _count_memory(record, self._buffers)
+        if nbytes >= LEAST_REMEMBERED:
+            self._remember(record)
         record.created_at = _now()
         record.thread = PyThread_get_thread_ident() if site is None else thread
         try:
@@ -219,6 +227,23 @@ cdef class Tracker:
             # listeners never get an end before the creation. The caller then checks whether `x` has ended.
             self.records[record.key] = record
         return record
+
+    cdef int _remember(self, Record record) except -1:
+        """Remember the line of a buffer, which a graph may keep after the tensor has ended."""
+        if record.first is not None:
+            return 0  # a view
+        if len(self._creators) >= MAX_CREATORS:
+            for key in list(self._creators)[:MAX_CREATORS // 2]:
+                self._creators.pop(key, None)
+        self._creators[record.buffer] = record.site
+        return 0
+
+    def creator_of(self, buffer):
+        """Return the line of the last tensor that was created on a buffer of this key; None if unknown.
+
+        The buffer may be gone, and a later one without a tensor of its own may have the same key.
+        """
+        return self._creators.get(buffer)
 
     cdef Place _place_of(self, DisposeScope scope):
         key = id(scope)
@@ -250,6 +275,8 @@ cdef class Tracker:
         cdef Record record = self.records.get(id(x))
         if record is not None and record() is x:
             _assign_memory(record, buffer, nbytes, self._buffers)
+            if nbytes >= LEAST_REMEMBERED:
+                self._remember(record)
 
     def written(self, x):
         """Record that an in-place operation of the current line gave `x` a graph."""
@@ -298,6 +325,7 @@ cdef class Tracker:
         self._when_gone = None    # break the cycle
         self.records.clear()
         self._buffers.clear()
+        self._creators.clear()
 
     def alive(self):
         """Return the records of living disposables with the disposables, oldest first."""

@@ -20,6 +20,7 @@ from scopes.core.scope import set_observer, settle
 from scopes.tracking import following
 from scopes.tracking.records import LAST_REFERENCE as LAST_REFERENCE
 from scopes.tracking.records import Record, Tracker
+from scopes.tracking.shortage import is_out_of_memory, reserve
 from scopes.tracking.sites import Site
 
 if TYPE_CHECKING:
@@ -47,6 +48,16 @@ def report_by(history_of: Callable[[float | None, str | os.PathLike[str] | None]
     """Make ``track(every=seconds, survive=path)`` begin the listener ``history_of(seconds, path)``."""
     global _history_of
     _history_of = history_of
+
+
+# Adds the owners of memory to an error for a lack of memory, as a note.
+_add_note: Callable[[BaseException], None]
+
+
+def explain_shortage_by(add_note: Callable[[BaseException], None]) -> None:
+    """Call ``add_note(error)`` when an error for a lack of memory leaves a block ``with track():``."""
+    global _add_note
+    _add_note = add_note
 
 
 def note_created(x: object, scope: DisposeScope | None) -> None:
@@ -114,6 +125,9 @@ class track:  # noqa: N801  # used as a function: `with track():`
     Tensors of PyTorch, JAX and CuPy are tracked as soon as the program has imported the library. With the
     environment variable ``DISPOSESCOPE_NO_TORCH=1``, those of PyTorch are not.
 
+    If an error for a lack of memory leaves the block, such as ``tensor.OutOfMemoryError``, MemoryError or
+    PyTorch's errors, it gets a note: what owns the memory (see ``owners``).
+
     Parameters
     ----------
     depth
@@ -177,9 +191,13 @@ class track:  # noqa: N801  # used as a function: `with track():`
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         history, self._history = self._history, None
-        if history is not None:
-            history.end()
-        end()
+        try:
+            if error is not None and is_out_of_memory(error):
+                _add_note(error)
+        finally:
+            if history is not None:
+                history.end()
+            end()
 
 
 def begin(depth: int = 1) -> Tracker:
@@ -191,6 +209,7 @@ def begin(depth: int = 1) -> Tracker:
 def _begin(depth: int) -> Tracker:
     tracker = current.tracker
     if tracker is None:
+        reserve()
         settle()  # what was created before is not tracked
         tracker = current.tracker = Tracker(depth)
         set_observer(tracker)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 from weakref import ref
 
 from scopes._shared.tracebacks import clear_library_frames
+from scopes.core.scope import footprint_of
+from scopes.tracking.memory_owners import note_tensors
 from tensor._dtypes import is_inexact
 from tensor.autograd.engine import Backward
 from tensor.autograd.gradients import add_gradients, backward_from, root_of, take_values
@@ -343,3 +345,6 @@ def _hooks_of(x: TensorCore, what: str) -> NodeHooks:
     if hooks is None:
         hooks = node.hooks = NodeHooks()
     return hooks
+
+
+note_tensors(TensorCore, footprint_of, lambda x: x._grad)

@@ -189,6 +189,31 @@ def kept_alive_by(tensors: Iterable[Any]) -> list[Any]:
     return found
 
 
+def gradient_of(x: Any) -> Any:
+    """Return the gradient of the leaf `x`, or None."""
+    # Reading the attribute may create the gradient's Python object, which the program has not created.
+    foreign.suspend_births(True)
+    try:
+        with _NoFunctions():
+            is_disposed = getattr(type(x), "is_invalid", False)
+            return x.grad if not is_disposed and x.is_leaf and x.requires_grad else None
+    finally:
+        foreign.suspend_births(False)
+
+
+def caches() -> list[tuple[str, int]]:
+    """Return the free memory that PyTorch keeps for each CUDA device in use."""
+    if not torch.cuda.is_available() or not torch.cuda.is_initialized():
+        return []
+    return [
+        (
+            f"free blocks of PyTorch on cuda:{n}: torch.cuda.empty_cache() returns them",
+            torch.cuda.memory_reserved(n) - torch.cuda.memory_allocated(n),
+        )
+        for n in range(torch.cuda.device_count())
+    ]
+
+
 def gradients() -> list[tuple[Any, Any]]:
     """Return all leaves of the process that have a gradient, with it."""
     found = []
