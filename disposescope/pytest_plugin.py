@@ -71,6 +71,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="at the end, show for each test the tensors created, the peak of memory, and the tensors left",
     )
     group.addoption(
+        "--tensor-peaks",
+        metavar="FILE",
+        help="fail each test whose peak of memory is larger than in FILE, for example peaks.lock",
+    )
+    group.addoption(
+        "--peaks-tolerance",
+        metavar="PERCENT|SIZE",
+        help='how much a peak may grow, for example "5%%" or "10 kB" (default: 2%%, at least 256 bytes)',
+    )
+    group.addoption(
+        "--update-peaks",
+        action="store_true",
+        help="write the peaks of this run to the file of --tensor-peaks",
+    )
+    group.addoption(
         "--torch",
         action="store_true",
         dest="disposescope_torch",
@@ -91,6 +106,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("tensor_leaks", "no_tensor_leaks for all tests", type="bool", default=False)
     parser.addini("tensor_growth", "no_tensor_growth for all tests", type="bool", default=False)
     parser.addini("tensor_leak_threshold", "how much memory a test may leave", default="")
+    parser.addini("tensor_peaks", "the file of --tensor-peaks, relative to the root folder", default="")
+    parser.addini("tensor_peaks_tolerance", "how much a peak may grow", default="")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -102,10 +119,23 @@ def pytest_configure(config: pytest.Config) -> None:
     if any(map(config.getoption, options)) or any(map(config.getini, settings)):
         _require_ours_at_start()
         _begin_to_watch(config)
+    _begin_peaks(config)
     is_exact = bool(config.getoption("--torch-scopes-exact"))
     if is_exact or config.getoption("--torch-scopes"):
         _require_ours_at_start()
         import_module("scopes.testing.plugin").begin_to_own(config, exact=is_exact)
+
+
+def _begin_peaks(config: pytest.Config) -> None:
+    """Compare the peaks of memory with those of a file, if an option or setting names one."""
+    given, base = config.getoption("--tensor-peaks"), config.invocation_params.dir
+    if not given:
+        given, base = config.getini("tensor_peaks"), config.rootpath
+    if given:
+        _require_ours_at_start()
+        import_module("scopes.testing.peaks").begin(config, given, base)
+    elif config.getoption("--update-peaks"):
+        raise pytest.UsageError("--update-peaks: name the file, such as --tensor-peaks=peaks.lock")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: Iterable[pytest.Item]) -> None:

@@ -20,7 +20,7 @@ from scopes.reports.tables import Cell, Report, Table, figure, line, size, words
 from scopes.tracking import tracking
 from scopes.tracking.holders import Effort, holders_of, searching_error
 from scopes.tracking.members import members_of
-from scopes.tracking.memory_owners import TensorClass, cache_figures, roles, tensor_classes
+from scopes.tracking.memory_owners import cache_figures, roles, tensor_class_of
 from scopes.tracking.meters import memory_figures
 from scopes.tracking.records import Record, Tracker
 from scopes.tracking.shortage import is_out_of_memory, release
@@ -252,7 +252,7 @@ class _Search:
                 if id(x) in seen:
                     continue
                 seen.add(id(x))
-                if _tensor_class(x) is None:
+                if tensor_class_of(x) is None:
                     stack.append(x)
                     continue
                 is_parameter = any(base.__name__ == "Parameter" for base in type(x).__mro__)
@@ -266,7 +266,7 @@ class _Search:
         stack, seen = [container], {id(container)}
         while stack:
             x = stack.pop()
-            if _tensor_class(x) is not None:
+            if tensor_class_of(x) is not None:
                 self._claim(kind, owner, x)
                 continue
             for inner in _parts_of(x):
@@ -373,12 +373,8 @@ def _members(module: Any) -> list[tuple[str, Any]]:
         return []
 
 
-def _tensor_class(x: Any) -> TensorClass | None:
-    return next((found for base, found in tensor_classes.items() if _derives(type(x), base)), None)
-
-
 def _footprint(x: Any) -> tuple[int, int]:
-    kind = _tensor_class(x)
+    kind = tensor_class_of(x)
     if kind is None:
         return footprint_of(x)
     try:
@@ -388,7 +384,7 @@ def _footprint(x: Any) -> tuple[int, int]:
 
 
 def _gradient_of(x: Any) -> Any:
-    kind = _tensor_class(x)
+    kind = tensor_class_of(x)
     try:
         return None if kind is None else kind.gradient(x)
     except (AttributeError, RuntimeError):

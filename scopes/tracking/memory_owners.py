@@ -17,6 +17,12 @@ class TensorClass(NamedTuple):
     footprint: Callable[[Any], tuple[int, int]]
     #: Returns the gradient of a tensor, or None.
     gradient: Callable[[Any], Any]
+    #: Returns an object that stands for the memory of a tensor and keeps nothing alive, or None.
+    watch: Callable[[Any], Any]
+    #: Returns for each of several results of `watch` whether its memory is alive, with or without a tensor.
+    are_alive: Callable[[list[Any]], list[bool]]
+    #: Whether new memory may have the key of freed memory that is watched.
+    reuses_keys: bool
 
 
 # The role of each class: "module", "optimizer" or "data".
@@ -31,11 +37,15 @@ def note_role(kind: type, role: str) -> None:
     roles[kind] = role
 
 
-def note_tensors(
-    kind: type, footprint: Callable[[Any], tuple[int, int]], gradient: Callable[[Any], Any]
-) -> None:
+def note_tensors(kind: type, functions: TensorClass) -> None:
     """Register how instances of `kind` keep memory, also those that tracking does not know."""
-    tensor_classes[kind] = TensorClass(footprint, gradient)
+    tensor_classes[kind] = functions
+
+
+def tensor_class_of(x: object) -> TensorClass | None:
+    """Return what is registered for the class of `x`, or None. Runs no code of the user."""
+    mro = type(x).__mro__
+    return next((found for base, found in tensor_classes.items() if any(each is base for each in mro)), None)
 
 
 def list_caches_by(function: Callable[[], Iterable[tuple[str, int]]]) -> None:

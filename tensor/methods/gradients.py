@@ -11,11 +11,12 @@ from weakref import ref
 
 from scopes._shared.tracebacks import clear_library_frames
 from scopes.core.scope import footprint_of
-from scopes.tracking.memory_owners import note_tensors
+from scopes.tracking.memory_owners import TensorClass, note_tensors
 from tensor._dtypes import is_inexact
 from tensor.autograd.engine import Backward
 from tensor.autograd.gradients import add_gradients, backward_from, root_of, take_values
 from tensor.core.tensor import TensorCore, relatives
+from tensor.memory.buffer import listed_buffers
 from tensor.tape.hooks import NodeHooks, RemovableHandle
 from tensor.tape.recording import Leaf, Node, become_leaf
 
@@ -347,4 +348,16 @@ def _hooks_of(x: TensorCore, what: str) -> NodeHooks:
     return hooks
 
 
-note_tensors(TensorCore, footprint_of, lambda x: x._grad)
+def _watch(x: TensorCore) -> int | None:
+    key, nbytes = footprint_of(x)
+    return key if nbytes >= _LEAST_LISTED else None
+
+
+def _are_alive(keys: list[int]) -> list[bool]:
+    alive = set(map(id, listed_buffers()))
+    return [key in alive for key in keys]
+
+
+# Smaller buffers are not listed.
+_LEAST_LISTED = 16 * 1024
+note_tensors(TensorCore, TensorClass(footprint_of, lambda x: x._grad, _watch, _are_alive, reuses_keys=True))

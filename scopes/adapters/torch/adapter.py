@@ -18,7 +18,7 @@ from scopes.core.containers import add_holder
 from scopes.core.errors import TensorDisposedError
 from scopes.tracking.hidden import follow_hidden, note_graph_nodes
 from scopes.tracking.members import show_members
-from scopes.tracking.memory_owners import list_caches_by, note_role, note_tensors
+from scopes.tracking.memory_owners import TensorClass, list_caches_by, note_role, note_tensors
 from scopes.tracking.sites import skip_package
 
 
@@ -136,7 +136,12 @@ skip_package("torch")
 follow_hidden(torch.Tensor, memory.hidden_references)
 show_members(torch.nn.Module, memory.members_of)
 note_graph_nodes(torch._C._FunctionBase)
-note_tensors(torch.Tensor, memory.footprint, memory.gradient_of)
+note_tensors(
+    torch.Tensor,
+    TensorClass(
+        memory.footprint, memory.gradient_of, memory.StorageWatch.of, memory.are_alive, reuses_keys=False
+    ),
+)
 note_role(torch.nn.Module, "module")
 note_role(torch.optim.Optimizer, "optimizer")
 note_role(torch.utils.data.Dataset, "data")

@@ -201,6 +201,36 @@ def gradient_of(x: Any) -> Any:
         foreign.suspend_births(False)
 
 
+class StorageWatch:
+    """A weak reference to the storage of a tensor."""
+
+    __slots__ = ("_key",)
+
+    def __init__(self, storage: Any) -> None:
+        self._key: int = storage._weak_ref()
+
+    @classmethod
+    def of(cls, x: Any) -> StorageWatch | None:
+        """Return a watch of the storage of `x`, None if it has none."""
+        with _NoFunctions():
+            try:
+                return cls(parts_of(x)[-1].untyped_storage())
+            except (RuntimeError, NotImplementedError, IndexError):
+                return None
+
+    def is_alive(self) -> bool:
+        """Return whether a tensor, a graph or other code in C++ refers to the storage."""
+        return not torch.UntypedStorage._expired(self._key)
+
+    def __del__(self, free: Any = torch.UntypedStorage._free_weak_ref) -> None:
+        free(self._key)
+
+
+def are_alive(watches: list[StorageWatch]) -> list[bool]:
+    """Return for each storage whether something refers to it."""
+    return [watch.is_alive() for watch in watches]
+
+
 def caches() -> list[tuple[str, int]]:
     """Return the free memory that PyTorch keeps for each CUDA device in use."""
     if not torch.cuda.is_available() or not torch.cuda.is_initialized():
