@@ -305,7 +305,7 @@ class _Search:
                 if nbytes > 0:
                     yield OwnerRow(CACHE, name, nbytes, 0)
         if live > self._own_bytes:
-            what = "from before tracking, a running operation, or saved only by code outside"
+            what = "created before tracking, or by a running operation"
             yield OwnerRow(UNKNOWN, what, live - self._own_bytes, 0)
 
     def _with_holders(self, rows: list[OwnerRow]) -> Iterator[OwnerRow]:

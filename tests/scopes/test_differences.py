@@ -243,6 +243,19 @@ def test_the_command_prints_json(runs: tuple[Path, Path]) -> None:
     assert data["change"] == data["bytes_after"] - data["bytes_before"] > 0
 
 
+def test_the_records_of_two_real_runs_are_compared(tmp_path: Path) -> None:
+    pytest.importorskip("scopes.reports.recording")  # `run --record`
+    for name, source in (("before", BEFORE), ("after", AFTER)):
+        (tmp_path / "train.py").write_text(source, encoding="utf-8")
+        record = tmp_path / f"{name}.dspool"
+        command = [sys.executable, "-m", "scopes", "run", "--record", str(record), str(tmp_path / "train.py")]
+        subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, check=True)
+    ran = diff(tmp_path / "before.dspool", tmp_path / "after.dspool")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "1 grew, 1 new, 2 moved" in ran.stdout
+    assert "kept.append(x.exp())" in ran.stdout
+
+
 def test_growth_fails_the_command_only_from_the_given_size_on(runs: tuple[Path, Path]) -> None:
     largest = differences(*map(read_record, runs)).largest_growth
     assert diff(*runs, "--fail-on-growth", largest).returncode == 1
