@@ -9,8 +9,9 @@ from __future__ import annotations
 import gc
 import json
 import re
+import threading
 import tomllib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
@@ -67,6 +68,11 @@ class PeakLines:
 
     def __init__(self) -> None:
         self.is_paused = False
+        # Held while a thread counts a creation.
+        self._lock = threading.RLock()
+        # The serial numbers of ended records. The garbage collector may end a record at any point of this
+        # class's own code, so ends are counted at the next creation: until then, memory only shrinks.
+        self._ends: deque[int] = deque()
         self._buffers: dict[object, _Buffer] = {}
         # By the serial number of a record: its buffer, and the buffer's key.
         self._of: dict[int, tuple[object, _Buffer]] = {}
@@ -96,6 +102,30 @@ class PeakLines:
         """Count the memory of a new tensor."""
         if self.is_paused or not record.nbytes:
             return
+        with self._lock:
+            self._count_ends()
+            self._count(record)
+
+    def ended(self, record: Record, _how: str) -> None:
+        """Note the end of a tensor."""
+        self._ends.append(record.serial)
+
+    def opened(self, scope: DisposeScope, path: tuple[str, ...]) -> None:
+        """Ignore a new scope."""
+
+    def closed(self, scope: DisposeScope, path: tuple[str, ...]) -> None:
+        """Ignore the end of a scope."""
+
+    def peaks(self) -> dict[str, int]:
+        """Return the peak of each library's bytes."""
+        return dict(self._peaks)
+
+    def lines(self) -> dict[Site, int]:
+        """Return what each line held at the peak of all bytes, largest first."""
+        self._note_peak()
+        return dict(sorted(self._at_peak.items(), key=lambda item: -item[1]))
+
+    def _count(self, record: Record) -> None:
         key = record.buffer
         known = self._buffers.get(key)
         if known is not None and known.nbytes == record.nbytes:
@@ -121,32 +151,18 @@ class PeakLines:
         self._total += buffer.nbytes
         self._look(buffer.library)
 
-    def ended(self, record: Record, _how: str) -> None:
-        """Subtract the memory of a tensor, or look later whether a graph holds it."""
-        key, buffer = self._of.pop(record.serial, (None, None))
-        if buffer is None:
-            return
-        buffer.count -= 1
-        if buffer.count == 0 and self._buffers.get(key) is buffer:
-            if buffer.watch is None:
-                self._forget(key, buffer)
-            else:
-                self._left[key] = buffer
-
-    def opened(self, scope: DisposeScope, path: tuple[str, ...]) -> None:
-        """Ignore a new scope."""
-
-    def closed(self, scope: DisposeScope, path: tuple[str, ...]) -> None:
-        """Ignore the end of a scope."""
-
-    def peaks(self) -> dict[str, int]:
-        """Return the peak of each library's bytes."""
-        return dict(self._peaks)
-
-    def lines(self) -> dict[Site, int]:
-        """Return what each line held at the peak of all bytes, largest first."""
-        self._note_peak()
-        return dict(sorted(self._at_peak.items(), key=lambda item: -item[1]))
+    def _count_ends(self) -> None:
+        """Subtract the memory of tensors that have ended, or look later whether a graph holds it."""
+        while self._ends:
+            key, buffer = self._of.pop(self._ends.popleft(), (None, None))
+            if buffer is None:
+                continue
+            buffer.count -= 1
+            if buffer.count == 0 and self._buffers.get(key) is buffer:
+                if buffer.watch is None:
+                    self._forget(key, buffer)
+                else:
+                    self._left[key] = buffer
 
     def _look(self, library: str) -> None:
         """Update the peaks after a creation."""
