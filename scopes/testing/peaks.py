@@ -68,11 +68,11 @@ class PeakLines:
 
     def __init__(self) -> None:
         self.is_paused = False
-        # Held while a thread counts a creation.
-        self._lock = threading.RLock()
-        # The serial numbers of ended records. The garbage collector may end a record at any point of this
-        # class's own code, so ends are counted at the next creation: until then, memory only shrinks.
-        self._ends: deque[int] = deque()
+        # The records of new tensors, and the serial numbers of those that have ended, in order. The garbage
+        # collector may end and create tensors at any point of this class's own code, and other threads too:
+        # whichever call has the lock counts all events.
+        self._events: deque[Record | int] = deque()
+        self._lock = threading.Lock()
         self._buffers: dict[object, _Buffer] = {}
         # By the serial number of a record: its buffer, and the buffer's key.
         self._of: dict[int, tuple[object, _Buffer]] = {}
@@ -100,15 +100,13 @@ class PeakLines:
 
     def created(self, record: Record) -> None:
         """Count the memory of a new tensor."""
-        if self.is_paused or not record.nbytes:
-            return
-        with self._lock:
-            self._count_ends()
-            self._count(record)
+        if not self.is_paused and record.nbytes:
+            self._events.append(record)
+            self._count_events()
 
     def ended(self, record: Record, _how: str) -> None:
-        """Note the end of a tensor."""
-        self._ends.append(record.serial)
+        """Note the end of a tensor. It is counted at the next creation: until then, memory only shrinks."""
+        self._events.append(record.serial)
 
     def opened(self, scope: DisposeScope, path: tuple[str, ...]) -> None:
         """Ignore a new scope."""
@@ -125,7 +123,21 @@ class PeakLines:
         self._note_peak()
         return dict(sorted(self._at_peak.items(), key=lambda item: -item[1]))
 
+    def _count_events(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            while self._events:
+                event = self._events.popleft()
+                if isinstance(event, int):
+                    self._count_end(event)
+                else:
+                    self._count(event)
+        finally:
+            self._lock.release()
+
     def _count(self, record: Record) -> None:
+        """Add the memory of a new tensor."""
         key = record.buffer
         known = self._buffers.get(key)
         if known is not None and known.nbytes == record.nbytes:
@@ -151,18 +163,17 @@ class PeakLines:
         self._total += buffer.nbytes
         self._look(buffer.library)
 
-    def _count_ends(self) -> None:
-        """Subtract the memory of tensors that have ended, or look later whether a graph holds it."""
-        while self._ends:
-            key, buffer = self._of.pop(self._ends.popleft(), (None, None))
-            if buffer is None:
-                continue
-            buffer.count -= 1
-            if buffer.count == 0 and self._buffers.get(key) is buffer:
-                if buffer.watch is None:
-                    self._forget(key, buffer)
-                else:
-                    self._left[key] = buffer
+    def _count_end(self, serial: int) -> None:
+        """Subtract the memory of a tensor that has ended, or look later whether a graph holds it."""
+        key, buffer = self._of.pop(serial, (None, None))
+        if buffer is None:
+            return
+        buffer.count -= 1
+        if buffer.count == 0 and self._buffers.get(key) is buffer:
+            if buffer.watch is None:
+                self._forget(key, buffer)
+            else:
+                self._left[key] = buffer
 
     def _look(self, library: str) -> None:
         """Update the peaks after a creation."""

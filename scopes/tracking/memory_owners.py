@@ -44,8 +44,11 @@ def note_tensors(kind: type, functions: TensorClass) -> None:
 
 def tensor_class_of(x: object) -> TensorClass | None:
     """Return what is registered for the class of `x`, or None. Runs no code of the user."""
-    mro = type(x).__mro__
-    return next((found for base, found in tensor_classes.items() if any(each is base for each in mro)), None)
+    for kind in type(x).__mro__:
+        for base, found in tensor_classes.items():
+            if base is kind:  # not a look-up, because the class of the class may define `__hash__`
+                return found
+    return None
 
 
 def list_caches_by(function: Callable[[], Iterable[tuple[str, int]]]) -> None:

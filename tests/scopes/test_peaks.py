@@ -11,8 +11,20 @@ from pathlib import Path
 import pytest
 
 import disposescope.pytest_plugin as pytest_plugin
-import tensor  # noqa: F401  # pytest inside pytest forgets what it is the first to import
-from scopes.testing.peaks import NoPeaksError, Peak, PeakLine, Tolerance, dump, grown_lines, growth_of, load
+import scopes
+import tensor
+from scopes.testing.peaks import (
+    NoPeaksError,
+    Peak,
+    PeakLine,
+    PeakLines,
+    Tolerance,
+    dump,
+    grown_lines,
+    growth_of,
+    load,
+)
+from scopes.tracking.memory_owners import tensor_classes
 
 pytest_plugins = ["pytester"]
 
@@ -279,3 +291,32 @@ def test_a_growth_without_a_line_is_memory_of_an_operation() -> None:
 )
 def test_a_tolerance_is_a_part_or_a_size(text: str, nbytes: int, most: int) -> None:
     assert Tolerance.read(text).most(nbytes) == most
+
+
+def test_a_tensor_that_is_created_while_another_one_is_counted_counts_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (kind,) = [kind for kind in tensor_classes if issubclass(tensor.Tensor, kind)]
+    functions = tensor_classes[kind]
+    late: list[object] = []
+
+    def are_alive(watches: list[object]) -> list[bool]:
+        found = functions.are_alive(watches)
+        if not late:  # as a finalizer may do, which the garbage collector runs here
+            late.append(tensor.ones((6_000,)))
+            dropped.clear()
+        return found
+
+    monkeypatch.setitem(tensor_classes, kind, functions._replace(are_alive=are_alive))
+    with scopes.track():
+        lines = PeakLines()
+        lines.begin()
+        dropped = [tensor.ones((5_000,)) for _ in range(3)]
+        for x in [tensor.ones((9_000,)), tensor.ones((9_500,))]:
+            x.dispose()
+        kept = tensor.ones((30_000,))
+        lines.end()
+    assert (len(late), len(dropped), kept.shape) == (1, 0, (30_000,))
+    by_text = {site.text: nbytes for site, nbytes in lines.lines().items()}
+    assert by_text["late.append(tensor.ones((6_000,)))"] == 24_000
+    assert lines.peaks() == {"tensor": (30_000 + 3 * 5_000 + 6_000) * 4}
