@@ -28,6 +28,7 @@ ALLOWED = {
 # What one module may import besides. Only programs that have this library load the module.
 HOSTS = {
     "scopes.testing.plugin": {"pytest"},
+    "scopes.testing.peaks": {"pytest"},
     "scopes.integrations.accelerate": {"accelerate"},
     "scopes.integrations.ignite": {"ignite"},
     "scopes.integrations.lightning": {"lightning"},
