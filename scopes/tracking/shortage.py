@@ -30,11 +30,9 @@ def _says_so(error: BaseException) -> bool:
     kind = type(error)
     if issubclass(kind, MemoryError):
         return True
-    torch = sys.modules.get("torch")
-    for name in ("OutOfMemoryError",):
-        known = getattr(torch, "__dict__", {}).get(name)
-        if isinstance(known, type) and issubclass(kind, known):
-            return True
+    known = getattr(sys.modules.get("torch"), "__dict__", {}).get("OutOfMemoryError")
+    if isinstance(known, type) and issubclass(kind, known):
+        return True
     if kind.__name__ == "OutOfMemoryError" and kind.__module__.startswith("cupy."):
         return True
     arguments = error.args
@@ -44,9 +42,9 @@ def _says_so(error: BaseException) -> bool:
 
 def reserve() -> None:
     """Reserve address space for a report, if there is none yet. Nothing is reserved if memory is short."""
-    if not _reserve:
+    if sys.platform != "win32" and not _reserve:
         with suppress(OSError, MemoryError, ValueError):
-            _reserve.append(mmap.mmap(-1, _RESERVE))
+            _reserve.append(mmap.mmap(-1, _RESERVE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
 
 
 def release() -> None:

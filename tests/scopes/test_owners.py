@@ -215,6 +215,14 @@ def test_other_errors_get_no_note(error: Exception) -> None:
     assert not hasattr(caught.value, "__notes__")
 
 
+def test_errors_of_other_libraries_for_a_lack_of_memory_are_known() -> None:
+    of_cupy = type("OutOfMemoryError", (Exception,), {"__module__": "cupy.cuda.memory"})
+    of_others = type("OutOfMemoryError", (Exception,), {"__module__": "shop.orders"})
+    assert is_out_of_memory(RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 4 bytes."))
+    assert is_out_of_memory(of_cupy())
+    assert not is_out_of_memory(of_others())
+
+
 def test_an_error_that_was_handled_before_is_no_cause() -> None:
     error = RuntimeError("later")
     error.__context__ = MemoryError()
