@@ -26,7 +26,7 @@ from nn.parallel.traces import merge
 from scopes import Timeline, snapshot, track
 from scopes._shared.naming import set_module
 from scopes.reports.history import History
-from scopes.reports.leaks import lines_of
+from scopes.reports.leak_report import lines_of
 from scopes.reports.runs import record_of
 
 # The reports of the last job's workers until another job ends, and the boards of running jobs.

@@ -2,7 +2,7 @@
 
 
 def how_to_install(extra: str) -> str:
-    """Return what to do if a library of an optional dependency is missing. No package index has this library yet.
+    """Return what to do if a library of an extra is missing. No package index has this library yet.
 
     Examples
     --------

@@ -63,11 +63,11 @@ _listeners: tuple[Any, ...] = ()
 _history: _ChildHistory | None = None
 
 
-def follow_children(depth: int, threshold: int | str = LEAST_GROWTH) -> None:
-    """Make the processes below this one write the records that ``report()`` reads.
+def follow_children(depth: int, threshold: int | str = LEAST_GROWTH) -> Path | None:
+    """Make the processes below this one write the records that ``report()`` reads. Return the run's folder.
 
-    `threshold` is the growth from which a line is a leak. Without a folder that can be written, the processes
-    are not followed, and the report says so.
+    `threshold` is the growth from which a line is a leak. Without a folder, which is None then, or where it
+    can't be written, the processes are not followed, and the report says so.
     """
     global _obstacle
     os.environ.pop(tracking.CHILDREN, None)  # that of another run, which started this one
@@ -75,7 +75,7 @@ def follow_children(depth: int, threshold: int | str = LEAST_GROWTH) -> None:
         folder = tempfile.mkdtemp(prefix="disposescope-")
     except OSError as error:  # a read-only file system
         _obstacle = _why(error)
-        return
+        return None
     # Also if the program was not found. In a forked child, a `Finalize` of this process does nothing.
     multiprocessing.util.Finalize(None, shutil.rmtree, (folder, True), exitpriority=-100)
     try:
@@ -90,11 +90,12 @@ def follow_children(depth: int, threshold: int | str = LEAST_GROWTH) -> None:
         Path(folder, _SETTINGS).write_text(json.dumps(settings), encoding="utf-8")
     except (OSError, py_compile.PyCompileError) as error:  # a full disk
         _obstacle = _why(error)
-        return
+        return Path(folder)
     os.environ[tracking.CHILDREN] = f"{depth}:{folder}"
     others = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = f"{start}{os.pathsep}{others}" if others else str(start)
     _follow_forks()
+    return Path(folder)
 
 
 def _why(error: Exception) -> str:
@@ -210,13 +211,13 @@ class _ChildHistory(History):
         if report.weight >= self._next_weight and not self._is_over:
             self._next_weight = int(report.weight * GROWTH) + 1
             with suppress(Exception):  # the run has ended, and its folder is gone
-                self._write(self._judged(report, at))
+                self._write((self._judged(report, at), at / 1e9))
         return report, at
 
     def write_first(self) -> None:
         """Write a record now, so that the run knows of the process even if it creates nothing."""
         if not self.looks:
-            self._write(self.look())
+            self._write((self.look(), self.looks[-1].at / 1e9))
 
     def write_last(self) -> None:
         """Write the record of the end, with the holders that are known then. Do it once."""
@@ -228,9 +229,9 @@ class _ChildHistory(History):
                 latest = self.look()
                 # Nobody asks for the holders of less, and their search takes time.
                 is_little = max(latest.weight, self._weight) < _MIN_BYTES
-                self._write(latest if is_little else None, ended="by itself")
+                self._write((latest, self.looks[-1].at / 1e9) if is_little else None, ended="by itself")
 
-    def _write(self, latest: LeakReport | None, ended: str | None = None) -> None:
+    def _write(self, latest: tuple[LeakReport, float] | None, ended: str | None = None) -> None:
         settings = _settings_in(self._folder)
         record = record_of(self, _program(), settings["threshold"], arguments=_arguments(), latest=latest)
         record = replace(

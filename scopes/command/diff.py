@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, NoReturn
 from scopes._shared.sizes import parse_size
 from scopes._shared.stderr import write_to_stderr
 from scopes.command.options import PROGRAM
-from scopes.reports.differences import differences, read_record
+from scopes.reports.differences import differences
 from scopes.reports.run_record import NoRecordError
+from scopes.reports.spool import read_record
 
 if TYPE_CHECKING:
     import argparse

@@ -33,6 +33,7 @@ from scopes.command.watching import Watch, begin_watch
 from scopes.core.statistics import statistics
 from scopes.reports.history import History, format_lines
 from scopes.reports.killed import last_words
+from scopes.reports.leak_report import LeakReport
 from scopes.reports.live import LiveView, begin_live_view
 from scopes.reports.owners import explain
 from scopes.reports.pages import write_page
@@ -84,8 +85,8 @@ def _run(options: argparse.Namespace) -> NoReturn:
             write_to_stderr(f"{PROGRAM}: {missing}")
             sys.exit(1)
     tracking.begin(options.depth)
-    children.follow_children(options.depth, options.leak_threshold)
-    history = _history(options, watch, memory)
+    folder = children.follow_children(options.depth, options.leak_threshold)
+    history = _history(options, watch, memory, folder)
     history.begin()
     timeline = None
     if options.trace is not None or options.snapshot is not None:
@@ -131,9 +132,8 @@ def _memory_instead_of_folder() -> int | None:
     return None
 
 
-def _history(options: argparse.Namespace, watch: Watch, memory: int | None) -> History:
+def _history(options: argparse.Namespace, watch: Watch, memory: int | None, folder: Path | None) -> History:
     """Return the history of the run, with a record that outlives the program, if one can be written."""
-    folder = _folder_of_run()
     places: list[Path] = [] if options.record is None else [options.record]
     if folder is not None:
         places.append(folder / f"main{SUFFIX}")
@@ -163,12 +163,6 @@ def _history(options: argparse.Namespace, watch: Watch, memory: int | None) -> H
     return RecordingHistory(
         spool, options.program, options.arguments, threshold=options.leak_threshold, every=options.every
     )
-
-
-def _folder_of_run() -> Path | None:
-    """Return the folder of the records of children; None if it could not be made."""
-    folder = os.environ.get(tracking.CHILDREN, "").partition(":")[2]
-    return Path(folder) if folder else None
 
 
 def _live_view(options: argparse.Namespace) -> LiveView | None:
@@ -354,7 +348,7 @@ class _FinalReport:
         options, timeline = self._options, self._timeline
         writes: list[Callable[[], object]] = []
         if options.html is not None:
-            chart = self._history.chart(parts[0][1])
+            chart = self._history.chart(next(part for _, part in parts if isinstance(part, LeakReport)))
             drawn = page_of(record, parts, command=_command_line(), chart=chart)
             writes.append(lambda: write_page(options.html, drawn))
         if options.json is not None:

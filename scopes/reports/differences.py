@@ -7,19 +7,16 @@ function, then those whose text is the same elsewhere.
 
 from __future__ import annotations
 
-import json
-import os
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from scopes._shared.sizes import format_bytes
-from scopes.reports.leaks import lines_of
-from scopes.reports.run_record import NoRecordError, RunRecord
-from scopes.reports.spool import is_spool, read_spool
+from scopes.reports.leak_report import lines_of
+from scopes.reports.run_record import RunRecord
 from scopes.reports.tables import Cell, Report, Table, words
 from scopes.tracking.sites import Line, Site
 
@@ -29,31 +26,6 @@ SCHEMA = 1
 _SIMILAR = 0.6
 # What one pair of equal lines is worth against any change of the distance between two lines.
 _PAIR = 1_000_000
-
-
-def read_record(path: str | os.PathLike[str]) -> RunRecord:
-    """Return the record of a run in a file: one of ``run --record``, or JSON of ``RunRecord.to_json()``.
-
-    Raises
-    ------
-    OSError
-        If the file can't be read.
-    NoRecordError
-        If the file has no record of a run.
-    """
-    file = Path(path)
-    text = read_spool(file) if is_spool(file) else file.read_bytes().decode("utf-8", "replace")
-    try:
-        data = json.loads(text)
-    except ValueError:
-        raise NoRecordError(
-            f"{os.fspath(path)!r} is not the record of a run: write one with "
-            "`disposescope run --record run.dspool script.py`"
-        ) from None
-    try:
-        return RunRecord.from_dict(data)
-    except NoRecordError as error:
-        raise NoRecordError(f"{os.fspath(path)!r}: {error}") from error
 
 
 class _Kept(NamedTuple):

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from scopes._shared.memory_limits import MACHINE
 from scopes._shared.sizes import format_bytes
-from scopes.reports.leaks import LeakReport, LeakRow
+from scopes.reports.leak_report import LeakReport, LeakRow
 from scopes.reports.run_record import RunRecord
 
 # The last record is about as new as the end if it is at most this old, in seconds.

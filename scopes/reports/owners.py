@@ -15,7 +15,8 @@ from scopes._shared.naming import set_module
 from scopes._shared.sizes import format_bytes
 from scopes._shared.stderr import write_to_stderr
 from scopes.core.scope import Disposable, footprint_of, keeps_of
-from scopes.reports.leaks import Seen, line_of, lines_of, without_collection
+from scopes.reports.leak_report import lines_of
+from scopes.reports.leaks import Seen, line_of, without_collection
 from scopes.reports.tables import Cell, Report, Table, figure, line, size, words
 from scopes.tracking import tracking
 from scopes.tracking.holders import Effort, holders_of, searching_error

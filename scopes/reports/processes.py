@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from scopes._shared.sizes import format_bytes
-from scopes.reports.leaks import LeakReport, LeakRow, lines_of
+from scopes.reports.leak_report import LeakReport, LeakRow, lines_of
 from scopes.reports.run_record import RunRecord
 from scopes.reports.tables import Cell, Report, Table, line, size, words
 from scopes.tracking.sites import Site

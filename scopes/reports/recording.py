@@ -21,7 +21,8 @@ from typing import Any
 from scopes._shared.memory_limits import Limit, find_limits, nearest_limit, resident_bytes
 from scopes._shared.stderr import write_to_stderr
 from scopes.reports.history import History
-from scopes.reports.leaks import LeakReport, Snapshot, report_of, without_collection
+from scopes.reports.leak_report import LeakReport
+from scopes.reports.leaks import Snapshot, report_of, without_collection
 from scopes.reports.run_record import RunRecord
 from scopes.reports.runs import LEAST_GROWTH, record_of
 from scopes.reports.spool import Spool

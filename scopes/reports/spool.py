@@ -232,9 +232,15 @@ def read_record(path: str | os.PathLike[str]) -> RunRecord:
     text = read_spool(path) if begin == _MAGIC else Path(path).read_text(encoding="utf-8", errors="replace")
     try:
         data = json.loads(text)
-    except ValueError as error:
-        raise NoRecordError(f"{os.fspath(path)!r} is not a record of a run: {error}") from None
-    return RunRecord.from_dict(data)
+    except ValueError:
+        raise NoRecordError(
+            f"{os.fspath(path)!r} is not the record of a run: write one with "
+            "`disposescope run --record run.dspool script.py`"
+        ) from None
+    try:
+        return RunRecord.from_dict(data)
+    except NoRecordError as error:
+        raise NoRecordError(f"{os.fspath(path)!r}: {error}") from error
 
 
 def _checksum(number: int, content: bytes) -> int:

@@ -11,11 +11,11 @@ import pytest
 
 import scopes
 from scopes import LeakReport, LeakRow, Line, Site
-from scopes.reports.differences import DifferenceRow, Differences, differences, read_record
+from scopes.reports.differences import DifferenceRow, Differences, differences
 from scopes.reports.history import History
 from scopes.reports.run_record import NoRecordError, RunRecord
-from scopes.reports.runs import Outcome
-from scopes.reports.spool import Spool
+from scopes.reports.runs import record_of
+from scopes.reports.spool import Spool, read_record
 
 Entry = tuple[int, str, int]
 
@@ -183,12 +183,8 @@ def recorded(path: Path, source: str) -> Path:
         history = History()
         history.begin()
         exec(compile(source, str(path), "exec"), {"__name__": "__main__"})
-        outcome = Outcome(history, str(path))
+        run = record_of(history, str(path))
         history.end()
-    growing = tuple(
-        (row.site, row.risen) for _, report in outcome.parts for row in report.rows if row.is_growing
-    )
-    run = RunRecord(str(path), (), tuple(outcome.parts), outcome.verdict, growing, ())
     file = path.with_suffix(".dspool")
     with Spool(file) as spool:
         spool.write(run.to_json())
@@ -244,7 +240,6 @@ def test_the_command_prints_json(runs: tuple[Path, Path]) -> None:
 
 
 def test_the_records_of_two_real_runs_are_compared(tmp_path: Path) -> None:
-    pytest.importorskip("scopes.reports.recording")  # `run --record`
     for name, source in (("before", BEFORE), ("after", AFTER)):
         (tmp_path / "train.py").write_text(source, encoding="utf-8")
         record = tmp_path / f"{name}.dspool"
