@@ -1,6 +1,6 @@
 """Write the latest record of a run to a file that outlives the process.
 
-A record follows a look of the history if all records have taken less than 0.5% of the processor time, or if
+A record follows a look of the history if all records have taken less than 0.25% of the processor time, or if
 the memory has grown much. A limit (see `scopes._shared.memory_limits`) is near when less memory is left than
 the process has. From then on, looks and records follow each 3% of growth, whatever they cost.
 """
@@ -29,7 +29,7 @@ from scopes.reports.spool import Spool
 from scopes.tracking.records import Record
 
 # The processor time of all records, in nanoseconds: a fixed part, and a part of that of the process.
-_FIXED_COST, _PART_OF_TIME = 5_000_000, 1 / 200
+_FIXED_COST, _PART_OF_TIME = 3_000_000, 1 / 400
 # A record follows this growth of the highest memory, whatever it costs: to allocate as much costs more.
 _LARGE = 2**24
 _GROWTH_SMALL, _GROWTH_LARGE = 2.0, 1.1
@@ -37,7 +37,7 @@ _GROWTH_SMALL, _GROWTH_LARGE = 2.0, 1.1
 _GROWTH_NEAR = 1.03
 # The nanoseconds between checks of the resident size, which take some 50 us. A look after growth checks too.
 # To ask for what is left may take longer: it is asked for after more time, unless little is left.
-_BETWEEN_CHECKS, _LEAST_BETWEEN_CHECKS, _BETWEEN_QUESTIONS = 100_000_000, 5_000_000, 500_000_000
+_BETWEEN_CHECKS, _LEAST_BETWEEN_CHECKS, _BETWEEN_QUESTIONS = 200_000_000, 5_000_000, 500_000_000
 _LITTLE = 3
 # Resident memory that grows by this part and this many bytes is recorded too.
 _GROWTH_RESIDENT, _LEAST_RESIDENT = 1.1, 2**25

@@ -337,7 +337,7 @@ def test_a_program_killed_by_the_limit_of_its_container_says_so(
 
 def test_memory_that_no_tensor_explains_is_in_the_record(run: Run) -> None:
     end = (
-        "import time\nother = [bytearray(2**20) for _ in range(400)]\ntime.sleep(0.2)\n"
+        "import time\nother = [bytearray(2**20) for _ in range(400)]\ntime.sleep(0.4)\n"
         "kept = [lib.ones((10,)) for _ in range(3000)]\n"
     )
     run.program.write_text(
