@@ -136,6 +136,10 @@ cdef extern from *:
         object->d_getset = &made->definition;
         return made;
     }
+    static void scopes_set_definition(PyObject* descriptor, scopes_attribute* attribute, int is_excluded) {
+        PyGetSetDescrObject* object = (PyGetSetDescrObject*)descriptor;
+        object->d_getset = is_excluded ? &attribute->definition : attribute->before;
+    }
     """
     ctypedef PyObject* (*allocfunc)(PyTypeObject*, Py_ssize_t) noexcept
     ctypedef void (*freefunc)(void*) noexcept
@@ -152,6 +156,7 @@ cdef extern from *:
     freefunc scopes_deallocator_of(PyObject* kind)
     void scopes_set_deallocator(PyObject* kind, freefunc deallocator)
     scopes_attribute* scopes_exclude(PyObject* descriptor, bint is_gradient)
+    void scopes_set_definition(PyObject* descriptor, scopes_attribute* attribute, bint is_excluded)
     Py_ssize_t Py_REFCNT(PyObject* x) nogil
     void PyObject_GC_Del(void* x) noexcept
     PyObject* PyType_GenericAlloc(PyTypeObject* kind, Py_ssize_t count)
@@ -179,7 +184,8 @@ cdef list _watched = []
 cdef unordered_set[size_t] _unowned
 cdef bint _is_watching = False
 cdef bint _is_suspended = False
-cdef set _excluded = set()
+# The attributes of `exclude_attribute`, with the addresses of their definitions.
+cdef dict _excluded = {}
 
 
 cdef PyObject* _allocate(PyTypeObject* kind, Py_ssize_t count) noexcept:
@@ -420,6 +426,7 @@ def begin_recording(kinds, unowned=()):
     """
     global _is_watching
     _is_watching = True
+    _redefine(True)
     return all([record_kind(kind, kind in unowned) for kind in kinds])
 
 
@@ -488,11 +495,24 @@ def exclude_attribute(descriptor, bint is_gradient=False):
     A value that is assigned to the attribute leaves its scope: the attribute's object owns it then.
     `locate_gradients` has the lines of the values of an attribute with `is_gradient`.
     """
+    cdef scopes_attribute* made
     if descriptor not in _excluded:
-        if scopes_exclude(<PyObject*>descriptor, is_gradient) is NULL:
+        made = scopes_exclude(<PyObject*>descriptor, is_gradient)
+        if made is NULL:
             return False
-        _excluded.add(descriptor)
+        _excluded[descriptor] = <size_t>made
     return True
+
+
+def include_attributes():
+    """Undo all calls of `exclude_attribute`, until the next recording begins."""
+    _redefine(False)
+
+
+cdef int _redefine(bint is_excluded) except -1:
+    for descriptor, address in _excluded.items():
+        scopes_set_definition(<PyObject*>descriptor, <scopes_attribute*><size_t>address, is_excluded)
+    return 0
 
 
 def count_recording(int change):
@@ -982,6 +1002,21 @@ def dispose_adopted(x):
     """Dispose `x` if it has a `Foreign`."""
     if _by_address.find(<size_t><PyObject*>x) != _by_address.end():
         (<Foreign>_by_address[<size_t><PyObject*>x]).dispose()
+
+
+def forget(x):
+    """Count `x`, which no scope owns, as finalized, and keep no reference to it."""
+    cdef Foreign foreign
+    found = _by_address.find(<size_t><PyObject*>x)
+    if found == _by_address.end():
+        return
+    foreign = <Foreign>dereference(found).second
+    if foreign.counters is None or foreign.link.owner is not NULL:
+        return
+    foreign.retire()
+    foreign.reference = None
+    _by_address.erase(found)
+    Py_DECREF(foreign)
 
 
 def detach_adopted(x):

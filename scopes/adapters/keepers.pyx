@@ -327,6 +327,26 @@ cdef class Keepers:
                 gc.freeze()
             self.freeze_all, gc.freeze = gc.freeze, self.freeze
 
+    def end(self):
+        """Forget all keepers, and stop finding new ones. The next `begin` finds all keepers again."""
+        cdef _Keeper keeper
+        if self.first < 0:
+            return
+        self.first = -1
+        gc.callbacks.remove(self._collecting)
+        if gc.freeze == self.freeze:  # else other code has replaced it since
+            gc.freeze = self.freeze_all
+        # First the references: a keeper that is freed from here on no longer looks for its root.
+        cdef list known = list(self.keepers.values())
+        for keeper in known:
+            self.numbers.erase(<void*>keeper.address)
+            keeper.reference = None
+        self.roots.clear()
+        self.gone_count = 0
+        self.keepers.clear()
+        self.always.clear()
+        self.recent.clear()
+
     def freeze(self):
         """Find the new keepers, and call Python's ``gc.freeze``, which this function replaces."""
         self.register(0)

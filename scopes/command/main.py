@@ -24,6 +24,7 @@ from scopes._shared.stderr import write_to_stderr
 from scopes._shared.tracebacks import clear_frames_of, is_ours
 from scopes.adapters.libraries import enable, still_held
 from scopes.command import children, diff
+from scopes.command.attach import attach
 from scopes.command.completion import completion_for
 from scopes.command.last_report import settings_for
 from scopes.command.options import PROGRAM, parse
@@ -64,6 +65,8 @@ def main() -> None:
     options = parse(_arguments)
     if options.command == "run":
         _run(options)
+    elif options.command == "attach":
+        sys.exit(attach(options, PROGRAM))
     elif options.command == "report":
         _report(options)
     elif options.command == "diff":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
@@ -11,6 +12,7 @@ from typing import Any
 
 from scopes._shared.files import require_ours
 from scopes._shared.sizes import format_bytes, parse_size
+from scopes.command.attach import METHODS
 from scopes.reports.runs import LEAST_GROWTH
 from scopes.reports.spool import is_spool
 
@@ -33,7 +35,7 @@ fail-on-leak = true
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the options of a command line. Exit with an error if one is wrong.
 
-    `command` is "run", "report", "diff" or "completion".
+    `command` is "run", "attach", "report", "diff" or "completion".
     """
     parser, commands = make_parser()
     run = commands["run"]
@@ -52,9 +54,10 @@ def make_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentP
     """Return the parser of command lines, and those of its commands, by their names."""
     parser = argparse.ArgumentParser(PROGRAM, description="Find out what keeps memory.", allow_abbrev=False)
     commands = parser.add_subparsers(
-        title="commands", required=True, metavar="run | report | diff | completion", dest="command"
+        title="commands", required=True, metavar="run | attach | report | diff | completion", dest="command"
     )
     _add_run(commands)
+    _add_attach(commands)
     report = commands.add_parser(
         "report", help="show the record of a run, or summarize a trace", allow_abbrev=False
     )
@@ -165,6 +168,48 @@ def _add_run(commands: Any) -> argparse.ArgumentParser:
     return run
 
 
+def _add_attach(commands: Any) -> argparse.ArgumentParser:
+    attach: argparse.ArgumentParser = commands.add_parser(
+        "attach",
+        allow_abbrev=False,
+        help="report what lives in a process that runs already, and what grows",
+        description="Print what lives in a running Python process, by type, shape and holder. Then track\n"
+        "what it creates for some time, print the growth by line, and leave the process as it was. Ctrl-C\n"
+        "prints the growth so far.",
+        epilog="The exit status says why a process can't be attached to: docs/attach.md lists them.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    attach.add_argument("pid", type=_pid, metavar="PID", help="the number of the process")
+    attach.add_argument(
+        "--for",
+        dest="seconds",
+        type=_duration,
+        default=60.0,
+        metavar="TIME",
+        help="how long to track: 90, 60s, 5m or 1h; 0 for what lives now alone (default: 60s)",
+    )
+    attach.add_argument(
+        "--depth",
+        type=_positive,
+        default=1,
+        metavar="N",
+        help="the number of lines to record for each tensor",
+    )
+    attach.add_argument(
+        "--leak-threshold",
+        type=_size,
+        default=format_bytes(LEAST_GROWTH),
+        metavar="SIZE",
+        help="how much the memory of a line must grow to be a leak (default: %(default)s)",
+    )
+    attach.add_argument(
+        "--method",
+        choices=METHODS,
+        help="how to attach (default: sys.remote_exec from Python 3.14 on, else gdb, else lldb)",
+    )
+    return attach
+
+
 def _add_diff(commands: Any) -> argparse.ArgumentParser:
     diff: argparse.ArgumentParser = commands.add_parser(
         "diff",
@@ -259,6 +304,22 @@ def _seconds(text: str) -> float:
     if not seconds > 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time: write a number of seconds above 0")
     return seconds
+
+
+def _pid(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a process: `ps` lists them")
+    return int(text)
+
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
+
+
+def _duration(text: str) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time: write 90, 60s, 5m or 1h")
+    return float(match[1]) * _UNITS[match[2]]
 
 
 # What `pyproject.toml` can set, with how its text is read. The others are true or false.

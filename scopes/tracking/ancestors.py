@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections import deque
 from types import FrameType, ModuleType
@@ -10,7 +9,7 @@ from typing import Any
 
 from scopes._shared.tracebacks import is_ours
 from scopes.tracking.records import Record
-from scopes.tracking.referrers import references_to
+from scopes.tracking.referrers import object_count, references_to
 
 # Each step visits all objects of the program, which takes some 20 ms for a program with PyTorch. The search
 # takes fewer steps in a program with many objects, but at least the first number.
@@ -34,25 +33,19 @@ class Referrers:
         #: The ids of these.
         self.roots: set[int] = set()
         self._running = running_frames()
-        # Objects that the search creates from here on are not in this list.
-        everything = gc.get_objects()
-        steps = max(_MIN_STEPS, min(_MAX_STEPS, _MAX_VISITS // len(everything)))
+        steps = max(_MIN_STEPS, min(_MAX_STEPS, _MAX_VISITS // object_count()))
         frontier = list(objects)
         ignored = {id(objects), id(self.objects), *ignored}
-        try:
-            for _ in range(steps):
-                if not frontier or len(self.objects) > _MAX_OBJECTS:
-                    break
-                frontier = self._step(frontier, everything, ignored)
-            #: Whether the search ended because there are no other referrers.
-            self.is_complete = not frontier
-        finally:
-            # The lists of two searches on two threads may have each other: a cycle that keeps all objects.
-            everything.clear()
+        for _ in range(steps):
+            if not frontier or len(self.objects) > _MAX_OBJECTS:
+                break
+            frontier = self._step(frontier, {id(frontier), *ignored})
+        #: Whether the search ended because there are no other referrers.
+        self.is_complete = not frontier
 
-    def _step(self, frontier: list[Any], everything: list[Any], ignored: set[int]) -> list[Any]:
-        found = []
-        for referrer, key in references_to(everything, {id(x) for x in frontier}):
+    def _step(self, frontier: list[Any], ignored: set[int]) -> list[Any]:
+        found: list[Any] = []
+        for referrer, key in references_to({id(x) for x in frontier}):
             if id(referrer) in ignored or _is_of_tracking(referrer):
                 continue
             if self._is_root(referrer):

@@ -1,12 +1,18 @@
-"""Find the objects that refer to some objects.
+"""Find the objects that refer to some objects, and the instances of a class, among all objects.
 
 ``gc.get_referrers`` compares each reference of the process with each of the given objects. This module looks
 each reference up in a hash table, so the time does not depend on how many objects are given.
+
+The list of ``gc.get_objects()`` contains tuples that another thread still builds. CPython fails to resize a
+tuple with another reference. So no Python code and no other thread runs until such a list is empty.
 """
 
-from cpython.object cimport PyObject
+from cpython.object cimport PyObject, PyTypeObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from libcpp.utility cimport pair
 from libcpp.vector cimport vector
+
+import gc
 
 cdef extern from *:
     """
@@ -63,16 +69,52 @@ cdef extern from *:
         void look(PyObject* objects) except +
 
 
-def references_to(list objects not None, set targets not None):
-    """Return each reference of `objects` to an object whose id is in `targets`: the referrer and that id.
+    int PyObject_TypeCheck(PyObject* x, PyTypeObject* kind) noexcept
+
+
+def references_to(set targets not None):
+    """Return each reference to an object whose id is in `targets`: the referrer and that id.
 
     The references are those that the garbage collector sees.
     """
     cdef References references
+    cdef vector[PyObject*] referrers
+    cdef size_t i
     for address in targets:
         references.add_target(address)
+    cdef list objects = gc.get_objects()
     references.look(<PyObject*>objects)
-    return [
-        (objects[references.found[i].first], <size_t>references.found[i].second)
-        for i in range(references.found.size())
-    ]
+    for i in range(references.found.size()):
+        referrers.push_back(<PyObject*>objects[references.found[i].first])
+        Py_INCREF(<object>referrers.back())
+    objects.clear()
+    found = []
+    for i in range(referrers.size()):
+        found.append((<object>referrers[i], <size_t>references.found[i].second))
+        Py_DECREF(<object>referrers[i])
+    return found
+
+
+def object_count():
+    """Return the number of objects that the garbage collector sees."""
+    cdef list objects = gc.get_objects()
+    cdef Py_ssize_t count = len(objects)
+    objects.clear()
+    return count
+
+
+def instances_of(kind not None):
+    """Return all instances of the class `kind` and its subclasses that the garbage collector sees.
+
+    It runs no code of the instances, unlike ``isinstance``, which asks for ``x.__class__``.
+    """
+    if not isinstance(kind, type):
+        raise TypeError(f"instances_of() takes a class, not {type(kind).__name__}")
+    cdef PyTypeObject* base = <PyTypeObject*>kind
+    cdef list objects = gc.get_objects()
+    cdef list found = []
+    for x in objects:
+        if PyObject_TypeCheck(<PyObject*>x, base):
+            found.append(x)
+    objects.clear()
+    return found

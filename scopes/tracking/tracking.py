@@ -200,9 +200,13 @@ class track:  # noqa: N801  # used as a function: `with track():`
             end()
 
 
-def begin(depth: int = 1) -> Tracker:
-    """Turn tracking on, or open another block of it. The largest depth of all blocks applies."""
-    following.begin()
+def begin(depth: int = 1, *, is_following: bool = True) -> Tracker:
+    """Turn tracking on, or open another block of it. The largest depth of all blocks applies.
+
+    With `is_following`, the tensors of other libraries are tracked too: see `following`.
+    """
+    if is_following:
+        following.begin()
     return guard.run(_begin, depth)
 
 
@@ -218,10 +222,11 @@ def _begin(depth: int) -> Tracker:
     return tracker
 
 
-def end() -> None:
-    """Close one block of tracking. The last one removes the records."""
+def end(*, is_following: bool = True) -> None:
+    """Close one block of tracking, which began with this `is_following`. The last one removes the records."""
     guard.run(_end)
-    following.end()
+    if is_following:
+        following.end()
 
 
 def _end() -> None:

@@ -61,6 +61,14 @@ def _register_compile_callbacks() -> None:
         compiler.on_compile_end(_end_compilation)
 
 
+def forget_compile_callbacks() -> None:
+    """Undo the registration for compilations, until the next watch begins."""
+    compiler = sys.modules.get("torch._dynamo.callback")
+    if compiler is not None and _begin_compilation in compiler.callback_handler.start_callbacks:
+        compiler.callback_handler.remove_start_callback(_begin_compilation)
+        compiler.callback_handler.remove_end_callback(_end_compilation)
+
+
 class Watch:
     """Watches the allocations of tensors until it is removed."""
 
