@@ -275,7 +275,7 @@ def _not_permitted(pid: int) -> RefusedError:
         }.get(scope, why)
     return RefusedError(
         _NOT_PERMITTED,
-        f"the system does not allow to attach to process {pid}{_name_of_owner(pid)}: {why}. A container needs "
+        f"the system does not let you attach to {pid}{_name_of_owner(pid)}: {why}. A container needs "
         "the capability SYS_PTRACE",
     )
 
@@ -370,7 +370,7 @@ def _way(pid: int, method: str | None) -> _Inject:
             return debuggers[name]
     raise RefusedError(
         _NO_DEBUGGER,
-        f"there is no {' and no '.join(names)} here, which a process of Python 3.13 or earlier needs: install "
+        f"there is no {' and no '.join(names)} here. Before Python 3.14 a process needs one: install "
         "gdb or lldb",
     )
 
@@ -451,7 +451,7 @@ def _output_of(command: list[str]) -> str:
         # It may be in a call of a function of the process, which must return.
         raise RefusedError(
             _NO_ANSWER,
-            f"the debugger, process {debugger.pid}, has not come back for {_DEBUGGER_PATIENCE:.0f} s. It ends "
+            f"the debugger, process {debugger.pid}, is not back after {_DEBUGGER_PATIENCE:.0f} s. It ends "
             "by itself when the process goes on. To kill it may damage the process",
         ) from None
 
@@ -513,7 +513,7 @@ def _answer(server: socket.socket, pid: int, patience: float) -> socket.socket |
 def _no_answer(pid: int) -> RefusedError:
     return RefusedError(
         _NO_ANSWER,
-        f"the main thread of process {pid} ran no Python code for {_PATIENCE:.0f} s: it is in code of C, or it "
+        f"the main thread of process {pid} ran no Python code for {_PATIENCE:.0f} s: it is in C code, or it "
         "waits (then `--method gdb` may help). Attach again when it goes on. The request that is left there "
         "finds its file gone, and does nothing",
     )

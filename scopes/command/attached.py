@@ -12,11 +12,11 @@ import atexit
 import json
 import linecache
 import os
+import shutil
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from importlib import import_module
 from typing import Any
@@ -51,7 +51,8 @@ def attend(connection: socket.socket, options: dict[str, Any]) -> None:
     connection
         A connected socket. Each message is a line of JSON.
     options
-        ``seconds`` to track for, the ``threshold`` of a leak, and the ``depth`` of lines.
+        ``seconds`` to track for, the ``threshold`` of a leak, the ``depth`` of lines, and the ``address`` of
+        the socket, in a folder that is removed at the end.
     """
     global _session
     free = _free
@@ -92,6 +93,7 @@ class _Session:
         self._seconds: float = options["seconds"]
         self._threshold: str = options["threshold"]
         self._depth: int = options["depth"]
+        self._folder = os.path.dirname(options["address"])  # noqa: PTH120  # pathlib adds nothing here
         # Undoes the steps so far, the last one first.
         self._undo = ExitStack()
         # Whether the program ends, and whether the report is written.
@@ -102,7 +104,6 @@ class _Session:
         connection = self._connection
         if hasattr(socket, "SO_NOSIGPIPE"):  # macOS, which has no flag for it
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_NOSIGPIPE, 1)
-        page = self._page()
         atexit.register(self._wait_at_exit)
         self._undo.callback(atexit.unregister, self._wait_at_exit)
         self._undo.callback(_forget_sources, set(linecache.cache))
@@ -114,21 +115,11 @@ class _Session:
             with suppress(OSError):
                 _send(connection, status=1, error=f"the report failed: {type(error).__name__}: {error}")
         faults = self._leave()
-        _unmap(*page)
+        # The command removes it, unless it was killed.
+        shutil.rmtree(self._folder, ignore_errors=True)
         with suppress(OSError):
             _send(connection, left=True, faults=faults)
         self._has_left.set()
-
-    def _page(self) -> tuple[int, int]:
-        """Return the address and the size of the memory that the debugger has mapped, from the command."""
-        data = b""
-        while not data.endswith(b"\n"):
-            received = self._connection.recv(4096)
-            if not received:
-                raise ConnectionError("the command has gone")
-            data += received
-        address, nbytes = json.loads(data)["page"]
-        return address, nbytes
 
     def _report(self) -> None:
         began = time.monotonic()
@@ -279,14 +270,3 @@ def _remove_adapter(owning: Any) -> None:
     owning.KEEPERS.end()
     foreign.include_attributes()
     import_module("scopes.adapters.torch.noting").forget_compile_callbacks()
-
-
-def _unmap(address: int, nbytes: int) -> None:
-    """Return the memory that the debugger has mapped for the text that begins the attach."""
-    if not address:
-        return
-    with suppress(ImportError, OSError, AttributeError):
-        import ctypes
-
-        unmap: Callable[..., int] = ctypes.CDLL(None).munmap
-        unmap(ctypes.c_void_p(address), ctypes.c_size_t(nbytes))

@@ -28,23 +28,54 @@ def _run(options: dict[str, Any]) -> None:
     import socket
 
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    page = None
     try:
         connection.settimeout(_PATIENCE)
         connection.connect(options["address"])
+        page = _page_from(connection)
+        _attend(connection, options)
     except OSError:
+        pass  # the command has given up, and its folder is gone
+    finally:
         connection.close()
-        return  # the command has given up, and its folder is gone
-    with connection:
-        try:
-            refusal = _refusal() or _import(options)
-            if refusal is None:
-                from scopes.command.attached import attend
+        if page is not None:
+            _unmap(*page)
 
-                attend(connection, options)
-                return
-        except Exception as error:  # noqa: BLE001  # the program must not see it
-            refusal = NOT_IMPORTABLE, f"{type(error).__name__}: {error}"
-        _refuse(connection, *refusal)
+
+def _page_from(connection: Any) -> tuple[int, int]:
+    """Return the address and the size of the memory that the debugger has mapped. The command sends both."""
+    import json
+
+    data = b""
+    while not data.endswith(b"\n"):
+        received = connection.recv(4096)
+        if not received:
+            raise ConnectionError("the command has ended")
+        data += received
+    address, nbytes = json.loads(data)["page"]
+    return address, nbytes
+
+
+def _unmap(address: int, nbytes: int) -> None:
+    """Return the memory with the text that the main thread has run. Without ctypes it stays."""
+    with contextlib.suppress(ImportError, OSError, AttributeError):
+        import ctypes
+
+        if address:
+            ctypes.CDLL(None).munmap(ctypes.c_void_p(address), ctypes.c_size_t(nbytes))
+
+
+def _attend(connection: Any, options: dict[str, Any]) -> None:
+    try:
+        refusal = _refusal() or _import(options)
+        if refusal is None:
+            from scopes.command.attached import attend
+
+            attend(connection, options)
+            return
+    except Exception as error:  # noqa: BLE001  # the program must not see it
+        refusal = NOT_IMPORTABLE, f"{type(error).__name__}: {error}"
+    _refuse(connection, *refusal)
 
 
 def _refuse(connection: Any, status: int, text: str) -> None:
