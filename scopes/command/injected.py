@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
+from importlib import import_module
 from typing import Any
 
 # What `attach` may find in the answer: the exit status of the command.
@@ -69,9 +70,7 @@ def _attend(connection: Any, options: dict[str, Any]) -> None:
     try:
         refusal = _refusal() or _import(options)
         if refusal is None:
-            from scopes.command.attached import attend
-
-            attend(connection, options)
+            import_module("scopes.command.attached").attend(connection, options)
             return
     except Exception as error:  # noqa: BLE001  # the program must not see it
         refusal = NOT_IMPORTABLE, f"{type(error).__name__}: {error}"
@@ -137,14 +136,13 @@ def _import(options: dict[str, Any]) -> tuple[int, str] | None:
             )
         sys.path.append(options["folder"])
         try:
-            import scopes  # noqa: F401
+            import_module("scopes")
         finally:
             sys.path.remove(options["folder"])
-    from scopes._version import __version__
-
-    if __version__ != options["version"]:
+    version = import_module("scopes._version").__version__
+    if version != options["version"]:
         return NOT_IMPORTABLE, (
-            f"the process has disposescope {__version__}, and this command is {options['version']}: use the "
+            f"the process has disposescope {version}, and this command is {options['version']}: use the "
             "command in the environment of the process"
         )
     return None

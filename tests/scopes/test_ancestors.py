@@ -9,6 +9,11 @@ import threading
 import weakref
 from pathlib import Path
 
+import pytest
+
+import scopes
+import tensor
+from scopes.reports.history import History
 from scopes.tracking.ancestors import Referrers
 
 
@@ -63,3 +68,39 @@ def test_a_list_that_a_running_call_builds_is_no_reference_cycle() -> None:
     command = [sys.executable, "-c", RUNNING_CALL]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
     assert done.stdout == "['no name of yours (list)']\n"
+
+
+@pytest.mark.usefixtures("fast_thread_switches")
+def test_another_thread_can_build_tuples_during_a_search() -> None:
+    class Node:
+        me: Node
+        tensors: list[tensor.Tensor]
+
+    errors: list[SystemError] = []
+    has_ended = threading.Event()
+
+    def build() -> None:
+        try:
+            while not has_ended.is_set():
+                tuple(str(n) for n in range(200))
+        except SystemError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=build)
+    gc.disable()  # the cycle stays, and no name leads to it
+    try:
+        with scopes.track():
+            history = History()
+            history.begin()
+            node = Node()
+            node.me, node.tensors = node, [tensor.ones((10,)) for _ in range(5)]
+            del node
+            thread.start()
+            for _ in range(20):
+                (row,) = history.look(with_all_holders=True).rows
+                assert row.holder == "a reference cycle: Node.me"
+    finally:
+        has_ended.set()
+        thread.join()
+        gc.enable()
+    assert not errors

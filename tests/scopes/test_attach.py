@@ -45,8 +45,8 @@ def state():
         "threads": len(os.listdir("/proc/self/task")) if os.path.exists("/proc/self/task") else 0,
         "files": len(os.listdir("/dev/fd")),
         "path": sys.path[:],
-        # That of `scopes._shared.moved` belongs to the modules, which stay.
-        "finders": [repr(x) for x in sys.meta_path if not type(x).__module__.startswith("scopes._shared")],
+        # The finder of the package's old modules belongs to the modules, which stay.
+        "finders": [repr(x) for x in sys.meta_path if not type(x).__module__.endswith(".moved")],
         "callbacks": len(gc.callbacks),
         "freeze": type(gc.freeze).__name__ + gc.freeze.__module__,
         "collector": gc.isenabled(),
