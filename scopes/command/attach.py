@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _FAILED, _NO_PROCESS, _NOT_PERMITTED, _NOT_PYTHON = 1, 3, 4, 5
 _NO_ANSWER, _BUSY, _NO_DEBUGGER = 7, 8, 9
 METHODS = ("remote_exec", "gdb", "lldb")
+_INTERRUPTED = 130
 # Seconds to wait for the debugger, and for the process to run the text.
 _DEBUGGER_PATIENCE, _PATIENCE = 120.0, 30.0
 # Seconds after which the main thread seems to wait.
@@ -87,6 +88,8 @@ _WAITS = (
     ),
     *("recvmsg", "select", "sem_clockwait", "sem_timedwait", "sem_wait", "sigtimedwait", "wait4", "waitid"),
     "waitpid",
+    # Those of Python around them, for a C library without symbols.
+    *("PySemaphore_Wait", "PyThread_acquire_lock_timed"),
 )
 # Runs the text if the main thread waits in such a function, in one of the innermost frames.
 _GDB_IN_WAIT = """\
@@ -101,9 +104,9 @@ import re
 main = next(each for each in gdb.selected_inferior().threads() if each.ptid[1] == {pid})
 main.switch()
 frame, names = gdb.newest_frame(), []
-while frame is not None and len(names) < 6:
+while frame is not None and len(names) < 10:
     names.append(re.sub(r"^_*(?:GI_)?_*(?:libc_|new_)?|(?:64)?(?:_time64)?$", "", str(frame.name())))
-    frame = frame.older()
+    frame = frame.older() if frame.type() != gdb.SIGTRAMP_FRAME else None
 has_lock = int(gdb.parse_and_eval("((int (*)(void))PyGILState_Check)()"))
 if has_lock or not set(names) & set({waits!r}):
     print("disposescope: the main thread is in", ", ".join(names))
@@ -147,6 +150,8 @@ def attach(options: argparse.Namespace, program: str) -> int:
     except RefusedError as refused:
         write_to_stderr(f"{program}: {refused}")
         return refused.status
+    except KeyboardInterrupt:
+        return _INTERRUPTED
 
 
 def _attach(options: argparse.Namespace) -> int:

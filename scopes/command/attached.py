@@ -17,9 +17,10 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from scopes.core.scope import settle
 from scopes.reports.history import History
@@ -38,6 +39,10 @@ _LOOKS = 32
 # Seconds that the exit of the program waits for the report.
 _PATIENCE = 20.0
 _FAILURES = (AttributeError, RuntimeError)  # another thread changed the objects meanwhile
+
+_ATTEMPTS = 4
+
+R = TypeVar("R")
 
 _session: _Session | None = None
 _free = threading.Lock()
@@ -123,7 +128,7 @@ class _Session:
 
     def _report(self) -> None:
         began = time.monotonic()
-        first = living()
+        first = _retried(living)
         took = time.monotonic() - began
         unknown = "The lines that created them are unknown: that was before the attach."
         text = f"{_about()}\n\nWhat lives now:\n{first}\n\n{unknown} The search took {took:.2g} s."
@@ -154,12 +159,12 @@ class _Session:
         why = "The program ends after" if self._is_program_ending else "After"
         passed = time.monotonic() - began
         name = "The program"
-        outcome = Outcome(history, name, self._threshold)
+        outcome = _retried(lambda: Outcome(history, name, self._threshold))
         texts = [f"{why} {passed:.3g} s. What was created since, and is alive, by line:"]
         for title, report in outcome.parts:
             texts.append(f"{title.removeprefix(f'{name} has ended.').strip()}\n{report}".strip())
         texts.append(outcome.verdict)
-        change = living().since(first)
+        change = _retried(living).since(first)
         texts.append(f"Change since the attach, by type:\n{change}")
         texts.append(_unwatched())
         _send(self._connection, text="\n\n".join(texts))
@@ -208,6 +213,14 @@ class _Session:
         with suppress(OSError):
             self._connection.close()
         self._leave()
+
+
+def _retried(report: Callable[[], R]) -> R:
+    """Return a report, which may fail a few times because other threads change what it looks at."""
+    for _ in range(_ATTEMPTS):
+        with suppress(*_FAILURES):
+            return report()
+    return report()
 
 
 def _about() -> str:

@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -150,47 +151,42 @@ def line_of(program: str) -> int:
 
 @contextmanager
 def running(
-    folder: Path, program: str, *arguments: object, is_ready: bool = True, **options: object
+    folder: Path, program: str, *arguments: object, flags: tuple[str, ...] = ()
 ) -> Iterator[subprocess.Popen[str]]:
     """A program that was started without this library, after it has printed a line."""
     file = folder / "program.py"
     file.write_text(program, encoding="utf-8")
-    process: subprocess.Popen[str] = subprocess.Popen(  # type: ignore[call-overload]
-        [sys.executable, str(file), *map(str, arguments)],
+    process = subprocess.Popen(
+        [sys.executable, *flags, str(file), *map(str, arguments)],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         cwd=folder,
-        **options,
     )
     try:
-        if is_ready:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
         yield process
     finally:
         process.kill()
         process.communicate()
 
 
-def start(process: subprocess.Popen[str] | int, *options: str, **others: object) -> subprocess.Popen[str]:
+def start(process: subprocess.Popen[str] | int, *options: str) -> subprocess.Popen[str]:
     pid = process if isinstance(process, int) else process.pid
-    return subprocess.Popen(  # type: ignore[call-overload,no-any-return]
+    return subprocess.Popen(
         [sys.executable, "-m", "scopes", "attach", str(pid), *options],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        **others,
     )
 
 
-def attach(
-    process: subprocess.Popen[str] | int, *options: str, **others: object
-) -> subprocess.CompletedProcess[str]:
-    command = start(process, *options, **others)
+def attach(process: subprocess.Popen[str] | int, *options: str) -> subprocess.CompletedProcess[str]:
+    command = start(process, *options)
     out, err = command.communicate(timeout=LIMIT)
     return subprocess.CompletedProcess(command.args, command.returncode, out, err)
 
@@ -325,6 +321,59 @@ def test_a_second_attach_at_the_same_time_is_refused(tmp_path: Path) -> None:
         assert first.returncode == 0, err
 
 
+# A program without site-packages, with a module that looks like JAX.
+ALONE = """
+import sys, time, types
+
+class Array:
+    shape, dtype, nbytes = (5, 7), "float32", 140
+    def is_deleted(self): return False
+    def devices(self): return ["TFRT_CPU_0"]
+
+arrays = [Array() for _ in range(3)]
+jax = sys.modules["jax"] = types.ModuleType("jax")
+jax.__version__, jax.live_arrays = "0.9", lambda: list(arrays)
+print("ready", flush=True)
+while True:
+    time.sleep(0.01)
+"""
+
+
+def test_a_process_without_the_package_takes_that_of_the_command(tmp_path: Path) -> None:
+    packages = tmp_path / "packages"
+    shutil.copytree(ROOT / "scopes", packages / "scopes")
+    for path in [*(ROOT / "scopes").rglob("*.pyx"), ROOT / "scopes" / "core" / "main_interpreter.cpp"]:
+        place = path.relative_to(ROOT).with_suffix("")
+        spec = find_spec(".".join(place.parts))
+        assert spec is not None
+        assert spec.origin is not None
+        shutil.copy(spec.origin, packages / place.parent)
+    with running(tmp_path, ALONE, flags=("-I", "-S")) as process:
+        command = [sys.executable, "-S", "-m", "scopes", "attach", str(process.pid), "--for", "1s"]
+        environment = os.environ | {"PYTHONPATH": str(packages)}
+        done = subprocess.run(
+            command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        row = (
+            r"3 +420 bytes +jax\.Array +\(5, 7\) float32 on TFRT_CPU_0 +arrays\[\.\.\.\], a global of program"
+        )
+        assert re.search(row, done.stdout), done.stdout
+        assert (
+            "Not in the table by line: tensors that the program made before the attach; arrays of JAX"
+            in done.stdout
+        )
+
+
+def test_a_package_that_can_not_be_imported_there_is_named(tmp_path: Path) -> None:
+    (tmp_path / "scopes.py").write_text("", encoding="utf-8")
+    program = ALONE.replace("import sys,", f"import sys; sys.path.append({str(tmp_path)!r}); import")
+    with running(tmp_path, program, flags=("-I", "-S")) as process:
+        done = attach(process)
+    assert done.returncode == 6
+    assert f"`import scopes` finds another module in the process, {tmp_path / 'scopes.py'}" in done.stderr
+
+
 FORKING = (
     _BEGINNING
     + """
@@ -380,7 +429,7 @@ def test_a_main_thread_may_wait(how: str, tmp_path: Path) -> None:
         assert process.poll() is None
 
 
-def test_a_main_thread_in_c_is_no_answer_and_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_main_thread_in_c_is_no_answer_and_no_harm(tmp_path: Path) -> None:
     # A loop in C that checks for no signals, and which ends.
     program = WAITING.format(how="sum(range(2 * 10**9)); print('went on', len(kept), flush=True)")
     with running(tmp_path, program) as process:
