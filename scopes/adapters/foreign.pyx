@@ -191,8 +191,7 @@ cdef dict _excluded = {}
 cdef PyObject* _allocate(PyTypeObject* kind, Py_ssize_t count) noexcept:
     cdef PyObject* made
     cdef Counters counters = None
-    # A class that was created during a recording has inherited this function, and keeps it.
-    if _is_watching and not _is_suspended and scopes_recording_here().hiding == 0:
+    if not _is_suspended and scopes_recording_here().hiding == 0:
         # This may run Python code, so it comes before the allocation.
         counters = counters_of(<type>kind)
         site = None if _locate is None else _line_of_birth()

@@ -40,8 +40,8 @@ _FAILED, _NO_PROCESS, _NOT_PERMITTED, _NOT_PYTHON = 1, 3, 4, 5
 _NO_ANSWER, _BUSY, _NO_DEBUGGER = 7, 8, 9
 METHODS = ("remote_exec", "gdb", "lldb")
 _INTERRUPTED = 130
-# Seconds to wait for the debugger, and for the process to run the text.
-_DEBUGGER_PATIENCE, _PATIENCE = 120.0, 30.0
+# Seconds to wait for the debugger.
+_DEBUGGER_PATIENCE = 120.0
 # Seconds after which the main thread seems to wait.
 _FIRST_PATIENCE = 3.0
 _PAGE = 4096
@@ -165,14 +165,16 @@ def _attach(options: argparse.Namespace) -> int:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
             text, launch = _prepare(folder, server, options)
             page = inject(pid, launch)
-            connection = _answer(server, pid, _FIRST_PATIENCE if inject is _by_gdb else _PATIENCE)
+            patience: float = options.wait
+            first_patience = min(_FIRST_PATIENCE, patience) if inject is _by_gdb else patience
+            connection = _answer(server, pid, first_patience)
             if connection is None and inject is _by_gdb:
                 _run_in_wait(pid, page, folder)
-                connection = _answer(server, pid, _PATIENCE)
+                connection = _answer(server, pid, patience)
             if connection is None:
                 if inject is _by_remote_exec:
                     _let_remove_itself(launch)
-                raise _no_answer(pid)
+                raise _no_answer(pid, patience)
             with connection:
                 text.unlink()
                 return _converse(connection, pid, page)
@@ -515,10 +517,10 @@ def _answer(server: socket.socket, pid: int, patience: float) -> socket.socket |
     return None
 
 
-def _no_answer(pid: int) -> RefusedError:
+def _no_answer(pid: int, patience: float) -> RefusedError:
     return RefusedError(
         _NO_ANSWER,
-        f"the main thread of process {pid} ran no Python code for {_PATIENCE:.0f} s: it is in C code, or it "
+        f"the main thread of process {pid} ran no Python code for {patience:.3g} s: it is in C code, or it "
         "waits (then `--method gdb` may help). Attach again when it goes on. The request that is left there "
         "finds its file gone, and does nothing",
     )

@@ -110,7 +110,6 @@ class _Session:
         if hasattr(socket, "SO_NOSIGPIPE"):  # macOS, which has no flag for it
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_NOSIGPIPE, 1)
         atexit.register(self._wait_at_exit)
-        self._undo.callback(atexit.unregister, self._wait_at_exit)
         self._undo.callback(_forget_sources, set(linecache.cache))
         try:
             self._report()
@@ -125,6 +124,7 @@ class _Session:
         with suppress(OSError):
             _send(connection, left=True, faults=faults)
         self._has_left.set()
+        atexit.unregister(self._wait_at_exit)  # last: the program may end now
 
     def _report(self) -> None:
         began = time.monotonic()
@@ -213,6 +213,7 @@ class _Session:
         with suppress(OSError):
             self._connection.close()
         self._leave()
+        atexit.unregister(self._wait_at_exit)
 
 
 def _retried(report: Callable[[], R]) -> R:

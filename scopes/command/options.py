@@ -203,6 +203,13 @@ def _add_attach(commands: Any) -> argparse.ArgumentParser:
         help="how much the memory of a line must grow to be a leak (default: %(default)s)",
     )
     attach.add_argument(
+        "--wait",
+        type=_duration,
+        default=30.0,
+        metavar="TIME",
+        help="how long to wait for an answer of the process (default: 30s)",
+    )
+    attach.add_argument(
         "--method",
         choices=METHODS,
         help="how to attach (default: sys.remote_exec from Python 3.14 on, else gdb, else lldb)",
