@@ -22,8 +22,8 @@ class Adapter:
     Define a subclass for a library, and pass an instance to ``scopes.adapters.foreign.add_adapter``. Then
     scopes own the objects of `kinds` like any disposable: ``attach``, ``detach``, ``move_to_outer``,
     ``@disposing``, statistics, tracking. New objects are found in one of three ways. An `Adopter` gets the
-    result of each function (or code calls ``adopt(x)``), `harvest` searches for new objects, or `look`
-    registers noted allocations. A *keeper* is an object that may hold others for longer than a scope, such as
+    result of each function (or code calls ``adopt(x)``), `harvest` searches for new objects, or their
+    allocations are noted. A *keeper* is an object that may hold others for longer than a scope, such as
     a module or an optimizer.
     """
 
@@ -36,19 +36,22 @@ class Adapter:
     #: Calls ``adopt`` for all new objects. It runs when a scope begins or ends, and when its members are
     #: read. None if the library reports new objects itself.
     harvest: ClassVar[Callable[[], None] | None] = None
-    #: Registers the allocations that ``scopes.adapters.foreign`` has noted. It runs when `harvest` does. None
-    #: if nothing is noted.
-    look: ClassVar[Callable[[], object] | None] = None
+    #: Returns an object that separates the keepers so far from later ones. It runs when a scope begins.
+    mark: ClassVar[Callable[[], object] | None] = None
+    #: Returns whether objects that outlive their block have no other references than locals of running
+    #: functions of the program. Then the scope disposes them, else `find_kept` decides. The list has the
+    #: only references that are not the program's.
+    are_explained: Callable[[list[Any]], bool] | None = None
     #: Returns the objects that outlive their scope, because a keeper holds them. It runs when the scope
-    #: ends. The arguments are the scope, the objects by id, the result of `count_keepers` at the scope's
-    #: beginning, and whether to be strict. The result has the ids, each with True if the object gets no
-    #: owner, or False if the outer scope owns it. None: the scope disposes all objects.
-    find_kept: Callable[[DisposeScope, dict[int, Any], int, bool], dict[int, bool]] | None = None
+    #: ends. The arguments are the scope, the objects by id, the result of `mark`, and whether to be strict.
+    #: The result has the ids, each with True if the object gets no owner, or False if the outer scope owns
+    #: it. None: the scope disposes all objects. An adapter with it has `mark` and `are_explained` too.
+    find_kept: Callable[[DisposeScope, dict[int, Any], Any, bool], dict[int, bool]] | None = None
     #: Called with each object that a weak reference returned, before its use, if the library requires that.
     revive: ClassVar[Callable[[Any], object] | None] = None
 
     def count_keepers(self) -> int:
-        """Return a number that separates the keepers created so far from later ones; see `find_kept`."""
+        """Return a number that separates the keepers so far from later ones; see `find_kept_by_older`."""
         return -1
 
     def find_kept_by_older(self, objects: dict[int, Any], older: int) -> set[int]:  # noqa: ARG002

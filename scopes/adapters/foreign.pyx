@@ -9,13 +9,14 @@ its objects. `_Hooks` is what scopes call.
 
 The first part records *births*: the allocations of new instances of another library's classes.
 
-A class allocates its instances with the slot ``tp_alloc`` of its type object. While births are recorded,
-this slot counts each new instance, on any thread, and stores a note: the address of the instance, its
-counters, and the scope that owns it. A note takes about 20 ns, and most instances are freed before the notes
-are read. Notes are read together with the garbage collector's list of young objects, which only contains
-living objects. So the note of a freed instance stays until the notes are read, or until its address is
-allocated again. Then the instance counts as finalized. So the counts are exact, although nothing runs when an
-instance is freed.
+A class allocates its instances with the slot ``tp_alloc`` of its type object, and frees them with ``tp_free``.
+While births are recorded, the first slot counts each new instance, on any thread, and stores a note: the
+address of the instance, its counters, and the scope that owns it. The second one removes the note, and counts
+the instance as finalized. Most instances are freed before anything reads their notes. So the notes are those
+of living instances, and the end of a scope visits only what is left of its block.
+
+CPython lets an instance change its class only if both classes have the same ``tp_free``. So the slot of each
+subclass is replaced, at its creation too (`watch_classes`), whether or not its births are recorded.
 
 No scope owns an instance of a thread that does not record, or of a pause. An instance that wraps an existing
 C++ object has no scope either. An example is the gradient that an attribute returns: `exclude_attribute`
@@ -23,8 +24,7 @@ pauses for the values of such an attribute.
 
 While objects are tracked, a note also has the line of the allocation.
 
-Arrays of a library that is searched for new objects, such as JAX, have notes of their own (`locate`). The
-slot ``tp_free`` removes such a note, and counts the instance as finalized.
+Arrays of a library that is searched for new objects, such as JAX, have notes of their own (`locate`).
 """
 
 cimport cython
@@ -33,7 +33,6 @@ from cpython.object cimport PyObject, PyTypeObject
 from cpython.pythread cimport PyThread_get_thread_ident
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
 from cpython.weakref cimport PyWeakref_NewRef
-from cython.operator cimport dereference, preincrement
 from libc.stdint cimport uint64_t
 from libcpp.unordered_map cimport unordered_map
 from libcpp.unordered_set cimport unordered_set
@@ -85,6 +84,31 @@ cdef extern from *:
     }
     static void scopes_set_deallocator(PyObject* kind, freefunc deallocator) {
         ((PyTypeObject*)kind)->tp_free = deallocator;
+    }
+
+    // The initialization of the classes of one metaclass, and what to call after it.
+    static initproc scopes_init_before = NULL;
+    static void (*scopes_on_class)(PyObject*) = NULL;
+
+    static int scopes_init_class(PyObject* kind, PyObject* args, PyObject* keywords) {
+        int failed = scopes_init_before(kind, args, keywords);
+        if (!failed)
+            scopes_on_class(kind);
+        return failed;
+    }
+    // Call `scopes_on_class` for new classes of the metaclass with this ``__init__``, of C. Later metaclasses
+    // that are derived from it take their slot from the descriptor.
+    static int scopes_replace_init(PyObject* descriptor) {
+        PyWrapperDescrObject* wrapper = (PyWrapperDescrObject*)descriptor;
+        if (!Py_IS_TYPE(descriptor, &PyWrapperDescr_Type) || scopes_init_before != NULL)
+            return 0;
+        scopes_init_before = (initproc)wrapper->d_wrapped;
+        wrapper->d_wrapped = (void*)scopes_init_class;
+        return 1;
+    }
+    static void scopes_replace_init_slot(PyObject* metaclass) {
+        if (((PyTypeObject*)metaclass)->tp_init == scopes_init_before)
+            ((PyTypeObject*)metaclass)->tp_init = scopes_init_class;
     }
 
     // A C attribute whose values no scope owns: its new and its previous definition, and whether its values
@@ -155,18 +179,34 @@ cdef extern from *:
     void scopes_set_allocator(PyObject* kind, allocfunc allocator)
     freefunc scopes_deallocator_of(PyObject* kind)
     void scopes_set_deallocator(PyObject* kind, freefunc deallocator)
+    void (*scopes_on_class)(PyObject*) noexcept
+    bint scopes_replace_init(PyObject* descriptor)
+    void scopes_replace_init_slot(PyObject* metaclass)
     scopes_attribute* scopes_exclude(PyObject* descriptor, bint is_gradient)
     void scopes_set_definition(PyObject* descriptor, scopes_attribute* attribute, bint is_excluded)
     Py_ssize_t Py_REFCNT(PyObject* x) nogil
     void PyObject_GC_Del(void* x) noexcept
     PyObject* PyType_GenericAlloc(PyTypeObject* kind, Py_ssize_t count)
 
+cdef extern from "scopes/adapters/births.h" namespace "scopes" nogil:
+    cdef struct Note:
+        PyObject* counters
+        PyObject* scope
+        PyObject* site
+        unsigned long thread
+        uint64_t serial
+        bint is_strict
+
+    cdef cppclass Notes:
+        bint empty()
+        Note* find(size_t address)
+        void put(size_t address, const Note& note)
+        bint take(size_t address, Note* note)
+        void append_to(vector[PyObject*]& found)
+
 cdef object _current = _current_scope
-# The notes by the address of the instance.
-cdef unordered_map[size_t, Note] _notes
-# The scopes and counters that notes refer to, by address. This keeps them alive.
-cdef dict _used = {}
-cdef size_t _last_scope = 0, _last_counters = 0
+# The notes of living instances that a scope owns, and of the others. They own their references.
+cdef Notes _owned, _others
 # The number of births so far.
 cdef uint64_t _serial = 0
 # Returns the current line of the user's code, while objects are tracked; else None.
@@ -174,11 +214,10 @@ cdef object _locate = None
 # The function of `locate_gradients`, or None.
 cdef object _locate_gradient = None
 # The notes of living instances of the classes that `locate` was given, until a search finds the instance.
-# They own their references. `scope` is 1 if a scope owns it.
-cdef unordered_map[size_t, Note] _located
+cdef Notes _located
 cdef bint _is_counting_located = False
 cdef unsigned long _located_owner = 0
-# Weak references to the classes whose `tp_alloc` was replaced.
+# Weak references to the classes whose slots were replaced.
 cdef list _watched = []
 # The addresses of the classes among them whose instances no scope owns.
 cdef unordered_set[size_t] _unowned
@@ -196,12 +235,18 @@ cdef PyObject* _allocate(PyTypeObject* kind, Py_ssize_t count) noexcept:
         counters = counters_of(<type>kind)
         site = None if _locate is None else _line_of_birth()
     made = PyType_GenericAlloc(kind, count)
-    if made is not NULL:
-        if counters is not None:
-            _note(made, counters, site)
-        elif not _notes.empty():
-            _finish(made)
+    if made is not NULL and counters is not None:
+        _note(made, counters, site)
     return made
+
+
+cdef void _free(void* x) noexcept:
+    cdef Note note
+    cdef bint is_noted = _owned.take(<size_t>x, &note) or _others.take(<size_t>x, &note)
+    PyObject_GC_Del(x)
+    if is_noted:
+        _count_end(&note)
+        _release(&note)
 
 
 cdef object _line_of_birth():
@@ -227,43 +272,53 @@ cdef PyObject* _allocate_located(PyTypeObject* kind, Py_ssize_t count) noexcept:
 
 cdef void _free_located(void* x) noexcept:
     cdef Note note
-    found = _located.find(<size_t>x)
-    if found != _located.end():
-        note = dereference(found).second
-        _located.erase(found)
-        _count_end(&note)
-        _drop_located(&note)
+    cdef bint is_noted = _located.take(<size_t>x, &note)
     PyObject_GC_Del(x)
+    if is_noted:
+        _count_end(&note)
+        _release(&note)
 
 
 cdef void _note_located(PyObject* made, Counters counters, site) noexcept:
+    cdef Note note = _new_note(counters, site)
     cdef PyObject* scope = NULL
-    cdef Note note
-    note.counters = <PyObject*>counters
-    Py_INCREF(counters)
-    note.scope = note.serial = 0
-    note.site = NULL
     note.thread = PyThread_get_thread_ident()
     if note.thread == _located_owner:
         PyContextVar_Get(_current, NULL, &scope)
-        note.scope = scope is not NULL and scope is not <PyObject*>None
-        Py_XDECREF(scope)
+        if scope is not <PyObject*>None:
+            note.scope = scope
+        else:
+            Py_XDECREF(scope)
+    _count_birth(&note)
+    _located.put(<size_t>made, note)
+
+
+cdef Note _new_note(Counters counters, site) noexcept:
+    cdef Note note
+    note.counters = <PyObject*>counters
+    Py_INCREF(counters)
+    note.scope = note.site = NULL
+    note.thread = note.serial = 0
+    note.is_strict = False
     if site is not None:
         Py_INCREF(site)
         note.site = <PyObject*>site
-    if note.scope:
-        counters.created_in.fetch_add(1)
+        note.thread = PyThread_get_thread_ident()
+    return note
+
+
+cdef void _count_birth(Note* note) noexcept:
+    if note.scope is not NULL:
+        (<Counters>note.counters).created_in.fetch_add(1)
     else:
-        counters.created_outside.fetch_add(1)
-    _located[<size_t>made] = note
+        (<Counters>note.counters).created_outside.fetch_add(1)
 
 
-cdef void _drop_located(Note* note) noexcept:
-    """Release the references of a removed note."""
-    cdef PyObject* site = note.site
-    cdef PyObject* counters = note.counters
-    Py_XDECREF(site)
-    Py_XDECREF(counters)
+cdef void _release(Note* note) noexcept:
+    """Release the references of a removed note, which may run Python code."""
+    Py_XDECREF(note.counters)
+    Py_XDECREF(note.scope)
+    Py_XDECREF(note.site)
 
 
 def locate(kind):
@@ -293,172 +348,193 @@ def count_located(bint is_counting, unsigned long owner):
 
 def located():
     """Return the counted instances that are alive and that no search has found yet."""
-    cdef vector[PyObject*] living
-    cdef unordered_map[size_t, Note].iterator each = _located.begin()
-    while each != _located.end():
-        if Py_REFCNT(<PyObject*>dereference(each).first) > 0:  # else it is being freed
-            living.push_back(<PyObject*>dereference(each).first)
-            Py_INCREF(<object>living.back())
-        preincrement(each)
-    found = []
-    for pointer in living:
-        found.append(<object>pointer)
-        Py_DECREF(<object>pointer)
+    return _living(_located)
+
+
+cdef list _living(Notes& notes):
+    """Return the living instances with notes, the oldest first."""
+    cdef list found = []
+    cdef vector[PyObject*] listed
+    # From here on no Python code runs, so nothing is freed.
+    notes.append_to(listed)
+    for each in listed:
+        if Py_REFCNT(each) > 0:  # else it is being freed
+            found.append(<object>each)
     return found
 
 
 def end_located(x):
     """Count the instance `x`, which its library has emptied, as finalized, if no search has found it."""
-    found = _located.find(<size_t><PyObject*>x)
-    if found != _located.end():
-        note = dereference(found).second
-        _located.erase(found)
+    cdef Note note
+    if _located.take(<size_t><PyObject*>x, &note):
         _count_end(&note)
-        _drop_located(&note)
+        _release(&note)
 
 
 cdef object uncount_located(PyObject* x):
-    found = _located.find(<size_t>x)
-    if found == _located.end():
-        return None
-    cdef Note note = dereference(found).second
-    _located.erase(found)
-    if note.scope:
-        (<Counters>note.counters).created_in.fetch_sub(1)
-    else:
-        (<Counters>note.counters).created_outside.fetch_sub(1)
-    site = None if note.site is NULL else <object>note.site
-    thread = note.thread
-    _drop_located(&note)
-    return None if site is None else (site, thread)
+    cdef Note note
+    return _uncounted(&note) if _located.take(<size_t>x, &note) else None
 
 
 cdef void _note(PyObject* made, Counters counters, site) noexcept:
-    global _last_scope, _last_counters, _serial
+    global _serial
     cdef scopes_recording* here = scopes_recording_here()
+    cdef Note note = _new_note(counters, site)
     # A new reference to the current scope, which may have ended, or to None.
     cdef PyObject* scope = NULL
-    cdef size_t address = 0
     if here.blocks > 0 and here.pauses == 0 and not (
         not _unowned.empty() and _unowned.count(<size_t>made.ob_type)
     ):
         PyContextVar_Get(_current, NULL, &scope)
-        if scope is not NULL and scope is not <PyObject*>None:
-            address = <size_t>scope
-            if address != _last_scope:
-                _used[address] = <object>scope
-                _last_scope = address
-            address |= here.strict_blocks > 0
-    if <size_t><PyObject*>counters != _last_counters:
-        _last_counters = <size_t><PyObject*>counters
-        _used[_last_counters] = counters
+        if scope is not <PyObject*>None:
+            note.scope = scope
+            note.is_strict = here.strict_blocks > 0
+        else:
+            Py_XDECREF(scope)
     _serial += 1
-    cdef Note* note = &_notes[<size_t>made]
-    cdef PyObject* _before = note.site  # released last, because that may run Python code
-    if note.counters is not NULL:
-        _count_end(note)  # the earlier instance at this address
-    note.counters = <PyObject*>counters
-    note.scope = address
     note.serial = _serial
-    note.site = NULL
-    note.thread = 0
-    if site is not None:
-        Py_INCREF(site)
-        note.site = <PyObject*>site
-        note.thread = PyThread_get_thread_ident()
-    if address:
-        counters.created_in.fetch_add(1)
+    _count_birth(&note)
+    if note.scope is not NULL:
+        _owned.put(<size_t>made, note)
     else:
-        counters.created_outside.fetch_add(1)
-    Py_XDECREF(scope)
-    Py_XDECREF(_before)
+        _others.put(<size_t>made, note)
 
 
 cdef void _count_end(Note* note) noexcept:
     """Count the instance of `note` as finalized."""
     cdef Counters counters = <Counters>note.counters
     counters.finalized.fetch_add(1)
-    if note.scope:
+    if note.scope is not NULL:
         counters.disposed_in.fetch_add(1)
     else:
         counters.disposed_outside.fetch_add(1)
 
 
-cdef void _finish(PyObject* x) noexcept:
-    """Remove the note of an earlier instance at this address, and count it as finalized."""
-    found = _notes.find(<size_t>x)
-    if found == _notes.end():
-        return
-    cdef Note note = dereference(found).second
-    _notes.erase(found)
-    _count_end(&note)
-    Py_XDECREF(note.site)
+cdef bint _take(PyObject* x, Note* note) noexcept:
+    return _owned.take(<size_t>x, note) or _others.take(<size_t>x, note)
+
+
+cdef Note* _find(PyObject* x) noexcept:
+    cdef Note* found = _owned.find(<size_t>x)
+    return _others.find(<size_t>x) if found is NULL else found
 
 
 cdef object uncount(PyObject* x):
-    found = _notes.find(<size_t>x)
-    if found == _notes.end():
-        return None
-    cdef Note note = dereference(found).second
-    _notes.erase(found)
-    return _uncounted(&note)
+    """Remove the note of `x` and its count. Return the line and thread of its birth, or None."""
+    cdef Note note
+    return _uncounted(&note) if _take(x, &note) else None
 
 
 cdef object _uncounted(Note* note):
-    """Undo the count of a removed note, and return its site."""
+    """Undo the count of a removed note, and release it. Return its line and thread, or None."""
     cdef Counters counters = <Counters>note.counters
-    if note.scope:
+    if note.scope is not NULL:
         counters.created_in.fetch_sub(1)
     else:
         counters.created_outside.fetch_sub(1)
-    if note.site is NULL:
-        return None
-    site = <object>note.site
-    Py_DECREF(site)
-    return site
+    found = None if note.site is NULL else (<object>note.site, note.thread)
+    _release(note)
+    return found
 
 
-def begin_recording(kinds, unowned=()):
+def begin_recording(kinds, unowned=(), uncounted=()):
     """Record births of instances of `kinds`, and return whether that is possible for all of them.
 
     No scope owns instances of the classes `unowned`. Births of all threads are recorded. A thread makes
-    scopes own its own births with `count_recording`.
+    scopes own its own births with `count_recording`. Instances of the classes `uncounted` have no births, but
+    those of `kinds` may become such instances.
     """
     global _is_watching
     _is_watching = True
     _redefine(True)
-    return all([record_kind(kind, kind in unowned) for kind in kinds])
+    return all([watch_frees(kind) for kind in uncounted] + [record_kind(kind, kind in unowned) for kind in kinds])
 
 
 def record_kind(kind, bint is_unowned=False):
     """Record births of instances of `kind` too, until `end_recording`. Return whether that is possible."""
     cdef allocfunc allocator = scopes_allocator_of(<PyObject*>kind)
-    if _is_watching and allocator == PyType_GenericAlloc:
-        scopes_set_allocator(<PyObject*>kind, _allocate)
-        _watched.append(ref(kind))
-        if is_unowned:
-            _unowned.insert(<size_t><PyObject*>kind)
+    if allocator == _allocate:
         return True
-    return allocator == _allocate
+    if allocator != PyType_GenericAlloc or not watch_frees(kind):
+        return False
+    scopes_set_allocator(<PyObject*>kind, _allocate)
+    if is_unowned:
+        _unowned.insert(<size_t><PyObject*>kind)
+    return True
+
+
+def watch_frees(kind):
+    """Let instances change between `kind` and classes with recorded births. Return whether that is possible."""
+    cdef freefunc deallocator = scopes_deallocator_of(<PyObject*>kind)
+    if _is_watching and deallocator == PyObject_GC_Del:
+        scopes_set_deallocator(<PyObject*>kind, _free)
+        _watched.append(ref(kind))
+        return True
+    return deallocator == _free
 
 
 def end_recording():
-    """Restore the `tp_alloc` of all classes. Instances whose note was not read yet count as finalized."""
+    """Restore the slots of all classes. Call `read_births` first: the other births are forgotten."""
     global _is_watching
     _is_watching = False
     for reference in _watched:
         kind = reference()
         if kind is not None and scopes_allocator_of(<PyObject*>kind) == _allocate:
             scopes_set_allocator(<PyObject*>kind, PyType_GenericAlloc)
+        if kind is not None and scopes_deallocator_of(<PyObject*>kind) == _free:
+            scopes_set_deallocator(<PyObject*>kind, PyObject_GC_Del)
     _watched.clear()
     _unowned.clear()
-    fill(new_births())
+    _forget(True)
 
 
 def discard_births():
     """Forget all births that were not read yet, as if they had not been counted."""
-    while not _notes.empty():
-        uncount(<PyObject*>dereference(_notes.begin()).first)
+    _forget(False)
+
+
+cdef int _forget(bint is_end) except -1:
+    """Remove all notes. Count the instances as finalized if `is_end`, or not at all."""
+    cdef vector[PyObject*] listed
+    cdef Note note
+    _owned.append_to(listed)
+    _others.append_to(listed)
+    for each in listed:
+        if _take(each, &note):  # else releasing another one has freed it
+            if is_end:
+                _count_end(&note)
+                _release(&note)
+            else:
+                _uncounted(&note)
+    return 0
+
+
+cdef object _on_class = None
+
+
+def watch_classes(metaclass, function):
+    """Call `function` with each new class of `metaclass`, a class of C. Return whether that is possible.
+
+    It is called after the class is initialized, also for classes of derived metaclasses.
+    """
+    global _on_class
+    initialize = vars(metaclass).get("__init__")
+    if _on_class is None and not scopes_replace_init(<PyObject*>initialize):
+        return False
+    _on_class = function
+    metaclasses = [metaclass]
+    while metaclasses:
+        each = metaclasses.pop()
+        scopes_replace_init_slot(<PyObject*>each)
+        metaclasses += type.__subclasses__(each)
+    return True
+
+
+cdef void _tell_of_class(PyObject* kind) noexcept:
+    _on_class(<object>kind)
+
+
+scopes_on_class = _tell_of_class
 
 
 def _follow_observer():
@@ -482,11 +558,8 @@ def locate_gradients(function):
 
 def is_noted_in(x, scope):
     """Return whether `x` has an unread note, and `scope` owns it; None means no scope."""
-    found = _notes.find(<size_t><PyObject*>x)
-    if found == _notes.end():
-        return False
-    cdef size_t wanted = 0 if scope is None else <size_t><PyObject*>scope
-    return dereference(found).second.scope & ~<size_t>1 == wanted
+    cdef Note* found = _find(<PyObject*>x)
+    return found is not NULL and found.scope is (NULL if scope is None else <PyObject*>scope)
 
 
 def exclude_attribute(descriptor, bint is_gradient=False):
@@ -543,8 +616,8 @@ cdef bint is_recorded(PyObject* x) noexcept:
 
 
 cdef uint64_t serial_of(PyObject* x) noexcept:
-    found = _notes.find(<size_t>x)
-    return 0 if found == _notes.end() else dereference(found).second.serial
+    cdef Note* found = _find(x)
+    return 0 if found is NULL else found.serial
 
 
 cdef bint is_in_log(uint64_t serial) noexcept:
@@ -570,74 +643,6 @@ cdef bint is_strict() noexcept:
     return scopes_recording_here().strict_blocks > 0
 
 
-# It refers to scopes and counters only, so the collector never has to break a cycle here.
-@cython.no_gc
-@cython.final
-cdef class Births:
-    """The births recorded between two calls of `fill`. Those left at its end count as finalized."""
-
-    def __dealloc__(self):
-        cdef unordered_map[size_t, Note].iterator each = self.notes.begin()
-        while each != self.notes.end():
-            _count_end(&dereference(each).second)
-            Py_XDECREF(dereference(each).second.site)
-            preincrement(each)
-
-    cdef bint take(self, PyObject* x, Note* note) noexcept:
-        """Move the note of `x`, which is alive, to `note`. Return whether there is one."""
-        found = self.notes.find(<size_t>x)
-        if found == self.notes.end():
-            return False
-        note[0] = dereference(found).second
-        self.notes.erase(found)
-        return True
-
-    cdef DisposeScope scope_of(self, Note* note):
-        """Return the scope where the instance was created, or the nearest open scope around it, or None."""
-        cdef DisposeScope scope
-        if note.scope == 0:
-            return None
-        scope = self.used[note.scope & ~<size_t>1]
-        return scope if scope.members.is_open else outer_of(scope)
-
-
-cdef Births new_births():
-    """Return a new, empty `Births` for `fill`."""
-    cdef Births made = Births.__new__(Births)
-    made.used = {}
-    return made
-
-
-cdef bint fill(Births made) noexcept:
-    """Move the births since the last call into the new `made`, and return whether there are any.
-
-    It runs no other code, not even the garbage collector.
-    """
-    global _used, _last_scope, _last_counters
-    # Even without notes: those that `take_one` has read would keep their scopes alive.
-    made.used, _used = _used, made.used
-    _last_scope = _last_counters = 0
-    if _notes.empty():
-        return False
-    made.notes.swap(_notes)
-    return True
-
-
-cdef Births take_one(PyObject* x):
-    """Remove the note of `x`, and return it; None if there is none."""
-    if _notes.find(<size_t>x) == _notes.end():
-        return None
-    cdef Births made = Births.__new__(Births)
-    # Creating it may have run the collector, which reads all notes.
-    found = _notes.find(<size_t>x)
-    if found == _notes.end():
-        return None
-    made.notes[<size_t>x] = dereference(found).second
-    made.used = _used
-    _notes.erase(found)
-    return made
-
-
 # --- Members for objects of other libraries ---
 
 # Maps the address of an object to its `Foreign`. Each entry owns a reference and is removed with its object.
@@ -648,8 +653,6 @@ cdef list _adapters = []
 cdef tuple _kinds = ()
 # Adapters that search for new objects, because their library does not report them.
 cdef list _late = []
-# The functions that search for objects whose allocation was noted.
-cdef list _looks = []
 # The adapter that knows which objects outlive a scope. There is at most one.
 cdef object _keeping = None
 # Whether `_warn_of_fault` has warned.
@@ -675,15 +678,12 @@ def add_adapter(adapter):
     _kinds += tuple(adapter.kinds)
     if adapter.harvest is not None:
         _late.append(adapter)
-    if adapter.look is not None:
-        _looks.append(adapter.look)
     if adapter.find_kept is not None:
         _keeping = adapter
 
 
 def count_keepers():
     """Return the number of keepers so far, for `find_kept_by_older`."""
-    harvest()
     return -1 if _keeping is None else _keeping.count_keepers()
 
 
@@ -697,20 +697,34 @@ def find_kept_by_older(objects, older):
 
 cdef int move_out_kept(DisposeScope scope, list members) except -1:
     cdef Disposable member
+    cdef list living = []
+    cdef object fault = None
     cdef dict loosely = {}, strictly = {}, by_id = {}
     cdef dict kept
     for member in members:
         if not isinstance(member, Foreign) or member.counters is None or member.link.is_attached:
             continue
-        if (<Foreign>member).is_noticed:
+        if (<Foreign>member).is_noticed and (<Foreign>member).adapter is _keeping:
             x = member.subject()
-            if x is not None and (<Foreign>member).adapter is _keeping:
-                (strictly if (<Foreign>member).is_strict else loosely)[id(x)] = x
-                by_id[id(x)] = member
+            if x is not None:
+                living.append(x)
     x = None  # `find_kept` counts references
+    try:
+        if not living or _keeping.are_explained(living):
+            return 0
+    except BaseException as error:
+        fault = error
+    for x in living:
+        member = <Foreign>_by_address[<size_t><PyObject*>x]
+        (strictly if (<Foreign>member).is_strict else loosely)[id(x)] = x
+        by_id[id(x)] = member
+    x = None
+    living.clear()
     for objects, is_strict in ((loosely, False), (strictly, True)):
         if objects:
             try:
+                if fault is not None:
+                    raise fault
                 kept = _keeping.find_kept(scope, objects, scope.mark, is_strict)
             except BaseException as error:
                 # Nobody knows what else uses these objects. A false end would be worse than a leak.
@@ -756,12 +770,26 @@ cdef int harvest() except -1:
     if _late:
         for adapter in list(_late):
             adapter.harvest()
-    for look in _looks:
-        try:
-            look()
-        except Exception as error:  # `find_kept` then keeps all objects
-            _warn_of_fault(error)
+    return _read(True)
+
+
+cdef int _read(bint with_others) except -1:
+    """Register the instances with noted births: those that scopes own, or all of them."""
+    try:
+        if not _owned.empty():
+            for x in _living(_owned):
+                notice(x)
+        if with_others and not _others.empty():
+            for x in _living(_others):
+                notice(x)
+    except Exception as error:  # no scope disposes the instances that were not registered
+        _warn_of_fault(error)
     return 0
+
+
+def read_births():
+    """Register all instances with noted births, in the scopes of their births."""
+    _read(True)
 
 
 @cython.final
@@ -829,7 +857,7 @@ cdef Foreign foreign_of(x):
     if found == _by_address.end():
         if not is_foreign(x):
             return None
-        if not notice(x, take_one(<PyObject*>x)) and _late:
+        if not notice(x) and _late:
             harvest()
         found = _by_address.find(<size_t><PyObject*>x)
         if found == _by_address.end():
@@ -879,32 +907,35 @@ cdef bint _own_late(Foreign x, DisposeScope scope) noexcept:
     return True
 
 
-cdef bint notice(x, Births births) except -1:
+cdef bint notice(x) except -1:
+    """Register `x`, if its birth is noted, in the note's scope. Return whether it was registered."""
     cdef Note note
-    cdef DisposeScope scope
+    cdef DisposeScope scope = None
     cdef Counters counters
     cdef Foreign foreign
-    if births is None or not births.take(<PyObject*>x, &note):
+    if not _take(<PyObject*>x, &note):
         return False
-    site = None
-    if note.site is not NULL:
-        site = <object>note.site
-        Py_DECREF(site)
+    cdef bint is_owned = note.scope is not NULL
     counters = <Counters>note.counters
+    if is_owned:
+        scope = <DisposeScope>note.scope
+    site = None if note.site is NULL else <object>note.site
+    _release(&note)
     adapter = _adapter_of(x)
     if is_adopted(x) or not adapter.is_tracked(x):
-        if note.scope:
+        if is_owned:
             counters.created_in.fetch_sub(1)
         else:
             counters.created_outside.fetch_sub(1)
         return False
-    scope = births.scope_of(&note)
+    if is_owned and not scope.members.is_open:
+        scope = outer_of(scope)
     if scope is not None and not adapter.is_new(x):
         counters.created_in.fetch_sub(1)
         counters.created_outside.fetch_add(1)
         scope = None
-    foreign = _new_foreign(x, adapter, scope is not None, note.scope & 1)
-    if note.scope == 0:
+    foreign = _new_foreign(x, adapter, scope is not None, note.is_strict)
+    if not is_owned:
         foreign.serial = note.serial
     _register_noted(foreign, counters, scope, site, note.thread)
     return True
@@ -912,7 +943,7 @@ cdef bint notice(x, Births births) except -1:
 
 cdef Foreign _new(x, adapter, bint is_owned):
     # The registration counts `x`, so its note must not.
-    site = uncount(<PyObject*>x)
+    found = uncount(<PyObject*>x)
     cdef Foreign foreign = _new_foreign(x, adapter, is_owned, is_strict())
     if adapter.harvest is not None:
         found = uncount_located(<PyObject*>x)
@@ -922,7 +953,7 @@ cdef Foreign _new(x, adapter, bint is_owned):
             register_late(foreign, type(x), is_owned, found[0], found[1])
         return foreign
     try:
-        register_as(foreign, type(x), is_owned, site)
+        register_as(foreign, type(x), is_owned, None if found is None else found[0])
     except BaseException:  # a limit of the scope raised an error
         if foreign.counters is None and _by_address.erase(foreign.address):
             foreign.reference = None
@@ -940,8 +971,8 @@ cdef Foreign foreign_for(x):
 cdef class _Hooks(Hooks):
     """Fills the hooks of scopes."""
 
-    cdef Py_ssize_t scope_opens(self, DisposeScope scope) except? -1:
-        return -1 if _keeping is None else _keeping.count_keepers()
+    cdef object scope_opens(self, DisposeScope scope):
+        return None if _keeping is None else _keeping.mark()
 
     cdef int scope_ends(self, DisposeScope scope, set but) except -1:
         if _keeping is None:
@@ -966,6 +997,13 @@ cdef class _Hooks(Hooks):
 
     cdef int find_new(self) except -1:
         return harvest()
+
+    cdef int find_owned(self) except -1:
+        if _late:
+            for adapter in list(_late):
+                adapter.harvest()
+        # An observer hears of each instance soon.
+        return _read(is_observed())
 
 
 set_hooks(_Hooks())
@@ -1022,7 +1060,7 @@ def forget(x):
 def detach_adopted(x):
     """Remove `x` from its scope, because it belongs to a module, an optimizer or another tensor."""
     cdef Foreign foreign
-    notice(x, take_one(<PyObject*>x))
+    notice(x)
     if _by_address.find(<size_t><PyObject*>x) != _by_address.end():
         foreign = <Foreign>_by_address[<size_t><PyObject*>x]
         foreign.serial = 0

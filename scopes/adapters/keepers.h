@@ -563,6 +563,113 @@ public:
 // The numbers of keepers by address.
 using Numbers = std::unordered_map<const void*, Py_ssize_t>;
 
+#if PY_VERSION_HEX < 0x030E0000
+#if PY_VERSION_HEX < 0x030D0000
+inline const _PyInterpreterFrame* innermost_frame(const PyThreadState* thread) { return thread->cframe->current_frame; }
+// The code that a frame runs, or null.
+inline PyCodeObject* code_of(const _PyInterpreterFrame* frame) {
+    PyObject* code = reinterpret_cast<PyObject*>(frame->f_code);
+    return code != nullptr && PyCode_Check(code) ? frame->f_code : nullptr;
+}
+#else
+inline const _PyInterpreterFrame* innermost_frame(const PyThreadState* thread) { return thread->current_frame; }
+// The code that a frame runs, or null.
+inline PyCodeObject* code_of(const _PyInterpreterFrame* frame) {
+    PyObject* code = frame->f_executable;  // None in a frame of the interpreter itself
+    return code != nullptr && PyCode_Check(code) ? reinterpret_cast<PyCodeObject*>(code) : nullptr;
+}
+#endif
+#endif
+
+// Whether running functions of the program alone refer to a few objects. Most scopes that end leave no others, so this
+// comes before an `Explanation`, and compares each local with each object. It runs no Python code.
+class Direct {
+    struct One { PyObject* object; Py_ssize_t own, left; };
+
+    Files* files;
+    // The objects, with the number of references that belong to this search or to C++, and of those to find.
+    std::vector<One> ones;
+    std::vector<PyObject*> dicts;  // that were searched
+    size_t missing = 0;
+
+public:
+    // The list has the only references that are not the program's.
+    Direct(Files* files_known, PyObject* objects) : files(files_known) {
+        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(objects); ++i)
+            ones.push_back(One{PyList_GET_ITEM(objects, i), 1, 0});
+    }
+    // Adds a reference that C++ has.
+    void add_own(PyObject* object) {
+        for (One& each : ones)
+            each.own += each.object == object;
+    }
+    // The objects for which one reference was not found: C++ may have it.
+    void nearly(std::vector<PyObject*>& found) const {
+        for (const One& each : ones)
+            if (each.left == 1)
+                found.push_back(each.object);
+    }
+    bool are_explained() {
+        missing = 0;
+        dicts.clear();
+        for (One& each : ones) {
+            each.left = Py_REFCNT(each.object) - each.own;
+            missing += each.left != 0;
+        }
+#if PY_VERSION_HEX < 0x030E0000
+        PyThreadState* here = PyThreadState_Get();
+        search_frames(here, false);
+        for (PyThreadState* thread = PyInterpreterState_ThreadHead(here->interp); thread != nullptr && missing != 0;
+             thread = PyThreadState_Next(thread))
+            if (thread != here)
+                search_frames(thread, false);
+        if (missing != 0)
+            search_frames(here, true);
+#endif
+        return missing == 0;
+    }
+
+private:
+    void count(const PyObject* value) {
+        for (One& each : ones)
+            if (each.object == value) {
+                --each.left;
+                missing += each.left == 0 ? -1 : each.left == -1;
+            }
+    }
+    void search_dict(PyObject* dict) {
+        if (std::find(dicts.begin(), dicts.end(), dict) != dicts.end())
+            return;
+        dicts.push_back(dict);
+        Py_ssize_t position = 0;
+        PyObject* value;
+        while (PyDict_Next(dict, &position, nullptr, &value))
+            count(value);
+    }
+#if PY_VERSION_HEX < 0x030E0000
+    // Searches the locals of running functions but those of libraries, or the globals of the user's.
+    void search_frames(const PyThreadState* thread, bool of_globals) {
+        for (const _PyInterpreterFrame* frame = innermost_frame(thread); frame != nullptr && missing != 0;
+             frame = frame->previous) {
+            PyCodeObject* code = code_of(frame);
+            Author author = code == nullptr ? UNKNOWN : files->of(code->co_filename);
+            if (author != USER && author != MIXED)
+                continue;
+            if (of_globals) {
+                if (author == USER && PyDict_CheckExact(frame->f_globals))
+                    search_dict(frame->f_globals);
+            } else if (code->co_flags & CO_OPTIMIZED) {
+                for (int i = 0; i < code->co_nlocalsplus; ++i)
+                    if (frame->localsplus[i] != nullptr)
+                        count(frame->localsplus[i]);
+            } else if (frame->f_locals != nullptr && PyDict_CheckExact(frame->f_locals)) {
+                search_dict(frame->f_locals);
+            }
+        }
+    }
+#endif
+};
+
 class Explanation {
     enum Role { NOTHING, SOUGHT_ONE, PLAIN, USERS, OTHER };
     struct Node { Py_ssize_t count = 0; bool is_open = false; };
@@ -861,23 +968,6 @@ private:
     }
 
 #if PY_VERSION_HEX < 0x030E0000
-#if PY_VERSION_HEX < 0x030D0000
-    static const _PyInterpreterFrame* innermost_frame(const PyThreadState* thread) {
-        return thread->cframe->current_frame;
-    }
-    static PyCodeObject* code_of(const _PyInterpreterFrame* frame) {
-        PyObject* code = reinterpret_cast<PyObject*>(frame->f_code);
-        return code != nullptr && PyCode_Check(code) ? frame->f_code : nullptr;
-    }
-#else
-    static const _PyInterpreterFrame* innermost_frame(const PyThreadState* thread) {
-        return thread->current_frame;
-    }
-    static PyCodeObject* code_of(const _PyInterpreterFrame* frame) {
-        PyObject* code = frame->f_executable;  // None in a frame of the interpreter itself
-        return code != nullptr && PyCode_Check(code) ? reinterpret_cast<PyCodeObject*>(code) : nullptr;
-    }
-#endif
     // Notes the sought objects among the locals of a running function of a library.
     void keep_locals(const _PyInterpreterFrame* frame, PyCodeObject* code) {
         for (int i = 0; i < code->co_nlocalsplus; ++i)

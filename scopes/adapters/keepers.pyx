@@ -10,9 +10,11 @@ Nobody knows all keepers. So an object that the walk does not find may end only 
 user's classes) or what the block made has as many references to it as its reference count. The same must
 hold for lists, dicts and other plain objects on the way. An object with another reference stays.
 
-The garbage collector's lists of objects contain all keepers. The first search
-reads all generations. Later searches read only the youngest: when a scope begins or ends, and before each
-collection, which moves objects out of that generation.
+The garbage collector's lists of objects contain all keepers. The first search reads all generations. Later
+searches read only the youngest: before each collection, which moves objects out of that generation, and when
+a scope ends and the locals of running functions do not explain all references. The list of that generation
+is in the order of creation, so a mark in it separates the keepers that are older than a scope from later
+ones.
 """
 
 cimport cython
@@ -21,7 +23,6 @@ from cpython.ref cimport Py_DECREF
 from cpython.weakref cimport PyWeakref_NewRef
 from libcpp.vector cimport vector
 
-from scopes.adapters.foreign cimport Births, fill, new_births, notice
 from scopes.core.containers cimport dict_of, slot_of, slots_of
 
 import builtins
@@ -46,6 +47,7 @@ LIBRARY = 2048  # its class is from an installed library that uses the sought ob
 
 cdef enum:
     _SOUGHT = 1
+    _MARK = 4096  # is a `Mark`
     _ATTRIBUTES = 8
     _KEEPER = 32
     _ALWAYS = 64
@@ -143,11 +145,31 @@ cdef extern from "scopes/adapters/keepers.h" namespace "scopes" nogil:
         void follow()
         vector[PyObject*] unexplained()
 
+    cdef cppclass Direct:
+        Direct(Files* files, list objects)
+        bint are_explained()
+        void nearly(vector[PyObject*]& found)
+        void add_own(PyObject* object)
+
 
 # The most objects that the first, narrow search visits.
 cdef size_t _MOST_VISITS = 2000
 # The most keepers that later walks begin with, because they kept objects before.
 cdef Py_ssize_t _MOST_RECENT = 1000
+
+
+# The most objects for the search that `Keepers.are_explained` makes: it compares each local with each of them.
+cdef Py_ssize_t _FEW = 16
+
+
+@cython.final
+cdef class Mark:
+    """Separates older keepers from later ones, because a search meets it between them."""
+
+    # The number of older keepers; -1 before a search has met the mark.
+    cdef Py_ssize_t count
+    # The garbage collector must track this, so it has a reference.
+    cdef Keepers known
 
 
 @cython.final
@@ -281,6 +303,7 @@ cdef class Keepers:
         self.recent, self.users_modules = {}, []
         self.first = -1
         self.walk = _Walk.__new__(_Walk, self)
+        self.verdicts.put(<PyTypeObject*>Mark, _MARK)
 
     cdef int verdict(self, kind) except -1:
         cdef int verdict = self.verdicts.of(<PyTypeObject*>kind)
@@ -370,34 +393,42 @@ cdef class Keepers:
         """Forget all leaves of earlier walks."""
         self.leaves_met.clear()
 
-    def find_new(self):
-        """Find the new keepers, and return the number of keepers so far; -1 before `begin`.
+    def mark(self):
+        """Return a mark between the keepers so far and later ones, for `find`; None before `begin`."""
+        if self.first < 0:
+            return None
+        cdef Mark mark = Mark.__new__(Mark)
+        mark.count, mark.known = -1, self
+        return mark
 
-        Sought objects with a noted allocation become members of their scopes.
-        """
+    def count_older(self, mark):
+        """Find the new keepers, and return the number of those from before `mark`, a result of `mark`."""
+        if mark is None:
+            return self.first
+        if (<Mark?>mark).count < 0:
+            self.register(0)
+        # A search that did not meet the mark does not know what is older.
+        return self.count if (<Mark>mark).count < 0 else (<Mark>mark).count
+
+    def find_new(self):
+        """Find the new keepers, and return the number of keepers so far; -1 before `begin`."""
         if self.first < 0:
             return -1
         self.register(0)
         return self.count
 
-    def counted(self):
-        """Return the number of keepers that `find_new` has found so far; -1 before `begin`."""
-        return -1 if self.first < 0 else self.count
-
     cdef int register(self, generation) except -1:
-        """Find keepers, and sought objects with a noted allocation, in one generation or in all (None)."""
-        cdef Births births = new_births()
+        """Find keepers in one generation or in all (None)."""
         cdef list found = []
         if self.is_incomplete:
             generation = None
         # The list contains tuples that CPython still builds. CPython fails to resize a tuple with another
         # reference. So no Python code and no other thread runs until the list is empty.
         cdef list objects = gc.get_objects(generation)
-        cdef bint has_births = fill(births)
-        collect(objects, self.verdicts, _KEEPER | _ALWAYS | (_SOUGHT if has_births else 0), found)
+        collect(objects, self.verdicts, _KEEPER | _ALWAYS | _MARK, found)
         objects.clear()
         try:
-            self.register_found(found, births, has_births)
+            self.register_found(found, generation is not None)
         except BaseException:
             self.is_incomplete = True
             raise
@@ -422,13 +453,14 @@ cdef class Keepers:
                 self.add_root(keeper)
         return 0
 
-    cdef int register_found(self, list found, Births births, bint has_births) except -1:
+    cdef int register_found(self, list found, bint is_in_order) except -1:
+        """Register the keepers in `found`. With `is_in_order`, those before a mark are older than it."""
         cdef int verdict
         cdef _Keeper keeper
         for x in found:
             verdict = self.verdict(type(x))
-            if verdict & _SOUGHT and has_births:
-                notice(x, births)
+            if verdict & _MARK and is_in_order and (<Mark?>x).count < 0:
+                (<Mark>x).count = self.count
             if not verdict & (_KEEPER | _ALWAYS) or <size_t><PyObject*>x in self.keepers:
                 continue
             if verdict & _ASK and not self.is_keeper(x):
@@ -524,6 +556,30 @@ cdef class Keepers:
         for name in _objects_of(walk.explanation.unknown_files):
             self.files.put(<PyObject*>name, self.author_of_file(name))
         return 0
+
+    def are_explained(self, list objects):
+        """Return whether the locals of running functions are all references to the `objects`.
+
+        The list has the only references that are not the program's. False means that `find` must search.
+        """
+        cdef Direct* direct
+        cdef vector[PyObject*] found
+        cdef bint is_shared = False
+        if not READS_LOCALS or self.is_incomplete or len(objects) > _FEW:
+            return False
+        self.find_globals()
+        direct = new Direct(&self.files, objects)
+        try:
+            if direct.are_explained():
+                return True
+            direct.nearly(found)
+            for pointer in found:
+                if self.is_shared(<object>pointer):
+                    direct.add_own(pointer)
+                    is_shared = True
+            return is_shared and direct.are_explained()
+        finally:
+            del direct
 
     def find(self, dict sought, Py_ssize_t older, bint is_strict, bint is_older=False, hidden=None):
         """Return the kept objects of `sought`, with their keepers.

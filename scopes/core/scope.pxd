@@ -79,7 +79,7 @@ cdef class DisposeScope:
     # The number of keepers when it was opened; see `keeping.pyx`.
     cdef Py_ssize_t older
     # The result of `Hooks.scope_opens`.
-    cdef Py_ssize_t mark
+    cdef object mark
     # Whether it is the scope of a generator, and the generator's current scope at the last yield; None if
     # that was this scope or the consumer's.
     cdef bint is_of_generator
@@ -117,7 +117,7 @@ cdef class DisposeScope:
 # What adapters of other libraries add to scopes. The methods here do nothing: adapters override them.
 cdef class Hooks:
     # A scope opens. The result is stored in ``scope.mark``.
-    cdef Py_ssize_t scope_opens(self, DisposeScope scope) except? -1
+    cdef object scope_opens(self, DisposeScope scope)
     # `scope` is about to dispose its members, except those with ids in `but` (None: all of them). A member
     # that lives on leaves the scope here.
     cdef int scope_ends(self, DisposeScope scope, set but) except -1
@@ -132,6 +132,8 @@ cdef class Hooks:
     cdef Disposable new_member(self, x)
     # Register the new objects, which then join the scopes that they were created in.
     cdef int find_new(self) except -1
+    # The same for the new objects that scopes own; of the others, only if they must be found soon.
+    cdef int find_owned(self) except -1
 
 
 # Fill the hooks.

@@ -152,8 +152,8 @@ cdef int _tell_ended(Disposable x, DisposeScope scope) except -1:
 
 
 cdef class Hooks:
-    cdef Py_ssize_t scope_opens(self, DisposeScope scope) except? -1:
-        return -1
+    cdef object scope_opens(self, DisposeScope scope):
+        return None
 
     cdef int scope_ends(self, DisposeScope scope, set but) except -1:
         return 0
@@ -171,6 +171,9 @@ cdef class Hooks:
         return None
 
     cdef int find_new(self) except -1:
+        return 0
+
+    cdef int find_owned(self) except -1:
         return 0
 
 
@@ -1196,7 +1199,7 @@ cdef class DisposeScope:
             raise RuntimeError(f"{self} was opened before: open another one with new_dispose_scope()")
         if name is not None and not isinstance(name, str):
             raise TypeError(_NO_NAME.format(type(name).__name__))
-        _hooks.find_new()
+        _hooks.find_owned()
         self.name = name
         self.thread = PyThread_get_thread_ident()
         self.outer = current_scope()
@@ -1261,7 +1264,7 @@ cdef class DisposeScope:
         cdef object errors = None
         cdef DisposeScope outer
         try:
-            _hooks.find_new()
+            _hooks.find_owned()
         except BaseException as error:
             errors = noted(errors, error)
         try:

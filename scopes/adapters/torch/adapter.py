@@ -30,12 +30,13 @@ class TorchAdapter(Adapter):
     # C++ may own a tensor without references in Python, such as in the cache of autocast. Make Python own it.
     revive = staticmethod(torch.Tensor._fix_weakref)
 
-    look = staticmethod(KEEPERS.find_new)
+    mark = staticmethod(KEEPERS.mark)
+    are_explained = staticmethod(KEEPERS.are_explained)
     find_kept = staticmethod(keeping.find_kept)
 
     def count_keepers(self) -> int:
-        """Return the number of keepers found so far."""
-        return KEEPERS.counted()
+        """Return the number of keepers so far."""
+        return KEEPERS.find_new()
 
     def find_kept_by_older(self, objects: dict[int, Any], older: int) -> set[int]:
         """Return the ids of objects that keepers hold, and of tensors that their views and graphs need."""

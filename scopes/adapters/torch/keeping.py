@@ -29,7 +29,7 @@ from pathlib import Path
 from types import CellType, FrameType, FunctionType, GeneratorType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from scopes.adapters import foreign, keepers
+from scopes.adapters import keepers
 from scopes.adapters.torch.disposal import DisposedTensor
 from scopes.adapters.torch.library import torch, tried
 from scopes.tracking.records import UNNAMED
@@ -262,7 +262,6 @@ def _verdict_on(kind: type) -> int:
     if torch.Tensor in bases:
         if DisposedTensor in bases or kind.__module__.startswith("torch._subclasses."):
             return 0
-        foreign.record_kind(kind, torch.nn.Parameter in bases)
         return keepers.SOUGHT if kind in _WITHOUT_PARTS else _WRAPPER
     verdict = keepers.OWN if _is_users(name) else 0
     if type in bases or ModuleType in bases or weakref.ref in bases or BaseException in bases:
@@ -446,12 +445,12 @@ kept_entries: dict[tuple[str, str], Entry] = {}
 _MAX_ENTRIES = 1000
 
 
-def find_kept(scope: DisposeScope, sought: dict[int, Any], older: int, is_strict: bool) -> dict[int, bool]:
+def find_kept(scope: DisposeScope, sought: dict[int, Any], mark: Any, is_strict: bool) -> dict[int, bool]:
     """Find the tensors in `sought` that outlive `scope`, and record them for ``scopes.torch.kept``.
 
     The result has their ids, with True for tensors that then have no owner; see ``Adapter.find_kept``.
     """
-    found = KEEPERS.find(sought, older, is_strict, hidden=globals())
+    found = KEEPERS.find(sought, KEEPERS.count_older(mark), is_strict, hidden=globals())
     for key, (holder, _) in found.items():
         row = holder, scope.name or UNNAMED
         if holder and (row in kept_entries or len(kept_entries) < _MAX_ENTRIES):

@@ -10,7 +10,6 @@ from typing import Any
 
 from scopes.adapters import foreign
 from scopes.adapters.torch.disposal import DisposedTensor
-from scopes.adapters.torch.keeping import KEEPERS
 from scopes.adapters.torch.library import torch, tried
 from scopes.core.scope import new_dispose_scope, set_observer
 from scopes.tracking import tracking
@@ -73,18 +72,34 @@ class Watch:
     """Watches the allocations of tensors until it is removed."""
 
     def __init__(self) -> None:
-        kinds, found = [torch.Tensor], []
+        kinds: list[type] = [torch.Tensor]
+        found: list[type] = []
+        others: list[type] = []
         while kinds:
             kind = kinds.pop()
-            if kind is not DisposedTensor and not kind.__module__.startswith("torch._subclasses."):
-                found.append(kind)
-                kinds += kind.__subclasses__()
-        foreign.begin_recording(found, {kind for kind in found if issubclass(kind, torch.nn.Parameter)})
+            (others if _has_no_births(kind) else found).append(kind)
+            kinds += kind.__subclasses__()
+        unowned = {kind for kind in found if issubclass(kind, torch.nn.Parameter)}
+        foreign.begin_recording(found, unowned, others)
         _register_compile_callbacks()
 
     def remove(self) -> None:
-        KEEPERS.find_new()
+        foreign.read_births()
         foreign.end_recording()
+
+
+def _has_no_births(kind: type) -> bool:
+    return issubclass(kind, DisposedTensor) or str(kind.__module__).startswith("torch._subclasses.")
+
+
+def _watch_class(kind: type) -> None:
+    """Watch the new class `kind`, while a `Watch` is active."""
+    if not issubclass(kind, torch.Tensor):
+        return
+    if _has_no_births(kind):
+        foreign.watch_frees(kind)
+    else:
+        foreign.record_kind(kind, issubclass(kind, torch.nn.Parameter))
 
 
 def _births_are_noted() -> bool:
@@ -104,16 +119,20 @@ def _births_are_noted() -> bool:
     try:
         with new_dispose_scope() as scope:
             x, y, gradient = torch.ones(1), weight * 2, None
+            if not foreign.watch_classes(torch._C._TensorMeta, _watch_class):
+                return False
             if all(foreign.exclude_attribute(*each) for each in attributes.items()):
                 gradient = weight.grad
-            return (
+            are_noted = (
                 foreign.is_noted_in(x, scope)
                 and foreign.is_noted_in(y, scope)
                 and foreign.is_noted_in(gradient, None)
             )
+            foreign.discard_births()  # the program's statistics begin at 0
+            return are_noted
     finally:
         set_observer(tracker)
-        foreign.discard_births()  # the program's statistics begin at 0
+        foreign.discard_births()
         foreign.count_recording(-1)
         watch.remove()
 

@@ -281,7 +281,7 @@ class watching:  # noqa: N801  # it is called like a function
 def _count(change: int, exact: bool) -> None:
     """Count the open blocks of this thread, and read the notes of a block that ends."""
     if change < 0:
-        KEEPERS.find_new()
+        foreign.read_births()
     _state.depth += change
     _state.exact += change * exact
     if change < 0:
