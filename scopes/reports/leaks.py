@@ -149,7 +149,9 @@ def report_of(
         # Without rounds, only a long run shows growth.
         is_long = closings > 1 or made >= _RUN
         is_long = is_long or (made >= _SHORT_RUN and nbytes >= _MIN_BYTES and count >= _MIN_COUNT)
-        is_growing = is_long and is_created_throughout(records, since, closings, made)
+        # What a scope has created since the last scope ended, no round has left yet.
+        left = [x for x in records if not x.scope or x.closings < tracker.closings]
+        is_growing = is_long and is_created_throughout(left, since, closings, made)
         share = 1 / most if is_growing else 0.0
         kinds = tuple(sorted({record.kind for record in records}))
         op_count = sum([kept.op_count for _, kept in group])

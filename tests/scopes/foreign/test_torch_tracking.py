@@ -173,3 +173,27 @@ def test_the_command_line_says_when_there_is_no_torch(tmp_path: Path) -> None:
     assert run.returncode == 1
     assert "pip install '.[torch]'" in run.stderr
     assert "ran" not in run.stdout
+
+
+SHORT_RUN = """
+import torch
+from scopes import new_dispose_scope
+
+model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
+optimizer = torch.optim.Adam(model.parameters())
+x = torch.randn(32, 64)
+for _ in range({rounds}):
+    with new_dispose_scope("step"):
+        optimizer.zero_grad()
+        loss = (model(x) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("rounds", [3, 5])
+def test_the_state_of_an_optimizer_does_not_grow_in_a_short_run(rounds: int, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(SHORT_RUN.format(rounds=rounds), encoding="utf-8")
+    done = python("-m", "scopes", "run", "--torch", "program.py", cwd=tmp_path)
+    assert "optimizer.step()" in done.stderr
+    assert "+" not in done.stderr
