@@ -43,13 +43,20 @@ def _seconds_of(step: Step, repeats: int) -> float:
     return (time.process_time() - began) / repeats
 
 
+def _repeat_for(seconds: float, step: Step) -> None:
+    began = time.perf_counter()
+    while time.perf_counter() - began < seconds:
+        step()
+
+
 def _in_turns(step: Step, repeats: int, rounds: int) -> list[float]:
     """Return the seconds of `step` in each of the blocks."""
     best = [float("inf")] * len(_BLOCKS)
     for _ in range(rounds):
         for i, block in enumerate(_BLOCKS):
             with block(), new_dispose_scope():
-                step()  # entering a block replaces functions, so Python looks up their names again
+                # Entering a block replaces functions, so Python specializes the code of each step again.
+                _repeat_for(0.02, step)
                 best[i] = min(best[i], _seconds_of(step, repeats))
     return best
 

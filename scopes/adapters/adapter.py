@@ -113,13 +113,9 @@ class Adapter:
         """Return whether scopes may adopt `x`, an instance of a subclass of the usual class."""
         return True
 
-    def is_new(self, x: Any) -> bool:
-        """Return whether a scope may own `x`, whose allocation was noted."""
+    def may_own_new(self, x: Any) -> bool | None:
+        """Return whether a scope may own `x`, whose allocation was noted; None: do not count or track `x`."""
         return self.is_adoptable(x)
-
-    def is_tracked(self, x: Any) -> bool:  # noqa: ARG002
-        """Return whether to count and track `x`, whose allocation was noted, with or without an owner."""
-        return True
 
     def disposed_error(self, x: Any) -> TensorDisposedError:
         """Return the error for a use of the disposed `x`."""

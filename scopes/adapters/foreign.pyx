@@ -49,7 +49,7 @@ from traceback import format_tb
 from weakref import ref
 
 from scopes.core.scope import current as _current_scope
-from scopes.core.scope import current_observer, ending_by, watch_callbacks
+from scopes.core.scope import current_observer, ending_by, is_watched, watch_callbacks
 from scopes.core.scope import step_lock as _step_lock
 
 
@@ -230,13 +230,14 @@ cdef dict _excluded = {}
 cdef PyObject* _allocate(PyTypeObject* kind, Py_ssize_t count) noexcept:
     cdef PyObject* made
     cdef Counters counters = None
-    if not _is_suspended and scopes_recording_here().hiding == 0:
+    cdef scopes_recording* here = scopes_recording_here()
+    if not _is_suspended and here.hiding == 0:
         # This may run Python code, so it comes before the allocation.
         counters = counters_of(<type>kind)
         site = None if _locate is None else _line_of_birth()
     made = PyType_GenericAlloc(kind, count)
     if made is not NULL and counters is not None:
-        _note(made, counters, site)
+        _note(made, counters, site, here)
     return made
 
 
@@ -376,9 +377,8 @@ cdef object uncount_located(PyObject* x):
     return _uncounted(&note) if _located.take(<size_t>x, &note) else None
 
 
-cdef void _note(PyObject* made, Counters counters, site) noexcept:
+cdef void _note(PyObject* made, Counters counters, site, scopes_recording* here) noexcept:
     global _serial
-    cdef scopes_recording* here = scopes_recording_here()
     cdef Note note = _new_note(counters, site)
     # A new reference to the current scope, which may have ended, or to None.
     cdef PyObject* scope = NULL
@@ -649,6 +649,8 @@ cdef bint is_strict() noexcept:
 cdef unordered_map[size_t, PyObject*] _by_address
 
 cdef list _adapters = []
+# The adapters by the classes in their ``kinds``, without subclasses.
+cdef dict _adapter_by_kind = {}
 # The classes of all adapters, as an argument of `issubclass`. `isinstance` may run code of lazy proxies.
 cdef tuple _kinds = ()
 # Adapters that search for new objects, because their library does not report them.
@@ -675,6 +677,7 @@ def add_adapter(adapter):
             f"{adapter.library} and {_keeping.library} both have find_kept: only one adapter may have it"
         )
     _adapters.append(adapter)
+    _adapter_by_kind.update(dict.fromkeys(adapter.kinds, adapter))
     _kinds += tuple(adapter.kinds)
     if adapter.harvest is not None:
         _late.append(adapter)
@@ -756,6 +759,9 @@ cdef int _warn_of_fault(error) except -1:
 
 
 cdef object _adapter_of(x):
+    known = _adapter_by_kind.get(type(x))
+    if known is not None:
+        return known
     for adapter in _adapters:
         if issubclass(type(x), adapter.kinds):
             return adapter
@@ -922,7 +928,8 @@ cdef bint notice(x) except -1:
     site = None if note.site is NULL else <object>note.site
     _release(&note)
     adapter = _adapter_of(x)
-    if is_adopted(x) or not adapter.is_tracked(x):
+    may_own = None if is_adopted(x) else adapter.may_own_new(x)
+    if may_own is None:
         if is_owned:
             counters.created_in.fetch_sub(1)
         else:
@@ -930,7 +937,7 @@ cdef bint notice(x) except -1:
         return False
     if is_owned and not scope.members.is_open:
         scope = outer_of(scope)
-    if scope is not None and not adapter.is_new(x):
+    if scope is not None and not may_own:
         counters.created_in.fetch_sub(1)
         counters.created_outside.fetch_add(1)
         scope = None
@@ -1246,6 +1253,30 @@ def adopting(function, state, take):
         try:
             result = function(*args, **kwargs)
             take(None, result, args, kwargs)
+        finally:
+            log_births(-1)
+        return result
+
+    return called
+
+
+def running_backward(run, watched, state, take):
+    """Return a wrapper of `run`, PyTorch's function for a backward: scopes own only the results that it made.
+
+    While scopes are watched, or no block is open, it calls `watched`. `state` and `take` are as in `adopting`.
+    """
+    def called(*args, **kwargs):
+        if not state.depth or is_watched():
+            return watched(*args, **kwargs)
+        log_births(1)
+        try:
+            pause_births(1)
+            try:
+                result = run(*args, **kwargs)
+            finally:
+                pause_births(-1)
+            if result is not None:
+                take(None, result, args, kwargs)
         finally:
             log_births(-1)
         return result

@@ -527,7 +527,7 @@ namespace scopes {
 constexpr bool READS_LOCALS = PY_VERSION_HEX < 0x030E0000;
 
 // The same flags as in keepers.pyx.
-enum : int { OWN = 1024, LIBRARY = 2048 };
+enum : int { OWN = 1024, LIBRARY = 2048, MARK = 4096 };
 
 // Whose code a file contains. `MIXED` is code of Python, and of libraries that do not use the sought objects.
 enum Author : int { UNKNOWN = -1, MIXED = 0, USER = 1, LIBRARIES = 2 };
@@ -918,7 +918,7 @@ private:
         int verdict = verdict_of(Py_TYPE(object));
         if (verdict < 0)
             return OTHER;
-        if (verdict & LEAF)
+        if (verdict & (LEAF | MARK))
             return NOTHING;
         if (verdict & SOUGHT)
             return sought.count(object) ? SOUGHT_ONE : OTHER;

@@ -168,8 +168,8 @@ cdef class Mark:
 
     # The number of older keepers; -1 before a search has met the mark.
     cdef Py_ssize_t count
-    # The garbage collector must track this, so it has a reference.
-    cdef Keepers known
+    # The garbage collector tracks this, because it may hold an object.
+    cdef object nothing
 
 
 @cython.final
@@ -338,16 +338,9 @@ cdef class Keepers:
     def begin(self):
         """Find all keepers, and start to find new ones."""
         if self.first < 0:
-            # `gc.get_objects` does not return the objects that `gc.freeze` has taken out of all generations.
-            is_frozen = gc.get_freeze_count() > 0
-            if is_frozen:
-                gc.collect()  # so that no new garbage is frozen below
-                gc.unfreeze()
             gc.callbacks.append(self._collecting)
-            self.register(None)
+            self.register_all()
             self.first = self.count
-            if is_frozen:
-                gc.freeze()
             self.freeze_all, gc.freeze = gc.freeze, self.freeze
 
     def end(self):
@@ -369,6 +362,18 @@ cdef class Keepers:
         self.keepers.clear()
         self.always.clear()
         self.recent.clear()
+
+    cdef int register_all(self) except -1:
+        """Find keepers in all generations, and among frozen objects."""
+        # `gc.get_objects` does not return the objects that `gc.freeze` has taken out of all generations.
+        is_frozen = gc.get_freeze_count() > 0
+        if is_frozen:
+            gc.collect()  # so that no new garbage is frozen below
+            gc.unfreeze()
+        self.register(None)
+        if is_frozen:
+            gc.freeze()
+        return 0
 
     def freeze(self):
         """Find the new keepers, and call Python's ``gc.freeze``, which this function replaces."""
@@ -398,7 +403,7 @@ cdef class Keepers:
         if self.first < 0:
             return None
         cdef Mark mark = Mark.__new__(Mark)
-        mark.count, mark.known = -1, self
+        mark.count = -1
         return mark
 
     def count_older(self, mark):
@@ -407,8 +412,12 @@ cdef class Keepers:
             return self.first
         if (<Mark?>mark).count < 0:
             self.register(0)
-        # A search that did not meet the mark does not know what is older.
-        return self.count if (<Mark>mark).count < 0 else (<Mark>mark).count
+        if (<Mark>mark).count < 0:
+            # Something has moved objects between generations and called neither `_collecting` nor `freeze`.
+            # Nobody knows what is older, so all keepers count as older.
+            self.register_all()
+            (<Mark>mark).count = self.count
+        return (<Mark>mark).count
 
     def find_new(self):
         """Find the new keepers, and return the number of keepers so far; -1 before `begin`."""

@@ -34,6 +34,7 @@ from scopes.core.keeping cimport held_by_older, is_anything_held, keeper_count
 from scopes.core.limits cimport Limits, count_in_force, when_changed
 
 import gc
+from importlib import import_module
 from warnings import warn
 
 from scopes._shared.tracebacks import clear_library_frames
@@ -896,8 +897,31 @@ def may_be_owned(x):
 
 
 def may_be_attached(x):
-    """Return whether a scope could dispose `x`."""
-    return is_disposable(x) or _hooks.represents(x) or is_closable(x)
+    """Return whether a scope could dispose `x`. Import the adapter of its library, if there is one."""
+    return is_disposable(x) or _hooks.represents(x) or is_closable(x) or _is_represented_after_import(x)
+
+
+# The libraries with adapters: the module ``scopes.<library>`` imports the adapter. The keys are the packages
+# and the names of the classes of their objects.
+cdef dict _LIBRARIES = {
+    ("torch", "Tensor"): "torch",
+    ("jax", "ArrayImpl"): "jax",
+    ("jaxlib", "ArrayImpl"): "jax",
+    ("cupy", "ndarray"): "cupy",
+}
+
+
+cdef bint _is_represented_after_import(x) except -1:
+    for kind in type(x).__mro__:
+        if kind.__name__ in _NAMES_IN_LIBRARIES:
+            library = _LIBRARIES.get((str(kind.__module__).partition(".")[0], kind.__name__))
+            if library is not None:
+                import_module(f"scopes.{library}")
+                return _hooks.represents(x)
+    return False
+
+
+cdef frozenset _NAMES_IN_LIBRARIES = frozenset(name for _, name in _LIBRARIES)
 
 
 @set_module("scopes.lowlevel")
@@ -1557,7 +1581,8 @@ cdef class DisposeScope:
         ----------
         *xs
             Disposables, objects with ``close()``, or containers and objects that hold some, in any nesting. A
-            module is attached as one disposable. An object without any disposable gives a warning.
+            module is attached as one disposable. An object without any disposable gives a warning. For tensors
+            of PyTorch, JAX or CuPy, this imports ``scopes.torch``, ``scopes.jax`` or ``scopes.cupy``.
 
         Returns
         -------

@@ -33,6 +33,7 @@ class TorchAdapter(Adapter):
     mark = staticmethod(KEEPERS.mark)
     are_explained = staticmethod(KEEPERS.are_explained)
     find_kept = staticmethod(keeping.find_kept)
+    end = staticmethod(disposal.end)
 
     def count_keepers(self) -> int:
         """Return the number of keepers so far."""
@@ -50,10 +51,6 @@ class TorchAdapter(Adapter):
             if id(x) in kept or id(x) not in objects:
                 kept.add(id(gradient))
         return kept
-
-    def end(self, x: Any, is_safe: bool) -> object:
-        """Dispose `x`; see `disposal`."""
-        return disposal.end(x, is_safe)
 
     def describe(self, ending: Any) -> str:
         """Return the shape and dtype as text."""
@@ -95,13 +92,13 @@ class TorchAdapter(Adapter):
         """Return whether scopes may own `x`; False for parameters, buffers, fake and functional tensors."""
         return not isinstance(x, _NEVER)
 
-    def is_new(self, x: Any) -> bool:
-        """Return whether a scope may own the new `x`."""
-        return type(x) is torch.Tensor or self.is_adoptable(x)
-
-    def is_tracked(self, x: Any) -> bool:
-        """Return whether `x` has memory: it is not fake, and no wrapper of a transformation of torch.func."""
-        return not _is_wrapped(x) and (type(x) is torch.Tensor or not isinstance(x, _WITHOUT_MEMORY))
+    def may_own_new(self, x: Any) -> bool | None:
+        """Return whether a scope may own `x`. Return None for fake tensors and wrappers of torch.func."""
+        if _is_wrapped(x):
+            return None
+        if type(x) is torch.Tensor:
+            return True
+        return None if isinstance(x, _WITHOUT_MEMORY) else self.is_adoptable(x)
 
 
 def _package_that_uses_it() -> str | None:

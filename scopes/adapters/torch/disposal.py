@@ -37,6 +37,7 @@ try:
     _make_empty = torch.Tensor._make_wrapper_subclass
     _NoFunctions = torch._C.DisableTorchFunction
     _backward_id = torch._C._current_graph_task_id
+    _mode_count = torch._C._len_torch_function_stack
 except AttributeError as error:
     raise_unsupported("torch", VERSION, error)
 
@@ -115,43 +116,53 @@ def end(x: Any, is_safe: bool) -> tuple[tuple[int, ...] | None, Any]:
 
     Without `is_safe`, another thread may be using `x`: only its class changes.
     """
-    nbytes = _nbytes_on_cpu(x)
+    # Attributes of PyTorch's own class call no other code, unless a mode is active.
+    if type(x) is torch.Tensor and is_safe and not _mode_count():
+        return _end(x, torch.Tensor, is_safe)
     # Bypass modes and the `__torch_function__` of the tensor's class.
     with _NoFunctions():
-        try:
-            shape = x.shape
-        except RuntimeError:  # a nested tensor
-            shape = None
-        ending = shape, x.dtype
-        if streams.used and x.is_cuda:
-            streams.record(x)
-        if is_safe and x.requires_grad:
-            _drop_graph_of_gradient(x)
-        kind = type(x)
-        disposed = _disposed_class_for(kind)
-        shell = _new_shell() if disposed is DisposedTensor else _make_empty(disposed, (0,), device=_META)
-        x.__class__ = disposed
-        if not is_safe or not _exchange(x, shell):
-            # Only the class of `x` changes. The memory is freed with the last reference to `x`.
+        return _end(x, type(x), is_safe)
+
+
+def _end(x: Any, kind: Any, is_safe: bool) -> tuple[tuple[int, ...] | None, Any]:
+    try:
+        shape = x.shape
+    except RuntimeError:  # a nested tensor
+        shape = None
+    ending = shape, x.dtype
+    try:
+        nbytes = x.nbytes if x.is_cpu else 0
+    except (RuntimeError, NotImplementedError):  # sparse, nested, opaque
+        nbytes = 0
+    if streams.used and x.is_cuda:
+        streams.record(x)
+    if is_safe and x.requires_grad and (x.is_leaf or x.retains_grad):
+        _drop_graph_of_gradient(x)
+    disposed = DisposedTensor if kind is torch.Tensor else _disposed_class_for(kind)
+    shell = _new_shell() if disposed is DisposedTensor else _make_empty(disposed, (0,), device=_META)
+    x.__class__ = disposed
+    if not is_safe or not _exchange(x, shell):
+        # Only the class of `x` changes. The memory is freed with the last reference to `x`.
+        with _NoFunctions():
             _note_held(x, x)
-            _note_freed(nbytes)
-            return ending
-        # A graph may return the old implementation as a saved tensor, so keep its class and attributes.
-        shell.__class__ = kind
-        if kind not in _PLAIN and x.__dict__:
-            shell.__dict__.update(x.__dict__)
-            x.__dict__.clear()
-        _note_held(x, shell)
+        _note_freed(nbytes)
+        return ending
+    # A graph may return the old implementation as a saved tensor, so keep its class and attributes.
+    shell.__class__ = kind
+    if kind not in _PLAIN and x.__dict__:
+        shell.__dict__.update(x.__dict__)
+        x.__dict__.clear()
+    _note_held(x, shell)
     _note_freed(nbytes)
     return ending
 
 
 def _drop_graph_of_gradient(x: Any) -> None:
-    """Drop the gradient of `x` if it has a graph, after ``backward(create_graph=True)``.
+    """Drop the gradient of `x`, which may have one, if it has a graph: after ``backward(create_graph=True)``.
 
     The graph of a gradient refers to `x`. Both would refer to each other in C++, and never be freed.
     """
-    gradient = x.grad if x.is_leaf or x.retains_grad else None
+    gradient = x.grad
     if gradient is not None and gradient.grad_fn is not None:
         x.grad = None
 
@@ -332,15 +343,6 @@ def _find_trim() -> Any:
 
 
 _trim = _find_trim()
-
-
-def _nbytes_on_cpu(x: Any) -> int:
-    """Return the bytes of the elements of `x` if it is on the CPU, else 0."""
-    with _NoFunctions():
-        try:
-            return int(x.nbytes) if x.is_cpu else 0
-        except (RuntimeError, NotImplementedError):  # sparse, nested, opaque
-            return 0
 
 
 def _note_freed(nbytes: int) -> None:

@@ -391,27 +391,16 @@ def _is_tensor(x: object) -> bool:
 def _running_backward(run: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap `run` to adopt only the returned gradients that it made."""
 
-    def called(*args: Any, **kwargs: Any) -> Any:
+    def watched(*args: Any, **kwargs: Any) -> Any:
         if not _state.depth:
             return gradients.run_backward(run, *args, **kwargs)
-        # Context managers that are written in Python would add a tenth to a small backward.
-        foreign.log_births(1)
-        try:
-            foreign.pause_births(1)
-            try:
-                if is_watched():
-                    with _Functions(_take_unowned):
-                        result = gradients.run_backward(run, *args, **kwargs)
-                else:
-                    result = gradients.run_backward(run, *args, **kwargs)
-            finally:
-                foreign.pause_births(-1)
+        with _log():
+            with paused(), _Functions(_take_unowned):
+                result = gradients.run_backward(run, *args, **kwargs)
             _take(None, result, args, kwargs)
-        finally:
-            foreign.log_births(-1)
         return result
 
-    return called
+    return foreign.running_backward(run, watched, _state, _take)
 
 
 def _tracing(trace: Callable[..., Any]) -> Callable[..., Any]:

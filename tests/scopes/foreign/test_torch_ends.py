@@ -90,7 +90,7 @@ COLLECTIONS: dict[str, Callable[[], object]] = {
     "none": nothing,
     "young": lambda: gc.collect(0),
     "all": gc.collect,
-    "frozen": gc.freeze,
+    "frozen": lambda: gc.freeze(),  # scopes replace this function
 }
 each_collection = pytest.mark.parametrize("collect", COLLECTIONS.values(), ids=COLLECTIONS)
 
@@ -113,6 +113,27 @@ def test_a_keeper_made_just_before_the_scope_is_older(after: str, collect: Calla
                 collect()
             table.row = torch.ones(2)
         assert not is_disposed(table.row)
+
+
+def test_an_older_keeper_is_found_though_python_froze_it_and_the_scope() -> None:
+    program = """
+import gc
+freeze = gc.freeze  # scopes replace it later
+import torch, scopes.torch
+from scopes import new_dispose_scope
+
+class Table(torch.utils.data.Dataset):
+    row = None
+
+with scopes.torch.owning():
+    table = Table()
+    with new_dispose_scope():
+        freeze()
+        table.row = torch.ones(2)
+print(table.row.sum().item())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["2.0"]
 
 
 @each_collection
