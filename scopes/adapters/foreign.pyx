@@ -447,7 +447,8 @@ def begin_recording(kinds, unowned=(), uncounted=()):
     global _is_watching
     _is_watching = True
     _redefine(True)
-    return all([watch_frees(kind) for kind in uncounted] + [record_kind(kind, kind in unowned) for kind in kinds])
+    are_watched = [watch_frees(kind) for kind in uncounted]
+    return all(are_watched + [record_kind(kind, kind in unowned) for kind in kinds])
 
 
 def record_kind(kind, bint is_unowned=False):
@@ -464,7 +465,7 @@ def record_kind(kind, bint is_unowned=False):
 
 
 def watch_frees(kind):
-    """Let instances change between `kind` and classes with recorded births. Return whether that is possible."""
+    """Let instances change between `kind` and recorded classes. Return whether that is possible."""
     cdef freefunc deallocator = scopes_deallocator_of(<PyObject*>kind)
     if _is_watching and deallocator == PyObject_GC_Del:
         scopes_set_deallocator(<PyObject*>kind, _free)
@@ -702,8 +703,7 @@ cdef int move_out_kept(DisposeScope scope, list members) except -1:
     cdef Disposable member
     cdef list living = []
     cdef object fault = None
-    cdef dict loosely = {}, strictly = {}, by_id = {}
-    cdef dict kept
+    cdef dict loosely, strictly, by_id, kept
     for member in members:
         if not isinstance(member, Foreign) or member.counters is None or member.link.is_attached:
             continue
@@ -717,6 +717,7 @@ cdef int move_out_kept(DisposeScope scope, list members) except -1:
             return 0
     except BaseException as error:
         fault = error
+    loosely, strictly, by_id = {}, {}, {}
     for x in living:
         member = <Foreign>_by_address[<size_t><PyObject*>x]
         (strictly if (<Foreign>member).is_strict else loosely)[id(x)] = x
@@ -1263,7 +1264,7 @@ def adopting(function, state, take):
 def running_backward(run, watched, state, take):
     """Return a wrapper of `run`, PyTorch's function for a backward: scopes own only the results that it made.
 
-    While scopes are watched, or no block is open, it calls `watched`. `state` and `take` are as in `adopting`.
+    While scopes are watched, or no block is open, it calls `watched`. `state` and `take`: see `adopting`.
     """
     def called(*args, **kwargs):
         if not state.depth or is_watched():

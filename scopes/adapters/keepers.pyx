@@ -158,7 +158,7 @@ cdef size_t _MOST_VISITS = 2000
 cdef Py_ssize_t _MOST_RECENT = 1000
 
 
-# The most objects for the search that `Keepers.are_explained` makes: it compares each local with each of them.
+# The most objects for `Keepers.are_explained`, which compares each local with each of them.
 cdef Py_ssize_t _FEW = 16
 
 
@@ -408,11 +408,10 @@ cdef class Keepers:
 
     def count_older(self, mark):
         """Find the new keepers, and return the number of those from before `mark`, a result of `mark`."""
+        self.register(0)
         if mark is None:
             return self.first
         if (<Mark?>mark).count < 0:
-            self.register(0)
-        if (<Mark>mark).count < 0:
             # Something has moved objects between generations and called neither `_collecting` nor `freeze`.
             # Nobody knows what is older, so all keepers count as older.
             self.register_all()

@@ -1581,8 +1581,8 @@ cdef class DisposeScope:
         ----------
         *xs
             Disposables, objects with ``close()``, or containers and objects that hold some, in any nesting. A
-            module is attached as one disposable. An object without any disposable gives a warning. For tensors
-            of PyTorch, JAX or CuPy, this imports ``scopes.torch``, ``scopes.jax`` or ``scopes.cupy``.
+            module is attached as one disposable. An object without any disposable gives a warning. Tensors of
+            PyTorch, JAX and CuPy import ``scopes.torch``, ``scopes.jax`` and ``scopes.cupy``.
 
         Returns
         -------

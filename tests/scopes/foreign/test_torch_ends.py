@@ -151,6 +151,33 @@ def test_a_keeper_made_in_the_scope_is_newer(after: str, collect: Callable[[], o
 
 
 @each_collection
+@pytest.mark.parametrize("after", ["the scope's beginning", "the module"])
+def test_a_module_made_in_the_scope_keeps_its_tensors(after: str, collect: Callable[[], object]) -> None:
+    modules: list[Any] = []
+    with scopes.torch.owning(), new_dispose_scope():
+        if after == "the scope's beginning":
+            collect()
+        modules.append(torch.nn.Linear(2, 2))
+        if after == "the module":
+            collect()
+        modules[0].mask = torch.ones(2)
+        modules[0].masks = [torch.ones(3)]
+    assert modules[0].mask.sum().item() == 2.0
+    assert modules[0].masks[0].sum().item() == 3.0
+
+
+@pytest.mark.parametrize("is_open_before", [False, True])
+def test_a_scope_older_than_the_block_knows_the_modules_of_the_block(is_open_before: bool) -> None:
+    modules: list[Any] = []
+    with new_dispose_scope(), scopes.torch.owning():
+        if is_open_before:
+            gc.collect()
+        modules.append(torch.nn.Linear(2, 2))
+        modules[0].mask = torch.ones(2)
+    assert modules[0].mask.sum().item() == 2.0
+
+
+@each_collection
 def test_the_age_of_a_keeper_depends_on_the_scope(collect: Callable[[], object]) -> None:
     with scopes.torch.owning(), new_dispose_scope():
         between = Table()
