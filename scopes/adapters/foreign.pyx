@@ -9,11 +9,11 @@ its objects. `_Hooks` is what scopes call.
 
 The first part records *births*: the allocations of new instances of another library's classes.
 
-A class allocates its instances with the slot ``tp_alloc`` of its type object, and frees them with ``tp_free``.
-While births are recorded, the first slot counts each new instance, on any thread, and stores a note: the
-address of the instance, its counters, and the scope that owns it. The second one removes the note, and counts
-the instance as finalized. Most instances are freed before anything reads their notes. So the notes are those
-of living instances, and the end of a scope visits only what is left of its block.
+A class allocates its instances with the slot ``tp_alloc`` of its type object, and frees them with
+``tp_free``. While births are recorded, the first slot counts each new instance, on any thread, and stores a
+note: the address of the instance, its counters, and the scope that owns it. The second one removes the note,
+and counts the instance as finalized. Most instances are freed before anything reads their notes. So the notes
+are those of living instances, and the end of a scope visits only what is left of its block.
 
 CPython lets an instance change its class only if both classes have the same ``tp_free``. So the slot of each
 subclass is replaced, at its creation too (`watch_classes`), whether or not its births are recorded.

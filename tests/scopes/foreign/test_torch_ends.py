@@ -14,7 +14,7 @@ from scopes import TensorDisposedError, new_dispose_scope
 
 torch = pytest.importorskip("torch")
 import scopes.torch  # noqa: E402
-from scopes.adapters.torch import owning  # noqa: E402
+from scopes.adapters.torch.noting import can_note  # noqa: E402
 
 
 def is_disposed(x: Any) -> bool:
@@ -36,7 +36,7 @@ def lists(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_a_training_step_whose_results_have_names_lists_no_objects(lists: list[Any]) -> None:
-    if not owning.can_note:
+    if not can_note:
         pytest.skip("this Python or this PyTorch lets no births be noted")
     model = torch.nn.Linear(3, 3)
     optimizer = torch.optim.Adam(model.parameters())
@@ -60,7 +60,7 @@ def test_a_training_step_whose_results_have_names_lists_no_objects(lists: list[A
 
 
 def test_a_name_of_a_validation_loss_with_its_graph_explains_it(lists: list[Any]) -> None:
-    if not owning.can_note:
+    if not can_note:
         pytest.skip("this Python or this PyTorch lets no births be noted")
     weight = torch.ones(3, requires_grad=True)
     with scopes.torch.owning():
