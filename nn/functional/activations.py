@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from nn.functional.derivatives import RULES
 from tensor import Tensor
 from tensor._dtypes import Array, DtypeLike
 from tensor._errors import shown
+from tensor.core.promotion import with_numbers
 from tensor.kernels import in_float32, relu_of, write_wide, xp
 from tensor.kernels import silu as silu_of
 from tensor.ops.dispatch import overwrite
@@ -20,7 +22,7 @@ from tensor.ops.dispatch import overwrite
 
 def _in_place(name: str, input: Tensor, kernel: Callable[[Array], Array], **parameters: Any) -> Tensor:
     def write(array: Array) -> None:
-        array[...] = in_float32(kernel, array)
+        array[...] = in_float32(partial(with_numbers, kernel), array)
 
     overwrite(RULES[name], input, write, (input,), **parameters)
     return input

@@ -19,6 +19,7 @@ from nn.functional.derivatives import RULES
 from tensor import Tensor
 from tensor._dtypes import Array
 from tensor._errors import InvalidArgumentError, shown
+from tensor.core.promotion import with_numbers
 from tensor.core.tensor import widening
 from tensor.kernels import run_kernel
 from tensor.tape.recording import record, wrap_recorded
@@ -111,10 +112,13 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
         raise InvalidArgumentError(f"huber_loss: delta must be above 0, not {shown(delta)}")
     x, y = pair_of("huber_loss", input, target, reduction)
 
-    def values() -> Array:
+    def kernel(x: Array, y: Array) -> Array:
         distance = np.abs(x - y)
         near = np.minimum(distance, delta)
         return np.asarray(near * (distance - 0.5 * near))
+
+    def values() -> Array:
+        return np.asarray(with_numbers(kernel, x, y))
 
     return _finish("huber_loss", (input, target), values, reduction, delta=delta)
 
@@ -135,10 +139,13 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
         return l1_loss(input, target, reduction)
     x, y = pair_of("smooth_l1_loss", input, target, reduction)
 
-    def values() -> Array:
+    def kernel(x: Array, y: Array) -> Array:
         distance = np.abs(x - y)
         near = np.minimum(distance, beta)
         return np.asarray(near / beta * (distance - 0.5 * near))
+
+    def values() -> Array:
+        return np.asarray(with_numbers(kernel, x, y))
 
     return _finish("smooth_l1_loss", (input, target), values, reduction, beta=beta)
 

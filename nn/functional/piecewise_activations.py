@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,12 @@ from nn.functional.checks import array_of, floating_array_of
 from tensor import Generator, Tensor
 from tensor._dtypes import Array
 from tensor._errors import InvalidArgumentError, shown
+from tensor.core.promotion import with_numbers
 from tensor.core.tensor import composite, last_use
 from tensor.kernels import hardsigmoid as hardsigmoid_of
 from tensor.kernels import hardswish as hardswish_of
 from tensor.ops.dispatch import apply, apply_into
+from tensor.ops.scaling import rounded_to
 from tensor.tape.rules.table import define
 
 
@@ -55,7 +58,7 @@ def _bounded(
     inplace: bool,
 ) -> Tensor:
     def function(x: Tensor) -> Tensor:
-        return apply_into(_BOUNDED, kernel, (x,), low=low, high=high, slope=slope)
+        return apply_into(_BOUNDED, partial(with_numbers, kernel), (x,), low=low, high=high, slope=slope)
 
     return maybe_in_place(function, input, inplace)
 
@@ -116,7 +119,11 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     [0.0, 4.0]
     """
     floating_array_of("hardswish", "input", input)
-    return maybe_in_place(lambda x: apply_into(_HARDSWISH, hardswish_of, (x,)), input, inplace)
+
+    def function(x: Tensor) -> Tensor:
+        return apply_into(_HARDSWISH, partial(with_numbers, hardswish_of), (x,))
+
+    return maybe_in_place(function, input, inplace)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
@@ -149,7 +156,8 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     [-2.0, 0.0]
     """
     floating_array_of("hardshrink", "input", input)
-    return apply(_SHRUNK, lambda x: np.where(np.abs(x) <= lambd, x.dtype.type(0), x), (input,))
+    limit = rounded_to(input.dtype, lambd)
+    return apply(_SHRUNK, lambda x: np.where(np.abs(x) <= limit, x.dtype.type(0), x), (input,))
 
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
@@ -170,7 +178,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
         found: Array = np.where(np.abs(x) <= lambd, x.dtype.type(0), nearer)
         return found
 
-    return apply(_SHRUNK, kernel, (input,))
+    return apply(_SHRUNK, partial(with_numbers, kernel), (input,))
 
 
 @composite

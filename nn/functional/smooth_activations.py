@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
+import numpy as np
+
 import tensor as tn
 from nn.functional.activations import softmax
 from nn.functional.checks import floating_array_of
 from nn.functional.piecewise_activations import maybe_in_place
 from tensor import Generator, Tensor
-from tensor._dtypes import DtypeLike
+from tensor._dtypes import Array, DtypeLike
 from tensor._errors import InvalidArgumentError, shown
+from tensor.core.promotion import with_numbers
 from tensor.core.tensor import composite, last_use
+from tensor.ops.dispatch import apply_into
+from tensor.tape.rules.table import define
+
+
+def _celu(xp: Any, g: Any, input: Any, alpha: float) -> Any:
+    return xp.where(input > 0, g, g * xp.exp(xp.minimum(input, 0) / alpha))
+
+
+_CELU = define("celu", input=_celu)
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
@@ -26,7 +41,18 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     floating_array_of("celu", "input", input)
     if not alpha:
         raise InvalidArgumentError("celu: alpha must not be 0, because x is divided by it")
-    return maybe_in_place(lambda x: tn.elu(x / alpha) * alpha, input, inplace)
+
+    def kernel(x: Array, out: Array | None) -> Any:
+        below = alpha * np.expm1(np.minimum(x, 0) / alpha)
+        if out is not x:
+            return np.where(x > 0, x, below)
+        np.copyto(out, below, where=~(x > 0))
+        return out
+
+    def function(x: Tensor) -> Tensor:
+        return apply_into(_CELU, partial(with_numbers, kernel), (x,), alpha=alpha)
+
+    return maybe_in_place(function, input, inplace)
 
 
 # With these constants, SELU preserves mean 0 and variance 1.

@@ -25,6 +25,8 @@ cdef inline bint is_inexact(cnp.ndarray x) noexcept:
 cdef object widened(object x)
 # Return the float32 array `x` with each value rounded to the nearest bfloat16. `dtype` is bfloat16.
 cdef cnp.ndarray narrowed(cnp.ndarray x, object dtype)
+# Return `x` rounded to bfloat16, as a float, if it is a Python number, else `x` itself.
+cdef object rounded(object x)
 # Return the result of a kernel (an array or a tuple) with each float32 array as bfloat16 (`dtype`).
 cdef object narrowed_result(object x, object dtype)
 # Return `kernel`, or a wrapper that computes in float32 if one of `operands` is an array of bfloat16.

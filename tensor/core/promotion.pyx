@@ -2,6 +2,7 @@
 
 cimport numpy as cnp
 from libc.stdint cimport uint16_t, uint32_t
+from libc.string cimport memcpy
 
 from tensor.memory.buffer cimport empty
 
@@ -97,11 +98,34 @@ cdef class Wide:
         return result if dtype is None else narrowed_result(result, dtype)
 
 
+# The next number after another depends on the precision: ml_dtypes has a loop of this ufunc for bfloat16.
+cdef object _nextafter = np.nextafter
+
+
 cdef object wide_for(object kernel, operands):
+    if kernel is _nextafter:
+        return kernel
     for x in operands:
         if is_bfloat16(x):
             return Wide(kernel)
     return kernel
+
+
+cdef object rounded(object x):
+    cdef float number
+    cdef uint32_t bits
+    cdef uint16_t upper
+    if type(x) is not float and type(x) is not int:
+        return x
+    try:
+        number = <float><double>x
+    except OverflowError:
+        return x  # the kernel raises a better error
+    memcpy(&bits, &number, sizeof(number))
+    _narrow(&bits, &upper, 1)
+    _widen(&upper, &bits, 1)
+    memcpy(&number, &bits, sizeof(number))
+    return <double>number
 
 
 def widen(x):
@@ -127,6 +151,23 @@ def write_wide(write, cnp.ndarray array not None, *others) -> None:
 def in_float32(kernel, *operands):
     """Return ``kernel(*operands)``. With bfloat16 operands, compute in float32 and round once."""
     return wide_for(kernel, operands)(*operands)
+
+
+def with_numbers(kernel, *operands):
+    """Return ``kernel(*operands)``. With float16 operands, compute in float32 and round once, as in PyTorch.
+
+    For kernels with numbers, such as a slope, which float16 may round to 0 or infinity.
+    """
+    cdef bint is_half = False
+    cdef list wide = []
+    for x in operands:
+        if isinstance(x, cnp.ndarray) and cnp.PyArray_TYPE(<cnp.ndarray>x) == cnp.NPY_FLOAT16:
+            is_half = True
+            x = x.astype(_float32)
+        elif isinstance(x, cnp.ndarray) and is_inexact(<cnp.ndarray>x):
+            return kernel(*operands)
+        wide.append(x)
+    return np.asarray(kernel(*wide)).astype(np.float16) if is_half else kernel(*operands)
 
 
 # --- Promotion ----------------------------------------------------------------------------------------------

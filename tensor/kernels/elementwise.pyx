@@ -346,6 +346,43 @@ cdef extern from "tensor/kernels/arithmetic.h" namespace "disposescope::kernels"
 cdef const Arithmetic* _arithmetic = arithmetic_kernels_of(simd_level)
 
 
+def _multiply(a, b, out=None):
+    return _with_number(np.multiply, a, b, out)
+
+
+def _divide(a, b, out=None):
+    return _with_number(np.divide, a, b, out)
+
+
+cdef object _with_number(object ufunc, object a, object b, cnp.ndarray out):
+    """Return ``ufunc(a, b)``, a product or quotient. A number beside float16 is a float32, as in PyTorch."""
+    cdef object x = a
+    if _is_half(a) and _is_number(b):
+        b = _as_float32(b)
+    elif _is_half(b) and _is_number(a):
+        x = b
+        a = _as_float32(a)
+    else:
+        return ufunc(a, b) if out is None else ufunc(a, b, out=out)
+    if out is None:
+        out = np.empty_like(x)
+    # NumPy computes in float32, and rounds once.
+    return ufunc(a, b, out=out, casting="same_kind")
+
+
+cdef inline bint _is_half(object x) noexcept:
+    return isinstance(x, cnp.ndarray) and cnp.PyArray_TYPE(<cnp.ndarray> x) == cnp.NPY_FLOAT16
+
+
+cdef inline bint _is_number(object x) noexcept:
+    return type(x) is float or type(x) is int
+
+
+cdef inline object _as_float32(object number):
+    cdef float narrow = <float> <double> number
+    return np.float32(narrow)
+
+
 def _reciprocal_root(x):
     return np.reciprocal(np.sqrt(x))
 
@@ -364,8 +401,8 @@ def _hardswish(x, out=None):
 
 add = binary_kernel(_arithmetic.add, np.add, True)
 subtract = binary_kernel(_arithmetic.subtract, np.subtract, False)
-multiply = binary_kernel(_arithmetic.multiply, np.multiply, True)
-divide = binary_kernel(_arithmetic.divide, np.divide, False)
+multiply = binary_kernel(_arithmetic.multiply, _multiply, True)
+divide = binary_kernel(_arithmetic.divide, _divide, False)
 maximum = binary_kernel(_arithmetic.maximum, np.maximum, False)
 minimum = binary_kernel(_arithmetic.minimum, np.minimum, False)
 negative = unary_kernel(_arithmetic.negative, CHEAP, np.negative)
@@ -654,6 +691,34 @@ def expm1(cnp.ndarray x not None):
     return np.where(special, np.exp(x) - 1, out) if special.any() else out
 
 
+def log1p(cnp.ndarray x not None):
+    """Return log(1 + x), precise near 0, also for complex numbers, whose real part np.log1p rounds to 0."""
+    out = np.log1p(x)
+    if not cnp.PyArray_ISCOMPLEX(x):
+        return out
+    near = np.abs(x) < 0.5
+    if not near.any():
+        return out
+    out = np.asarray(out)
+    real, imaginary = np.real(x)[near], np.imag(x)[near]
+    # abs(1 + x)**2 - 1, which is 0 if the squares are too small for the dtype.
+    excess = real * (2 + real) + imaginary * imaginary
+    np.real(out)[near] = np.where(excess == 0, real, 0.5 * np.log1p(excess))
+    return out
+
+
+def sign(cnp.ndarray x not None):
+    """Return -1, 0 or 1; x / abs(x) for complex numbers, where an infinite part gives nan, as in PyTorch."""
+    if not cnp.PyArray_ISCOMPLEX(x):
+        return np.sign(x)
+    size = np.abs(x)
+    size = np.where(size == 0, size.dtype.type(1), size)
+    out = np.empty_like(x)
+    np.divide(np.real(x), size, out=np.real(out))
+    np.divide(np.imag(x), size, out=np.imag(out))
+    return out
+
+
 def conjugate(cnp.ndarray x not None):
     """Return the complex conjugate as a copy in the dtype of `x`. NumPy's function returns int8 for bools."""
     return x.copy() if cnp.PyArray_TYPE(x) == cnp.NPY_BOOL else np.conjugate(x)
@@ -664,6 +729,13 @@ def floor_divide(x1, x2, out=None):
 
     NumPy returns nan for infinity over finite, and -1 for finite over infinity if the signs differ.
     """
+    if _is_half(x1) and _is_number(x2):
+        # A divisor beside float16 is a float32, as in `_with_number`.
+        found = floor_divide(x1.astype(np.float32), x2).astype(np.float16)
+        if out is None:
+            return found
+        np.copyto(out, found, casting="same_kind")
+        return out
     if not _has_infinity(x1) and not _has_infinity(x2):
         return _divide_down(x1, x2) if out is None else _divide_down(x1, x2, out)
     # If exactly one operand is infinite, the plain quotient needs no rounding.

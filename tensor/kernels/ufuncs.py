@@ -51,6 +51,8 @@ _OF_REALS: dict[Any, np.ufunc] = {
     np.round: np.rint,
     kernels.conjugate: np.positive,
     kernels.expm1: np.expm1,
+    kernels.log1p: np.log1p,
+    kernels.sign: np.sign,
 }
 
 

@@ -21,7 +21,7 @@ from tensor.ops import elementwise, table
 from tensor.ops.data import as_data, as_tensor
 from tensor.ops.in_place import augment, write_binary, write_unary
 from tensor.ops.messages import Operand
-from tensor.ops.scaling import cast, require_whole, scaled, wide_dtype
+from tensor.ops.scaling import cast, require_whole, rounded_to, rounding_number, scaled, wide_dtype
 from tensor.ops.writing import become
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Arithmetic(TensorCore):
         >>> tensor.ones((1,)).add(2.0, alpha=3).tolist()
         [7.0]
         """
-        return elementwise.add(self, other) if alpha == 1 else _plus_scaled(self, other, alpha)
+        return elementwise.add(self, other) if alpha == 1 else _plus_scaled(*_rounded(self, other, alpha))
 
     def sub(self, other: Operand, *, alpha: complex = 1) -> Tensor:
         """Return the tensor less `alpha` times `other`.
@@ -86,7 +86,9 @@ class Arithmetic(TensorCore):
         >>> tensor.ones((1,)).sub(2.0, alpha=3).tolist()
         [-5.0]
         """
-        return elementwise.subtract(self, other) if alpha == 1 else _less_scaled(self, other, alpha)
+        if alpha == 1:
+            return elementwise.subtract(self, other)
+        return _less_scaled(*_rounded(self, other, alpha))
 
     subtract = sub
 
@@ -141,7 +143,8 @@ class Arithmetic(TensorCore):
             # Rounded down, a negative quotient is one too low, unless the division has no remainder.
             is_cut = elementwise.not_equal(elementwise.multiply(quotient, other), self)
             return elementwise.add(quotient, elementwise.logical_and(elementwise.less(quotient, 0), is_cut))
-        return elementwise.trunc(elementwise.divide(self, other))
+        dtype = quotient.dtype
+        return cast(elementwise.trunc(elementwise.divide(cast(self, wide_dtype(dtype)), other)), dtype)
 
     divide = div
     true_divide = div
@@ -184,6 +187,7 @@ class Arithmetic(TensorCore):
         """
         return elementwise.clip(self, None, max)
 
+    @rounding_number
     @composite
     def fmod(self, other: Operand) -> Tensor:
         """Return the remainder with the sign of the tensor. ``remainder`` has the sign of `other`.
@@ -221,9 +225,9 @@ class Arithmetic(TensorCore):
         """
         if decimals == 0:
             return elementwise.round(self)
-        scale = 10.0**decimals
-        return elementwise.divide(elementwise.round(elementwise.multiply(self, scale)), scale)
+        return _round_decimals(self, decimals)
 
+    @rounding_number
     @composite
     def rsub(self, other: Operand, *, alpha: complex = 1) -> Tensor:
         """Return `other` minus `alpha` times the tensor.
@@ -238,7 +242,7 @@ class Arithmetic(TensorCore):
             return elementwise.subtract(other, self)
         require_whole("rsub", alpha, self, other)
         dtype = result_type(self, other)
-        subtrahend = scaled(self, alpha, wide_dtype(dtype))
+        subtrahend = scaled(self, rounded_to(dtype, alpha), wide_dtype(dtype))
         return cast(elementwise.subtract(other, subtrahend), dtype)
 
     @composite
@@ -664,12 +668,11 @@ class Arithmetic(TensorCore):
         become("clamp_max", as_tensor(self), as_tensor(self).clamp_max(max))
         return self
 
-    @composite
     def nextafter_(self, other: Operand) -> Self:
         """Write the result of ``nextafter`` to the tensor, which keeps its shape and dtype."""
-        become("nextafter", as_tensor(self), as_tensor(self).nextafter(other))
-        return self
+        return write_binary(table.nextafter, self, other)
 
+    @rounding_number
     @composite
     def fmod_(self, other: Operand) -> Self:
         """Write the result of ``fmod`` to the tensor, which keeps its shape and dtype."""
@@ -736,6 +739,20 @@ class Arithmetic(TensorCore):
         return augment(table.pow, self, other, _write_power)
 
 
+@composite
+def _round_decimals(x: TensorCore, decimals: int) -> Tensor:
+    """Return `x` rounded to `decimals` places, which are not 0, in the dtype of `x`, rounded to it once."""
+    dtype = result_type(x, 1.0)
+    given = cast(last_use(x), wide_dtype(dtype))
+    # A power of 10 is exact, but its reciprocal is not.
+    scale = 10.0 ** abs(decimals)
+    if decimals > 0:
+        found = elementwise.divide(elementwise.round(elementwise.multiply(given, scale)), scale)
+    else:
+        found = elementwise.multiply(elementwise.round(elementwise.divide(given, scale)), scale)
+    return cast(found, dtype)
+
+
 def _write_power(x1: Array, x2: Any) -> None:
     if x1.dtype.kind in "iu" and np.asarray(x2).dtype.kind in "iu" and np.any(x2 < 0):
         # NumPy would raise after it has written some elements.
@@ -758,7 +775,14 @@ def _write_abs(x: Array) -> Any:
 def _scaled_to_write(name: str, x: TensorCore, other: Operand, alpha: complex) -> Operand:
     """Return ``other * alpha`` for an op that adds it to `x` in place."""
     require_whole(name, alpha, x, other)
+    _, other, alpha = _rounded(x, other, alpha)
     return scaled(other, alpha, wide_dtype(result_type(x, other)))
+
+
+def _rounded(x: TensorCore, other: Operand, alpha: complex) -> tuple[TensorCore, Operand, complex]:
+    """Return the operands of ``x.add(other, alpha=alpha)``, with numbers in the precision of the result."""
+    dtype = result_type(x, other)
+    return x, rounded_to(dtype, other), rounded_to(dtype, alpha)
 
 
 @composite

@@ -15,6 +15,7 @@ from tensor.ops import elementwise, table
 from tensor.ops.data import as_tensor
 from tensor.ops.in_place import augment, write_binary
 from tensor.ops.messages import Operand
+from tensor.ops.scaling import rounding_number
 from tensor.ops.writing import become
 
 if TYPE_CHECKING:
@@ -211,12 +212,14 @@ class Comparisons(TensorCore):
         """
         return write_binary(table.bitwise_right_shift, self, other)
 
+    @rounding_number
     @composite
     def eq_(self, other: Operand) -> Self:
         """Write the result of ``eq`` to the tensor, which keeps its shape and dtype."""
         become("eq", as_tensor(self), as_tensor(self).eq(other))
         return self
 
+    @rounding_number
     @composite
     def ne_(self, other: Operand) -> Self:
         """Write the result of ``ne`` to the tensor, which keeps its shape and dtype."""
@@ -225,6 +228,7 @@ class Comparisons(TensorCore):
 
     not_equal_ = ne_
 
+    @rounding_number
     @composite
     def lt_(self, other: Operand) -> Self:
         """Write the result of ``lt`` to the tensor, which keeps its shape and dtype."""
@@ -233,6 +237,7 @@ class Comparisons(TensorCore):
 
     less_ = lt_
 
+    @rounding_number
     @composite
     def le_(self, other: Operand) -> Self:
         """Write the result of ``le`` to the tensor, which keeps its shape and dtype."""
@@ -241,6 +246,7 @@ class Comparisons(TensorCore):
 
     less_equal_ = le_
 
+    @rounding_number
     @composite
     def gt_(self, other: Operand) -> Self:
         """Write the result of ``gt`` to the tensor, which keeps its shape and dtype."""
@@ -249,6 +255,7 @@ class Comparisons(TensorCore):
 
     greater_ = gt_
 
+    @rounding_number
     @composite
     def ge_(self, other: Operand) -> Self:
         """Write the result of ``ge`` to the tensor, which keeps its shape and dtype."""

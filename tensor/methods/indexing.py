@@ -571,7 +571,7 @@ class Indexing(Operators):
 
         if self._node is None:
             self._raise_if_disposed()
-            write_plainly(self, write)
+            write_plainly(RULES["fill"], self, write)
         else:
             overwrite(RULES["fill"], as_tensor(self), write, (self,))
         return self

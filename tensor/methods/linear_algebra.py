@@ -24,7 +24,7 @@ from tensor.ops.linalg import cross, matmul, outer, require_dims, tensordot, tra
 from tensor.ops.matrices import plus_product
 from tensor.ops.messages import Operand
 from tensor.ops.moving import flip, tril
-from tensor.ops.scaling import cast, require_whole
+from tensor.ops.scaling import cast, require_whole, wide_dtype
 from tensor.ops.shapes import matrix_transpose
 from tensor.ops.writing import become
 
@@ -198,7 +198,9 @@ class LinearAlgebra(TensorCore):
         require_whole("addr", beta, self, vec1, vec2, factor="beta")
         require_whole("addr", alpha, self, vec1, vec2)
         dtype = result_type(self, vec1, vec2)
-        return plus_product(self, outer(cast(vec1, dtype), cast(vec2, dtype)), beta, alpha)
+        wide = wide_dtype(dtype)
+        product = outer(cast(vec1, wide), cast(vec2, wide))
+        return cast(plus_product(cast(self, wide), product, beta, alpha), dtype)
 
     @composite
     def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:

@@ -20,7 +20,7 @@ from tensor.ops.dispatch import apply
 from tensor.ops.gamma import bessel_i, polygamma
 from tensor.ops.in_place import write_binary, write_unary
 from tensor.ops.messages import Operand
-from tensor.ops.scaling import cast, wide_dtype
+from tensor.ops.scaling import cast, rounded_to, wide_dtype
 from tensor.ops.writing import become
 from tensor.tape.rules import RULES
 
@@ -128,10 +128,11 @@ class Mathematics(TensorCore):
             dtype = float32
         # The logarithm has the precision of the result, not that of `other`.
         y = as_tensor(other).to(dtype) if isinstance(other, TensorCore) else np.asarray(other, dtype)
+        x = rounded_to(dtype, self)  # the first operand may be a number, as in torch.xlogy(2.0, y)
         is_zero = elementwise.logical_and(
-            elementwise.equal(self, 0), elementwise.logical_not(elementwise.isnan(y))
+            elementwise.equal(x, 0), elementwise.logical_not(elementwise.isnan(y))
         )
-        return elementwise.multiply(last_use(self), elementwise.log(elementwise.where(is_zero, 1.0, y)))
+        return elementwise.multiply(last_use(x), elementwise.log(elementwise.where(is_zero, 1.0, y)))
 
     @composite
     def deg2rad(self) -> Tensor:

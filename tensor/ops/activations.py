@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tensor._dtypes import Array
 from tensor._errors import InvalidArgumentError, shown
+from tensor.core.promotion import with_numbers
 from tensor.kernels import elementwise as kernels
 from tensor.kernels import special
 from tensor.kernels.namespace import xp
@@ -37,7 +39,7 @@ def leaky_relu(x: Any, /, negative_slope: float = 0.01) -> Tensor:
     rule = RULES["leaky_relu" if negative_slope >= 0 else "leaky_relu_by_input"]
     return apply_into(
         rule,
-        lambda a, out: _leaky_relu(_real("leaky_relu", a), negative_slope, out),
+        lambda a, out: with_numbers(_leaky_relu, _real("leaky_relu", a), negative_slope, out),
         (x,),
         slope=negative_slope,
     )
@@ -55,7 +57,7 @@ def elu(x: Any, /, alpha: float = 1.0) -> Tensor:
     # Of a result of 16 bits near -alpha, too few bits are left for exp(x), which is out / alpha + 1.
     is_half = getattr(getattr(x, "dtype", None), "itemsize", None) == 2
     rule = RULES["elu" if alpha >= 0 and not is_half else "elu_by_input"]
-    return apply_into(rule, lambda a, out: _elu(_real("elu", a), alpha, out), (x,), alpha=alpha)
+    return apply_into(rule, lambda a, out: with_numbers(_elu, _real("elu", a), alpha, out), (x,), alpha=alpha)
 
 
 def silu(x: Any, /) -> Tensor:
@@ -81,10 +83,14 @@ def softplus(x: Any, /, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """
     # The derivative is a function of the result alone if log(1 + exp(x)) rounds to x above `threshold`.
     is_smooth = threshold >= _linear_from(_real("softplus", _values("softplus", x)))
+
+    def kernel(a: Array) -> Any:
+        return _softplus(a, beta, threshold)
+
     if is_smooth:
-        return apply(RULES["softplus"], lambda a: _softplus(a, beta, threshold), (x,), beta=beta)
+        return apply(RULES["softplus"], partial(with_numbers, kernel), (x,), beta=beta)
     rule = RULES["softplus_with_bend"]
-    return apply(rule, lambda a: _softplus(a, beta, threshold), (x,), beta=beta, threshold=threshold)
+    return apply(rule, partial(with_numbers, kernel), (x,), beta=beta, threshold=threshold)
 
 
 def gelu(x: Any, /, approximate: str = "none") -> Tensor:

@@ -48,7 +48,10 @@ cdef class BinaryOp(Op):
     cdef Arithmetic arithmetic
     cdef Promotion promotion
     cdef BinaryKernel compiled
+    # Whether the kernel takes arrays of bfloat16, because its result depends on their precision (nextafter).
+    cdef bint takes_bfloat16
     cdef object run(self, object x1, object x2, bint is_operator)
+    cpdef object as_bfloat16(self, object x, bint is_second)
 
 
 # Return a tensor over `out`, which NumPy computed from `array`, the array of `x`: a view or a copy.

@@ -19,6 +19,7 @@ from tensor.core.promotion cimport (
     needs_promotion,
     promoted_pair,
     promotion_of,
+    rounded,
     wide_for,
     widened,
 )
@@ -68,7 +69,7 @@ from math import prod
 import numpy as np
 
 from scopes.tracking.tracking import note_written
-from tensor._dtypes import require_supported
+from tensor._dtypes import load_bfloat16, require_supported
 from tensor._errors import InvalidArgumentError
 from tensor.core.dims import dim_of, dims_of, infer_sizes, sizes_of
 from tensor.core.promotion import as_floats
@@ -76,10 +77,16 @@ from tensor.core.tensor import relatives
 from tensor.kernels import elementwise as kernels
 from tensor.kernels.reductions import max_over, mean_over, min_over, sum_over
 from tensor.kernels.running import run_kernel
-from tensor.kernels.ufuncs import compute_into, into_of
+from tensor.kernels.ufuncs import COMPILED, compute_into, into_of
 from tensor.memory.limits import OutOfMemoryError, out_of_memory
 from tensor.ops.data import as_data, as_tensor
-from tensor.ops.messages import explain, foreign, require_writable_history
+from tensor.ops.messages import (
+    NO_GRAD_VIEW,
+    explain,
+    foreign,
+    name_in_place,
+    require_writable_history,
+)
 from tensor.ops.overlay import add_op
 from tensor.tape.rules import RULES
 
@@ -270,6 +277,7 @@ cdef extern from "Python.h":
     void PyErr_Restore(PyObject* kind, PyObject* value, PyObject* traceback)
 
 cdef object _float32 = np.dtype(np.float32)
+cdef object _floor_divide = kernels.floor_divide
 
 # This library's function for each ufunc of NumPy, for calls such as np.sin(x) of a tensor.
 function_of = {}
@@ -486,6 +494,10 @@ cdef Py_ssize_t _max_result_bytes(object a, object b):
     return max(one * cnp.PyArray_SIZE(b), two * cnp.PyArray_SIZE(a))
 
 
+cdef inline bint _is_half(object x) noexcept:
+    return isinstance(x, cnp.ndarray) and cnp.PyArray_TYPE(<cnp.ndarray>x) == cnp.NPY_FLOAT16
+
+
 cdef class BinaryOp(Op):
     """An elementwise op, or a matrix product, with two operands."""
 
@@ -495,6 +507,7 @@ cdef class BinaryOp(Op):
         self.compiled = compiled
         self.arithmetic = arithmetic_of(kernel)
         self.promotion = promotion_of(kernel, 2)
+        self.takes_bfloat16 = kernel is np.nextafter
         rule.require_no_parameters()
 
     cdef object run(self, object x1, object x2, bint is_operator):
@@ -515,6 +528,8 @@ cdef class BinaryOp(Op):
         if needs_promotion(self.promotion, a, b):
             a, b = promoted_pair(self.promotion, a, b)
         if _is_donated(x1) or _is_donated(x2):
+            if is_bfloat16(a) or is_bfloat16(b):
+                a, b = self.as_bfloat16(a, False), self.as_bfloat16(b, True)
             return _run_on_donated(self.rule, self.kernel, (x1, x2), [a, b])
         return run_op(self, x1, x2, a, b)
 
@@ -522,12 +537,30 @@ cdef class BinaryOp(Op):
         cdef cnp.ndarray out = None
         if is_bfloat16(a) or is_bfloat16(b):
             dtype = (<object>(a if is_bfloat16(a) else b)).dtype
-            return narrowed_result(self.computed(widened(a), widened(b)), dtype)
+            a, b = self.as_bfloat16(a, False), self.as_bfloat16(b, True)
+            if not self.takes_bfloat16:
+                return narrowed_result(self.computed(widened(a), widened(b)), dtype)
         if self.compiled is not None:
             out = self.compiled.run(a, b, None)
         if out is None:
-            out = _as_array(_call(self.kernel, a, b, 2, is_worth_pooling(_max_result_bytes(a, b))))
+            kernel = self.compiled if _is_half(a) or _is_half(b) else None  # for a number beside float16
+            if kernel is None:
+                kernel = self.kernel
+            out = _as_array(_call(kernel, a, b, 2, is_worth_pooling(_max_result_bytes(a, b))))
         return out
+
+    cpdef object as_bfloat16(self, object x, bint is_second):
+        """Return the operand `x` beside bfloat16: a Python number is rounded, but not a factor or a divisor.
+
+        As in PyTorch: ``x + 0.1`` adds a bfloat16, ``x * 0.1`` multiplies by a float32.
+        """
+        if self.arithmetic == MULTIPLICATION or self.arithmetic == DIVISION:
+            return x
+        if is_second and self.kernel is _floor_divide:
+            return x
+        if self.takes_bfloat16 and not is_bfloat16(x):
+            return np.asarray(x, load_bfloat16())
+        return rounded(x)
 
     cdef Node recorded(self, object x1, object x2, object a, object b, cnp.ndarray out):
         cdef Node node = record_binary(self.rule, x1, x2, a, b, out)
@@ -558,7 +591,11 @@ cdef TensorCore _run_on_donated(Rule rule, object kernel, tuple operands, list a
     into, dtype = into_of(kernel, arrays) if wide is kernel else (None, None)
     if into is not None:
         donor = _donor(rule, operands, arrays, dtype)
-    call = _new_call(rule, wide if donor is None else _Into(into), operands, arrays, {})
+    if donor is not None:
+        wide = _Into(into)
+    elif wide is kernel and kernel in _arithmetics:
+        wide = COMPILED[kernel]  # for a number beside float16
+    call = _new_call(rule, wide, operands, arrays, {})
     call.donor = donor
     call.takes_out = donor is not None
     call.is_remembered = False
@@ -822,6 +859,8 @@ cdef inline TensorCore _wrapped_view(TensorCore x, cnp.ndarray array, cnp.ndarra
         cnp.PyArray_ENABLEFLAGS(out, cnp.NPY_ARRAY_WRITEABLE)
     y = view_of(x, array, out)
     y._node = node
+    if node is None and (x._node is not None or x._is_view == WITHOUT_HISTORY) and y._is_view:
+        y._is_view = WITHOUT_HISTORY
     return y
 
 
@@ -855,13 +894,14 @@ def overwrite(Rule rule not None, TensorCore x not None, write, inputs, /, **par
     cdef Buffer buffer
     cdef cnp.ndarray array
     cdef bint has_history = False, saves_out = False
+    _require_recorded_view(rule, x)
     for other in inputs:
         if isinstance(other, TensorCore):
             other._raise_if_disposed()
             has_history = has_history or other._node is not None
     if has_history and recorder():
         others = relatives(x)
-        require_writable_history("setitem" if rule.name == "setitem" else f"{rule.name}_", x, others)
+        require_writable_history(name_in_place(rule.name), x, others)
         # The node takes snapshots of the values that the derivative needs, so the write first copies them.
         node = record(rule, inputs, array_of(x), parameters)
         if node is not None:
@@ -893,9 +933,11 @@ def overwrite(Rule rule not None, TensorCore x not None, write, inputs, /, **par
     return x
 
 
-def write_plainly(TensorCore x not None, write) -> None:
-    """Call ``write(array)`` with the array of `x`, without recording."""
-    cdef Buffer buffer = begin_write(x)
+def write_plainly(Rule rule not None, TensorCore x not None, write) -> None:
+    """Call ``write(array)`` with the array of `x`, for the op of `rule`, without recording."""
+    cdef Buffer buffer
+    _require_recorded_view(rule, x)
+    buffer = begin_write(x)
     cdef cnp.ndarray array = x.stored  # read it now, because another thread may dispose x before the write
     context = enter(True)
     try:
@@ -903,6 +945,19 @@ def write_plainly(TensorCore x not None, write) -> None:
     finally:
         leave(context, True)
         end_write(buffer)
+
+
+# The value of `_is_view` for a view that was created under ``no_grad`` from a tensor with a history, or from
+# such a view.
+cdef enum:
+    WITHOUT_HISTORY = 2
+
+
+cdef inline int _require_recorded_view(Rule rule, TensorCore x) except -1:
+    """Raise an error if a write to `x` would be missing in the history of the tensor that `x` is a view of."""
+    if x._is_view == WITHOUT_HISTORY and x._node is None and recorder():
+        raise RuntimeError(f"{name_in_place(rule.name)}: {NO_GRAD_VIEW}")
+    return 0
 
 
 # --- Views in another shape ---------------------------------------------------------------------------------

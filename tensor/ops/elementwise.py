@@ -11,7 +11,7 @@ import numpy as np
 
 from tensor._dtypes import Array, is_floating
 from tensor._errors import InvalidArgumentError
-from tensor.core.promotion import promoted
+from tensor.core.promotion import promoted, with_numbers
 from tensor.kernels.selecting import where as place_where
 from tensor.kernels.ufuncs import compute_into, is_place_of
 from tensor.ops import table
@@ -1264,7 +1264,10 @@ def lerp(start: Operand, end: Operand, weight: Operand, /) -> Tensor:
 
 
 def _lerp(start: Any, end: Any, weight: Any, out: Array | None) -> Any:
-    a, b, w = promoted((start, end, weight))
+    return with_numbers(_lerp_of, *promoted((start, end, weight)), out)
+
+
+def _lerp_of(a: Any, b: Any, w: Any, out: Array | None) -> Any:
     step = w * (b - a)
     return np.add(a, step, out=out if is_place_of(np.add, a, step, out) else None)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from tensor._dtypes import Array, fits
+from tensor._dtypes import Array, fits, is_bfloat16
 from tensor._errors import InvalidArgumentError
 from tensor.core.promotion import in_float32, promoted_for, write_wide
 from tensor.core.tensor import TensorCore
@@ -36,7 +36,7 @@ def write_unary(op: UnaryOp, x: T, kernel: Callable[[Array], Any] | None = None)
         x._raise_disposed()
     write = partial(_write, op, op.kernel if kernel is None else kernel)
     if x._node is None:
-        write_plainly(x, write)
+        write_plainly(op.rule, x, write)
     else:
         overwrite(op.rule, x, write, (x,))
     return x
@@ -61,7 +61,7 @@ def write_binary(op: BinaryOp, x1: T, x2: object, kernel: Callable[[Array, Any],
     # A closure would keep `x2` alive in a stored error.
     write = partial(_write_result, op, op.kernel if kernel is None else kernel, x2)
     if x1._node is None and node is None:
-        write_plainly(x1, write)
+        write_plainly(op.rule, x1, write)
     else:
         overwrite(op.rule, x1, write, (x1, x2))
     return x1
@@ -93,6 +93,8 @@ def _write(op: UnaryOp, kernel: Callable[[Array], Any], array: Array) -> None:
 def _write_result(op: BinaryOp, kernel: Callable[[Array, Any], Any], x2: Any, array: Array) -> None:
     # Read the array of `x2` now: the write first copies shared memory, and that can replace the array.
     first, given = promoted_for(op.kernel, (array, operand(x2)))
+    if is_bfloat16(array.dtype):
+        given = op.as_bfloat16(given, True)
     if first is not array:
         raise of_other_dtype(op.rule.name, first.dtype, array)
     try:

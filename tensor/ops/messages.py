@@ -24,10 +24,19 @@ SHARED_WRITE = (
     "of the other. The history of the other tensor would miss this recorded write. Write to x.clone(), "
     "or inside `with tensor.no_grad():`, or dispose the other tensor first"
 )
+NO_GRAD_VIEW = (
+    "this tensor is a view that was created under no_grad(), so the history of its base would miss this "
+    "write. Create the view outside of `with tensor.no_grad():`, or write inside it, or to x.clone()"
+)
 INTEGER_WRITE = (
     "values that require grad can't be written into a tensor of integers or bools: only floating and complex "
     "tensors carry gradients. Write value.detach(), or convert the tensor first (x.float())"
 )
+
+
+def name_in_place(name: str) -> str:
+    """Return the name of the write in place of the op `name`, for messages."""
+    return name if name == "setitem" else f"{name}_"
 
 
 def require_writable_history(name: str, x: TensorCore, others: Sequence[StorageReference]) -> None:

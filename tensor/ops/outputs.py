@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensor._dtypes import Array, fits
+from tensor._dtypes import Array, fits, float32, is_bfloat16
 from tensor._errors import InvalidArgumentError
 from tensor.core.promotion import in_float32, promoted_for
 from tensor.core.tensor import TensorCore, snapshot, writing
@@ -58,6 +58,11 @@ def run_into(name: str, kernel: Callable[..., Any], operands: Sequence[Any], out
 
 def run_op_into(op: UnaryOp | BinaryOp, operands: Sequence[Any], out: Tensor) -> Tensor:
     """Do the same for the kernel of `op`."""
+    if isinstance(op, BinaryOp) and any(is_bfloat16(getattr(operand(x), "dtype", float32)) for x in operands):
+        operands = [
+            x if isinstance(x, TensorCore) else op.as_bfloat16(x, place == 1)
+            for place, x in enumerate(operands)
+        ]
     return run_into(op.rule.name, op.kernel, operands, out)
 
 

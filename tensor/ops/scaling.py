@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, overload
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -17,9 +19,43 @@ if TYPE_CHECKING:
     from tensor._tensor import Tensor
 
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
 def wide_dtype(dtype: Dtype) -> Dtype:
     """Return the dtype to compute in for a result of `dtype`, so that it is rounded once."""
     return float32 if is_inexact(dtype) and dtype.itemsize == 2 else dtype
+
+
+def rounded_to(dtype: Dtype, x: Operand) -> Any:
+    """Return a Python number as PyTorch adds it to a tensor of `dtype`: rounded, if that has 16 bits.
+
+    Return anything else as it is.
+    """
+    if type(x) not in (int, float) or not (is_inexact(dtype) and dtype.itemsize == 2):
+        return x
+    with np.errstate(over="ignore"):
+        return float(np.asarray(x, float32).astype(dtype))
+
+
+def rounding_number(method: Callable[P, R]) -> Callable[P, R]:
+    """Return a `method` of a tensor and the operand `other`, which is rounded as in ``rounded_to``.
+
+    For a composite, which computes bfloat16 in float32. Ops with one kernel round numbers themselves.
+    """
+
+    @wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        given: Any = list(args)
+        named: Any = kwargs
+        if len(given) > 1:
+            given[1] = rounded_to(as_tensor(given[0]).dtype, given[1])
+        elif "other" in named:
+            named["other"] = rounded_to(as_tensor(given[0]).dtype, named["other"])
+        return method(*given, **named)
+
+    return call
 
 
 def require_whole(name: str, alpha: complex, *operands: Operand, factor: str = "alpha") -> None:

@@ -35,7 +35,9 @@ def test_values_are_the_plain_formulas_to_the_bit(name: str, dtype: str) -> None
     with np.errstate(all="ignore"):
         x = np.concatenate([np.array(SPECIAL), np.linspace(-5, 5, 10_007)]).astype(dtype)
         for values in (x, x[::3], x[:10_010].reshape(-1, 2).T, x[1], x[:0]):
-            expected = by_numpy(name, values)
+            # PyTorch computes float16 in float32 too, and rounds once.
+            wide = values.astype(np.float32) if dtype == "float16" else values
+            expected = by_numpy(name, wide).astype(dtype)
             found = getattr(F, name)(tensor.tensor(values)).numpy()
             assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
             assert np.array_equal(found, expected, equal_nan=True)

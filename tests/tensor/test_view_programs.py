@@ -70,6 +70,63 @@ def test_a_second_derivative_flows_through_a_written_view():
     assert autograd.grad(g.sum(), r)[0].tolist() == [9 * 12.0, 48.0, 9 * 12 * 9.0, 192.0]
 
 
+def test_a_view_made_under_no_grad_takes_no_recorded_write() -> None:
+    r = four()
+    s = r * 1
+    with tensor.no_grad():
+        views = (s[0:2], s.view(2, 2), s[None], s.alias(), s.T, *s.split(2), s.reshape(-1), s.expand(4))
+    for view in views:
+        for write in (
+            lambda x: x.mul_(2),
+            lambda x: x.add_(tensor.ones((1,), requires_grad=True)),
+            lambda x: x.zero_(),
+            lambda x: x.fill_(3.0),
+            lambda x: x.copy_(tensor.ones((1,))),
+            lambda x: x.__setitem__(..., 2.0),
+            lambda x: x.sqrt_(),
+            lambda x: x.masked_fill_(x > 0, 2.0),
+            lambda x: x[..., :1].mul_(2),
+        ):
+            with pytest.raises(RuntimeError, match=r"a view that was created under no_grad\(\)"):
+                write(view)
+    s.sum().backward()
+    assert s.tolist() == [1, 1, 1, 1]
+    assert r.grad.tolist() == [1, 1, 1, 1]
+
+
+def test_a_view_made_under_no_grad_takes_a_write_there() -> None:
+    s = four() * 1
+    with tensor.no_grad():
+        view = s[0:2]
+        view.mul_(2)
+    assert s.tolist() == [2, 2, 1, 1]
+    view.detach().mul_(2)
+    view.clone().mul_(2)
+    plain = tensor.ones((4,))
+    with tensor.no_grad():
+        part = plain[0:2]
+    part.mul_(four()[0:2])  # the base has no history yet, and gets it
+    assert plain.requires_grad
+
+
+def test_outputs_of_functions_and_checkpoints_that_are_views_take_writes() -> None:
+    class Part(autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x[0:2].clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            return tensor.concat([g, g])
+
+    r = four()
+    Part.apply(r * 1).mul_(3).sum().backward()
+    assert r.grad.tolist() == [3, 3, 3, 3]
+    r.grad = None
+    autograd.checkpoint(lambda x: (x * 2)[0:2], r * 1).mul_(3).sum().backward()
+    assert r.grad.tolist() == [6, 6, 0, 0]
+
+
 @pytest.mark.parametrize("seeds", [range(300), pytest.param(range(300, 5000), marks=pytest.mark.soak)])
 def test_random_programs_have_pytorchs_gradients(seeds):
     torch = pytest.importorskip("torch")
