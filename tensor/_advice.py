@@ -106,7 +106,7 @@ def _instead_of_many(name: str, parameters: Mapping[str, Parameter], args: tuple
         return f"write @{name}() above a def, with parentheses" if callable(args[0]) else None
     if first == "reduction" and isinstance(args[0], TensorCore):
         return f"create the loss first: write nn.{name}()(input, target)"
-    if first == "shape":
+    if first == "shape" or [*parameters] == ["size"]:
         sizes, others = (args[:-1], f", {shown(args[-1])}") if "fill_value" in parameters else (args, "")
         if all(isinstance(size, int) for size in sizes):
             return f"the sizes must be one tuple: write {name}({sizes}{others})"

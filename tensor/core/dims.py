@@ -55,6 +55,15 @@ def sizes_of(op: str, sizes: Sequence[object]) -> tuple[int, ...]:
     return tuple([n if type(n) is int else _size(op, sizes, n) for n in sizes])
 
 
+def named_sizes(op: str, sizes: tuple[object, ...], size: object) -> tuple[object, ...]:
+    """Return the arguments of ``f(2, 3)`` or ``f((2, 3))``, or those of ``f(size=(2, 3))``."""
+    if size is None:
+        return sizes
+    if sizes:
+        raise TypeError(f"{op} takes its sizes once: write x.{op}(2, 3), or one keyword")
+    return tuple(size) if isinstance(size, (tuple, list)) else (size,)
+
+
 def _size(op: str, sizes: Sequence[object], n: object) -> int:
     if isinstance(n, SupportsIndex):
         return index(n)

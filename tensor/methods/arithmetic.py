@@ -39,18 +39,9 @@ class Arithmetic(TensorCore):
 
     # --- The functions of `tensor` as methods ---------------------------------------------------------------
 
-    floor_divide: Final = elementwise.floor_divide
-    pow: Final = elementwise.pow
-    maximum: Final = elementwise.maximum
-    minimum: Final = elementwise.minimum
-    nextafter: Final = elementwise.nextafter
     positive: Final = elementwise.positive
     abs: Final = elementwise.abs
     absolute: Final = elementwise.abs
-    multiply: Final = elementwise.multiply
-    remainder: Final = elementwise.remainder
-    hypot: Final = elementwise.hypot
-    copysign: Final = elementwise.copysign
     negative: Final = elementwise.negative
     reciprocal: Final = elementwise.reciprocal
     square: Final = elementwise.square
@@ -58,13 +49,123 @@ class Arithmetic(TensorCore):
     ceil: Final = elementwise.ceil
     floor: Final = elementwise.floor
     trunc: Final = elementwise.trunc
-    mul: Final = elementwise.multiply
     neg: Final = elementwise.negative
     sgn: Final = elementwise.sign
     fix: Final = elementwise.trunc
-    lerp: Final = elementwise.lerp
 
     # --- Methods with PyTorch's arguments -------------------------------------------------------------------
+
+    def mul(self, other: Operand) -> Tensor:
+        """Return the product of each pair of elements.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([2, 3]).mul(other=2).tolist()
+        [4, 6]
+        """
+        return table.multiply(self, other)
+
+    multiply = mul
+
+    def floor_divide(self, other: Operand) -> Tensor:
+        """Return the quotient rounded down.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([5, -5]).floor_divide(2).tolist()
+        [2, -3]
+        """
+        return table.floor_divide(self, other)
+
+    def remainder(self, other: Operand) -> Tensor:
+        """Return the remainder, with the sign of `other`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([5, -5]).remainder(3).tolist()
+        [2, 1]
+        """
+        return table.remainder(self, other)
+
+    def pow(self, exponent: Operand) -> Tensor:
+        """Return the tensor to the power `exponent`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([2, 3]).pow(exponent=2).tolist()
+        [4, 9]
+        """
+        return table.pow(self, exponent)
+
+    def maximum(self, other: Operand) -> Tensor:
+        """Return the larger element of each pair; nan if one is nan.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1, 4]).maximum(tensor.tensor([2, 3])).tolist()
+        [2, 4]
+        """
+        return table.maximum(self, other)
+
+    def minimum(self, other: Operand) -> Tensor:
+        """Return the smaller element of each pair; nan if one is nan.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1, 4]).minimum(tensor.tensor([2, 3])).tolist()
+        [1, 3]
+        """
+        return table.minimum(self, other)
+
+    def nextafter(self, other: Operand) -> Tensor:
+        """Return the next number of the dtype toward `other`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.ones((1,)).nextafter(tensor.tensor([2.0])).item() - 1 == tensor.finfo("float32").eps
+        True
+        """
+        return table.nextafter(self, other)
+
+    def hypot(self, other: Operand) -> Tensor:
+        """Return the square root of the sum of both squares.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([3.0]).hypot(tensor.tensor([4.0])).tolist()
+        [5.0]
+        """
+        return table.hypot(self, other)
+
+    def copysign(self, other: Operand) -> Tensor:
+        """Return the absolute value with the sign of `other`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1.0, -2.0]).copysign(-1.0).tolist()
+        [-1.0, -2.0]
+        """
+        return table.copysign(self, other)
+
+    def lerp(self, end: Operand, weight: Operand) -> Tensor:
+        """Return the tensor moved toward `end` by the fraction `weight`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((1,)).lerp(end=tensor.ones((1,)), weight=0.25).tolist()
+        [0.25]
+        """
+        return elementwise.lerp(self, end, weight)
 
     def add(self, other: Operand, *, alpha: complex = 1) -> Tensor:
         """Return the tensor plus `alpha` times `other`.
@@ -143,8 +244,11 @@ class Arithmetic(TensorCore):
             # Rounded down, a negative quotient is one too low, unless the division has no remainder.
             is_cut = elementwise.not_equal(elementwise.multiply(quotient, other), self)
             return elementwise.add(quotient, elementwise.logical_and(elementwise.less(quotient, 0), is_cut))
-        dtype = quotient.dtype
-        return cast(elementwise.trunc(elementwise.divide(cast(self, wide_dtype(dtype)), other)), dtype)
+        if isinstance(other, (int, float)):
+            # As in PyTorch, the quotient by a number is not rounded to 16 bits before it is truncated.
+            dtype = quotient.dtype
+            return cast(elementwise.trunc(elementwise.divide(cast(self, wide_dtype(dtype)), other)), dtype)
+        return elementwise.trunc(elementwise.divide(self, other))
 
     divide = div
     true_divide = div
@@ -622,8 +726,8 @@ class Arithmetic(TensorCore):
         """
         return write_binary(table.floor_divide, self, other, _write_floor_divide)
 
-    def pow_(self, other: Operand) -> Self:
-        """Set each element `x1` to `x1` to the power `other`.
+    def pow_(self, exponent: Operand) -> Self:
+        """Set each element `x1` to `x1` to the power `exponent`.
 
         The result must fit the shape and dtype of the tensor.
 
@@ -633,7 +737,7 @@ class Arithmetic(TensorCore):
         >>> tensor.tensor([2.0, 3.0]).pow_(2).tolist()
         [4.0, 9.0]
         """
-        return write_binary(table.pow, self, other, _write_power)
+        return write_binary(table.pow, self, exponent, _write_power)
 
     def abs_(self) -> Self:
         """Set each element `x` to the absolute value, real for complex `x`.

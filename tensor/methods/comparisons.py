@@ -29,33 +29,178 @@ class Comparisons(TensorCore):
 
     # --- The functions of `tensor` as methods ---------------------------------------------------------------
 
-    eq: Final = elementwise.equal
-    ne: Final = elementwise.not_equal
-    lt: Final = elementwise.less
-    le: Final = elementwise.less_equal
-    gt: Final = elementwise.greater
-    ge: Final = elementwise.greater_equal
-    logical_and: Final = elementwise.logical_and
-    logical_or: Final = elementwise.logical_or
-    logical_xor: Final = elementwise.logical_xor
     logical_not: Final = elementwise.logical_not
     isfinite: Final = elementwise.isfinite
     isinf: Final = elementwise.isinf
     isnan: Final = elementwise.isnan
     signbit: Final = elementwise.signbit
     bitwise_not: Final = elementwise.bitwise_invert
-    not_equal: Final = elementwise.not_equal
-    less: Final = elementwise.less
-    less_equal: Final = elementwise.less_equal
-    greater: Final = elementwise.greater
-    greater_equal: Final = elementwise.greater_equal
-    bitwise_and: Final = elementwise.bitwise_and
-    bitwise_or: Final = elementwise.bitwise_or
-    bitwise_xor: Final = elementwise.bitwise_xor
-    bitwise_left_shift: Final = elementwise.bitwise_left_shift
-    bitwise_right_shift: Final = elementwise.bitwise_right_shift
 
     # --- Methods with PyTorch's arguments -------------------------------------------------------------------
+
+    def eq(self, other: Operand) -> Tensor:
+        """Return where the elements equal those of `other`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1, 2]).eq(other=2).tolist()
+        [False, True]
+        """
+        return table.equal(self, other)
+
+    def ne(self, other: Operand) -> Tensor:
+        """Return where the elements differ from those of `other`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1, 2]).ne(2).tolist()
+        [True, False]
+        """
+        return table.not_equal(self, other)
+
+    not_equal = ne
+
+    def lt(self, other: Operand) -> Tensor:
+        """Return where the elements are less than those of `other`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1, 2]).lt(2).tolist()
+        [True, False]
+        """
+        return table.less(self, other)
+
+    less = lt
+
+    def le(self, other: Operand) -> Tensor:
+        """Return where the elements are at most those of `other`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1, 2]).le(1).tolist()
+        [True, False]
+        """
+        return table.less_equal(self, other)
+
+    less_equal = le
+
+    def gt(self, other: Operand) -> Tensor:
+        """Return where the elements are greater than those of `other`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1, 2]).gt(1).tolist()
+        [False, True]
+        """
+        return table.greater(self, other)
+
+    greater = gt
+
+    def ge(self, other: Operand) -> Tensor:
+        """Return where the elements are at least those of `other`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1, 2]).ge(2).tolist()
+        [False, True]
+        """
+        return table.greater_equal(self, other)
+
+    greater_equal = ge
+
+    def logical_and(self, other: Operand) -> Tensor:
+        """Return where both elements are true.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([True, False]).logical_and(tensor.tensor([True, True])).tolist()
+        [True, False]
+        """
+        return table.logical_and(self, other)
+
+    def logical_or(self, other: Operand) -> Tensor:
+        """Return where one or both elements are true.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([True, False]).logical_or(tensor.tensor([False, False])).tolist()
+        [True, False]
+        """
+        return table.logical_or(self, other)
+
+    def logical_xor(self, other: Operand) -> Tensor:
+        """Return where exactly one of both elements is true.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([True, False]).logical_xor(tensor.tensor([True, True])).tolist()
+        [False, True]
+        """
+        return table.logical_xor(self, other)
+
+    def bitwise_and(self, other: Operand) -> Tensor:
+        """Return the bits that both have.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([6]).bitwise_and(3).tolist()
+        [2]
+        """
+        return table.bitwise_and(self, other)
+
+    def bitwise_or(self, other: Operand) -> Tensor:
+        """Return the bits that one or both have.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([6]).bitwise_or(3).tolist()
+        [7]
+        """
+        return table.bitwise_or(self, other)
+
+    def bitwise_xor(self, other: Operand) -> Tensor:
+        """Return the bits that exactly one of both has.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([6]).bitwise_xor(3).tolist()
+        [5]
+        """
+        return table.bitwise_xor(self, other)
+
+    def bitwise_left_shift(self, other: Operand) -> Tensor:
+        """Return the bits shifted left by `other` places.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([3]).bitwise_left_shift(2).tolist()
+        [12]
+        """
+        return table.bitwise_left_shift(self, other)
+
+    def bitwise_right_shift(self, other: Operand) -> Tensor:
+        """Return the bits shifted right by `other` places.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([12]).bitwise_right_shift(2).tolist()
+        [3]
+        """
+        return table.bitwise_right_shift(self, other)
 
     def isclose(
         self, other: Operand, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False

@@ -14,7 +14,7 @@ import numpy as np
 from scopes._shared.on_demand import ModuleOnDemand
 from tensor._dtypes import int64, is_floating, is_inexact, result_type
 from tensor._errors import InvalidArgumentError, shown
-from tensor.core.dims import dims_of, sizes_of
+from tensor.core.dims import dims_of, named_sizes, sizes_of
 from tensor.core.tensor import TensorCore, composite, wrap
 from tensor.ops import elementwise, table
 from tensor.ops.data import as_tensor
@@ -57,8 +57,18 @@ class LinearAlgebra(TensorCore):
 
     # --- Products -------------------------------------------------------------------------------------------
 
-    outer = outer
     vecdot = vecdot
+
+    def outer(self, vec2: Operand) -> Tensor:
+        """Return the outer product of two vectors: ``x[i] * vec2[j]`` at ``[i, j]``.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1, 2]).outer(vec2=tensor.tensor([3, 4])).tolist()
+        [[3, 4], [6, 8]]
+        """
+        return outer(self, vec2)
 
     def matmul(self, other: Operand) -> Tensor:
         """Return the product of matrices, of vectors, or of batches: ``x @ other``.
@@ -71,7 +81,7 @@ class LinearAlgebra(TensorCore):
         """
         return table.matmul(self, other)
 
-    def mm(self, other: Tensor) -> Tensor:
+    def mm(self, mat2: Tensor) -> Tensor:
         """Return the product of two matrices.
 
         Examples
@@ -80,9 +90,9 @@ class LinearAlgebra(TensorCore):
         >>> tensor.ones((1, 2)).mm(tensor.ones((2, 1))).tolist()
         [[2.0]]
         """
-        return _of_dims("mm", self, other, 2, 2)
+        return _of_dims("mm", self, mat2, 2, 2)
 
-    def bmm(self, other: Tensor) -> Tensor:
+    def bmm(self, mat2: Tensor) -> Tensor:
         """Return the products of two batches of matrices, (b, n, k) and (b, k, m).
 
         Examples
@@ -91,9 +101,9 @@ class LinearAlgebra(TensorCore):
         >>> tensor.ones((5, 1, 2)).bmm(tensor.ones((5, 2, 3))).shape
         (5, 1, 3)
         """
-        return _of_dims("bmm", self, other, 3, 3)
+        return _of_dims("bmm", self, mat2, 3, 3)
 
-    def mv(self, other: Tensor) -> Tensor:
+    def mv(self, vec: Tensor) -> Tensor:
         """Return the product of a matrix and a vector.
 
         Examples
@@ -102,9 +112,9 @@ class LinearAlgebra(TensorCore):
         >>> tensor.ones((1, 2)).mv(tensor.ones((2,))).tolist()
         [2.0]
         """
-        return _of_dims("mv", self, other, 2, 1)
+        return _of_dims("mv", self, vec, 2, 1)
 
-    def dot(self, other: Tensor) -> Tensor:
+    def dot(self, tensor: Tensor) -> Tensor:
         """Return the sum of products of two vectors.
 
         Examples
@@ -113,7 +123,7 @@ class LinearAlgebra(TensorCore):
         >>> tensor.ones((3,)).dot(tensor.ones((3,))).item()
         3.0
         """
-        return _of_dims("dot", self, other, 1, 1)
+        return _of_dims("dot", self, tensor, 1, 1)
 
     def trace(self) -> Tensor:
         """Return the sum of a matrix's diagonal.
@@ -296,8 +306,8 @@ class LinearAlgebra(TensorCore):
         out.diagonal(offset, first, second).copy_(x)
         return out
 
-    def fill_diagonal_(self, fill_value: complex) -> Self:
-        """Write `fill_value` on the main diagonal.
+    def fill_diagonal_(self, fill_value: complex, wrap: bool = False) -> Self:
+        """Write `fill_value` on the main diagonal. With `wrap`, it begins again below, after an empty row.
 
         Examples
         --------
@@ -308,7 +318,9 @@ class LinearAlgebra(TensorCore):
         x = as_tensor(self)
         if x.ndim != 2:
             raise InvalidArgumentError(f"fill_diagonal_ takes a matrix, not shape {x.shape}")
-        x.diagonal().fill_(fill_value)
+        rows, columns = x.shape
+        for start in range(0, rows if wrap else 1, columns + 1):
+            x[start : start + columns].diagonal().fill_(fill_value)
         return self
 
     def fliplr(self) -> Tensor:
@@ -536,7 +548,7 @@ class LinearAlgebra(TensorCore):
         return as_tensor(self).reshape(-1).diag_embed(offset)
 
     @composite
-    def sum_to_size(self, *size: int | Sequence[int]) -> Tensor:
+    def sum_to_size(self, *sizes: int | Sequence[int], size: int | Sequence[int] | None = None) -> Tensor:
         """Return the tensor summed to the shape `size`, which broadcasts to the tensor's shape.
 
         Examples
@@ -546,7 +558,7 @@ class LinearAlgebra(TensorCore):
         [[2.0, 2.0, 2.0]]
         """
         x = as_tensor(self)
-        wanted = sizes_of("sum_to_size", size)
+        wanted = sizes_of("sum_to_size", named_sizes("sum_to_size", sizes, size))
         ahead = x.ndim - len(wanted)
         fits = ahead >= 0 and all(n in (1, m) for n, m in zip(wanted, x.shape[max(ahead, 0) :], strict=True))
         if not fits:

@@ -40,10 +40,8 @@ class Mathematics(TensorCore):
 
     # --- The functions of `tensor` as methods ---------------------------------------------------------------
 
-    logaddexp: Final = elementwise.logaddexp
     tanh: Final = elementwise.tanh
     conj: Final = elementwise.conj
-    atan2: Final = elementwise.atan2
     exp: Final = elementwise.exp
     exp2: Final = elementwise.exp2
     expm1: Final = elementwise.expm1
@@ -75,9 +73,32 @@ class Mathematics(TensorCore):
     arcsinh: Final = elementwise.asinh
     arccosh: Final = elementwise.acosh
     arctanh: Final = elementwise.atanh
-    arctan2: Final = elementwise.atan2
 
     # --- Methods with PyTorch's arguments -------------------------------------------------------------------
+
+    def atan2(self, other: Operand) -> Tensor:
+        """Return the angle of the point with the height of the tensor and the width `other`.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([0.0]).atan2(other=tensor.tensor([1.0])).tolist()
+        [0.0]
+        """
+        return table.atan2(self, other)
+
+    arctan2 = atan2
+
+    def logaddexp(self, other: Operand) -> Tensor:
+        """Return log(exp(x) + exp(other)), also for large values.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.tensor([1000.0]).logaddexp(tensor.tensor([0.0])).tolist()
+        [1000.0]
+        """
+        return table.logaddexp(self, other)
 
     def nan_to_num(
         self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None

@@ -91,7 +91,7 @@ class Reductions(TensorCore):
         )
 
     @composite
-    def nanmean(self, dim: Axis = None, keepdim: bool = False) -> Tensor:
+    def nanmean(self, dim: Axis = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Tensor:
         """Return the mean over `dim` of the elements that are not nan.
 
         Examples
@@ -100,8 +100,9 @@ class Reductions(TensorCore):
         >>> tensor.tensor([1.0, tensor.nan, 3.0]).nanmean().item()
         2.0
         """
-        known = logical_not(isnan(self))
-        total = reductions.sum(where(known, self, 0), axis=over(dim), keepdims=keepdim)
+        x = self if dtype is None else as_tensor(self).to(dtype)
+        known = logical_not(isnan(x))
+        total = reductions.sum(where(known, x, 0), axis=over(dim), keepdims=keepdim)
         return divide(total, reductions.sum(known, axis=over(dim), keepdims=keepdim, dtype=total.dtype))
 
     def prod(self, dim: Axis = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Tensor:
@@ -191,7 +192,12 @@ class Reductions(TensorCore):
     @overload
     def max(self, dim: TensorCore) -> Tensor: ...
 
-    def max(self, dim: int | TensorCore | None = None, keepdim: bool = False) -> Tensor | ValuesAndIndices:
+    @overload
+    def max(self, *, other: TensorCore) -> Tensor: ...
+
+    def max(
+        self, dim: int | TensorCore | None = None, keepdim: bool = False, *, other: TensorCore | None = None
+    ) -> Tensor | ValuesAndIndices:
         """Return the largest element; along an int `dim` a named tuple ``(values, indices)``.
 
         Along a `dim` the gradient goes to the selected element. With a tensor instead of `dim`, return the
@@ -204,7 +210,8 @@ class Reductions(TensorCore):
         >>> found.values.tolist(), found.indices.tolist()
         ([3.0, 5.0], [1, 0])
         """
-        return _found(self, reductions.max, reductions.max_along, maximum, dim, keepdim)
+        given = dim if other is None else other
+        return _found(self, reductions.max, reductions.max_along, maximum, given, keepdim)
 
     @overload
     def min(self, dim: None = None) -> Tensor: ...
@@ -215,7 +222,12 @@ class Reductions(TensorCore):
     @overload
     def min(self, dim: TensorCore) -> Tensor: ...
 
-    def min(self, dim: int | TensorCore | None = None, keepdim: bool = False) -> Tensor | ValuesAndIndices:
+    @overload
+    def min(self, *, other: TensorCore) -> Tensor: ...
+
+    def min(
+        self, dim: int | TensorCore | None = None, keepdim: bool = False, *, other: TensorCore | None = None
+    ) -> Tensor | ValuesAndIndices:
         """Return the smallest element; along an int `dim` a named tuple ``(values, indices)``.
 
         Examples
@@ -224,7 +236,8 @@ class Reductions(TensorCore):
         >>> tensor.tensor([[1.0, 3.0], [5.0, 2.0]]).min(dim=1).values.tolist()
         [1.0, 2.0]
         """
-        return _found(self, reductions.min, reductions.min_along, minimum, dim, keepdim)
+        given = dim if other is None else other
+        return _found(self, reductions.min, reductions.min_along, minimum, given, keepdim)
 
     def argmax(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
         """Return the index of the first largest element, of the flattened tensor or along `dim`.

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 from math import prod
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from tensor._dtypes import Array
 from tensor._errors import InvalidArgumentError
-from tensor.core.dims import dim_of, dims_of, exchange, infer_sizes, sizes_of
+from tensor.core.dims import dim_of, dims_of, exchange, infer_sizes, named_sizes, sizes_of
 from tensor.core.tensor import TensorCore, composite, wrap
 from tensor.memory.buffer import zeros
 from tensor.ops.data import as_data, as_tensor
@@ -47,7 +47,7 @@ class Shapes(TensorCore):
 
     # --- Shapes and the order of dimensions -----------------------------------------------------------------
 
-    def reshape(self, *shape: int | Sequence[int]) -> Tensor:
+    def reshape(self, *sizes: int | Sequence[int], shape: int | Sequence[int] | None = None) -> Tensor:
         """Return the elements in another shape; a view if the memory layout allows it.
 
         Examples
@@ -56,9 +56,9 @@ class Shapes(TensorCore):
         >>> tensor.arange(6).reshape(2, -1).shape
         (2, 3)
         """
-        return reshaped(self, shape, None)
+        return reshaped(self, sizes if shape is None else named_sizes("reshape", sizes, shape), None)
 
-    def view(self, *shape: int | Sequence[int]) -> Tensor:
+    def view(self, *sizes: int | Sequence[int], size: int | Sequence[int] | None = None) -> Tensor:
         """Return a view in another shape. Raise a ValueError if that would need a copy.
 
         Examples
@@ -67,7 +67,7 @@ class Shapes(TensorCore):
         >>> tensor.zeros((2, 3)).view(-1).shape
         (6,)
         """
-        return reshaped(self, shape, False)
+        return reshaped(self, sizes if size is None else named_sizes("view", sizes, size), False)
 
     def view_as(self, other: Tensor) -> Tensor:
         """Return a view in the shape of `other`.
@@ -138,8 +138,8 @@ class Shapes(TensorCore):
         )
         return self.reshape(*shape[:place], *split, *shape[place + 1 :])
 
-    def permute(self, *dims: int | Sequence[int]) -> Tensor:
-        """Return a view with the dimensions in the order `dims`.
+    def permute(self, *order: int | Sequence[int], dims: Sequence[int] | None = None) -> Tensor:
+        """Return a view with the dimensions in this order, which may be given as `dims`.
 
         Examples
         --------
@@ -147,7 +147,7 @@ class Shapes(TensorCore):
         >>> tensor.zeros((2, 3, 4)).permute(2, 0, 1).shape
         (4, 2, 3)
         """
-        return in_order(self, sizes_of("permute", dims))
+        return in_order(self, sizes_of("permute", named_sizes("permute", order, dims)))
 
     def transpose(self, dim0: int | tuple[int, ...] | None = None, dim1: int | None = None) -> Tensor:
         """Return a view with two dimensions exchanged, or with all dimensions in a given order, as in NumPy.
@@ -174,7 +174,17 @@ class Shapes(TensorCore):
         order = exchange(ndim, first, second) if ndim else ()
         return over(self, array, array.transpose(order), PERMUTE_DIMS, (order,))
 
-    swapaxes = transpose
+    def swapaxes(self, axis0: int, axis1: int) -> Tensor:
+        """Return a view with two dimensions exchanged.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3, 4)).swapaxes(axis0=0, axis1=2).shape
+        (4, 3, 2)
+        """
+        return self.transpose(axis0, axis1)
+
     swapdims = transpose
 
     def t(self) -> Tensor:
@@ -348,12 +358,22 @@ class Shapes(TensorCore):
         """
         return become_view("t", self, lambda x: x.t())
 
-    swapaxes_ = transpose_
+    def swapaxes_(self, axis0: int, axis1: int) -> Self:
+        """Exchange two dimensions, without moving elements; see ``transpose_``.
+
+        Examples
+        --------
+        >>> import tensor
+        >>> tensor.zeros((2, 3)).swapaxes_(0, 1).shape
+        (3, 2)
+        """
+        return self.transpose_(axis0, axis1)
+
     swapdims_ = transpose_
 
     # --- Expanding and repeating ----------------------------------------------------------------------------
 
-    def expand(self, *sizes: int | Sequence[int]) -> Tensor:
+    def expand(self, *sizes: int | Sequence[int], size: int | Sequence[int] | None = None) -> Tensor:
         """Return a view with larger sizes: it repeats dimensions of size 1, and adds dimensions.
 
         -1 keeps a size.
@@ -364,7 +384,7 @@ class Shapes(TensorCore):
         >>> tensor.tensor([[1], [2]]).expand(-1, 2).tolist()
         [[1, 1], [2, 2]]
         """
-        return view_of_shape(self, sizes_of("expand", sizes))
+        return view_of_shape(self, sizes_of("expand", named_sizes("expand", sizes, size)))
 
     def expand_as(self, other: Tensor) -> Tensor:
         """Return a view in the shape of `other`.
@@ -377,8 +397,8 @@ class Shapes(TensorCore):
         """
         return broadcast_to(as_tensor(self), other.shape)
 
-    def broadcast_to(self, shape: tuple[int, ...]) -> Tensor:
-        """Return a view in `shape`.
+    def broadcast_to(self, size: tuple[int, ...]) -> Tensor:
+        """Return a view in the shape `size`.
 
         Examples
         --------
@@ -386,10 +406,10 @@ class Shapes(TensorCore):
         >>> tensor.tensor([1]).broadcast_to((3,)).tolist()
         [1, 1, 1]
         """
-        return broadcast_to(as_tensor(self), shape)
+        return broadcast_to(as_tensor(self), size)
 
-    def tile(self, *repetitions: int | Sequence[int]) -> Tensor:
-        """Return the tensor tiled along each dimension.
+    def tile(self, *repetitions: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:
+        """Return the tensor tiled along each dimension. The numbers may be given as `dims`.
 
         Examples
         --------
@@ -397,9 +417,9 @@ class Shapes(TensorCore):
         >>> tensor.tensor([1, 2]).tile(2).tolist()
         [1, 2, 1, 2]
         """
-        return tile(as_tensor(self), sizes_of("tile", repetitions))
+        return tile(as_tensor(self), sizes_of("tile", named_sizes("tile", repetitions, dims)))
 
-    def repeat(self, *repetitions: int | Sequence[int]) -> Tensor:
+    def repeat(self, *repetitions: int | Sequence[int], repeats: int | Sequence[int] | None = None) -> Tensor:
         """Return the tensor tiled along each dimension. Give at least one integer for each dimension.
 
         Examples
@@ -408,7 +428,7 @@ class Shapes(TensorCore):
         >>> tensor.tensor([1, 2]).repeat(2, 2).tolist()
         [[1, 2, 1, 2], [1, 2, 1, 2]]
         """
-        x, times = as_tensor(self), sizes_of("repeat", repetitions)
+        x, times = as_tensor(self), sizes_of("repeat", named_sizes("repeat", repetitions, repeats))
         if len(times) < len(x.shape):
             raise InvalidArgumentError(
                 f"repeat: {times} has fewer numbers than shape {x.shape} has dimensions: give one for each, "
@@ -645,9 +665,16 @@ class Shapes(TensorCore):
     # --- Splitting with NumPy's names, and windows ----------------------------------------------------------
 
     def tensor_split(
-        self, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0
+        self,
+        indices_or_sections: int | Sequence[int] | Tensor | None = None,
+        dim: int = 0,
+        *,
+        indices: Sequence[int] | None = None,
+        sections: int | None = None,
     ) -> tuple[Tensor, ...]:
         """Return views of parts along `dim`: a number of nearly equal parts, or the parts between indices.
+
+        The number may be given as `sections`, the indices as `indices`.
 
         Examples
         --------
@@ -659,9 +686,9 @@ class Shapes(TensorCore):
         """
         x = as_tensor(self)
         place = dim_of("tensor_split", dim, x.ndim)
-        given = indices_or_sections
+        given = _parts("tensor_split", indices_or_sections, indices, sections)
         if isinstance(given, TensorCore):
-            if given.dtype != np.int64 or as_tensor(given).ndim > 1:
+            if as_tensor(given).dtype != np.int64 or as_tensor(given).ndim > 1:
                 raise InvalidArgumentError(
                     "tensor_split takes a number of parts, or a vector of int64 indices"
                 )
@@ -680,7 +707,13 @@ class Shapes(TensorCore):
         starts = [None, *ends]
         return tuple(x[(*before, slice(a, b))] for a, b in zip(starts, [*ends, None], strict=True))
 
-    def hsplit(self, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
+    def hsplit(
+        self,
+        indices_or_sections: int | Sequence[int] | None = None,
+        *,
+        indices: Sequence[int] | None = None,
+        sections: int | None = None,
+    ) -> tuple[Tensor, ...]:
         """Return views of parts along the second dimension, or along the only dimension of a vector.
 
         Examples
@@ -689,9 +722,16 @@ class Shapes(TensorCore):
         >>> [x.shape for x in tensor.ones((2, 4)).hsplit(2)]
         [(2, 2), (2, 2)]
         """
-        return _equal_parts("hsplit", as_tensor(self), indices_or_sections, 1, 1)
+        given: Any = _parts("hsplit", indices_or_sections, indices, sections)
+        return _equal_parts("hsplit", as_tensor(self), given, 1, 1)
 
-    def vsplit(self, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
+    def vsplit(
+        self,
+        indices_or_sections: int | Sequence[int] | None = None,
+        *,
+        indices: Sequence[int] | None = None,
+        sections: int | None = None,
+    ) -> tuple[Tensor, ...]:
         """Return views of parts along the first dimension.
 
         Examples
@@ -700,9 +740,16 @@ class Shapes(TensorCore):
         >>> [x.shape for x in tensor.ones((4, 2)).vsplit(2)]
         [(2, 2), (2, 2)]
         """
-        return _equal_parts("vsplit", as_tensor(self), indices_or_sections, 0, 2)
+        given: Any = _parts("vsplit", indices_or_sections, indices, sections)
+        return _equal_parts("vsplit", as_tensor(self), given, 0, 2)
 
-    def dsplit(self, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
+    def dsplit(
+        self,
+        indices_or_sections: int | Sequence[int] | None = None,
+        *,
+        indices: Sequence[int] | None = None,
+        sections: int | None = None,
+    ) -> tuple[Tensor, ...]:
         """Return views of parts along the third dimension.
 
         Examples
@@ -711,7 +758,8 @@ class Shapes(TensorCore):
         >>> [x.shape for x in tensor.ones((2, 2, 4)).dsplit(2)]
         [(2, 2, 2), (2, 2, 2)]
         """
-        return _equal_parts("dsplit", as_tensor(self), indices_or_sections, 2, 3)
+        given: Any = _parts("dsplit", indices_or_sections, indices, sections)
+        return _equal_parts("dsplit", as_tensor(self), given, 2, 3)
 
     def split_with_sizes(self, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
         """Return views of parts of these sizes along `dim`.
@@ -804,6 +852,14 @@ def _split(x: Tensor, place: int, size: int) -> tuple[Tensor, ...]:
     """Return parts of `size`, at least one. The last one may be smaller."""
     count = x.shape[place]
     return parts_of(x, place, [slice(i, i + size) for i in range(0, count, size)] or [slice(0)])
+
+
+def _parts(name: str, given: Any, indices: Sequence[int] | None, sections: int | None) -> Any:
+    """Return the one of these arguments that is not None."""
+    found = [x for x in (given, indices, sections) if x is not None]
+    if len(found) != 1:
+        raise TypeError(f"{name} takes either sections or indices: write x.{name}(sections=2)")
+    return found[0]
 
 
 def _equal_parts(

@@ -15,7 +15,7 @@ from scopes._shared.on_demand import ModuleOnDemand
 from tensor._devices import CPU, Device, require_cpu
 from tensor._dtypes import Array, is_floating
 from tensor._errors import InvalidArgumentError
-from tensor.core.dims import dim_of, sizes_of
+from tensor.core.dims import dim_of, named_sizes, sizes_of
 from tensor.core.tensor import TensorCore, detached, donate, wrap_snapshot
 from tensor.core.untyped_storage import UntypedStorage
 from tensor.creation.from_data import empty, full, tensor, zeros
@@ -311,7 +311,8 @@ class Storage(TensorCore):
 
     def new_zeros(
         self,
-        *size: int | Sequence[int],
+        *sizes: int | Sequence[int],
+        size: int | Sequence[int] | None = None,
         dtype: DtypeLike | None = None,
         device: str | None = None,
         requires_grad: bool = False,
@@ -325,11 +326,16 @@ class Storage(TensorCore):
         (2, 3)
         """
         require_cpu(device)
-        return zeros(sizes_of("new_zeros", size), dtype=_dtype_of(self, dtype), requires_grad=requires_grad)
+        return zeros(
+            sizes_of("new_zeros", named_sizes("new_zeros", sizes, size)),
+            dtype=_dtype_of(self, dtype),
+            requires_grad=requires_grad,
+        )
 
     def new_ones(
         self,
-        *size: int | Sequence[int],
+        *sizes: int | Sequence[int],
+        size: int | Sequence[int] | None = None,
         dtype: DtypeLike | None = None,
         device: str | None = None,
         requires_grad: bool = False,
@@ -343,12 +349,13 @@ class Storage(TensorCore):
         [1.0, 1.0]
         """
         require_cpu(device)
-        sizes = sizes_of("new_ones", size)
-        return full(sizes, 1, dtype=_dtype_of(self, dtype), requires_grad=requires_grad)
+        shape = sizes_of("new_ones", named_sizes("new_ones", sizes, size))
+        return full(shape, 1, dtype=_dtype_of(self, dtype), requires_grad=requires_grad)
 
     def new_empty(
         self,
-        *size: int | Sequence[int],
+        *sizes: int | Sequence[int],
+        size: int | Sequence[int] | None = None,
         dtype: DtypeLike | None = None,
         device: str | None = None,
         requires_grad: bool = False,
@@ -362,7 +369,11 @@ class Storage(TensorCore):
         (2, 3)
         """
         require_cpu(device)
-        return empty(sizes_of("new_empty", size), dtype=_dtype_of(self, dtype), requires_grad=requires_grad)
+        return empty(
+            sizes_of("new_empty", named_sizes("new_empty", sizes, size)),
+            dtype=_dtype_of(self, dtype),
+            requires_grad=requires_grad,
+        )
 
     def new_full(
         self,
@@ -400,8 +411,8 @@ class Storage(TensorCore):
             "normal_", self, lambda x: random.normal_array(x.shape, x.dtype, generator) * std + mean
         )
 
-    def uniform_(self, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None) -> Self:
-        """Fill with numbers from the uniform distribution from `a` to `b`.
+    def uniform_(self, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None) -> Self:
+        """Fill with numbers from the uniform distribution from `from_` to `to`.
 
         Examples
         --------
@@ -410,16 +421,20 @@ class Storage(TensorCore):
         >>> 2 <= x.min().item() <= x.max().item() <= 3
         True
         """
-        if not a <= b:
-            raise InvalidArgumentError(f"uniform_: a must be at most b, but a = {a} and b = {b}")
-        dtype = as_tensor(self).dtype
-        if is_floating(dtype) and not max(abs(a), abs(b), b - a) <= _limits.finfo(dtype).max:
+        if not from_ <= to:
             raise InvalidArgumentError(
-                f"uniform_: a, b and b - a must be at most {_limits.finfo(dtype).max}, the largest number of "
-                f"{dtype}, but a = {a} and b = {b}"
+                f"uniform_: from_ must be at most to, but from_ = {from_} and to = {to}"
+            )
+        dtype = as_tensor(self).dtype
+        if is_floating(dtype) and not max(abs(from_), abs(to), to - from_) <= _limits.finfo(dtype).max:
+            raise InvalidArgumentError(
+                f"uniform_: from_, to and to - from_ must be at most {_limits.finfo(dtype).max}, the largest "
+                f"number of {dtype}, but from_ = {from_} and to = {to}"
             )
         return _filled(
-            "uniform_", self, lambda x: random.uniform_array(x.shape, x.dtype, generator) * (b - a) + a
+            "uniform_",
+            self,
+            lambda x: random.uniform_array(x.shape, x.dtype, generator) * (to - from_) + from_,
         )
 
     def exponential_(self, lambd: float = 1.0, *, generator: Generator | None = None) -> Self:
@@ -519,8 +534,8 @@ class Storage(TensorCore):
 
         return _filled("random_", self, draw, floating=False)
 
-    def bernoulli(self, *, generator: Generator | None = None) -> Tensor:
-        """Return 1 or 0 for each element, which is the probability of 1.
+    def bernoulli(self, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
+        """Return 1 or 0 for each element, which is the probability of 1 unless `p` is given.
 
         Examples
         --------
@@ -528,7 +543,10 @@ class Storage(TensorCore):
         >>> tensor.tensor([0.0, 1.0]).bernoulli().tolist()
         [0.0, 1.0]
         """
-        return sampling.bernoulli(as_tensor(self), generator=generator)
+        x = as_tensor(self)
+        if p is not None:
+            return x.new_empty(x.shape).bernoulli_(p, generator=generator)
+        return sampling.bernoulli(x, generator=generator)
 
     def bernoulli_(self, p: float = 0.5, *, generator: Generator | None = None) -> Self:
         """Fill with 1 with probability `p`, else 0.

@@ -35,7 +35,7 @@ INTEGER_WRITE = (
 
 
 def name_in_place(name: str) -> str:
-    """Return the name of the write in place of the op `name`, for messages."""
+    """Return the name of the op that writes its result to its operand, for messages."""
     return name if name == "setitem" else f"{name}_"
 
 

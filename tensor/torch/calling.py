@@ -66,7 +66,9 @@ def function(method: Callable[P, R]) -> Callable[P, R]:
 def function_named(name: str, method: Callable[P, R]) -> Callable[P, R]:
     """Return ``function(method)`` with `name` for error messages."""
     call_method: Callable[..., R] = method
-    kinds = [p.kind for p in signature(method).parameters.values()]
+    parameters = signature(method).parameters
+    kinds = [p.kind for p in parameters.values()]
+    aliases = {word: name for word, name in _ARGUMENT_ALIASES.items() if word not in parameters}
     takes_separate_sizes = Parameter.VAR_POSITIONAL in kinds
     takes_operand = Parameter.POSITIONAL_ONLY in kinds[1:]
     operands = _OPERANDS.get(name, ("other",) if takes_operand else ())
@@ -78,8 +80,8 @@ def function_named(name: str, method: Callable[P, R]) -> Callable[P, R]:
         given: tuple[Any, ...] = args
         if first in options:
             given = (options.pop(first), *given)
-        for word in _ARGUMENT_ALIASES.keys() & options.keys():
-            options[_ARGUMENT_ALIASES[word]] = options.pop(word)
+        for word in aliases.keys() & options.keys():
+            options[aliases[word]] = options.pop(word)
         if takes_separate_sizes:
             given = (*given, *[options.pop(word) for word in _SIZES_OR_DIMS if word in options])
         given = (*given, *[options.pop(word) for word in operands if word in options])
@@ -143,12 +145,14 @@ def _write_out(name: str, result: Any, out: Any) -> Any:
 def with_out(make: Callable[P, R]) -> Callable[P, R]:
     """Return `make` with PyTorch's ``out=``: write the result to that tensor, without recording gradients.
 
-    NumPy's names ``axis`` and ``keepdims`` are taken for ``dim`` and ``keepdim``, as in PyTorch.
+    NumPy's names ``axis`` and ``keepdims`` are taken for ``dim`` and ``keepdim``, and ``input`` for the first
+    argument, as in PyTorch.
     """
     parameters = signature(make).parameters
+    # PyTorch documents `A` as the matrix of most functions of ``linalg``. Its functions call many `input`.
     aliases = {
         word: name
-        for word, name in _ARGUMENT_ALIASES.items()
+        for word, name in {**_ARGUMENT_ALIASES, "input": next(iter(parameters), "")}.items()
         if name in parameters and word not in parameters
     }
 
@@ -222,6 +226,21 @@ def sized(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
         with no_grad():
             written: Tensor = _write_out(name, make(sizes_of(name, size), **_of_dtype(out, options)), out)
         return written
+
+    return call
+
+
+def placed_like(make: Callable[P, Tensor]) -> Callable[P, Tensor]:
+    """Return ``placed(make)`` for a function whose first argument, a tensor, may be given as `input`."""
+    create: Callable[..., Tensor] = placed(make)
+
+    @wraps(make)
+    def call(*args: P.args, **kwargs: P.kwargs) -> Tensor:
+        options: dict[str, Any] = dict(kwargs)
+        given: tuple[Any, ...] = args
+        if "input" in options:
+            given = (options.pop("input"), *given)
+        return create(*given, **options)
 
     return call
 

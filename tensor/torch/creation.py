@@ -14,7 +14,7 @@ from tensor._devices import require_cpu
 from tensor._dtypes import DtypeLike, is_floating
 from tensor._errors import shown
 from tensor.core.dims import sizes_of
-from tensor.torch.calling import filling, options_for_cpu, placed, sized, with_out
+from tensor.torch.calling import filling, options_for_cpu, placed, placed_like, sized, with_out
 
 __all__ = [
     "arange",
@@ -49,16 +49,28 @@ zeros: Final = sized(tn.zeros)
 ones: Final = sized(tn.ones)
 rand: Final = sized(tn.rand)
 randn: Final = sized(tn.randn)
-empty_like: Final = placed(tn.empty_like)
-zeros_like: Final = placed(tn.zeros_like)
-ones_like: Final = placed(tn.ones_like)
-full_like: Final = placed(tn.full_like)
-rand_like: Final = placed(tn.rand_like)
-randn_like: Final = placed(tn.randn_like)
+empty_like: Final = placed_like(tn.empty_like)
+zeros_like: Final = placed_like(tn.zeros_like)
+ones_like: Final = placed_like(tn.ones_like)
+full_like: Final = placed_like(tn.full_like)
+rand_like: Final = placed_like(tn.rand_like)
+randn_like: Final = placed_like(tn.randn_like)
 tensor: Final = placed(tn.tensor)
-eye: Final = filling(placed(tn.eye))
 randperm: Final = filling(placed(tn.randperm))
 normal: Final = with_out(placed(tn.normal))
+
+
+@filling
+def eye(n: int, m: int | None = None, **options: Any) -> Tensor:
+    """Return a matrix of `n` rows and `m` columns, by default as many, with ones on the diagonal, else zeros.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.eye(n=2, m=3).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+    """
+    return tn.eye(n, m, **options_for_cpu(options))
 
 
 def scalar_tensor(s: float, **options: Any) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -60,9 +60,6 @@ __all__ = [
     "vector_norm",
 ]
 
-eig: Final = with_out(_ours.eig)
-eigvals: Final = with_out(_ours.eigvals)
-
 
 class LstsqResult(NamedTuple):
     """Result of ``lstsq``: solutions, sums of squared residuals, ranks and singular values."""
@@ -71,6 +68,33 @@ class LstsqResult(NamedTuple):
     residuals: Tensor
     rank: Tensor
     singular_values: Tensor
+
+
+@with_out
+def eig(A: Tensor) -> _ours.EigResult:
+    """Return the eigenvalues and the eigenvectors of square matrices, which are complex.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> values, vectors = torch.linalg.eig(torch.tensor([[2.0]]))
+    >>> values.tolist(), vectors.tolist()
+    ([(2+0j)], [[(1+0j)]])
+    """
+    return _ours.eig(A)
+
+
+@with_out
+def eigvals(A: Tensor) -> Tensor:
+    """Return the eigenvalues of square matrices, which are complex.
+
+    Examples
+    --------
+    >>> import tensor.torch as torch
+    >>> torch.linalg.eigvals(torch.tensor([[2.0]])).tolist()
+    [(2+0j)]
+    """
+    return _ours.eigvals(A)
 
 
 @with_out
