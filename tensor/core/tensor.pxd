@@ -86,7 +86,7 @@ cdef class StorageReference(Disposable):
     cdef long history_group
     # donate() was called: the next op may write over the memory.
     cdef bint is_donated
-    # It was made as a view or an alias of another tensor of its history group, its base or a view of it.
+    # 1 for a view or an alias of a tensor of its history group; 2 if it was made without that one's history.
     cdef public unsigned char _is_view
     # The number of running composite functions, nested in each other, to which it was donated. Inside them it
     # is an ordinary operand.

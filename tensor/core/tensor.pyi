@@ -17,7 +17,7 @@ class FiledValues:
 class StorageReference(Disposable):
     _node: Any  # a node of `tensor.tape.recording`, or None
     _grad: Tensor | None
-    _is_view: bool
+    _is_view: int
     @property
     def is_invalid(self) -> bool: ...
     @property

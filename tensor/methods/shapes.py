@@ -147,7 +147,9 @@ class Shapes(TensorCore):
         >>> tensor.zeros((2, 3, 4)).permute(2, 0, 1).shape
         (4, 2, 3)
         """
-        return in_order(self, sizes_of("permute", named_sizes("permute", order, dims)))
+        return in_order(
+            self, sizes_of("permute", order if dims is None else named_sizes("permute", order, dims))
+        )
 
     def transpose(self, dim0: int | tuple[int, ...] | None = None, dim1: int | None = None) -> Tensor:
         """Return a view with two dimensions exchanged, or with all dimensions in a given order, as in NumPy.
@@ -384,7 +386,9 @@ class Shapes(TensorCore):
         >>> tensor.tensor([[1], [2]]).expand(-1, 2).tolist()
         [[1, 1], [2, 2]]
         """
-        return view_of_shape(self, sizes_of("expand", named_sizes("expand", sizes, size)))
+        return view_of_shape(
+            self, sizes_of("expand", sizes if size is None else named_sizes("expand", sizes, size))
+        )
 
     def expand_as(self, other: Tensor) -> Tensor:
         """Return a view in the shape of `other`.
