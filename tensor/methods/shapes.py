@@ -690,7 +690,7 @@ class Shapes(TensorCore):
         """
         x = as_tensor(self)
         place = dim_of("tensor_split", dim, x.ndim)
-        given = _parts("tensor_split", indices_or_sections, indices, sections)
+        given = _parts("tensor_split", self, indices_or_sections, indices, sections)
         if isinstance(given, TensorCore):
             if as_tensor(given).dtype != np.int64 or as_tensor(given).ndim > 1:
                 raise InvalidArgumentError(
@@ -726,7 +726,7 @@ class Shapes(TensorCore):
         >>> [x.shape for x in tensor.ones((2, 4)).hsplit(2)]
         [(2, 2), (2, 2)]
         """
-        given: Any = _parts("hsplit", indices_or_sections, indices, sections)
+        given: Any = _parts("hsplit", self, indices_or_sections, indices, sections)
         return _equal_parts("hsplit", as_tensor(self), given, 1, 1)
 
     def vsplit(
@@ -744,7 +744,7 @@ class Shapes(TensorCore):
         >>> [x.shape for x in tensor.ones((4, 2)).vsplit(2)]
         [(2, 2), (2, 2)]
         """
-        given: Any = _parts("vsplit", indices_or_sections, indices, sections)
+        given: Any = _parts("vsplit", self, indices_or_sections, indices, sections)
         return _equal_parts("vsplit", as_tensor(self), given, 0, 2)
 
     def dsplit(
@@ -762,7 +762,7 @@ class Shapes(TensorCore):
         >>> [x.shape for x in tensor.ones((2, 2, 4)).dsplit(2)]
         [(2, 2, 2), (2, 2, 2)]
         """
-        given: Any = _parts("dsplit", indices_or_sections, indices, sections)
+        given: Any = _parts("dsplit", self, indices_or_sections, indices, sections)
         return _equal_parts("dsplit", as_tensor(self), given, 2, 3)
 
     def split_with_sizes(self, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
@@ -858,10 +858,11 @@ def _split(x: Tensor, place: int, size: int) -> tuple[Tensor, ...]:
     return parts_of(x, place, [slice(i, i + size) for i in range(0, count, size)] or [slice(0)])
 
 
-def _parts(name: str, given: Any, indices: Sequence[int] | None, sections: int | None) -> Any:
-    """Return the one of these arguments that is not None."""
-    found = [x for x in (given, indices, sections) if x is not None]
+def _parts(name: str, x: TensorCore, given: Any, indices: Sequence[int] | None, sections: int | None) -> Any:
+    """Return the one of the last three arguments that is not None."""
+    found = [each for each in (given, indices, sections) if each is not None]
     if len(found) != 1:
+        x._raise_if_disposed()
         raise TypeError(f"{name} takes either sections or indices: write x.{name}(sections=2)")
     return found[0]
 
