@@ -77,16 +77,12 @@ from tensor.core.tensor import relatives
 from tensor.kernels import elementwise as kernels
 from tensor.kernels.reductions import max_over, mean_over, min_over, sum_over
 from tensor.kernels.running import run_kernel
-from tensor.kernels.ufuncs import COMPILED, compute_into, into_of
+from tensor.kernels.ufuncs import COMPILED as _COMPILED
+from tensor.kernels.ufuncs import compute_into, into_of
 from tensor.memory.limits import OutOfMemoryError, out_of_memory
 from tensor.ops.data import as_data, as_tensor
-from tensor.ops.messages import (
-    NO_GRAD_VIEW,
-    explain,
-    foreign,
-    name_in_place,
-    require_writable_history,
-)
+from tensor.ops.messages import NO_GRAD_VIEW as _NO_GRAD_VIEW
+from tensor.ops.messages import explain, foreign, name_in_place, require_writable_history
 from tensor.ops.overlay import add_op
 from tensor.tape.rules import RULES
 
@@ -594,7 +590,7 @@ cdef TensorCore _run_on_donated(Rule rule, object kernel, tuple operands, list a
     if donor is not None:
         wide = _Into(into)
     elif wide is kernel and kernel in _arithmetics:
-        wide = COMPILED[kernel]  # for a number beside float16
+        wide = _COMPILED[kernel]  # for a number beside float16
     call = _new_call(rule, wide, operands, arrays, {})
     call.donor = donor
     call.takes_out = donor is not None
@@ -954,9 +950,9 @@ cdef enum:
 
 
 cdef inline int _require_recorded_view(Rule rule, TensorCore x) except -1:
-    """Raise an error if a write to `x` would be missing in the history of the tensor that `x` is a view of."""
+    """Raise an error if a write to `x` would be missing in the history of the base of `x`."""
     if x._is_view == WITHOUT_HISTORY and x._node is None and recorder():
-        raise RuntimeError(f"{name_in_place(rule.name)}: {NO_GRAD_VIEW}")
+        raise RuntimeError(f"{name_in_place(rule.name)}: {_NO_GRAD_VIEW}")
     return 0
 
 
