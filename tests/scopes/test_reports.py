@@ -14,6 +14,7 @@ import pytest
 
 import scopes
 from scopes import leaks, new_dispose_scope, scope_tree, track
+from scopes.reports import pages
 from scopes.reports.pages import Curve, chart_of
 from scopes.reports.tables import SHOWN, Cell, Report, Table, figure, size, words
 from tests.things import Thing
@@ -135,6 +136,15 @@ def test_a_page_is_complete_needs_no_other_file_and_escapes_its_texts() -> None:
     assert '<input type="search"' in text
     orders = [attributes["data-order"] for tag, attributes in page.tags if tag == "td"]
     assert orders == ["apple", str(3 * 2**20), "a.py:3 in f", "fig", "10", "b.py:10 in <module>"]
+
+
+def test_a_page_offers_a_list_of_its_choices_and_none_without_choices() -> None:
+    found = Page(pages.page("title", "<table></table>", choices=["worker 0", "<b>"]))
+    assert [tag for tag, _ in found.tags].count("option") == 3
+    assert "allworker 0<b>" in found.text
+    text = pages.page("title", "<table></table>")
+    assert "select" not in {tag for tag, _ in Page(text).tags}
+    assert re.search(r'<input type="search"[^>]*></p>', text)
 
 
 def test_the_script_of_a_page_has_no_syntax_error(tmp_path) -> None:

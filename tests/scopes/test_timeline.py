@@ -241,6 +241,38 @@ def test_a_long_run_is_merged_and_all_is_counted(trace, most: int) -> None:
     assert found.about["dropped"] == {"unseen": 0}
 
 
+def test_nothing_of_a_short_run_is_merged(trace) -> None:
+    with Timeline() as timeline:
+        with new_dispose_scope("step"):
+            Thing()
+    nothing = {"count": 0, "within_us": 0}
+    assert trace(timeline).about["merged"] == {
+        "scopes": nothing,
+        "disposables": nothing,
+        "samples": {"within_us": 0},
+    }
+
+
+def test_of_more_tracks_than_fit_the_longest_scopes_stay_and_the_others_are_counted(trace) -> None:
+    async def run(name: str) -> None:
+        with new_dispose_scope(name):
+            time.sleep(0.02 if name == "long" else 0)
+            Thing()
+
+    async def run_all() -> None:
+        for number in range(60):
+            await asyncio.create_task(run("long" if number == 1 else "short"))
+
+    with Timeline(max_events=100) as timeline:
+        asyncio.run(run_all())
+    found = trace(timeline)
+    dropped = found.about["dropped"]
+    assert found.rounds("long") == 1
+    assert dropped["scopes"] > 0
+    assert found.rounds("short") + dropped["scopes"] == 59
+    assert found.count("create") + dropped.get("disposables", 0) == 60
+
+
 def test_a_tensor_that_ends_after_it_was_merged_counts_as_disposed(trace) -> None:
     with Timeline(max_events=100) as timeline:
         things = [Thing() for _ in range(1000)]
@@ -453,6 +485,31 @@ def test_thinned_spans_merge_neighbours_and_their_contents_but_not_across_long_o
         (11, 12, ("long", "a"), 1, 1, {}),
         (41, 43, ("a",), 1, 2, {}),
     ]
+
+
+def test_short_spans_on_either_side_of_the_end_of_a_long_one_stay_apart() -> None:
+    spans = [span(10, 41, "long"), span(40, 41, "long", "a"), span(42, 43, "b"), span(44, 45, "b")]
+    kept = [(s.begin, s.end, s.path, s.count) for s in thin_spans(spans, 20)]
+    assert kept == [(10, 41, ("long",), 1), (40, 41, ("long", "a"), 1), (42, 45, ("b",), 2)]
+
+
+def peaks_of(*figures: tuple[int, scopes.Site | None]) -> list[tuple[int, scopes.Site | None]]:
+    samples = [Sample(at, live, 0, 0, (), site) for at, (live, site) in enumerate(figures)]
+    return [(peak.live, peak.site) for peak in peaks(samples)]
+
+
+def test_memory_that_rises_until_the_end_is_a_peak_and_what_is_left_after_a_fall_is_none() -> None:
+    first, second = scopes.Site(()), scopes.Site(())
+    assert peaks_of((50, first), (900, second)) == [(900, second)]
+    assert peaks_of((50, first), (900, second), (30, first), (20, first)) == [(900, second)]
+
+
+def test_samples_within_a_thirty_second_of_the_height_belong_to_one_peak() -> None:
+    first, second = scopes.Site(()), scopes.Site(())
+    assert peaks_of((3200, first), (3300, second), (3100, second)) == [(3300, first)]
+    assert peaks_of((3200, first), (3301, second), (0, None)) == [(3301, second)]
+    # A line is known only from the second sample on.
+    assert peaks_of((3200, None), (3210, second), (3205, first), (0, None)) == [(3210, second)]
 
 
 def test_peak_is_reported_for_the_line_that_brought_memory_close_to_it() -> None:
