@@ -34,6 +34,21 @@ def test_each_group_follows_the_formula(make, factor):
         schedule.step()
 
 
+def test_a_sequence_that_begins_inside_a_sequence_begins_with_its_first_schedule():
+    held = optimizer()
+    constant = lr_scheduler.ConstantLR(held, 0.1, 10)
+    inner = lr_scheduler.SequentialLR(
+        held, [lr_scheduler.ExponentialLR(held, 0.5), lr_scheduler.ConstantLR(held, 0.2, 10)], [2]
+    )
+    schedule = lr_scheduler.SequentialLR(held, [constant, inner], [2])
+    rates = []
+    for _ in range(6):
+        rates.append(schedule.get_last_lr()[1])
+        assert [group["lr"] for group in held.param_groups] == schedule.get_last_lr()
+        schedule.step()
+    assert rates == pytest.approx([0.1, 0.1, 1.0, 0.5, 0.2, 0.2])
+
+
 def test_a_saved_schedule_continues_where_it_stopped():
     held = optimizer()
     first = lr_scheduler.StepLR(held, 1, 0.5)

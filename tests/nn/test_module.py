@@ -151,6 +151,21 @@ def test_deleting_an_attribute_unregisters_the_parameter_without_disposal():
         layer.weight  # noqa: B018
 
 
+def test_a_plain_attribute_can_be_deleted():
+    module = nn.Linear(2, 2)
+    module.note = "kept"
+    del module.note
+    assert not hasattr(module, "note")
+    with pytest.raises(AttributeError, match="note"):
+        del module.note
+
+
+def test_the_state_of_a_pickled_module_of_pytorch_is_refused_with_what_to_save_instead():
+    module = nn.Linear.__new__(nn.Linear)
+    with pytest.raises(pickle.UnpicklingError, match=r"PyTorch saved this Linear.*save model\.state_dict\(\)"):
+        module.__setstate__({"training": True, "_parameters": {}, "_buffers": {}, "_modules": {}})
+
+
 def test_a_registered_name_takes_no_other_kind():
     layer = nn.Linear(2, 2)
     with pytest.raises(TypeError, match=r"nn\.Parameter.*del module\.weight"):
