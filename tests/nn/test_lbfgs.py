@@ -46,6 +46,24 @@ def test_the_minimum_is_found_for_complex_parameters_too(line_search_fn):
     np.testing.assert_allclose(descent.b.detach().numpy(), 2, atol=0.05)
 
 
+def test_a_long_step_that_does_not_change_the_loss_is_the_last_one():
+    x = nn.Parameter(tensor.ones((1,), dtype="float64"))
+    optimizer = LBFGS([x], lr=2.0)
+    losses = []
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        loss = x.square().sum()
+        loss.backward()
+        losses.append(loss.item())
+        return loss
+
+    optimizer.step(closure)
+    # The step leads across the minimum, to a place as high.
+    assert x.tolist() == [-1.0]
+    assert losses == [1.0, 1.0]
+
+
 @pytest.mark.parametrize("line_search_fn", [None, "strong_wolfe"])
 @pytest.mark.parametrize("fails_at", [1, 2, 4])
 def test_a_closure_that_fails_leaves_parameters_and_state_as_they_were(line_search_fn, fails_at):

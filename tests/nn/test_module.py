@@ -162,7 +162,9 @@ def test_a_plain_attribute_can_be_deleted():
 
 def test_the_state_of_a_pickled_module_of_pytorch_is_refused_with_what_to_save_instead():
     module = nn.Linear.__new__(nn.Linear)
-    with pytest.raises(pickle.UnpicklingError, match=r"PyTorch saved this Linear.*save model\.state_dict\(\)"):
+    with pytest.raises(
+        pickle.UnpicklingError, match=r"PyTorch saved this Linear.*save model\.state_dict\(\)"
+    ):
         module.__setstate__({"training": True, "_parameters": {}, "_buffers": {}, "_modules": {}})
 
 

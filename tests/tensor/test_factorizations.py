@@ -88,6 +88,29 @@ def test_a_singular_matrix_has_a_determinant_with_both_derivatives():
     np.testing.assert_allclose(second.numpy(), [[0.0, 0.0], [0.0, 1.0]], atol=1e-12)
 
 
+@pytest.mark.parametrize("is_recorded", [False, True])
+@pytest.mark.parametrize(
+    ("matrices", "cofactors"),
+    [
+        (
+            [[[1.0, 2.0], [2.0, 4.0]], [[0.0, 0.0], [0.0, 0.0]], [[1.0, 2.0], [3.0, 4.0]]],
+            [[[4.0, -2.0], [-2.0, 1.0]], [[0.0, 0.0], [0.0, 0.0]], [[4.0, -3.0], [-2.0, 1.0]]],
+        ),
+        (np.diag([2.0, 3.0, 0.0]), np.diag([0.0, 0.0, 6.0])),
+        (np.ones((3, 3)), np.zeros((3, 3))),
+        (np.diag([2.0, 3.0, 0.0])[[1, 2, 0]], np.diag([0.0, 0.0, 6.0])[[1, 2, 0]]),
+        ([[1, 1j], [1j, -1]], [[-1, 1j], [1j, 1]]),  # conjugate, as of all complex gradients
+    ],
+    ids=["a stack of any rank", "rank 2 of 3", "rank 1 of 3", "rows in another order", "complex"],
+)
+def test_the_gradient_of_a_determinant_is_the_cofactors_even_of_singular_matrices(
+    matrices, cofactors, is_recorded
+):
+    x = tensor.tensor(np.asarray(matrices), requires_grad=True)
+    (g,) = tensor.autograd.grad(linalg.det(x).real.sum(), x, create_graph=is_recorded)
+    np.testing.assert_allclose(g.detach().numpy(), cofactors, atol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", EPS)
 @pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fftn", "rfftn", "irfftn"])
 def test_transforms_of_each_dtype_give_numpys_values(name, dtype):

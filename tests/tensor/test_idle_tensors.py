@@ -81,6 +81,22 @@ def test_a_column_major_tensor_gets_the_same_memory_back(tmp_path):
         assert budget.statistics().read_bytes == 0
 
 
+@pytest.mark.parametrize(
+    "part_of",
+    [lambda x: x.permute(1, 0, 2), lambda x: x[:, ::2], lambda x: x[1:]],
+    ids=["in another order", "with gaps", "after a gap"],
+)
+def test_a_tensor_that_does_not_cover_its_memory_in_order_stays(part_of, tmp_path):
+    whole = tensor.arange(SIDE * SIDE, dtype="float32").reshape(4, SIDE // 4, SIDE).clone()
+    x = part_of(whole)
+    whole.dispose()
+    wanted, stride = x.tolist(), x.stride()
+    with budget_of(0, tmp_path) as budget:
+        assert not press()
+        assert (x.tolist(), x.stride()) == (wanted, stride)
+        assert budget.statistics().spilled_bytes == 0
+
+
 def test_operands_of_the_last_op_are_evicted_last(tmp_path):
     x, y = full(1), full(2)
     with budget_of(0, tmp_path) as budget:

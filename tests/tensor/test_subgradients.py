@@ -115,7 +115,9 @@ TWO = {
     "pow at 0": (tensor.pow, [0, 0], [0, 2], [0, 0], [0, 0]),
     "remainder": (tensor.remainder, [5, -5], [3, 3], [1, 1], [-1, 2]),
     "clamp by tensors": (lambda x, low: x.clamp(low), [0, 1, 2], [1, 1, 1], [0, 1, 1], [1, 0, 0]),
+    "clamp from above by tensors": (lambda x, high: x.clamp(max=high), [0, 1, 2], [1] * 3, [1, 1, 0], [0, 0, 1]),
     "copysign": (tensor.copysign, [2, -2], [-1, -1], [-1, 1], [0, 0]),
+    "nextafter": (tensor.nextafter, [0, 1, 2], [1, 1, 1], [1, 0, 1], [0, 1, 0]),
     "where": (lambda x, y: tensor.where(x > y, x, y), [1, 3], [2, 2], [0, 1], [1, 0]),
 }  # fmt: skip
 
@@ -124,6 +126,16 @@ TWO = {
 def test_of_one_argument(function, value, expected):
     (ours,) = gradient(function, value)
     np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_the_gradient_of_clamp_belongs_to_what_the_result_is_also_if_the_bounds_cross():
+    x = [0, 1, 2, 3, 4, 0, 5, 9]
+    low = [1, 1, 1, 1, 1, 6, 6, 6]
+    high = [3, 3, 3, 3, 3, 4, 4, 4]
+    by_x, by_low, by_high = gradient(Tensor.clamp, x, low, high)
+    assert by_x == [0, 1, 1, 1, 0, 0, 0, 0]
+    assert by_low == [1, 0, 0, 0, 0, 0, 0, 0]
+    assert by_high == [0, 0, 0, 0, 1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("is_recorded", [False, True])
