@@ -281,6 +281,26 @@ def test_arrays_alive_at_once_never_overlap(found):
                 assert offsets[i] + sizes[i] <= offsets[j] or offsets[j] + sizes[j] <= offsets[i]
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "are_alive_at_once"),
+    [
+        (Life(3, 0, 5), Life(2, 5, 9), False),
+        (Life(3, 0, 6), Life(2, 5, 9), True),
+        (Life(3, 10, 40), Life(2, 50, 60, until=5), False),
+        (Life(3, 10, 40), Life(2, 50, 60, until=10), False),
+        (Life(3, 10, 40), Life(2, 50, 60, until=11), True),
+        (Life(3, 10, 12), Life(2, 50, 60, until=5), False),
+        (Life(3, 40, 60, until=20), Life(2, 50, 60, until=10), True),
+    ],
+)
+def test_two_arrays_have_one_place_unless_they_are_alive_at_once(one, other, are_alive_at_once):
+    for first, second in ((one, other), (other, one)):
+        for sizes in ([3, 2], [2, 3]):
+            offsets, total = place([first, second], sizes)
+            assert total == (5 if are_alive_at_once else 3)
+            assert (0 in offsets) and (offsets == [0, 0]) == (not are_alive_at_once)
+
+
 # A program: put a tensor of so many pages into one of five places, which lets go of what was there.
 programs = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), max_size=30)
 

@@ -27,7 +27,7 @@ class _Cycles(LRScheduler):
     def _begin_momenta(
         self, optimizer: Optimizer, lowest: float | list[float], highest: float | list[float], last_epoch: int
     ) -> tuple[list[float], list[float]]:
-        """Set the highest momentum to start. Return the lowest and the highest momentum of each group."""
+        """Store and return the lowest and the highest momentum of each group. The first step sets them."""
         name = type(self).__name__
         if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
             raise ValueError(
@@ -39,7 +39,6 @@ class _Cycles(LRScheduler):
         highs = one_for_each_group(name, "max_momentum", optimizer, highest)
         if last_epoch == -1:
             for group, low, high in zip(optimizer.param_groups, lows, highs, strict=True):
-                self._set_momentum(group, high)
                 group["max_momentum"], group["base_momentum"] = high, low
         return lows, highs
 
