@@ -13,10 +13,10 @@ from tensor import Tensor, autograd
 INF, NAN = math.inf, math.nan
 
 
-def gradient(function, *values: object) -> list[list[float]]:
+def gradient(function, *values: object, is_recorded: bool = False) -> list[list[float]]:
     """Return the gradients of the sum of `function` by each of `values`; warnings are errors here."""
     inputs = [tensor.tensor(value, dtype="float32", requires_grad=True) for value in values]
-    function(*inputs).sum().backward()
+    function(*inputs).sum().backward(create_graph=is_recorded)
     for x in inputs:
         assert x.grad is None or (x.grad.dtype, x.grad.shape) == (x.dtype, x.shape)
     return [x.grad.tolist() for x in inputs]
@@ -122,9 +122,11 @@ TWO = {
 }  # fmt: skip
 
 
+# A gradient that has derivatives itself is computed by other formulas.
+@pytest.mark.parametrize("is_recorded", [False, True])
 @pytest.mark.parametrize(("function", "value", "expected"), ONE.values(), ids=ONE)
-def test_of_one_argument(function, value, expected):
-    (ours,) = gradient(function, value)
+def test_of_one_argument(function, value, expected, is_recorded):
+    (ours,) = gradient(function, value, is_recorded=is_recorded)
     np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-7)
 
 
@@ -162,9 +164,11 @@ def test_an_infinite_slope_behind_a_mask_makes_no_nan_at_any_size(size, dtype):
         np.testing.assert_array_equal(x.grad.numpy(), np.where(np.arange(size) % 3, 0, 0.25))
 
 
+@pytest.mark.parametrize("is_recorded", [False, True])
 @pytest.mark.parametrize(("function", "a", "b", "by_a", "by_b"), TWO.values(), ids=TWO)
-def test_of_two_arguments(function, a, b, by_a, by_b):
-    np.testing.assert_allclose(gradient(function, a, b), [by_a, by_b], rtol=1e-5, atol=1e-7)
+def test_of_two_arguments(function, a, b, by_a, by_b, is_recorded):
+    ours = gradient(function, a, b, is_recorded=is_recorded)
+    np.testing.assert_allclose(ours, [by_a, by_b], rtol=1e-5, atol=1e-7)
 
 
 def test_nan_stays_visible_where_pytorch_shows_it():
