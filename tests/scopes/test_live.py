@@ -52,6 +52,24 @@ def test_the_view_shows_bytes_and_growth_by_line_and_the_scopes() -> None:
     assert re.search(r"step +1 +1 +7.812 KiB +7.812 KiB", text)
 
 
+def test_figures_end_below_their_headings_and_lines_begin_there() -> None:
+    console = pytest.importorskip("rich.console").Console(record=True, width=160, file=StringIO())
+    with scopes.track():
+        view = LiveView(console, "train.py")
+        kept = [tensor.ones((1000,)) for _ in range(100)]
+        kept += [tensor.ones((1,))]
+        lines = printed(view, console).splitlines()
+    (heading,) = [line for line in lines if "created by" in line]
+    rows = [line for line in lines if "test_live.py:" in line]
+    assert len(rows) == 2
+    for row in rows:
+        figures = re.match(r" +(\S+ \w+) +(0) +(\d+) +(\S*test_live\.py:)", row)
+        assert figures is not None
+        ends = [heading.index(name) + len(name) for name in ("bytes", "growth", "alive")]
+        assert [figures.end(1), figures.end(2), figures.end(3)] == ends
+        assert figures.start(4) == heading.index("created by")
+
+
 def test_a_line_that_is_longer_than_the_terminal_is_cut() -> None:
     console = pytest.importorskip("rich.console").Console(record=True, width=80, file=StringIO())
     with scopes.track():

@@ -298,7 +298,8 @@ def test_two_arrays_have_one_place_unless_they_are_alive_at_once(one, other, are
         for sizes in ([3, 2], [2, 3]):
             offsets, total = place([first, second], sizes)
             assert total == (5 if are_alive_at_once else 3)
-            assert (0 in offsets) and (offsets == [0, 0]) == (not are_alive_at_once)
+            assert 0 in offsets
+            assert (offsets == [0, 0]) == (not are_alive_at_once)
 
 
 # A program: put a tensor of so many pages into one of five places, which lets go of what was there.

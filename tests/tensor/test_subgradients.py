@@ -115,7 +115,7 @@ TWO = {
     "pow at 0": (tensor.pow, [0, 0], [0, 2], [0, 0], [0, 0]),
     "remainder": (tensor.remainder, [5, -5], [3, 3], [1, 1], [-1, 2]),
     "clamp by tensors": (lambda x, low: x.clamp(low), [0, 1, 2], [1, 1, 1], [0, 1, 1], [1, 0, 0]),
-    "clamp from above by tensors": (lambda x, high: x.clamp(max=high), [0, 1, 2], [1] * 3, [1, 1, 0], [0, 0, 1]),
+    "clamp from above": (lambda x, high: x.clamp(max=high), [0, 1, 2], [1, 1, 1], [1, 1, 0], [0, 0, 1]),
     "copysign": (tensor.copysign, [2, -2], [-1, -1], [-1, 1], [0, 0]),
     "nextafter": (tensor.nextafter, [0, 1, 2], [1, 1, 1], [1, 0, 1], [0, 1, 0]),
     "where": (lambda x, y: tensor.where(x > y, x, y), [1, 3], [2, 2], [0, 1], [1, 0]),
