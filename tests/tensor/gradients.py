@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tensor
-from tensor import Tensor
+from tensor import Tensor, autograd
 from tensor.autograd import gradcheck, gradgradcheck
 from tensor.tape.recording import Node, Rule
 from tensor.tape.rules import RULES
@@ -96,7 +96,20 @@ def check(function: Function, arrays: Sequence[Array]) -> None:
 
 
 def check_twice(function: Function, arrays: Sequence[Array]) -> None:
-    """Hold the second derivatives against differences of the first."""
+    """Hold the second derivatives against differences of the first, and this against the plain gradient.
+
+    A gradient that is recorded is computed by other formulas, and one that is missing has no differences.
+    """
+    inputs = leaves(arrays)
+    out = function(*inputs)
+    weights = tensor.from_numpy(values(tuple(out.shape), "any", out.dtype.type, np.random.default_rng(0)))
+    plain, recorded = (
+        autograd.grad(out, inputs, weights, retain_graph=True, create_graph=create, allow_unused=True)
+        for create in (False, True)
+    )
+    for x, found, expected in zip(inputs, recorded, plain, strict=True):
+        found, expected = (np.zeros(x.shape) if g is None else g.detach().numpy() for g in (found, expected))
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
     gradgradcheck(function, leaves(arrays), **TOLERANCES)
 
 
