@@ -412,6 +412,23 @@ def test_peaks_are_exact_and_each_begins_when_it_is_started() -> None:
     assert memory.statistics().bytes_peak == outer.nbytes == start + x.nbytes
     del outer, inner, x
     block()
+    # One that was freed while it measured leaves no trace, though the next one may lie at its address.
+    again = allocator.Watch()
+    again.start()
+    block()
+    assert again.nbytes == start + N
+
+
+def test_reserved_memory_serves_one_block_of_code_at_a_time_until_it_is_closed() -> None:
+    arena = allocator.Arena(1 << 16, [])
+    arena.enter()
+    with pytest.raises(RuntimeError, match="in use or was already released"):
+        arena.enter()
+    arena.leave()
+    arena.enter()
+    arena.close()
+    with pytest.raises(RuntimeError, match="in use or was already released"):
+        arena.enter()
 
 
 def test_uninitialised_memory_is_filled_when_that_is_wanted_and_zeros_are_not() -> None:

@@ -17,7 +17,7 @@ import scopes
 import tensor
 from scopes import DisposeScope, ScopeDisposedError, TensorDisposedError, new_dispose_scope
 from tensor import Tensor, memory
-from tensor.lowlevel import writing
+from tensor.lowlevel import writing, writing_all
 from tensor.ops.dispatch import view as view_by
 from tensor.tape.rules import RULES
 from tests.threads import run_at_once
@@ -260,12 +260,16 @@ def test_a_tensor_whose_scope_ends_in_the_middle_of_a_write_stays_ended_and_leav
     assert (memory.statistics() - before).bytes_live == 0
 
 
+@pytest.mark.parametrize("is_of_several", [False, True], ids=["of one", "of several"])
 @pytest.mark.parametrize("size", SIZES)
-def test_a_clone_taken_in_the_middle_of_a_write_never_changes(size: int) -> None:
+def test_a_clone_taken_in_the_middle_of_a_write_never_changes(size: int, is_of_several: bool) -> None:
     x = tensor.zeros((size,))
-    with writing(x) as array:
-        array[0] = 1
-        clone = x.clone()  # as another thread may
-        array[...] = 2
-    assert clone.tolist() == [1] + [0] * (size - 1)
-    assert x.tolist() == [2] * size
+    for last in (2, 4, 6):
+        before = x.tolist()
+        with writing_all([x]) if is_of_several else writing(x) as arrays:
+            array = arrays[0] if is_of_several else arrays
+            array[0] = 1
+            clone = x.clone()  # as another thread may
+            array[...] = last
+        assert clone.tolist() == [1, *before[1:]]
+        assert x.tolist() == [last] * size
