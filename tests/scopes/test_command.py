@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.traces import Trace
+
 ROOT = Path(__file__).parents[2]
 # Seconds after which a program hangs, on however slow a machine.
 LIMIT = 500
@@ -790,6 +792,16 @@ def test_the_report_of_a_trace_says_how_much_was_alive_at_once_and_at_the_end(tm
     (alive,) = [part for part in told.split("\n\n") if part.startswith("Alive at the end")]
     assert "program.py:6" in alive
     assert "program.py:5" not in alive  # which a scope has disposed
+
+
+def test_the_trace_ends_with_what_is_alive_at_the_end(tmp_path: Path) -> None:
+    program = write(
+        tmp_path / "program.py", "import tensor\nkept = [tensor.ones((1000,)) for _ in range(100)]\n"
+    )
+    assert scopes_run("--trace", "trace.json", program, cwd=tmp_path).returncode == 0
+    trace = Trace(tmp_path / "trace.json")
+    assert trace.counter("bytes", "live")[-1] == 400_000
+    assert trace.counter("disposables", "live")[-1] == 100
 
 
 def test_a_program_that_is_killed_leaves_page_and_trace_too(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -130,6 +131,24 @@ def test_to_dict_of_a_report_is_json_with_all_figures() -> None:
     assert [line["text"] for line in row["lines"]] == ["super().__init__()", "thing = scope.detach(Thing(7))"]
     assert row["lines"][1]["file"] == __file__
     assert (row["count"], row["bytes"], row["kinds"], row["is_growing"]) == (1, 7, ["Thing"], False)
+
+
+@pytest.mark.parametrize(
+    ("known", "expected"),
+    [
+        ({}, ""),
+        ({"holder": "cache"}, "held by cache"),
+        ({"holder": "cache", "held_count": 4, "searched_count": 4}, "held by cache"),
+        ({"holder": "cache", "held_count": 3, "searched_count": 4}, "held by cache (3 of 4)"),
+        ({"holder": "cache", "held_count": 2, "searched_count": 3}, "held by cache (2 of the 3 looked for)"),
+        ({"followed_count": 2000}, "no holder found: the search ended after 2,000 references"),
+        ({"holder": "cache", "followed_count": 2000}, "held by cache"),
+    ],
+)
+def test_a_row_says_who_holds_its_objects_and_how_many_of_them(known, expected: str) -> None:
+    row = scopes.LeakRow(scopes.Site(()), ("Thing",), 4, 0, 0.0, 0.0, (), **known)
+    text = str(LeakReport((row,), 1))
+    assert re.findall(r"held by .*|no holder .*", text) == ([expected] if expected else [])
 
 
 def test_a_report_outlives_tracking_and_holds_nothing_alive() -> None:
