@@ -326,15 +326,14 @@ def locate(kind):
     """Count new instances of `kind` inside `count_located`. Remember their lines while objects are tracked.
 
     This is for a library that is searched for new objects. An instance that is freed before a search finds it
-    counts as created and as finalized. Return whether it is possible.
+    counts as created and as finalized. A class with an allocator or a deallocator of its own stays as it is.
     """
     if scopes_allocator_of(<PyObject*>kind) != PyType_GenericAlloc:
-        return False
+        return
     if scopes_deallocator_of(<PyObject*>kind) != PyObject_GC_Del:
-        return False
+        return
     scopes_set_allocator(<PyObject*>kind, _allocate_located)
     scopes_set_deallocator(<PyObject*>kind, _free_located)
-    return True
 
 
 def count_located(bint is_counting, unsigned long owner):

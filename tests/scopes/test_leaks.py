@@ -1,5 +1,7 @@
+import io
 import json
 import re
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -228,6 +230,24 @@ def test_a_live_view_prints_the_report_again_and_again(capsys: pytest.CaptureFix
     with track():
         kept.append(Thing(8))
     assert capsys.readouterr().err == ""
+
+
+class Broken(io.StringIO):
+    def write(self, text: str) -> int:
+        raise OSError("the other end is closed")
+
+
+@pytest.mark.parametrize(("stream", "is_first_used"), [(io.StringIO, False), (Broken, True)])
+def test_a_report_is_written_once_to_the_programs_stream_or_the_first_one(
+    monkeypatch: pytest.MonkeyPatch, stream: type[io.StringIO], is_first_used: bool
+) -> None:
+    own, first = stream(), io.StringIO()
+    monkeypatch.setattr(sys, "stderr", own)
+    monkeypatch.setattr(sys, "__stderr__", first)
+    with track(every=1e-9):
+        kept = [Thing(8) for _ in range(2)]
+    assert own.getvalue().count("\nAfter ") == (0 if is_first_used else len(kept))
+    assert first.getvalue().count("\nAfter ") == (len(kept) if is_first_used else 0)
 
 
 def test_a_live_view_needs_a_time() -> None:

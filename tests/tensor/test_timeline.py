@@ -51,6 +51,21 @@ def test_counters_of_the_timeline_equal_the_statistics(tmp_path) -> None:
     assert len(kept) == 3
 
 
+def test_the_counter_falls_where_the_scope_of_a_large_tensor_ends(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("scopes.reports.timeline._PERIOD", 10**12)  # so that no sample is due by the clock
+    with Timeline() as timeline:
+        with new_dispose_scope("step"):
+            tensor.zeros((MIB,), dtype=tensor.uint8)
+        with new_dispose_scope("after"):
+            pass
+    found = saved(timeline, tmp_path)
+    figures = [(event["args"]["live"], event["ts"]) for event in found.of("C") if event["name"] == "bytes"]
+    highest = max(figures)
+    (fall, *_) = [at for live, at in figures if at > highest[1] and live <= highest[0] - MIB]
+    (after,) = [event["ts"] for event in found.scopes() if event["name"] == "after"]
+    assert fall <= after
+
+
 def test_cached_bytes_are_counted(tmp_path) -> None:
     memory.trim()
     with Timeline() as timeline:
