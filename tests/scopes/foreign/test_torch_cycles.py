@@ -179,6 +179,23 @@ def test_what_a_scope_cannot_free_is_one_row_with_its_bytes(exact: bool) -> None
     assert (row.by, row.holder) == ("a graph, for backward", None)
 
 
+@pytest.mark.usefixtures("_clear")
+def test_what_an_earlier_tracking_saw_is_no_growth_of_this_one() -> None:
+    weight = torch.ones(SIZE, requires_grad=True)
+    with scopes.track(), scopes.torch.owning():
+        for _ in range(ROUNDS):
+            with new_dispose_scope("saved earlier"):
+                SavesItsResult.apply(weight).sum()
+        (row,) = scopes.torch.still_held("saved earlier").rows
+        assert row.is_growing
+    with scopes.track(), scopes.torch.owning():
+        for _ in range(ROUNDS):
+            with new_dispose_scope("saved earlier"):
+                (weight * 2).sum()
+        (row,) = scopes.torch.still_held("saved earlier").rows
+    assert (row.count, row.is_growing) == (ROUNDS, False)
+
+
 @pytest.mark.skipif(not SHOWS_SAVED, reason="this version shows what a graph keeps only after its hooks")
 @pytest.mark.usefixtures("_clear")
 def test_the_bytes_include_all_that_the_graph_keeps() -> None:
