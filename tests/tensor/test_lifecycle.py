@@ -1,6 +1,7 @@
 """A tensor's life: section 5 of the contract, row by row."""
 
 import gc
+import weakref
 
 import pytest
 
@@ -283,3 +284,17 @@ def test_live_count_is_all_created_less_all_disposed(window):
     assert statistics.of(Tensor).live_count >= 1
     assert y.is_invalid
     del x
+
+
+def test_a_tensor_whose_memory_moved_away_keeps_no_scope_alive():
+    scope = new_dispose_scope()
+    x, y = tensor.ones((300,)), tensor.ones((300,))
+    handle = x.move_handle()
+    scope.dispose_everything()
+    assert y.is_invalid
+    assert not handle.is_invalid
+    weak = weakref.ref(scope)
+    scope.dispose()
+    del scope
+    gc.collect()
+    assert weak() is None
