@@ -8,6 +8,7 @@ import sys
 import threading
 import weakref
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -44,6 +45,19 @@ def test_searches_on_several_threads_keep_nothing_without_the_collector() -> Non
     finally:
         sys.setswitchinterval(interval)
         gc.enable()
+
+
+def test_the_search_ends_at_classes_and_modules() -> None:
+    of_class, of_module, of_nothing = Thing(), Thing(), Thing()
+    made = ModuleType("made")
+    made.kept = of_module  # type: ignore[attr-defined]
+    holder = type("Holder", (), {"kept": of_class})
+    found = Referrers([of_class, of_module, of_nothing], set())
+    assert found.has(holder)
+    assert not any(isinstance(x, type | ModuleType) for x in found.objects.values())
+    named = found.with_names()
+    assert [id(x) in named for x in (of_class, of_module)] == [True, True]
+    assert [found.ends_of(x) for x in (of_class, of_module, of_nothing)] == [[], [], [of_nothing]]
 
 
 RUNNING_CALL = """

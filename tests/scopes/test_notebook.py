@@ -177,8 +177,10 @@ def test_a_library_that_is_not_supported_is_left_alone_with_a_warning(
     monkeypatch.setitem(sys.modules, "jax", None)
     monkeypatch.delitem(sys.modules, "scopes.jax", raising=False)
     monkeypatch.delitem(sys.modules, "scopes.adapters.jax", raising=False)
-    with pytest.warns(UserWarning, match=r"%%scope does not own tensors of jax: scopes\.jax requires JAX"):
+    expected = r"%%scope does not own tensors of jax: scopes\.jax requires JAX"
+    with pytest.warns(UserWarning, match=expected) as caught:
         run("%%scope\nx = tensor.ones((2,))")
+    assert "IPython" in caught[0].filename  # the caller of the magic
     assert run.names["x"].tolist() == [1.0, 1.0]
 
 
