@@ -71,10 +71,10 @@ def test_blocks_fill_the_segment_without_a_gap(tmp_path: Path) -> None:
 @pytest.mark.parametrize("order", ["cd", "dc"])
 def test_a_block_lies_where_two_neighbours_were_freed(tmp_path: Path, order: str) -> None:
     with scopes.Timeline() as timeline:
-        a, b, c, d, e = (tensor.ones((1000,)) for _ in range(5))
+        a, b, c, d, e = (tensor.ones((size,)) for size in (1000, 1000, 2000, 1000, 1000))
         for x in (a, *({"c": c, "d": d}[name] for name in order)):
             x.dispose()
-        f = tensor.ones((2000,))
+        f = tensor.ones((3000,))
     snapshot = snapshot_of(timeline, tmp_path / "snapshot.pickle")
     (trace,) = snapshot["device_traces"]
     allocated = [event["addr"] for event in trace if event["action"] == "alloc"]
