@@ -105,8 +105,10 @@ REASONS: dict[str, dict[str, str]] = {
     "tensor/test_memory_model.py": {"_array": "x.numpy() exports, and the tensor stops sharing"},
     "tensor/test_memory_threads.py": {"_array": "x.numpy() exports, and the tensor stops sharing"},
     "tensor/test_saved_values.py": {"_array": "x.numpy() exports, and the tensor stops sharing"},
-    "tensor/test_timeline.py": {"_PERIOD": "so that no sample is due by the clock"},
-    "tensor/test_timeline.py": {"_kept": "the samples of memory, of which a file merges equal ones"},
+    "tensor/test_timeline.py": {
+        "_kept": "the samples of memory, of which a file merges equal ones",
+        "_PERIOD": "so that no sample is due by the clock",
+    },
 }
 
 
