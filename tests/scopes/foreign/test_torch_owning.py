@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import gc
 import importlib
+import os
 import pickle
+import sys
 import threading
 import types
 from collections.abc import Callable
@@ -73,6 +75,16 @@ class Twice(torch.autograd.Function):  # type: ignore[misc, name-defined]
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> Any:
         return gradient * 2
+
+
+@pytest.mark.skipif(
+    sys.version_info[:2] != (3, 11) or not torch.__version__.startswith("2.13."),
+    reason="this Python or this PyTorch is not the one where births are known to be noted",
+)
+@pytest.mark.skipif("DISPOSESCOPE_TORCH_NOTES" in os.environ, reason="this environment chooses the way")
+def test_births_are_noted_where_they_are_known_to_be() -> None:
+    # Otherwise a mode stands in for them, and their own tests are skipped.
+    assert owning.can_note
 
 
 @pytest.mark.filterwarnings("ignore:Sparse invariant checks")
