@@ -1055,12 +1055,12 @@ def forget(x):
     found = _by_address.find(<size_t><PyObject*>x)
     if found == _by_address.end():
         return
-    foreign = <Foreign>dereference(found).second
+    foreign = <Foreign>_by_address[<size_t><PyObject*>x]
     if foreign.counters is None or foreign.link.owner is not NULL:
         return
     foreign.retire()
     foreign.reference = None
-    _by_address.erase(found)
+    _by_address.erase(<size_t><PyObject*>x)
     Py_DECREF(foreign)
 
 

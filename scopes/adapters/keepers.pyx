@@ -59,10 +59,9 @@ cdef enum:
 
 cdef dict _builtins = vars(builtins)
 
-# Instances of exactly these classes never change, and hold no object.
-cdef frozenset _LEAVES = frozenset(
-    {str, bytes, int, float, complex, bool, type(None), type(...), type(NotImplemented)}
-)
+# Instances of exactly these classes never change, and hold no object. A list is searched by identity: a set asks
+# for the hash of a class, which may run code of its metaclass.
+cdef list _LEAVES = [str, bytes, int, float, complex, bool, type(None), type(...), type(NotImplemented)]
 
 # Whose code a file contains, as `author_of_file` returns.
 MIXED = 0  # Python's, or from libraries that do not use the sought objects
@@ -310,7 +309,7 @@ cdef class Keepers:
         return self.judge_class(kind) if verdict < 0 else verdict
 
     cdef int judge_class(self, kind) except -1:
-        cdef int verdict = _LEAF if kind in _LEAVES else self.judge(kind)
+        cdef int verdict = _LEAF if any([kind is leaf for leaf in _LEAVES]) else self.judge(kind)
         cdef _Class known = _Class.__new__(_Class)
         known.address = <size_t><PyObject*>kind
         known.known = self
@@ -362,6 +361,7 @@ cdef class Keepers:
         self.keepers.clear()
         self.always.clear()
         self.recent.clear()
+        self.is_incomplete = False
 
     cdef int register_all(self) except -1:
         """Find keepers in all generations, and among frozen objects."""

@@ -26,7 +26,7 @@ from scopes.core.scope import settle
 from scopes.reports.history import History
 from scopes.reports.leaks import leaks, snapshot
 from scopes.reports.living import LivingReport, living
-from scopes.reports.runs import Outcome
+from scopes.reports.runs import record_of
 from scopes.tracking import tracking
 
 # The exit status of the command if another attach is in progress.
@@ -159,11 +159,11 @@ class _Session:
         why = "The program ends after" if self._is_program_ending else "After"
         passed = time.monotonic() - began
         name = "The program"
-        outcome = _retried(lambda: Outcome(history, name, self._threshold))
+        record = _retried(lambda: record_of(history, name, self._threshold))
         texts = [f"{why} {passed:.3g} s. What was created since, and is alive, by line:"]
-        for title, report in outcome.parts:
+        for title, report in record.parts:
             texts.append(f"{title.removeprefix(f'{name} has ended.').strip()}\n{report}".strip())
-        texts.append(outcome.verdict)
+        texts.append(record.verdict)
         change = _retried(living).since(first)
         texts.append(f"Change since the attach, by type:\n{change}")
         texts.append(_unwatched())
@@ -175,7 +175,7 @@ class _Session:
             self._undo.callback(setattr, tracker, "depth", tracker.depth)
         owning = _owning()
         # Whether the program makes scopes own or track PyTorch's tensors itself.
-        had_keepers = owning is not None and owning.KEEPERS.counted() >= 0
+        had_keepers = owning is not None and owning.KEEPERS.mark() is not None
         if owning is not None:
             if not had_keepers:
                 self._undo.callback(_remove_adapter, owning)
@@ -248,9 +248,10 @@ def _unwatched() -> str:
             texts.append("those of PyTorch, whose installed version does not report allocations")
     if "jax" in sys.modules:
         texts.append("arrays of JAX")
+    hook = " and a hook for new classes of PyTorch's tensors" if "torch" in sys.modules else ""
     return (
         f"Not in the table by line: {'; '.join(texts)}. The change by type counts all that lives. The "
-        "modules of disposescope stay loaded in the process; everything else of the attach is undone."
+        f"modules of disposescope{hook} stay in the process; everything else of the attach is undone."
     )
 
 

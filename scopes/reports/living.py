@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from scopes._shared.sizes import format_bytes
 from scopes.core.scope import footprint_of, keeps_of
-from scopes.reports.leaks import OP_BYTES, Seen, without_collection
+from scopes.reports.leak_report import OP_BYTES
+from scopes.reports.leaks import Seen, without_collection
 from scopes.reports.tables import Cell, Report, Table, figure, size, words
 from scopes.tracking.holders import MAX_REFERENCES, Effort, Holder, holders_of
 from scopes.tracking.referrers import instances_of
@@ -234,7 +235,7 @@ def _torch() -> _Tensors | None:
     found = [
         x
         for x in instances_of(torch.Tensor)
-        if not getattr(type(x), "is_invalid", False) and adapter.is_tracked(x)
+        if not getattr(type(x), "is_invalid", False) and adapter.may_own_new(x) is not None
     ]
     return _Tensors(found, kind_of, adapter.footprint, adapter.keeps)
 

@@ -239,7 +239,7 @@ def test_the_report_names_the_holder_and_the_line_of_a_leak(program: str, tmp_pa
     first, *_ = re.findall(r"program\.py:(\d+) in ", by_line)
     assert int(first) == line_of(program), growth
     assert re.search(rf"keeps more and more: program\.py:{line_of(program)} in step", by_line), growth
-    assert re.search(r"\+\d+, \+[\d.]+ \wiB +(?:torch\.)?Tensor", by_type), by_type
+    assert re.search(r"\+[\d,]+, \+[\d.]+ \wiB +(?:torch\.)?Tensor", by_type), by_type
     assert "Not in the table by line: tensors that the program made before the attach" in by_type
 
 
