@@ -150,7 +150,7 @@ class History:
         """Start listening. Tracking must be on."""
         tracker = tracking.current.tracker
         if tracker is not None:
-            self._newest_before = tracker.serial
+            self._newest_before = tracking.newest_serial(tracker)
             tracker.listeners += (self,)
 
     def end(self) -> None:
@@ -356,7 +356,17 @@ class History:
         looks = self.looks
         for height in reversed(self._heights.get(site, [])):
             is_at_the_end = looks[-1].weights.get(site, 0) * _DROP >= height.row.weight
-            until = len(looks) if is_at_the_end else bisect_right(looks, height.at, key=_at)
+            # Up to the last moment before the memory was freed. That is later than the moment at which the
+            # line held most, if the line stopped growing before.
+            until = bisect_right(looks, height.at, key=_at)
+            until = max(
+                [
+                    n
+                    for n, look in enumerate(looks, 1)
+                    if look.weights.get(site, 0) * _DROP >= height.row.weight
+                ],
+                default=until,
+            )
             weights = [look.weights.get(site, 0) for look in looks[:until]]
             first = next((n for n, weight in enumerate(weights) if weight), None)
             if first is None:  # its looks were dropped

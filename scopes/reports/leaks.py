@@ -64,7 +64,7 @@ def snapshot() -> Snapshot:
     1
     """
     tracker = _tracker()
-    return Snapshot(tracker.serial, dict(tracker.rounds))
+    return Snapshot(tracking.newest_serial(tracker), dict(tracker.rounds))
 
 
 @set_module("scopes")

@@ -208,7 +208,7 @@ class _Watch:
     def __init__(self, checks: _Checks) -> None:
         self.checks = checks
         self.tracker = tracking.begin()
-        self.start = self.tracker.serial
+        self.start = tracking.newest_serial(self.tracker)
         # Keepers up to this number may keep PyTorch tensors after the test; see `count_keepers`.
         self.keepers = count_keepers()
         # Pairs of a serial number and the creator from there on: a fixture, or None for the test.
@@ -272,8 +272,9 @@ class _Watch:
         """Return the line of ``--tensor-memory``."""
         peak = 0 if self.meter is None else self.meter.peak_bytes
         kept = sum([kept.nbytes for kept in kept_by_each(left, others_than(left))])
+        created = tracking.newest_serial(self.tracker) - self.start
         return (
-            f"{self.tracker.serial - self.start:,} created, at most {format_bytes(peak)} live, "
+            f"{created:,} created, at most {format_bytes(peak)} live, "
             f"{len(left):,} left ({format_bytes(kept)})"
         )
 
@@ -289,7 +290,7 @@ class _Watch:
     def set_creator(self, fixture: _Fixture | None) -> _Fixture | None:
         """Record `fixture` as the creator from now on, and return the previous one."""
         before = self.turns[-1][1]
-        self.turns.append((self.tracker.serial, fixture))
+        self.turns.append((tracking.newest_serial(self.tracker), fixture))
         if self.limits is not None and _is_wide(fixture) != _is_wide(before):
             if _is_wide(fixture):
                 self.limits.pause()

@@ -102,6 +102,12 @@ def record_of(x: object) -> Record | None:
     return record if record is not None and record() is x else None
 
 
+def newest_serial(tracker: Tracker) -> int:
+    """Return the serial number of the newest disposable, also if nothing has read its creation yet."""
+    settle()
+    return tracker.serial
+
+
 def largest_lines(most: int) -> list[str]:
     """Return the lines that created most of the living memory, with its size; none if tracking is off."""
     tracker = current.tracker

@@ -83,6 +83,9 @@ def last_op(x: Any) -> object:
     return metadata.setdefault(_Mark, _Mark()) if isinstance(metadata, dict) else None
 
 
+# PyTorch makes a Python object for a tensor that only C++ had, when a search reads it. The program did not
+# create it, so `hiding` keeps it out of the notes of new tensors.
+@foreign.hiding
 def _kept_by(root: Any, seen: set[int]) -> list[tuple[int, int | None]]:
     saved: list[Any] = []
     stack = [root]
@@ -109,6 +112,11 @@ def hidden_references(x: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
 
     Do not follow operations in `seen`.
     """
+    yield from _hidden_references(x, seen)
+
+
+@foreign.hiding
+def _hidden_references(x: Any, seen: set[int]) -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
     with _NoFunctions():
         if x._base is not None:
@@ -132,7 +140,7 @@ def hidden_references(x: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
                 kept.append(node)  # its attributes: those of `ctx`
             found += [(GRAPH, x) for x in kept]
             stack += [inner for inner, _ in node.next_functions]
-    yield from found
+    return found
 
 
 def is_shared(x: Any) -> bool:
@@ -167,6 +175,7 @@ def members_of(module: Any) -> list[tuple[str, Any]]:
     ]
 
 
+@foreign.hiding
 def kept_alive_by(tensors: Iterable[Any]) -> list[Any]:
     """Return the tensors that C++ keeps for `tensors`: bases of views, saved tensors and leaves of graphs."""
     found: list[Any] = []

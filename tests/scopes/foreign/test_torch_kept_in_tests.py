@@ -81,6 +81,17 @@ TRANSFORM = ExpTransform(cache_size=1)
 def test_cached(cached):
     assert cached.shape == (3,)
 """,
+    "a model of a fixture for all tests": """
+@pytest.fixture(scope="module")
+def model():
+    return nn.Linear(2, 1)
+
+def test_one(model):
+    assert model.weight.shape == (1, 2)
+
+def test_two(model):
+    assert model.bias.shape == (1,)
+""",
 }
 
 LEAKS = {

@@ -197,3 +197,50 @@ def test_the_state_of_an_optimizer_does_not_grow_in_a_short_run(rounds: int, tmp
     done = python("-m", "scopes", "run", "--torch", "program.py", cwd=tmp_path)
     assert "optimizer.step()" in done.stderr
     assert "+" not in done.stderr
+
+
+IN_A_FUNCTION = """
+import torch
+from torch.nn.functional import cross_entropy
+
+
+def train():
+    model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10))
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range({rounds}):
+        x, y = torch.randn(64, 64), torch.randint(0, 10, (64,))
+        optimizer.zero_grad()
+        cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+
+train()
+"""
+
+
+@pytest.mark.parametrize("rounds", [2, 3, 4, 6])
+def test_a_short_training_in_a_function_is_no_leak(rounds: int, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(IN_A_FUNCTION.format(rounds=rounds), encoding="utf-8")
+    done = python("-m", "scopes", "run", "--fail-on-leak", "program.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_snapshot_is_later_than_all_that_was_created_before() -> None:
+    with scopes.track():
+        kept = torch.nn.Linear(3, 2)  # its parameters are noted, and nothing has read the notes yet
+        since = scopes.snapshot()
+        assert scopes.leaks(since=since).count == 0
+    assert kept.bias.shape == (2,)
+
+
+def test_a_search_of_graphs_counts_no_tensors_that_only_they_hold() -> None:
+    model = torch.nn.Linear(3, 2)
+    with scopes.track():
+        # The logarithm of a softmax in each graph has no Python object.
+        losses = [
+            torch.nn.functional.cross_entropy(model(torch.ones(4, 3)), torch.zeros(4, dtype=torch.long))
+            for _ in range(5)
+        ]
+        counts = [scopes.leaks().count for _ in range(3)]
+    assert len(set(counts)) == 1
+    assert len(losses) == 5
