@@ -63,6 +63,8 @@ def _missing(name: str) -> str:
     text = f"module 'scopes' has no attribute {name!r}"
     if name in ("cupy", "jax", "notebook", "testing", "torch"):
         return f"{text} before it is imported: write import scopes.{name}"
+    if name == "DisposeScopeManager":  # TorchSharp's
+        return f"{text}: write scopes.statistics, or scopes.current_dispose_scope()"
     return text
 
 

@@ -64,6 +64,8 @@ MISTAKES = {
     "tensor.mm(x, x)": "write x.mm(...), because it is a method",
     "tensor.unsqueeze(x, 0)": "write x.unsqueeze(...)",
     "tensor.onse((2, 3))": "module 'tensor' has no attribute 'onse': did you mean 'ones'?",
+    "scopes.NewDisposeScope()": "did you mean 'new_dispose_scope'?",
+    "scopes.DisposeScopeManager": "write scopes.statistics, or scopes.current_dispose_scope()",
     "scopes.new_scope": "did you mean 'new_dispose_scope'?",
     "nn.Liner": "did you mean 'Linear'?",
     "nn.functional.crossentropy": "did you mean 'cross_entropy'?",

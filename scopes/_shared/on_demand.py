@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -65,10 +65,13 @@ def names_on_demand(
     return find, lambda: sorted({*namespace, *origins})
 
 
-def _similar(name: str, names: Iterable[str]) -> str | None:
+def _similar(name: str, names: Collection[str]) -> str | None:
     """Return the public name that is most similar to `name`. Python itself finds no swapped letters."""
     if name.startswith("_"):
         return None
+    snake_case = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
+    if snake_case in names:  # a program in C# writes NewDisposeScope
+        return snake_case
     from difflib import get_close_matches  # takes a millisecond, and only mistakes need it
 
     close = get_close_matches(name, [each for each in names if not each.startswith("_")], n=1)
