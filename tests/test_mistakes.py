@@ -76,6 +76,7 @@ MISTAKES = {
     "nn.relu": "write nn.functional.relu",
     "model.save('model.bin')": "write tensor.save(module.state_dict(), path)",
     "model.load('model.bin')": "write module.load_state_dict(tensor.load(path))",
+    "model.RegisterComponents()": "write self.register_buffer(name, x) for other tensors",
     "model.weights": "did you mean 'weight'?",
     # Scopes
     "scopes.new_dispose_scope(len)": "write @scopes.disposing above it",

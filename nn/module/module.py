@@ -48,6 +48,10 @@ _OWN_ATTRIBUTES = frozenset({"_kinds", "_transient", "_hooks", "_trainable"})
 
 # Methods of TorchSharp's modules.
 _ADVICE = {
+    "RegisterComponents": (
+        ": omit it, because an assignment registers parameters and modules; write "
+        "self.register_buffer(name, x) for other tensors"
+    ),
     "load": ": write module.load_state_dict(tensor.load(path))",
     "save": ": write tensor.save(module.state_dict(), path)",
 }
