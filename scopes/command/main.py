@@ -77,6 +77,7 @@ def main() -> None:
 
 def _run(options: argparse.Namespace) -> NoReturn:
     clear_frames_of("runpy")  # runpy runs this file, and is not part of the program
+    clear_frames_of("disposescope")  # neither is the command
     memory = _memory_instead_of_folder()
     watch = begin_watch(memory)  # first, while there is one thread
     if options.torch is False:

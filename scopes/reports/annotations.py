@@ -19,11 +19,14 @@ def github_annotations(record: RunRecord) -> list[str]:
     found = []
     if record.latest.rows and record.ended is not None and not record.ended.startswith("exit status 0"):
         found.append(_annotation("error", first_row(record.latest).site, headline(record)))
-    rounds = {row.site: row.bytes_per_round for _, report in record.parts for row in report.rows}
+    rows = {row.site: (row, report.rounds) for _, report in record.parts for row in report.rows}
     for site, risen in record.growing:
-        each = rounds.get(site, 0.0)
-        rate = f", {format_bytes(round(each))} each round" if each else ""
-        text = f"The memory of this line keeps growing: by {format_bytes(risen)}{rate}"
+        text = f"The memory of this line keeps growing: by {format_bytes(risen)}"
+        row, rounds = rows.get(site, (None, 1))
+        if row is not None and row.bytes_per_round and rounds > 1:
+            text += f", {format_bytes(round(row.bytes_per_round))} each round"
+        if row is not None and row.holder:
+            text += f", held by {row.holder}"
         found.append(_annotation("warning", site, text))
     return found
 

@@ -114,8 +114,8 @@ class LeakRow:
 
     def _share(self) -> str:
         """Return the share of disposables that the holder holds as text; empty for all of them."""
-        if self.held_count == self.searched_count:
-            return ""
+        if self.held_count == self.searched_count or self.searched_count > self.count:
+            return ""  # all, or a search at an earlier moment, when more were alive
         if self.searched_count == self.count:
             return f" ({self.held_count:,} of {self.count:,})"
         return f" ({self.held_count:,} of the {self.searched_count:,} looked for)"
