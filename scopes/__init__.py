@@ -34,7 +34,7 @@ from scopes.core.errors import ScopeDisposedError, ScopeLimitError, TensorDispos
 from scopes.core.limits import describe_limits_by as _describe_limits_by
 from scopes.core.scope import Disposable, DisposeScope, current_dispose_scope, new_dispose_scope
 from scopes.core.scope import report_survivors_by as _report_survivors_by
-from scopes.tracking.limits import refusal as _refusal
+from scopes.tracking.limit_errors import refusal as _refusal
 from scopes.tracking.sites import Line, Site
 from scopes.tracking.tracking import CHILDREN as _CHILDREN
 from scopes.tracking.tracking import explain_shortage_by as _explain_shortage_by

@@ -97,7 +97,7 @@ from tensor.tape.modes import is_recording as is_grad_enabled
 _ON_DEMAND = _origins_of(
     {
         "tensor._bfloat16": "bfloat16",
-        "tensor._limits": "finfo iinfo",
+        "tensor._numeric_limits": "finfo iinfo",
         "tensor.creation.external_memory": "from_address from_blob",
         "tensor.creation.generators": "Generator manual_seed",
         "tensor.creation.random": "rand rand_like randn randn_like",

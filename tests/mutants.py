@@ -336,7 +336,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=1800, help="the longest run of tests for one change")
     parser.add_argument("--files", type=int, default=1000, help="how many of the likeliest test files to run")
-    parser.add_argument("--only", default="", help="only changes at this place: scopes/tracking/limits.py:31")
+    parser.add_argument("--only", default="", help="only changes at this place: nn/optim/adam.py:31")
     parser.add_argument("--list", action="store_true", help="print the changes without making them")
     chosen = parser.parse_args()
     listed = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["equivalent"]

@@ -23,7 +23,7 @@ from scopes.adapters.foreign import (
     located,
     raise_if_disposed,
 )
-from scopes.core.containers import add_holder, add_virtual_holder
+from scopes.core.containers import add_container, add_virtual_container
 from scopes.tracking.sites import skip_package
 
 jax = import_library("jax", "JAX", "jax")
@@ -179,8 +179,8 @@ _self_test()
 _explain_errors()
 locate(_Array)
 add_adapter(ADAPTER)
-add_holder(type(jax.random.key(0)), lambda key: [key._base_array])
-add_virtual_holder(_is_node, _children)
+add_container(type(jax.random.key(0)), lambda key: [key._base_array])
+add_virtual_container(_is_node, _children)
 skip_package("jax")
 
 

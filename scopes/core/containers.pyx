@@ -1,7 +1,7 @@
 # cython: language_level=3, auto_pickle=False
 """Find disposables in lists, dicts, modules, and attributes of other objects.
 
-A search runs no code of users' classes but ``__disposables__`` and the functions of `add_holder`. It reads
+A search runs no code of users' classes but ``__disposables__`` and the functions of `add_container`. It reads
 the items of built-in containers directly, iterates over collections that are written in C and over views of
 mappings, and reads the attributes of all other objects, also of collections: a progress bar is a collection,
 which prints while it is iterated over.
@@ -40,10 +40,10 @@ cdef frozenset _VIEWS = frozenset({ItemsView, KeysView, ValuesView})
 # The types of methods that are written in C.
 cdef frozenset _METHODS_IN_C = frozenset({MethodDescriptorType, WrapperDescriptorType})
 
-# Maps classes of other libraries to functions that return the objects in an instance; see `add_holder`.
+# Maps classes of other libraries to functions that return the objects in an instance; see `add_container`.
 cdef dict _holders = {}
-# Pairs of functions: whether an object holds others, and which; see `add_virtual_holder`.
-cdef list _virtual_holders = []
+# Pairs of functions: whether an object holds others, and which; see `add_virtual_container`.
+cdef list _virtual_containers = []
 
 
 def know_disposables(type base):
@@ -56,14 +56,14 @@ cdef bint _is_of_base(x) noexcept:
     return PyType_IsSubtype(Py_TYPE(x), <PyTypeObject*>_disposable_base)
 
 
-def add_holder(kind, held):
+def add_container(kind, held):
     """Search instances of `kind` too: ``held(x)`` returns the objects in them."""
     _holders[kind] = held
 
 
-def add_virtual_holder(is_holder, held):
-    """Search the objects for which ``is_holder(x)`` is True: ``held(x)`` returns the objects in them."""
-    _virtual_holders.append((is_holder, held))
+def add_virtual_container(is_container, held):
+    """Search the objects for which ``is_container(x)`` is True: ``held(x)`` returns the objects in them."""
+    _virtual_containers.append((is_container, held))
 
 
 cdef object _holder_of(x):
@@ -72,8 +72,8 @@ cdef object _holder_of(x):
     for holder in _holders:
         if issubclass(kind, holder):
             return _holders[holder]
-    for is_holder, held in _virtual_holders:
-        if is_holder(x):
+    for is_container, held in _virtual_containers:
+        if is_container(x):
             return held
     return None
 

@@ -57,7 +57,7 @@ cdef class Disposable:
 
 
 # A resource of the user in a scope.
-cdef class Held(Disposable):
+cdef class Resource(Disposable):
     cdef object resource
 
     cdef void forget(self) noexcept
@@ -70,7 +70,7 @@ cdef class DisposeScope:
     cdef public object name
     # The scope around it, which may have ended.
     cdef DisposeScope outer
-    # The `Held` objects of attached resources. This set keeps them alive; None if there are none yet.
+    # The `Resource` objects of attached resources. This set keeps them alive; None if there are none yet.
     cdef set held
     # The ident of the thread that opened it.
     cdef unsigned long thread
@@ -106,7 +106,7 @@ cdef class DisposeScope:
     cdef int raise_ended(self, what) except -1
     # Own `members` from now on, all or none; count them as attached, unless `counters` is None.
     cdef int take_over(self, list members, list counters) except -1
-    # Keep the `Held` objects among `members` alive, all or none. If a resource has one already, use that.
+    # Keep the `Resource` objects among `members` alive, all or none. If a resource has one already, use that.
     cdef int hold(self, list members) except -1
     # Detach the `members` of this scope: no scope owns them then.
     cdef void release_members(self, list members, list counters) noexcept

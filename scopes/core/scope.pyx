@@ -16,7 +16,7 @@ modules do not support, the lock `step_lock` makes it atomic. There is one lock 
 move changes two lists and a member.
 
 In order: what observers and adapters are told, the list, the current scope, registration and disposal, the
-classes `Disposable`, `Held` and `Compound` of members, the class `DisposeScope`, and loans.
+classes `Disposable`, `Resource` and `Compound` of members, the class `DisposeScope`, and loans.
 """
 
 cimport cython
@@ -252,8 +252,8 @@ cdef list subjects_of(list members):
 
 cdef int add_sizes(list members, dict sizes) except -1:
     for member in members:
-        if isinstance(member, Held):
-            resource = (<Held>member).resource
+        if isinstance(member, Resource):
+            resource = (<Resource>member).resource
             key, nbytes = id(resource), getattr(resource, "nbytes", 0)
             if not isinstance(nbytes, int):
                 nbytes = 0
@@ -533,11 +533,11 @@ cdef object dispose_members(DisposeScope scope, errors):
                 link.counts_in_scope = True
                 unlink(link)
                 continue
-            if x.counters is None and not isinstance(x, Held):
+            if x.counters is None and not isinstance(x, Resource):
                 unlink(link)  # its memory and its count moved to another object (`hand_over_count`)
                 continue
         try:
-            if isinstance(x, Held):
+            if isinstance(x, Resource):
                 x.release()
             else:
                 dispose_one(x)
@@ -795,14 +795,14 @@ _CLOSED_MEANWHILE = (
     "before its scope ends, or move it out of that scope: scope.move_to_outer(x), scope.detach(x)"
 )
 
-# Maps the address of a resource to its `Held`; both are borrowed references. An entry is removed with its
-# `Held`.
-cdef unordered_map[size_t, PyObject*] _held_by_address
+# Maps the address of a resource to its `Resource`; both are borrowed references. An entry is removed with its
+# `Resource`.
+cdef unordered_map[size_t, PyObject*] _resource_by_address
 
 
 @cython.final
-@cython.no_gc_clear  # as in Disposable; the collector clears the scope's set of `Held` objects instead
-cdef class Held(Disposable):
+@cython.no_gc_clear  # as in Disposable; the collector clears the scope's set of `Resource` objects instead
+cdef class Resource(Disposable):
     """Member for a resource that is not a `Disposable`. It keeps the resource alive.
 
     The scope refers to it, but it does not refer to the scope. So if the last reference to an open scope is
@@ -815,9 +815,9 @@ cdef class Held(Disposable):
     cdef void forget(self) noexcept:
         """Remove the entry of the resource."""
         cdef size_t address = <size_t><PyObject*>self.resource
-        found = _held_by_address.find(address)
-        if found != _held_by_address.end() and _held_by_address[address] == <PyObject*>self:
-            _held_by_address.erase(address)
+        found = _resource_by_address.find(address)
+        if found != _resource_by_address.end() and _resource_by_address[address] == <PyObject*>self:
+            _resource_by_address.erase(address)
 
     cdef int release(self) except -1:
         cdef DisposeScope scope = list_of(self)
@@ -850,50 +850,50 @@ cdef int end_resource(resource) except -1:
     return 0
 
 
-cdef Held new_held(resource):
-    cdef Held held = Held.__new__(Held)
+cdef Resource new_resource(resource):
+    cdef Resource held = Resource.__new__(Resource)
     held.resource = resource
     held.link.is_registered = True
     return held
 
 
-cdef int remember(Held held) except -1:
-    _held_by_address[<size_t><PyObject*>held.resource] = <PyObject*>held
+cdef int remember(Resource held) except -1:
+    _resource_by_address[<size_t><PyObject*>held.resource] = <PyObject*>held
     return 0
 
 
-cdef Held held_of(x):
-    """Return the `Held` of the resource `x`, or None."""
+cdef Resource resource_of(x):
+    """Return the `Resource` of the resource `x`, or None."""
     cdef size_t address = <size_t><PyObject*>x
-    found = _held_by_address.find(address)
-    if found == _held_by_address.end():
+    found = _resource_by_address.find(address)
+    if found == _resource_by_address.end():
         return None
-    return <Held>reference_if_alive(_held_by_address[address])
+    return <Resource>reference_if_alive(_resource_by_address[address])
 
 
 cdef Disposable member_for(x):
-    """Return the member of `x`: itself if it is a disposable, else its `Held`, or None."""
+    """Return the member of `x`: itself if it is a disposable, else its `Resource`, or None."""
     cdef Disposable member
     if isinstance(x, Disposable):
         return <Disposable>x
     member = _hooks.find_member(x)
-    return held_of(x) if member is None else member
+    return resource_of(x) if member is None else member
 
 
 cdef Disposable member_to_own(x):
     """Return the member of `x`. If there is none, create one that is in no scope yet."""
-    cdef Held held
+    cdef Resource held
     if isinstance(x, Disposable):
         return <Disposable>x
     if _hooks.represents(x):
         return _hooks.new_member(x)
-    held = held_of(x)
-    return new_held(x) if held is None else held
+    held = resource_of(x)
+    return new_resource(x) if held is None else held
 
 
 def may_be_owned(x):
     """Return whether a scope may own `x`: a disposable, or something with ``close()`` that was attached."""
-    return is_disposable(x) or _hooks.represents(x) or (is_closable(x) and held_of(x) is not None)
+    return is_disposable(x) or _hooks.represents(x) or (is_closable(x) and resource_of(x) is not None)
 
 
 def may_be_attached(x):
@@ -996,14 +996,14 @@ def revived(x):
 def dispose_each(list items):
     """Dispose `items`, the last first, and empty the list. Then raise all errors as one group."""
     cdef object errors = None
-    cdef Held held
+    cdef Resource held
     while items:
         try:
             x = items.pop()
             if isinstance(x, Disposable) or _hooks.represents(x):
                 member_to_own(x).dispose()
                 continue
-            held = held_of(x)
+            held = resource_of(x)
             if held is not None:
                 held.release()
             else:
@@ -1249,8 +1249,8 @@ cdef class DisposeScope:
             raise
 
     def __dealloc__(self):
-        # Only `Held` objects are left: all other members keep their scope alive. One may outlive the scope if
-        # another thread or `gc.get_objects()` refers to it. So remove each from the list, which is freed now.
+        # Only `Resource` objects are left: all other members keep their scope alive. One may outlive the scope
+        # if another thread or `gc.get_objects()` refers to it. So remove each from the list, which is freed now.
         self.members.is_open = False
         while self.members.count:
             unlink(self.members.head.newer)
@@ -1349,7 +1349,7 @@ cdef class DisposeScope:
             # First the checks that may fail.
             for i in range(len(members)):
                 x = <Disposable>members[i]
-                if (<Held>x).resource is None if isinstance(x, Held) else x.counters is None:
+                if (<Resource>x).resource is None if isinstance(x, Resource) else x.counters is None:
                     raise_disposed(x)  # another thread or a finalizer has just disposed it
             self.hold(members)
             for i in range(len(members)):
@@ -1362,7 +1362,7 @@ cdef class DisposeScope:
                 if x.link.owner is not NULL:
                     unlink(&x.link)
                 link_newest(x, self)
-                if isinstance(x, Held):
+                if isinstance(x, Resource):
                     if before[i] is not None:
                         (<DisposeScope>before[i]).held.discard(x)
                 else:
@@ -1370,27 +1370,27 @@ cdef class DisposeScope:
                         before[i] = x.scope
                     x.scope = self
                 if counters is not None:
-                    counter = <Counters>counters[i] if isinstance(x, Held) else x.counters
+                    counter = <Counters>counters[i] if isinstance(x, Resource) else x.counters
                     counter.attached.fetch_add(1, memory_order_relaxed)
         return 0
 
     cdef int hold(self, list members) except -1:
         cdef Py_ssize_t i
         cdef Disposable x
-        cdef Held known
+        cdef Resource known
         try:
             for i in range(len(members)):
-                if isinstance(members[i], Held):
-                    known = held_of((<Held>members[i]).resource)
+                if isinstance(members[i], Resource):
+                    known = resource_of((<Resource>members[i]).resource)
                     if known is None:
-                        remember(<Held>members[i])
+                        remember(<Resource>members[i])
                     else:
                         members[i] = known
                     self.held.add(members[i])
         except MemoryError:
             for i in range(len(members)):
                 x = <Disposable>members[i]
-                if isinstance(x, Held) and x.link.owner is not &self.members:
+                if isinstance(x, Resource) and x.link.owner is not &self.members:
                     self.held.discard(x)
             raise
         return 0
@@ -1413,8 +1413,8 @@ cdef class DisposeScope:
                 member = member_for(x)
                 if member is not None:
                     members.append(member)
-                    counters.append(counters_of(type(x)) if isinstance(member, Held) else None)
-                    holds = holds or isinstance(member, Held)
+                    counters.append(counters_of(type(x)) if isinstance(member, Resource) else None)
+                    holds = holds or isinstance(member, Resource)
         while True:  # repeat the steps that may run Python code until nothing changes
             if outward:
                 target = outer_of(self)
@@ -1447,8 +1447,8 @@ cdef class DisposeScope:
                 continue
             unlink(&x.link)
             x.link.is_attached = False
-            if isinstance(x, Held):
-                (<Held>x).forget()
+            if isinstance(x, Resource):
+                (<Resource>x).forget()
                 self.held.discard(x)
                 (<Counters>counters[i]).detached.fetch_add(1, memory_order_relaxed)
             else:
@@ -1463,7 +1463,7 @@ cdef class DisposeScope:
             return 0
         for i in range(len(members)):  # first the steps that may fail
             x = <Disposable>members[i]
-            if isinstance(x, Held) and x.link.owner is &self.members:
+            if isinstance(x, Resource) and x.link.owner is &self.members:
                 target.held.add(x)
         for i in range(len(members)):
             x = <Disposable>members[i]
@@ -1471,7 +1471,7 @@ cdef class DisposeScope:
                 continue
             unlink(&x.link)
             link_newest(x, target)
-            if isinstance(x, Held):
+            if isinstance(x, Resource):
                 self.held.discard(x)
             else:
                 x.scope = target
@@ -1615,7 +1615,7 @@ cdef class DisposeScope:
             member = member_to_own(x)
             members.append(member)
             member._raise_if_disposed()
-            counters.append(counters_of(type(x)) if isinstance(member, Held) else None)
+            counters.append(counters_of(type(x)) if isinstance(member, Resource) else None)
         if self.limits is not None:
             make_room_for_all(self.limits, members)
         self.take_over(members, counters)
@@ -1773,7 +1773,7 @@ cdef class DisposeScope:
                 x = members.pop()
                 if id(x.subject()) in kept or x.link.owner is not &self.members:
                     continue
-                if isinstance(x, Held):
+                if isinstance(x, Resource):
                     x.release()
                 elif x.counters is not None:
                     dispose_one(x)
@@ -1845,8 +1845,8 @@ cdef int _replace_resource(original, replacement) except -1:
     scope.take_over([member_to_own(replacement)], None)
     if before.link.owner is not NULL:
         unlink(&before.link)
-    if isinstance(before, Held):
-        (<Held>before).forget()
+    if isinstance(before, Resource):
+        (<Resource>before).forget()
         scope.held.discard(before)
     else:
         before.scope = None
@@ -2034,7 +2034,7 @@ cdef class Loan:
             x = member_to_own(thing)
             x._raise_if_disposed()
             members.append(x)
-            counters.append(counters_of(type(thing)) if isinstance(x, Held) else None)
+            counters.append(counters_of(type(thing)) if isinstance(x, Resource) else None)
             owners.append(owner_of_disposable(x))
         if not self.borrower.members.is_open:
             self.borrower.raise_ended("used to borrow objects")
@@ -2048,7 +2048,7 @@ cdef class Loan:
         # The steps below can't fail.
         for i in range(len(unowned)):
             x = <Disposable>unowned[i]
-            counter = unowned_counters[i] if isinstance(x, Held) else x.counters
+            counter = unowned_counters[i] if isinstance(x, Resource) else x.counters
             if counter is not None:
                 (<Counters>counter).attached.fetch_add(1, memory_order_relaxed)
         self.members, self.owners = members, owners
@@ -2067,7 +2067,7 @@ cdef class Loan:
                 owner = outer_of(owner)
             if x.link.owner is not &self.borrower.members or owner is self.borrower:
                 continue
-            counters = [counters_of(type(x.subject()))] if isinstance(x, Held) else [None]
+            counters = [counters_of(type(x.subject()))] if isinstance(x, Resource) else [None]
             if owner is None:
                 self.borrower.release_members([x], counters)
             else:

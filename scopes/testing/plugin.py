@@ -28,7 +28,7 @@ from scopes.reports.leaks import kept_by_each, snapshot
 from scopes.reports.runs import LEAST_GROWTH, record_of
 from scopes.testing.assertions import CURE, StatisticsWindow
 from scopes.testing.leftovers import Leftovers, alive_of, alive_since, left, not_kept, others_than
-from scopes.testing.limits import Limits
+from scopes.testing.peak_limits import Limits
 from scopes.tracking import following, tracking
 from scopes.tracking.meters import Meter
 from scopes.tracking.records import Record

@@ -39,7 +39,7 @@ from numpy import dtype as _dtype
 from scopes._shared.on_demand import ModuleOnDemand as _ModuleOnDemand
 from tensor.core.tensor import wrap_snapshot, wrap_snapshot_unowned
 from tensor.kernels.namespace import xp, xp_over
-from tensor.memory.limits import OutOfMemoryError, out_of_memory
+from tensor.memory.out_of_memory import OutOfMemoryError, out_of_memory
 from tensor.tape.modes import recomputing as _recomputing
 from tensor.tape.recording import Deferred
 from tensor.tape.recording import when_enabled as _when_enabled

@@ -57,8 +57,8 @@ from scopes.core.scope import ending_by
 from scopes.tracking.tracking import note_created, note_ended, record_of
 from tensor._errors import TensorDisposedError
 from tensor.memory.buffer import listed_buffers, offset_in, view_at
-from tensor.memory.holders import Held, list_holders_by
-from tensor.memory.limits import out_of_memory
+from tensor.memory.holders import LargeBuffer, list_large_buffers_by
+from tensor.memory.out_of_memory import out_of_memory
 
 cnp.import_array()
 
@@ -750,7 +750,7 @@ def join_storage(StorageReference x not None, StorageReference other not None, l
 
 
 def _holders():
-    """Yield a `Held` for each large buffer, except for external memory."""
+    """Yield a `LargeBuffer` for each large buffer, except for external memory."""
     for buffer in listed_buffers():
         if (<Buffer>buffer).is_external:
             continue
@@ -764,10 +764,12 @@ def _holders():
         root = (<Buffer>buffer).root
         is_pinned = (<Buffer>buffer).sharers == 0
         shape = (<object>root).shape
-        yield Held(str((<object>root).dtype), shape, (<Buffer>buffer).nbytes, is_pinned, tuple(sorted(names)))
+        yield LargeBuffer(
+            str((<object>root).dtype), shape, (<Buffer>buffer).nbytes, is_pinned, tuple(sorted(names))
+        )
 
 
-list_holders_by(_holders)
+list_large_buffers_by(_holders)
 
 
 cdef int64_t _overhead() noexcept nogil:

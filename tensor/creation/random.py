@@ -16,12 +16,12 @@ from tensor.creation.generators import numbers_of
 from tensor.kernels.running import run_kernel
 
 if TYPE_CHECKING:
-    from tensor import _limits
+    from tensor import _numeric_limits
     from tensor._dtypes import Array, Dtype
     from tensor._tensor import Tensor
     from tensor.creation.generators import Generator
 else:
-    _limits = ModuleOnDemand("tensor._limits")
+    _numeric_limits = ModuleOnDemand("tensor._numeric_limits")
 
 
 def _floating(op: str, dtype: DtypeLike | None) -> Dtype:
@@ -98,9 +98,9 @@ def integers_of(dtype: Dtype) -> tuple[int, int]:
     if dtype.kind == "b":
         return 0, 1
     if not is_inexact(dtype):
-        return _limits.iinfo(dtype).min, _limits.iinfo(dtype).max
-    limits = _limits.iinfo(int64)
-    most = _limits.finfo(dtype).max
+        return _numeric_limits.iinfo(dtype).min, _numeric_limits.iinfo(dtype).max
+    limits = _numeric_limits.iinfo(int64)
+    most = _numeric_limits.finfo(dtype).max
     return (limits.min, limits.max) if most > limits.max else (-int(most), int(most))
 
 

@@ -15,7 +15,7 @@ from contextvars import Context
 import numpy as np
 
 from scopes._shared.on_demand import when_imported
-from tensor.memory.limits import OutOfMemoryError, out_of_memory
+from tensor.memory.out_of_memory import OutOfMemoryError, out_of_memory
 
 cnp.import_array()
 

@@ -10,8 +10,8 @@ from scopes._shared.clearing import clear_errors_of as _clear_errors_of
 from scopes._shared.on_demand import names_on_demand as _names_on_demand
 from scopes._shared.on_demand import origins_of as _origins_of
 from scopes._shared.on_demand import public_names as _public_names
-from tensor.memory.limits import OutOfMemoryError
 from tensor.memory.measuring import limit, measure
+from tensor.memory.out_of_memory import OutOfMemoryError
 
 _ON_DEMAND = _origins_of(
     {

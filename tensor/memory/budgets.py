@@ -14,7 +14,7 @@ from scopes._shared.sizes import format_bytes, parse_size
 from scopes._shared.spill import SpillError, SpillFile
 from tensor._dtypes import Array
 from tensor.memory.allocator import Bound, Watch, live_or_pinned, set_relief
-from tensor.memory.limits import forget_failure, note_failure
+from tensor.memory.out_of_memory import forget_failure, note_failure
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

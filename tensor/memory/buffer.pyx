@@ -37,7 +37,7 @@ from sys import getsizeof as _getsizeof
 import numpy as np
 
 from tensor._dtypes import is_bfloat16, load_bfloat16
-from tensor.memory.limits import out_of_memory
+from tensor.memory.out_of_memory import out_of_memory
 
 cnp.import_array()
 

@@ -9,7 +9,7 @@ from tensor.memory import allocator
 # No `from __future__ import annotations` here: named tuples would compile each annotation, which is slow.
 
 
-class Held(NamedTuple):
+class LargeBuffer(NamedTuple):
     """A buffer that is live or pinned."""
 
     dtype: str
@@ -33,10 +33,10 @@ class Holding(NamedTuple):
         return f"{self.buffer_count} x {self.kind}, {format_bytes(self.nbytes)}{held_by}"
 
 
-_listings: list[Callable[[], Iterable[Held]]] = []
+_listings: list[Callable[[], Iterable[LargeBuffer]]] = []
 
 
-def list_holders_by(function: Callable[[], Iterable[Held]]) -> None:
+def list_large_buffers_by(function: Callable[[], Iterable[LargeBuffer]]) -> None:
     """Register `function`, which yields some of the process's buffers, for reports and errors.
 
     No two functions may yield the same buffer. The function may be called when memory is short, so it should

@@ -20,7 +20,7 @@ from tensor.memory.allocator import (
     current_limit,
     live_or_pinned,
 )
-from tensor.memory.limits import OutOfMemoryError
+from tensor.memory.out_of_memory import OutOfMemoryError
 from tensor.memory.placement import Life, most_alive, place
 
 if TYPE_CHECKING:

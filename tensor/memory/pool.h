@@ -25,7 +25,7 @@
 #include "tensor/memory/arena.h"
 #include "tensor/memory/block.h"
 #include "tensor/memory/free_blocks.h"
-#include "tensor/memory/limits.h"
+#include "tensor/memory/out_of_memory.h"
 
 namespace disposescope::memory {
 

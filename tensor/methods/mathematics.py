@@ -25,11 +25,11 @@ from tensor.ops.writing import become
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from tensor import _limits
+    from tensor import _numeric_limits
     from tensor._tensor import Tensor
     from tensor.kernels import gamma
 else:
-    _limits = ModuleOnDemand("tensor._limits")
+    _numeric_limits = ModuleOnDemand("tensor._numeric_limits")
     gamma = ModuleOnDemand("tensor.kernels.gamma")
 
 
@@ -114,7 +114,7 @@ class Mathematics(TensorCore):
         x = as_tensor(self)
         if not is_floating(x.dtype):
             return _cloned(x)
-        limits = _limits.finfo(x.dtype)
+        limits = _numeric_limits.finfo(x.dtype)
         high = limits.max if posinf is None else posinf
         low = limits.min if neginf is None else neginf
         return _replace_nonfinite(x, nan, high, low)

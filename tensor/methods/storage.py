@@ -25,7 +25,7 @@ from tensor.ops.dispatch import over, with_history
 from tensor.tape.rules import RULES
 
 if TYPE_CHECKING:
-    from tensor import _limits
+    from tensor import _numeric_limits
     from tensor._dtypes import Array, DtypeLike
     from tensor._tensor import Tensor
     from tensor.creation import generators, random, sampling
@@ -34,7 +34,7 @@ else:
     random = ModuleOnDemand("tensor.creation.random")
     sampling = ModuleOnDemand("tensor.creation.sampling")
     generators = ModuleOnDemand("tensor.creation.generators")
-    _limits = ModuleOnDemand("tensor._limits")
+    _numeric_limits = ModuleOnDemand("tensor._numeric_limits")
 
 _ALIAS = RULES["alias"]
 _CLONE = RULES["clone"]
@@ -426,11 +426,13 @@ class Storage(TensorCore):
                 f"uniform_: from_ must be at most to, but from_ = {from_} and to = {to}"
             )
         dtype = as_tensor(self).dtype
-        if is_floating(dtype) and not max(abs(from_), abs(to), to - from_) <= _limits.finfo(dtype).max:
-            raise InvalidArgumentError(
-                f"uniform_: from_, to and to - from_ must be at most {_limits.finfo(dtype).max}, the largest "
-                f"number of {dtype}, but from_ = {from_} and to = {to}"
-            )
+        if is_floating(dtype):
+            largest = _numeric_limits.finfo(dtype).max
+            if not max(abs(from_), abs(to), to - from_) <= largest:
+                raise InvalidArgumentError(
+                    f"uniform_: from_, to and to - from_ must be at most {largest}, the largest number of "
+                    f"{dtype}, but from_ = {from_} and to = {to}"
+                )
         return _filled(
             "uniform_",
             self,
@@ -584,7 +586,7 @@ def _dtype_of(x: TensorCore, dtype: DtypeLike | None) -> DtypeLike:
 def _first_not_exact(dtype: np.dtype[Any]) -> int:
     """Return the default upper bound of ``random_`` for `dtype` (excluded)."""
     if is_floating(dtype):
-        return int(2 / _limits.finfo(dtype).eps) + 1
+        return int(2 / _numeric_limits.finfo(dtype).eps) + 1
     return random.integers_of(dtype)[1] + 1
 
 

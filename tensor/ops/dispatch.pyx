@@ -79,7 +79,7 @@ from tensor.kernels.reductions import max_over, mean_over, min_over, sum_over
 from tensor.kernels.running import run_kernel
 from tensor.kernels.ufuncs import COMPILED as _COMPILED
 from tensor.kernels.ufuncs import compute_into, into_of
-from tensor.memory.limits import OutOfMemoryError, out_of_memory
+from tensor.memory.out_of_memory import OutOfMemoryError, out_of_memory
 from tensor.ops.data import as_data, as_tensor
 from tensor.ops.messages import NO_GRAD_VIEW as _NO_GRAD_VIEW
 from tensor.ops.messages import explain, foreign, name_in_place, require_writable_history

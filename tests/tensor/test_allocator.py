@@ -15,7 +15,7 @@ from tensor import memory
 from tensor.memory import allocator
 from tensor.memory.allocator import is_counted, pooled
 from tensor.memory.holders import Held, Holding, holdings, list_holders_by
-from tensor.memory.limits import OutOfMemoryError, out_of_memory
+from tensor.memory.out_of_memory import OutOfMemoryError, out_of_memory
 from tests.process import needs_process_memory
 from tests.threads import NEW_THREADS_INHERIT_CONTEXT
 

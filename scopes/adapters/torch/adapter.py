@@ -14,7 +14,7 @@ from scopes.adapters.foreign import add_adapter
 from scopes.adapters.torch import disposal, keeping, memory
 from scopes.adapters.torch.keeping import KEEPERS
 from scopes.adapters.torch.library import torch
-from scopes.core.containers import add_holder
+from scopes.core.containers import add_container
 from scopes.core.errors import TensorDisposedError
 from scopes.tracking.hidden import follow_hidden, note_graph_nodes
 from scopes.tracking.members import show_members
@@ -128,8 +128,8 @@ disposal.self_test()
 disposal.set_error_factory(ADAPTER.disposed_error)
 add_adapter(ADAPTER)
 # All attributes of a module: parameters, buffers, submodules, and other tensors.
-add_holder(torch.nn.Module, lambda module: list(vars(module).values()))
-add_holder(torch.optim.Optimizer, lambda optimizer: (optimizer.state, optimizer.param_groups))
+add_container(torch.nn.Module, lambda module: list(vars(module).values()))
+add_container(torch.optim.Optimizer, lambda optimizer: (optimizer.state, optimizer.param_groups))
 skip_package("torch")
 follow_hidden(torch.Tensor, memory.hidden_references)
 show_members(torch.nn.Module, memory.members_of)

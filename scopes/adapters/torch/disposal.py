@@ -234,7 +234,7 @@ KEPT = "PyTorch (retain_grad, a profiler or another thread): the tensor's last r
 UNKNOWN = Site(())
 
 
-class Held:
+class HeldStorage:
     """The storage of a disposed tensor, as a weak reference, and what is known about it."""
 
     __slots__ = ("by", "device", "nbytes", "op", "owners", "record", "scope", "site", "storage", "tracker")
@@ -274,7 +274,7 @@ can_count = _use_count is not None
 _OWN_USES = 2
 
 # The storages by address, and the number of them from which the freed ones are forgotten.
-storages: dict[int, Held] = {}
+storages: dict[int, HeldStorage] = {}
 _LEAST = 1000
 _most = _LEAST
 
@@ -306,7 +306,7 @@ def _note_held(x: Any, owner: Any) -> None:
         forget_freed()
     known = storages.get(storage._cdata)
     if known is None or known.storage.expired():
-        known = storages[storage._cdata] = Held(storage, by, record, tracker)
+        known = storages[storage._cdata] = HeldStorage(storage, by, record, tracker)
         if record is None:
             known.scope = tuple([name or UNNAMED for name in names_of_ended_scope(x)])
     if known.record is None and not known.op and owner.grad_fn is not None:

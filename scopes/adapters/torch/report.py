@@ -287,7 +287,7 @@ def still_held(scope: str | DisposeScope | None = None) -> HeldReport:
     disposal.forget_freed()
     name = scope if scope is None or isinstance(scope, str) else scope.name or UNNAMED
     views, graphs = holder_lines()
-    groups: dict[tuple[Any, ...], list[disposal.Held]] = defaultdict(list)
+    groups: dict[tuple[Any, ...], list[disposal.HeldStorage]] = defaultdict(list)
     for key, storage in list(disposal.storages.items()):
         if name is None or name in storage.scope:
             by, holder = storage.by, None
@@ -319,7 +319,7 @@ def still_held(scope: str | DisposeScope | None = None) -> HeldReport:
     return HeldReport(tuple(sorted(rows, key=lambda row: -row.nbytes)), disposal.resident_bytes())
 
 
-def _kept_by_graphs(group: Iterable[disposal.Held], seen: Seen) -> int:
+def _kept_by_graphs(group: Iterable[disposal.HeldStorage], seen: Seen) -> int:
     """Return the bytes of the memory that the graphs of disposed tensors keep, and add it to `seen`."""
     total = 0
     for storage in group:
@@ -330,7 +330,7 @@ def _kept_by_graphs(group: Iterable[disposal.Held], seen: Seen) -> int:
     return total
 
 
-def _is_growing(group: Iterable[disposal.Held]) -> bool:
+def _is_growing(group: Iterable[disposal.HeldStorage]) -> bool:
     """Return whether the tensors were created throughout the tracked time."""
     tracker = current.tracker
     if tracker is None:

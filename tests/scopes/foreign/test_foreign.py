@@ -24,7 +24,7 @@ from scopes import (
 )
 from scopes.adapters.adapter import Adapter
 from scopes.adapters.foreign import add_adapter, adopt, detach_adopted, is_adopted
-from scopes.core.containers import add_holder
+from scopes.core.containers import add_container
 from scopes.lowlevel import owner_of
 from scopes.tracking import tracking
 from scopes.tracking.records import Record
@@ -86,7 +86,7 @@ def adapted() -> None:
     if not isinstance(getattr(BlockAdapter, "added", None), bool):
         BlockAdapter.added = True  # type: ignore[attr-defined]
         add_adapter(ADAPTER)
-        add_holder(Machine, lambda machine: list(machine.blocks))
+        add_container(Machine, lambda machine: list(machine.blocks))
 
 
 Window = Callable[[], DisposeStatistics]
