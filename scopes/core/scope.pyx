@@ -636,7 +636,7 @@ cdef class Disposable:
         ended = self.scope if self.scope is not None and not self.scope.members.is_open else None
         raise TensorDisposedError(
             f"this {type(self).__name__} is empty: {ending_by(ended)}. Dispose it after its last use, "
-            "or move it out before its scope ends: scope.move_to_outer(x), scope.detach(x)"
+            "or move it out before its scope ends: call that scope's move_to_outer(x) or detach(x)"
         )
 
     def _footprint(self):
@@ -1273,6 +1273,17 @@ cdef class DisposeScope:
                 make_current(outer_of(self))
         if error is not None:
             clear_library_frames(error)
+
+    def __call__(self, *args, **kwargs):
+        """Raise a TypeError: a scope decorates no function. End it if it is empty and in no variable."""
+        # `@new_dispose_scope("step")` has opened it: only the context and the call refer to it. From Python
+        # 3.14 on, the call of a local variable may add no reference, and then ends an empty scope too.
+        if self.members.count == 0 and is_dropped(<PyObject*>self) and is_current(self):
+            self.end()
+        raise TypeError(
+            "a scope is not a decorator: write @disposing above the function, or "
+            "`with new_dispose_scope(...):` inside it"
+        )
 
     def dispose(self):
         """End the scope and dispose all that it owns, newest first; a second call does nothing.

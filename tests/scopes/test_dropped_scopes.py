@@ -146,3 +146,27 @@ def test_a_scope_that_something_holds_gives_no_warning(use: Callable[[], None]) 
         warnings.simplefilter("always")
         use()
     assert found == []
+
+
+@pytest.mark.parametrize("name", ["step", None])
+def test_a_scope_as_a_decorator_is_an_error_and_leaves_no_scope_open(name: str | None) -> None:
+    with pytest.raises(TypeError, match="a scope is not a decorator: write @disposing above the function"):
+
+        @new_dispose_scope(name)
+        def step() -> None:
+            pass
+
+    assert current_dispose_scope() is None
+
+
+def test_a_call_of_a_scope_in_use_is_an_error_and_ends_nothing() -> None:
+    with new_dispose_scope() as empty:
+        with pytest.raises(TypeError, match="a scope is not a decorator"):
+            empty(len)
+        assert not empty.is_disposed
+    scope = new_dispose_scope()
+    x = tensor.ones(2)
+    with pytest.raises(TypeError, match="a scope is not a decorator"):
+        scope(len)
+    assert not x.is_invalid
+    scope.dispose()
