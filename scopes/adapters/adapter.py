@@ -125,8 +125,8 @@ class Adapter:
         if record is not None and record.ended_at is not None:
             where += f", and ended by {record.ended_at}"
         cure = (
-            "Move it out before the scope ends: scope.move_to_outer(x), scope.detach(x), or return it from a "
-            "function decorated with @disposing"
+            "Move it out before that scope ends: call that scope's move_to_outer(x) or detach(x), or return "
+            "it from a function decorated with @disposing"
             if "scope" in how
             else "Dispose it after its last use"
         )

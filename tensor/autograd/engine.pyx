@@ -457,6 +457,8 @@ def clear_gradients(tensors, bint set_to_none) -> None:
         gradient = <TensorCore?>x.gradient
         if set_to_none or is_empty(gradient):
             x.gradient = None
+            if not is_empty(gradient):
+                gradient.ending = "it was a gradient, and zero_grad() ended it"
             gradient.dispose()
             continue
         gradient._node = None

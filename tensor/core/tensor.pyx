@@ -259,6 +259,8 @@ cdef class StorageReference(Disposable):
         if self.is_donated:
             self.is_donated = False
             count_donation(False)
+        if self.gradient is not None and not is_empty(<StorageReference>self.gradient):
+            (<StorageReference>self.gradient).ending = "it was a gradient, and ended with its tensor"
         self.forget_history()
         return 0
 
@@ -1128,15 +1130,17 @@ cdef class TensorCore(StorageReference):
         scope = self._ended_scope
         if self.ending is not None:
             why = self.ending
-            if "donated" in why:
+            if "gradient" in why:
+                cure = "Keep a copy: x.grad.clone()"
+            elif "donated" in why:
                 cure = "Use the result instead, or donate a copy: x.clone()"
             else:
                 cure = "Use the object that took the handle, or pass x.clone() to it"
         elif scope is not None:
             why = ending_by(scope)
             cure = (
-                "Move it out before the scope ends: scope.move_to_outer(x) or scope.detach(x), where x may "
-                "also be an object that holds it (a list, a module, an estimator). Or return it from a "
+                "Move it out before that scope ends: call that scope's move_to_outer(x) or detach(x), where "
+                "x may also be an object that holds it (a list, a module, an estimator). Or return it from a "
                 "function decorated with @disposing"
             )
         else:

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
+import nn
 import tensor
+from scopes import new_dispose_scope
 from tensor import Tensor, TensorDisposedError, autograd
 
 # What may be asked of a disposed tensor: whether it is, who owns it, and that it be left alone.
@@ -218,3 +220,46 @@ def test_its_repr_says_so_and_its_identity_stays():
     assert x.is_invalid
     assert x.owning_dispose_scope is None
     x.dispose()
+
+
+def test_the_error_says_that_the_scope_which_owns_a_tensor_must_move_it():
+    with new_dispose_scope("outer") as outer, new_dispose_scope("inner"):
+        x = outer.move_to_outer(tensor.ones((2,)))
+    advice = r"'inner' ended\. Move it out before that scope ends: call that scope's move_to_outer\(x\)"
+    with pytest.raises(TensorDisposedError, match=advice):
+        x + 1
+
+
+def test_the_error_of_a_kept_gradient_says_that_its_tensor_ended():
+    with new_dispose_scope():
+        x = tensor.ones((2,), requires_grad=True)
+        x.sum().backward()
+        kept = x.grad
+    with pytest.raises(
+        TensorDisposedError, match=r"was a gradient, and ended with its tensor\. Keep a copy: x\."
+    ):
+        kept + 1
+
+
+@pytest.mark.parametrize(
+    "clears", [lambda layer: layer, lambda layer: nn.optim.SGD(layer.parameters(), lr=0.1)]
+)
+def test_the_error_of_a_kept_gradient_names_zero_grad(clears):
+    layer = nn.Linear(2, 2)
+    layer(tensor.ones((1, 2))).sum().backward()
+    kept = layer.weight.grad
+    clears(layer).zero_grad()
+    with pytest.raises(
+        TensorDisposedError, match=r"was a gradient, and zero_grad\(\) ended it\. Keep a copy: x\."
+    ):
+        kept + 1
+
+
+def test_the_error_of_a_gradient_disposed_by_its_user_says_so():
+    layer = nn.Linear(2, 2)
+    layer(tensor.ones((1, 2))).sum().backward()
+    kept = layer.weight.grad
+    kept.dispose()
+    layer.zero_grad()
+    with pytest.raises(TensorDisposedError, match=r"disposed by dispose\(\)"):
+        kept + 1

@@ -73,7 +73,7 @@ def test_each_use_of_a_disposed_array_is_an_error_that_names_it(use: str) -> Non
     with pytest.raises(
         TensorDisposedError,
         match=r"this jax array \(shape \(3,\), dtype float32\) is empty: its dispose scope 'step' ended\. "
-        r"Move it out before the scope ends",
+        r"Move it out before that scope ends",
     ):
         USES[use](x)
 

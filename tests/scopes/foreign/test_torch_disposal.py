@@ -51,7 +51,7 @@ def test_the_error_names_shape_dtype_and_scope() -> None:
     with pytest.raises(
         TensorDisposedError,
         match=r"this torch tensor \(shape \(2, 3\), dtype torch\.float64\) is empty: its dispose scope "
-        r"'step' ended\. Move it out before the scope ends",
+        r"'step' ended\. Move it out before that scope ends",
     ):
         x.sum()
 
