@@ -165,7 +165,8 @@ class Module(CallableModule):
 
             close = get_close_matches(name, self.__dict__, n=1)
             hint = f": did you mean {close[0]!r}?" if close else _ADVICE.get(name, "")
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}")
+            # With `name`, Python adds no suggestion of its own.
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}", name=name)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         if "_kinds" not in state:

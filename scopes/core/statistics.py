@@ -27,6 +27,13 @@ class StatisticsView:
         self._kind = kind
         self._thread = thread
 
+    if not TYPE_CHECKING:  # with this method, type checkers would accept any name
+
+        def __getattr__(self, name: str) -> None:
+            hint = f": did you mean '{name}_count'?" if hasattr(type(self), f"{name}_count") else ""
+            text = f"{type(self).__name__!r} object has no attribute {name!r}{hint}"
+            raise AttributeError(text, name=name) if hint else AttributeError(text, name=name, obj=self)
+
     def snapshot(self) -> DisposeStatistics:
         """Return a frozen copy of the current counts.
 

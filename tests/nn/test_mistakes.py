@@ -131,6 +131,16 @@ def test_python_suggests_the_name_of_a_layer() -> None:
     assert "module 'nn' has no attribute 'Cov2d': did you mean 'Conv2d'?" in run.stderr
 
 
+def test_a_similar_attribute_is_suggested_once() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", "import nn; nn.Linear(2, 2).wieght"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.stderr.rstrip().endswith("Linear has no attribute 'wieght': did you mean 'weight'?")
+
+
 @pytest.mark.parametrize("name", ["weight", "inner", "mean", "plain"])
 @pytest.mark.parametrize(
     ("register", "kind"),

@@ -190,3 +190,8 @@ def test_a_reset_reaches_other_threads_and_folded_ones() -> None:
 def test_statistics_is_one_object_of_the_public_type() -> None:
     assert isinstance(statistics, Statistics)
     assert isinstance(statistics.of(Thing), StatisticsView)
+
+
+def test_a_count_without_its_last_word_is_suggested():
+    with pytest.raises(AttributeError, match=r"'Statistics' .* 'live': did you mean 'live_count'\?"):
+        statistics.live  # noqa: B018
