@@ -130,6 +130,7 @@ class assert_dispose_counts:  # noqa: N801  # it is called like a function
         detached_from_scope_count: int | None = None,
         finalized_count: int | None = None,
     ) -> None:
+        __tracebackhide__ = True  # pytest shows the user's line
         given = {
             "live_count": live_count,
             "created_outside_scope_count": created_outside_scope_count,
@@ -172,11 +173,13 @@ class assert_dispose_counts:  # noqa: N801  # it is called like a function
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        __tracebackhide__ = True
         if self._window is not None and kind is None:
             _collect()
             self._compare(self._window.snapshot())
 
     def _compare(self, figures: DisposeStatistics) -> None:
+        __tracebackhide__ = True
         wrong = [
             f"{name} is {getattr(figures, name)}, but expected {count}"
             for name, count in self._expected.items()

@@ -387,3 +387,14 @@ def test_a_window_counts_from_where_it_begins():
     x.dispose()
     assert window.live_count == -1
     assert str(window).startswith("live_count: -1; created_outside_scope_count: 0; ")
+
+
+def test_pytest_shows_the_line_of_a_wrong_count():
+    with pytest.raises(AssertionError) as block:
+        with assert_dispose_counts(live_count=5):
+            pass
+    with pytest.raises(AssertionError) as figures:
+        assert_dispose_counts(statistics.snapshot(), live_count=-5)
+    for caught in (block, figures):
+        shown = caught.traceback.filter(caught)
+        assert [str(entry.path) for entry in shown] == [__file__]
