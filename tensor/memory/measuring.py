@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, Self, TypeVar, cast
+from warnings import warn
 
 from scopes._shared.naming import set_module
 from scopes._shared.sizes import format_bytes, parse_size
@@ -176,6 +177,11 @@ class limit:  # noqa: N801  # it is called like a function
     ValueError
         If `nbytes` is not a size.
 
+    Warns
+    -----
+    RuntimeWarning
+        If the object is deleted without a ``with`` block or a decorated function: then it limited nothing.
+
     Examples
     --------
     >>> from tensor import memory
@@ -183,13 +189,15 @@ class limit:  # noqa: N801  # it is called like a function
     ...     pass
     """
 
-    __slots__ = ("_entered", "nbytes")
+    __slots__ = ("_entered", "_is_used", "nbytes")
 
     def __init__(self, nbytes: int | str) -> None:
         self.nbytes: int = parse_size(nbytes, "limit")
         self._entered: list[Bound] = []
+        self._is_used = False
 
     def __enter__(self) -> Self:
+        self._is_used = True
         bound = Bound(self.nbytes)
         bound.set()
         self._entered.append(bound)
@@ -200,12 +208,22 @@ class limit:  # noqa: N801  # it is called like a function
 
     def __call__(self, function: Callable[_P, _R]) -> Callable[_P, _R]:
         """Return `function`, limited at each call. An ``async def`` is limited until it ends."""
+        self._is_used = True
         nbytes = self.nbytes
 
         def around() -> limit:
             return limit(nbytes)
 
         return _decorated(function, around)
+
+    def __del__(self) -> None:
+        if not getattr(self, "_is_used", True):  # there is none after a ValueError
+            warn(
+                "memory.limit() limited nothing, because it is not in a with statement: write `with "
+                "memory.limit(...):`, or memory.configure(limit_bytes=...) for the whole process",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
 
 measure_peaks_by(measure)

@@ -268,7 +268,7 @@ def report() -> MemoryReport:
     now = statistics()
     max_live = allocator.current_limit()
     bound = "no limit" if max_live is None else f"limit {format_bytes(max_live)}"
-    pinned = f"pinned {format_bytes(now.bytes_pinned)}, borrowed {format_bytes(now.bytes_external)}"
+    pinned = f"pinned {format_bytes(now.bytes_pinned)}, external {format_bytes(now.bytes_external)}"
     max_cached = configuration().max_cached_bytes
     cached = f"cached {format_bytes(now.bytes_cached)} of at most {format_bytes(max_cached)}"
     fresh = f"large ones: {now.reuse_count} from the pool, {now.reuse_miss_count} new"
@@ -281,7 +281,7 @@ def report() -> MemoryReport:
         ("live", now.bytes_live, None, bound),
         ("peak", now.bytes_peak, None, ""),
         ("pinned", now.bytes_pinned, None, "used only by exported arrays"),
-        ("borrowed", now.bytes_external, None, "owned by other code"),
+        ("external", now.bytes_external, None, "owned by other code"),
         ("cached", now.bytes_cached, None, f"of at most {format_bytes(max_cached)}"),
         ("allocated", now.bytes_allocated, now.allocation_count, fresh),
     ]

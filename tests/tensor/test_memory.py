@@ -531,6 +531,7 @@ def test_the_report_names_live_and_cached_bytes() -> None:
     assert lines[0].endswith("no limit")
     assert f"held: {format_bytes(30 * N)} in 1 x uint8[{30 * N}] by Tensor" in lines
     assert small_buffers() == others + 1
+    assert ", external " in lines[1]
     assert any(line.startswith("cached: ") for line in lines[3:])
     assert len(lines) < 40
     with memory.limit("1 TiB"):

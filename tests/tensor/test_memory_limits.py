@@ -471,3 +471,22 @@ def test_a_limit_beside_reserved_memory_is_the_reason_that_the_error_gives() -> 
     ):
         of(1.0, 9 * MIB)
     assert caught.value.limit is not None
+
+
+def test_a_limit_that_limits_nothing_warns() -> None:
+    with pytest.warns(
+        RuntimeWarning, match=r"limited nothing.* write `with memory\.limit\(\.\.\.\):`"
+    ) as found:
+        memory.limit("1 TiB")
+    assert [each.filename for each in found] == [__file__]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_limit_of_a_block_or_a_function_does_not_warn(recwarn: pytest.WarningsRecorder) -> None:
+    with memory.limit("1 TiB"):
+        pass
+    assert memory.limit("1 TiB")(len)([1]) == 1
+    with pytest.raises(ValueError, match="limit"):
+        memory.limit("much")
+    gc.collect()
+    assert not recwarn.list
