@@ -152,7 +152,7 @@ def test_a_scope_that_something_holds_gives_no_warning(use: Callable[[], None]) 
 def test_a_scope_as_a_decorator_is_an_error_and_leaves_no_scope_open(name: str | None) -> None:
     with pytest.raises(TypeError, match="a scope is not a decorator: write @disposing above the function"):
 
-        @new_dispose_scope(name)
+        @new_dispose_scope(name)  # type: ignore[operator]
         def step() -> None:
             pass
 
@@ -162,11 +162,11 @@ def test_a_scope_as_a_decorator_is_an_error_and_leaves_no_scope_open(name: str |
 def test_a_call_of_a_scope_in_use_is_an_error_and_ends_nothing() -> None:
     with new_dispose_scope() as empty:
         with pytest.raises(TypeError, match="a scope is not a decorator"):
-            empty(len)
+            empty(len)  # type: ignore[operator]
         assert not empty.is_disposed
     scope = new_dispose_scope()
     x = tensor.ones(2)
     with pytest.raises(TypeError, match="a scope is not a decorator"):
-        scope(len)
+        scope(len)  # type: ignore[operator]
     assert not x.is_invalid
     scope.dispose()
