@@ -33,6 +33,7 @@ from scopes._version import __version__ as __version__
 from scopes.core.errors import ScopeDisposedError, ScopeLimitError, TensorDisposedError
 from scopes.core.limits import describe_limits_by as _describe_limits_by
 from scopes.core.scope import Disposable, DisposeScope, current_dispose_scope, new_dispose_scope
+from scopes.core.scope import import_adapters_by as _import_adapters_by
 from scopes.core.scope import report_survivors_by as _report_survivors_by
 from scopes.tracking.limit_errors import refusal as _refusal
 from scopes.tracking.sites import Line, Site
@@ -75,6 +76,7 @@ if _CHILDREN in _environment:
     _import_module("scopes.command.children").follow()
 
 _describe_limits_by(_parse_size, _refusal)
+_import_adapters_by(lambda x: _import_module("scopes.adapters.libraries").import_adapter_of(x))
 # Reports take long to load, and most programs use none.
 _report_survivors_by(lambda members: _import_module("scopes.reports.leaks").survivors(members))
 _explain_shortage_by(lambda error: _import_module("scopes.reports.owners").add_note(error))

@@ -46,7 +46,7 @@ OWN = set(ALLOWED)
 ORDER = {
     "scopes": "_version _shared core tracking reports adapters integrations testing command __main__ "
     "lowlevel torch jax cupy notebook",
-    "tensor": "_errors _devices _dtypes _bfloat16 _limits memory core tape kernels ops creation "
+    "tensor": "_errors _devices _dtypes _bfloat16 _numeric_limits memory core tape kernels ops creation "
     "autograd io methods _advice _tensor linalg fft lowlevel",
     "tensor.torch": "calling promotion functions lu_factors solving linalg masked fft randomness accelerator "
     "cuda backends typed creation joining composing special signal windows serialization autograd nn onnx "

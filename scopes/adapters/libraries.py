@@ -12,6 +12,23 @@ if TYPE_CHECKING:
     from scopes.adapters.torch.report import HeldReport
 
 _LIBRARIES = ("torch", "jax", "cupy")
+# The libraries of classes, by the package and the name of the class.
+_CLASSES = {
+    ("torch", "Tensor"): "torch",
+    ("jax", "ArrayImpl"): "jax",
+    ("jaxlib", "ArrayImpl"): "jax",
+    ("cupy", "ndarray"): "cupy",
+}
+
+
+def import_adapter_of(x: object) -> bool:
+    """Import the adapter for `x`, such as ``scopes.torch``. Return False if there is none for `x`."""
+    for kind in type(x).__mro__:
+        library = _CLASSES.get((str(kind.__module__).partition(".")[0], kind.__name__))
+        if library is not None:
+            import_module(f"scopes.{library}")
+            return True
+    return False
 
 
 def loaded() -> list[str]:

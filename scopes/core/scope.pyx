@@ -34,7 +34,6 @@ from scopes.core.keeping cimport held_by_older, is_anything_held, keeper_count
 from scopes.core.limits cimport Limits, count_in_force, when_changed
 
 import gc
-from importlib import import_module
 from warnings import warn
 
 from scopes._shared.tracebacks import clear_library_frames
@@ -898,30 +897,19 @@ def may_be_owned(x):
 
 def may_be_attached(x):
     """Return whether a scope could dispose `x`. Import the adapter of its library, if there is one."""
-    return is_disposable(x) or _hooks.represents(x) or is_closable(x) or _is_represented_after_import(x)
+    if is_disposable(x) or _hooks.represents(x) or is_closable(x):
+        return True
+    return _import_adapter is not None and _import_adapter(x) and _hooks.represents(x)
 
 
-# The libraries with adapters: the module ``scopes.<library>`` imports the adapter. The keys are the packages
-# and the names of the classes of their objects.
-cdef dict _LIBRARIES = {
-    ("torch", "Tensor"): "torch",
-    ("jax", "ArrayImpl"): "jax",
-    ("jaxlib", "ArrayImpl"): "jax",
-    ("cupy", "ndarray"): "cupy",
-}
+# The function that imports the adapter of the library of an object. It returns False if there is none.
+cdef object _import_adapter = None
 
 
-cdef bint _is_represented_after_import(x) except -1:
-    for kind in type(x).__mro__:
-        if kind.__name__ in _NAMES_IN_LIBRARIES:
-            library = _LIBRARIES.get((str(kind.__module__).partition(".")[0], kind.__name__))
-            if library is not None:
-                import_module(f"scopes.{library}")
-                return _hooks.represents(x)
-    return False
-
-
-cdef frozenset _NAMES_IN_LIBRARIES = frozenset(name for _, name in _LIBRARIES)
+def import_adapters_by(function):
+    """Make ``attach(x)`` call ``function(x)`` for an `x` that no adapter knows."""
+    global _import_adapter
+    _import_adapter = function
 
 
 @set_module("scopes.lowlevel")
@@ -1592,8 +1580,8 @@ cdef class DisposeScope:
         ----------
         *xs
             Disposables, objects with ``close()``, or containers and objects that hold some, in any nesting. A
-            module is attached as one disposable. An object without any disposable gives a warning. Tensors of
-            PyTorch, JAX and CuPy import ``scopes.torch``, ``scopes.jax`` and ``scopes.cupy``.
+            module is attached as one disposable. An object without any disposable gives a warning. A tensor of
+            another library imports its adapter, if there is one.
 
         Returns
         -------
