@@ -102,7 +102,7 @@ def test_each_command_of_the_readme_is_run_by_a_test_or_is_a_target_of_make() ->
     commands = {line.partition("#")[0].strip() for line in lines}
     targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     # `make dist` installs the package with pip.
-    assert commands - {f"make {target}" for target in targets} == {README_COMMAND, "pip install ."}
+    assert commands - {f"make {target}" for target in targets} == {README_COMMAND, "pip install -v ."}
     assert set(re.findall(r"`make ([\w-]+)`", text)) <= set(targets)
 
 
