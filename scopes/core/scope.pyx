@@ -20,7 +20,7 @@ classes `Disposable`, `Resource` and `Compound` of members, the class `DisposeSc
 """
 
 cimport cython
-from cpython.contextvars cimport PyContextVar_Get, PyContextVar_New, PyContextVar_Set
+from cpython.contextvars cimport PyContextVar_Get, PyContextVar_New
 from cpython.object cimport PyObject
 from cpython.pythread cimport PyThread_get_thread_ident
 from cpython.ref cimport Py_XDECREF
@@ -42,6 +42,8 @@ from scopes.core.errors import ScopeDisposedError, TensorDisposedError, ending_b
 from scopes.core.limits import limits_of
 from scopes._shared.naming import set_module
 
+cdef extern from "scopes/_shared/contexts.h" namespace "scopes":
+    object set_context_variable(object variable, object value)
 
 cdef extern from "Python.h":
     # That of Cython takes an object, to which it may hold one more reference.
@@ -279,7 +281,7 @@ cdef DisposeScope outer_of(DisposeScope scope):
 
 
 cdef int make_current(DisposeScope scope) except -1:
-    PyContextVar_Set(_current, scope)
+    set_context_variable(_current, scope)
     return 0
 
 

@@ -40,6 +40,18 @@ cdef extern from "numpy/arrayobject.h":
     PyObject* PyArray_HANDLER(cnp.ndarray array) noexcept nogil
 
 
+cdef extern from *:
+    """
+    #include "scopes/_shared/contexts.h"
+
+    // NumPy keeps the handler in a context variable.
+    static PyObject* set_handler(PyObject* handler) {
+        [[maybe_unused]] scopes::CollectorPause pause;
+        return PyDataMem_SetHandler(handler);
+    }
+    """
+    object set_handler(object handler)
+
 cdef extern from "<atomic>" namespace "std" nogil:
     cdef cppclass atomic[T]:
         T load() noexcept
@@ -262,11 +274,11 @@ def _stop_collecting():
 
 
 cdef object enter_pool():
-    return cnp.PyDataMem_SetHandler(_hook)
+    return set_handler(_hook)
 
 
 cdef int leave_pool(object previous) except -1:
-    cnp.PyDataMem_SetHandler(previous)
+    set_handler(previous)
     return 0
 
 

@@ -41,7 +41,9 @@ cnp.import_array()
 
 cdef extern from "Python.h":
     int PyContextVar_Get(object variable, PyObject* default, PyObject** value) except -1
-    object PyContextVar_Set(object variable, object value)
+
+cdef extern from "scopes/_shared/contexts.h" namespace "scopes":
+    object set_context_variable(object variable, object value)
 
 # Whether ops are recorded: False, True or a Recorder.
 cdef object _grad_enabled = ContextVar("grad_enabled", default=True)
@@ -65,9 +67,9 @@ cdef object _get(object variable):
 cdef int _set(object variable, object value) except -1:
     """Set `variable`. If memory is short, try again, because the first try may have freed some."""
     try:
-        PyContextVar_Set(variable, value)
+        set_context_variable(variable, value)
     except MemoryError:
-        PyContextVar_Set(variable, value)
+        set_context_variable(variable, value)
     return 0
 
 

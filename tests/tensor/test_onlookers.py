@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -184,3 +185,41 @@ def test_memory_held_by_a_tool_is_live_until_the_tool_releases_it(window):
     assert memory.statistics().bytes_live > live
     del everything, arrays
     assert memory.statistics().bytes_live == live
+
+
+FINALIZERS = """
+import gc
+
+import tensor
+from scopes import new_dispose_scope
+
+KEPT = []
+
+
+class Late:
+    def __init__(self):
+        self.cycle = self
+
+    def __del__(self):
+        with new_dispose_scope() as scope, tensor.no_grad():
+            KEPT.append(scope.detach(tensor.ones((5_000,)) * 2))
+
+
+x = tensor.ones((10_000,), requires_grad=True)
+for step in range(200):
+    gc.set_threshold(3 + step % 40, 1, 1)
+    Late()
+    with new_dispose_scope():
+        graphs = [(x * 2).exp() for _ in range(5)]
+gc.set_threshold(700, 10, 10)
+print(len(KEPT), all(each[0] == 2 for each in KEPT))
+"""
+
+
+def test_finalizers_that_create_tensors_run_at_any_moment() -> None:
+    # In Python 3.11 the collector may run while a context variable changes, which such a finalizer changes too.
+    done = subprocess.run([sys.executable, "-c", FINALIZERS], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    count, are_right = done.stdout.split()
+    assert int(count) > 100
+    assert are_right == "True"
