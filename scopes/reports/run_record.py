@@ -23,7 +23,7 @@ class NoRecordError(ValueError):
     """The file or the data is not a record of a run. The message says why."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunRecord:
     """What a process of a run kept, up to one moment.
 
@@ -89,6 +89,8 @@ class RunRecord:
 
     def __str__(self) -> str:
         return "\n\n".join([*[f"{title}\n{report}" for title, report in self.parts], self.verdict])
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         tables = [f"<h4>{escape(title)}</h4>\n{report._repr_html_()}" for title, report in self.parts]

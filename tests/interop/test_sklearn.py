@@ -94,7 +94,7 @@ def test_labels_stand_in_a_report_as_numbers() -> None:
 def test_tensors_of_an_estimator_fitted_in_a_scope_end_with_it_and_the_error_says_how_to_keep_them() -> None:
     with new_dispose_scope("fitting"):
         model = LogisticRegression().fit(tensor.tensor(X), tensor.tensor(Y))
-    with pytest.raises(tensor.TensorDisposedError, match=r"'fitting'.*scope\.detach\(x\).*an estimator"):
+    with pytest.raises(tensor.TensorDisposedError, match=r"'fitting'.*detach\(x\).*an estimator"):
         model.coef_.sum()
 
 

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -55,10 +54,6 @@ ENDS = {
     "kill": ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
     "alarm": ("import os, signal; os.kill(os.getpid(), signal.SIGALRM)", -signal.SIGALRM),
 }
-LIBRARIES = [
-    "tensor",
-    pytest.param("torch", marks=pytest.mark.skipif(not find_spec("torch"), reason="torch")),
-]
 
 
 class Run:
@@ -109,6 +104,13 @@ class Run:
         return [each for each in found if each]
 
 
+@pytest.fixture(params=["tensor", "torch"])
+def library(request: pytest.FixtureRequest) -> str:
+    if request.param == "torch":
+        pytest.importorskip("torch")
+    return str(request.param)
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[Run]:
     made = Run(tmp_path)
@@ -123,7 +125,6 @@ def first_line(report: str) -> int:
     return int(found[1])
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("end", ENDS)
 def test_the_report_of_a_program_that_ends_without_one_names_the_leaking_line_first(
     end: str, library: str, tmp_path: Path
@@ -139,7 +140,6 @@ def test_the_report_of_a_program_that_ends_without_one_names_the_leaking_line_fi
     assert run.left() == []
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("moment", range(MOMENTS))
 def test_the_report_of_a_program_killed_at_a_random_moment_names_the_leaking_line_first(
     moment: int, library: str, tmp_path: Path
@@ -315,7 +315,6 @@ def cgroup() -> Iterator[Path]:
             time.sleep(0.05)
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
 def test_a_program_killed_by_the_limit_of_its_container_says_so(
     library: str, cgroup: Path, tmp_path: Path
 ) -> None:

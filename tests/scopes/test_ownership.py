@@ -231,7 +231,7 @@ def test_a_scope_that_is_dropped_without_an_end_lets_go_of_its_resources() -> No
 def test_a_tool_that_holds_all_objects_outlives_a_dropped_scope_with_resources() -> None:
     scope = new_dispose_scope()
     scope.attach(Channel())
-    held = [x for x in gc.get_objects() if type(x).__name__ == "Held"]
+    held = [x for x in gc.get_objects() if type(x).__name__ == "Resource"]
     assert [x.owning_dispose_scope for x in held] == [scope]
     current.set(None)  # as the end of its thread does
     del scope

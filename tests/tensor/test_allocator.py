@@ -14,7 +14,7 @@ import pytest
 from tensor import memory
 from tensor.memory import allocator
 from tensor.memory.allocator import is_counted, pooled
-from tensor.memory.holders import Held, Holding, holdings, list_holders_by
+from tensor.memory.holders import Holding, LargeBuffer, holdings, list_large_buffers_by
 from tensor.memory.out_of_memory import OutOfMemoryError, out_of_memory
 from tests.process import needs_process_memory
 from tests.threads import NEW_THREADS_INHERIT_CONTEXT
@@ -463,8 +463,8 @@ def test_holders_of_memory_are_listed_by_kind_and_the_rest_is_counted() -> None:
     _, others, nbytes = holdings()
     x, y, z = block(), block(), block(100_000)
     allocator.count_small(100)
-    rows = [Held("uint8", (N,), N, by=("Tensor",)), Held("uint8", (N,), N, by=("the graph",))]
-    list_holders_by(lambda: rows)
+    rows = [LargeBuffer("uint8", (N,), N, by=("Tensor",)), LargeBuffer("uint8", (N,), N, by=("the graph",))]
+    list_large_buffers_by(lambda: rows)
     try:
         found, count, rest = holdings()
         assert found == [Holding(2, f"uint8[{N}]", 2 * N, ("Tensor", "the graph"))]
