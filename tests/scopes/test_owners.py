@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -166,13 +166,22 @@ def test_the_search_runs_no_code_of_the_user() -> None:
 
 # Errors
 
-CAUSES = {
-    "MemoryError": MemoryError(),
+
+def error_with_a_cause() -> RuntimeError:
+    error = RuntimeError("failed")
+    error.__cause__ = MemoryError()
+    return error
+
+
+# Each test makes its own error, because an error holds the locals of the functions that it has left.
+CAUSES: dict[str, Callable[[], Exception] | None] = {
+    "MemoryError": MemoryError,
     "the limit": None,
-    "PyTorch's": RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4 bytes"),
-    "a cause": RuntimeError("failed"),
+    "PyTorch's": lambda: RuntimeError(
+        "DefaultCPUAllocator: can't allocate memory: you tried to allocate 4 bytes"
+    ),
+    "a cause": error_with_a_cause,
 }
-CAUSES["a cause"].__cause__ = MemoryError()
 
 
 @pytest.mark.parametrize("name", CAUSES)
@@ -180,8 +189,9 @@ def test_an_error_that_leaves_the_block_gets_the_owners_as_a_note(name: str) -> 
     live = memory.statistics().bytes_live
     with pytest.raises((MemoryError, RuntimeError)) as caught, scopes.track():
         kept = tensor.ones((100_000,))
-        if CAUSES[name] is not None:
-            raise CAUSES[name]
+        make_error = CAUSES[name]
+        if make_error is not None:
+            raise make_error()
         with memory.limit(live + 500_000):
             tensor.ones((200_000,))
     (note,) = caught.value.__notes__
@@ -189,7 +199,6 @@ def test_an_error_that_leaves_the_block_gets_the_owners_as_a_note(name: str) -> 
     assert note.startswith(HEADING)
     assert "kept = tensor.ones((100_000,))" in note
     assert HEADING in "".join(traceback.format_exception(caught.value))
-    del caught.value.__notes__
 
 
 def test_locals_of_functions_that_failed_are_held_by_the_error() -> None:

@@ -123,7 +123,7 @@ def test_lists_and_dicts_of_a_module_keep_what_has_no_graph(exact: bool) -> None
         with new_dispose_scope():
             metric.update(weight * 2)
     assert torch.cat(metric.values[:3]).tolist() == [0.0, 0.0, 1.0, 1.0, 2.0, 2.0]
-    with pytest.raises(TensorDisposedError, match=r"scope\.move_to_outer\(x\)"):
+    with pytest.raises(TensorDisposedError, match=r"move_to_outer\(x\)"):
         metric.values[3].sum()
 
 
