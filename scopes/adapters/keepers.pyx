@@ -59,8 +59,8 @@ cdef enum:
 
 cdef dict _builtins = vars(builtins)
 
-# Instances of exactly these classes never change, and hold no object. A list is searched by identity: a set asks
-# for the hash of a class, which may run code of its metaclass.
+# Instances of exactly these classes never change, and hold no object. A list is searched by identity: a set
+# asks for the hash of a class, which may run code of its metaclass.
 cdef list _LEAVES = [str, bytes, int, float, complex, bool, type(None), type(...), type(NotImplemented)]
 
 # Whose code a file contains, as `author_of_file` returns.

@@ -1239,8 +1239,9 @@ cdef class DisposeScope:
             raise
 
     def __dealloc__(self):
-        # Only `Resource` objects are left: all other members keep their scope alive. One may outlive the scope
-        # if another thread or `gc.get_objects()` refers to it. So remove each from the list, which is freed now.
+        # Only `Resource` objects are left: all other members keep their scope alive. One may outlive the
+        # scope if another thread or `gc.get_objects()` refers to it. So remove each from the list, which is
+        # freed now.
         self.members.is_open = False
         while self.members.count:
             unlink(self.members.head.newer)
@@ -1582,8 +1583,8 @@ cdef class DisposeScope:
         ----------
         *xs
             Disposables, objects with ``close()``, or containers and objects that hold some, in any nesting. A
-            module is attached as one disposable. An object without any disposable gives a warning. A tensor of
-            another library imports its adapter, if there is one.
+            module is attached as one disposable. An object without any disposable gives a warning. A tensor
+            of another library imports its adapter, if there is one.
 
         Returns
         -------

@@ -68,7 +68,6 @@ cdef extern from *:
         void add_target(size_t address) except +
         void look(PyObject* objects) except +
 
-
     int PyObject_TypeCheck(PyObject* x, PyTypeObject* kind) noexcept
 
 

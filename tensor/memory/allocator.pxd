@@ -31,7 +31,7 @@ cpdef bint is_counted(cnp.ndarray owner) noexcept
 # --- Buffers that the allocator does not count --------------------------------------------------------------
 
 # Count a new buffer as live. Return False, and count nothing, if it would exceed the limit even after
-# trimming the pool and collecting garbage; the caller then raises `tensor.memory.out_of_memory.out_of_memory()`.
+# trimming the pool and collecting garbage; the caller then raises what `out_of_memory()` returns.
 # Runs Python code (budgets and the garbage collector) only if a limit is set.
 cpdef bint count_small(Py_ssize_t nbytes) noexcept
 
