@@ -15,6 +15,8 @@ cdef extern from *:
     bint is_static_class(object x) noexcept
     void set_class_name(object x, const char* name) noexcept
 
+cdef object _module_of_class = type.__dict__["__module__"]
+
 # The names that compiled classes refer to.
 cdef list _names = []
 
@@ -30,6 +32,10 @@ def set_module(str module not None):
             name = f"{module}.{x.__name__}".encode()
             _names.append(name)
             set_class_name(x, name)
+        elif isinstance(x, type):
+            # Not `x.__module__ = module`: a metaclass has a `__module__` of its own, which would hide this
+            # one. From Python 3.13 on, it also forgets the line of the class, which is in another file.
+            _module_of_class.__set__(x, module)
         else:
             x.__module__ = module
         return x

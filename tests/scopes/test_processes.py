@@ -476,7 +476,9 @@ def test_a_page_has_the_table_of_processes(tmp_path: Path) -> None:
 
 def test_an_installed_script_is_found_if_there_is_no_file_of_its_name(tmp_path: Path) -> None:
     folder = tmp_path / "programs"
-    script = write(folder / "starter", f"#!{sys.executable}\nimport sys\nprint(sys.argv, sys.path[0])\n")
+    # A path with a space can't be the program of a first line: see the long form below.
+    python = "/usr/bin/env python3" if " " in sys.executable else sys.executable
+    script = write(folder / "starter", f"#!{python}\nimport sys\nprint(sys.argv, sys.path[0])\n")
     script.chmod(0o755)
     path = f"{folder}{os.pathsep}{os.environ['PATH']}"
     done = run("starter", "--option", "1", cwd=tmp_path, PATH=path)
