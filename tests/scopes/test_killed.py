@@ -422,7 +422,7 @@ def test_a_run_that_is_killed_has_a_report_though_its_record_cannot_be_kept(tmp_
 def mounted(folder: Path, options: str) -> Iterator[Path]:
     folder.mkdir()
     if not is_possible("mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)):
-        pytest.skip("nothing can be mounted")
+        pytest.skip("no file system can be mounted here")
     yield folder
     subprocess.run(["umount", folder], check=True)
 
