@@ -281,9 +281,10 @@ $(VENV)/.built: $(VENV)/.has-backend $(COMPILER) $(VENV)/.files $(COMPILED) CMak
 	$(BIN)/python .ci/write-stubs
 	@touch $@
 
-# Changes when a module is added, removed or renamed: the installed package has to know.
+# Changes when a module is added, removed or renamed: the installed package has to know. Without stubs, which a build
+# writes: they would call for a second build.
 $(VENV)/.files: $(VENV)/.made FORCE
-	@find $(PACKAGES) -name '*.py*' ! -name '*.pyc' | sort > $@.new
+	@find $(PACKAGES) -name '*.py' -o -name '*.pyx' -o -name '*.pxd' | sort > $@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
 $(VENV)/.has-backend: pyproject.toml $(VENV)/.made
