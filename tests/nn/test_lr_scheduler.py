@@ -181,3 +181,21 @@ def test_an_optimizer_without_momentum_can_not_cycle_it():
     held = nn.optim.Adagrad([nn.Parameter(tensor.ones((1,)))])
     with pytest.raises(ValueError, match=r"Adagrad.*cycle_momentum=False"):
         lr_scheduler.OneCycleLR(held, 1.0, 5)
+
+
+@pytest.mark.parametrize("factor", [1, 2, 3])
+def test_restarts_that_are_told_their_epoch_go_on_as_if_never_interrupted(factor):
+    def rates(schedule, count):
+        found = []
+        for _ in range(count):
+            found += schedule.get_last_lr()
+            schedule.step()
+        return found
+
+    expected = rates(lr_scheduler.CosineAnnealingWarmRestarts(optimizer(), 3, factor, 0.1), 30)
+    for epoch in range(20):
+        held = optimizer()
+        for group in held.param_groups:
+            group["initial_lr"] = group["lr"]
+        schedule = lr_scheduler.CosineAnnealingWarmRestarts(held, 3, factor, 0.1, last_epoch=epoch)
+        assert rates(schedule, 5) == pytest.approx(expected[2 * epoch + 2 : 2 * epoch + 12])

@@ -304,7 +304,7 @@ def test_of_scopes_that_cannot_merge_the_busiest_stay() -> None:
     assert kept.dropped == {"scopes": 95}
 
 
-def peaks_of_model(samples: list[Sample]) -> list[tuple[int, Site | None]]:
+def peaks_of_model(samples: list[Sample]) -> list[tuple[int, Site]]:
     """Return the heights and the lines of the three highest peaks of samples whose heights are far apart."""
     lives = [sample.live for sample in samples]
     found: dict[Site, int] = {}

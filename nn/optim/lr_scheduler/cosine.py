@@ -123,6 +123,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.eta_min = eta_min
         self.T_i: int = T_0
         self.T_cur: float = last_epoch
+        if last_epoch > 0:
+            self._seek(last_epoch)
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
