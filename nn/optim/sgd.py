@@ -87,13 +87,20 @@ class SGD(Optimizer):
         return ("momentum_buffer",) if group["momentum"] else ()
 
     def _numbers(self, group: Group, steps: int) -> tuple[float, ...]:
-        sign = -1 if group["maximize"] else 1
         new_weight = 1 if steps == 0 else 1 - group["dampening"]  # PyTorch does not dampen the first gradient
-        decay = sign * group["weight_decay"]
-        return sign * group["lr"], decay, group["momentum"], new_weight, float(group["nesterov"])
+        return (
+            group["lr"],
+            group["weight_decay"],
+            group["momentum"],
+            new_weight,
+            float(group["nesterov"]),
+            -1.0 if group["maximize"] else 1.0,
+        )
 
     def _formula(self, numbers: tuple[float, ...], p: Array, g: Array, state: list[Array]) -> None:
-        rate, decay, momentum, new_weight, is_nesterov = numbers
+        rate, decay, momentum, new_weight, is_nesterov, sign = numbers
+        if sign < 0:
+            g = -g
         if decay:
             g = p * decay + g
         if state:

@@ -29,9 +29,9 @@ enum Momentum { without, plain, nesterov };
 
 template <typename T, bool decays, Momentum momentum>
 void sgd(T* __restrict p, const T* __restrict gradient, T* __restrict m, T*, T*, const T* k, ptrdiff_t n) {
-    const T rate = k[0], decay = k[1], share = k[2], keeps = k[3];
+    const T rate = k[0], decay = k[1], share = k[2], keeps = k[3], sign = k[5];
     for (ptrdiff_t i = 0; i < n; i++) {
-        T g = gradient[i];
+        T g = gradient[i] * sign;
         if (decays) g = p[i] * decay + g;
         if (momentum != without) {
             const T step = m[i] * share + g * keeps;
