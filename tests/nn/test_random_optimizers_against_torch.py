@@ -197,11 +197,9 @@ def test_steps_with_random_options_are_pytorchs(name: str, seed: int) -> None:
         common |= {"momentum": 0.9, "dampening": 0}
     if common.get("centered"):
         common["alpha"] = 0.9  # with 0, the root of what rounding leaves of 0 is taken
-    own = [key for key in ("lr", "weight_decay", "eps", "maximize") if key in choices]
-    groups = [
-        common,
-        *({key: choices[key](draw) for key in own if draw.random() < 0.3} for _ in range(2)),
-    ]
+    own: list[str] = [key for key in ("lr", "weight_decay", "eps", "maximize") if key in choices]
+    first, second = ({key: choices[key](draw) for key in own if draw.random() < 0.3} for _ in range(2))
+    groups: list[Options] = [common, first, second]
     starts = [normal.standard_normal(shape) for shape in SHAPES]
     ours = Side(nn.optim, tensor, name, starts, groups)
     theirs = Side(torch.optim, torch, name, starts, groups)
