@@ -58,6 +58,13 @@ def test_disposables_in_each_kind_of_container_move(wrap) -> None:
         assert x in outer
 
 
+def test_dispose_ends_what_it_finds_last_first_as_a_scope_does():
+    ended = []
+    a, b, c, d = (Thing(when_cleared=ended.append) for _ in range(4))
+    dispose(a, [b, {"key": c}], d)
+    assert ended == [d, c, b, a]
+
+
 @given(st.data())
 def test_any_nesting_is_found_once_and_in_order(data) -> None:
     things = []

@@ -82,6 +82,7 @@ def looked_for(groups: dict[int, Any]) -> dict[int, str]:
         ("kept = {'a': [Held()]}; wanted = Weakly(kept['a'][0])", "kept['a'][0]"),
         ("kept = collections.deque([Held()]); wanted = Weakly(*kept)", "kept[0]"),
         ("kept = {Held()}; wanted = Weakly(*kept)", "kept{...}"),
+        ("kept = [{Held(), Held()}, [Held()]]; wanted = Weakly(*kept[0], *kept[1])", "kept[...][...]"),
         ("kept = types.SimpleNamespace(a={3: Held()}); wanted = Weakly(kept.a[3])", "kept.a[3]"),
         ("kept = functools.partial(print, Held()); wanted = Weakly(kept.args[0])", "kept.args[0]"),
         ("kept = ValueError(Held()); wanted = Weakly(kept.args[0])", "kept.args[0]"),

@@ -70,6 +70,19 @@ def test_pythons_numbers_have_no_width_beside_it() -> None:
     assert tensor.result_type(bfloat16, 2.5) == bfloat16
 
 
+@pytest.mark.parametrize("number", [0.1, 0.3, 257, 1.00390625, -100.3])
+def test_pythons_numbers_are_rounded_to_it_unless_they_are_factors(number: float) -> None:
+    x = tensor.tensor([number, -number, 3.0]).bfloat16()
+    near = x[0].item()
+    assert near != number
+    assert (x == number).tolist() == (number == x).tolist() == [True, False, False]
+    assert (x < number).tolist() == [each < near for each in x.tolist()]
+    assert (x <= number).tolist() == [each <= near for each in x.tolist()]
+    assert (x - number)[0].item() == (number - x)[0].item() == 0.0
+    assert tensor.maximum(x, number).tolist() == [max(each, near) for each in x.tolist()]
+    assert (x * number)[2].item() == tensor.tensor(3 * number).bfloat16().item()
+
+
 def test_its_limits_and_kinds() -> None:
     limits = tensor.finfo(bfloat16)
     assert (limits.bits, limits.eps, limits.tiny) == (16, 2.0**-7, 2.0**-126)
