@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import linecache
 import os
+import random
 import tomllib
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -277,6 +279,110 @@ def test_a_line_that_changed_is_compared_with_the_most_similar_one() -> None:
     after = Peak({"tensor": 900}, (PeakLine(800, "a.py", "f", "x = ones(2)", 5), LINES[1]))
     ((line, old),) = grown_lines(before, after)
     assert (line.number, old) == (5, 500)
+
+
+def test_lines_that_grew_are_listed_by_their_growth_and_those_that_shrank_are_not() -> None:
+    def peak(*sizes: int) -> Peak:
+        lines = [PeakLine(nbytes, "a.py", "f", text, 0) for nbytes, text in zip(sizes, "abcde", strict=True)]
+        return Peak({"tensor": sum(sizes)}, tuple(lines))
+
+    before, after = peak(9_000, 100, 50, 7, 8), peak(9_100, 900, 250, 7, 6)
+    found = [(line.text, line.nbytes, old) for line, old in grown_lines(before, after)]
+    assert found == [("b", 900, 100), ("c", 250, 50), ("a", 9_100, 9_000)]
+
+
+def test_equal_lines_of_a_function_are_added() -> None:
+    line = PeakLine(300, "a.py", "f", "x = ones()", 3)
+    again = PeakLine(400, "a.py", "f", "x = ones()", 8)
+    before, after = Peak({"tensor": 600}, (line, line)), Peak({"tensor": 700}, (line, again))
+    ((found, old),) = grown_lines(before, after)
+    assert (found.nbytes, found.number, old) == (700, 3, 600)
+
+
+def test_a_line_of_another_function_or_with_another_text_is_new() -> None:
+    before = Peak({"tensor": 600}, LINES)
+    others = (
+        PeakLine(800, "a.py", "g", "x = ones()", 5),
+        PeakLine(700, "b.py", "f", "x = ones()", 5),
+        PeakLine(600, "a.py", "f", "model.step(batch, targets)", 5),
+    )
+    found = grown_lines(before, Peak({"tensor": 2100}, others))
+    assert [(line.nbytes, old) for line, old in found] == [(800, None), (700, None), (600, None)]
+
+
+def test_a_line_is_the_partner_of_one_other_line() -> None:
+    before = Peak({"tensor": 500}, LINES[:1])
+    lines = (PeakLine(900, "a.py", "f", "x = ones(2)", 5), PeakLine(700, "a.py", "f", "x = ones(3)", 6))
+    found = grown_lines(before, Peak({"tensor": 1600}, lines))
+    assert [(line.nbytes, old) for line, old in found] == [(700, None), (900, 500)]
+
+
+def test_a_growth_of_one_byte_beyond_the_tolerance_is_told_with_each_library_that_grew() -> None:
+    tolerance = Tolerance.read("1 kB")
+    before = Peak({"tensor": 5_000, "torch": 4_000}, ())
+    assert growth_of(before, Peak({"tensor": 6_000, "torch": 5_000}, ()), tolerance) is None
+    text = growth_of(before, Peak({"tensor": 6_001, "torch": 8_000, "jax": 2_000}, ()), tolerance)
+    assert text is not None
+    assert text.splitlines()[0] == (
+        "the peak of memory grew beyond 1 kB: jax 0 -> 2,000 bytes (new), "
+        "tensor 5,000 -> 6,001 bytes (+20.0%), torch 4,000 -> 8,000 bytes (+100.0%)"
+    )
+
+
+def test_the_lines_that_grew_are_told_with_what_they_held_before() -> None:
+    before = Peak({"tensor": 500}, LINES[:1])
+    lines = (PeakLine(70_500, "a.py", "f", "x = ones()", 4), PeakLine(3_000, "a.py", "g", "y", 6))
+    text = growth_of(before, Peak({"tensor": 73_500}, lines), Tolerance.read("2%"))
+    assert text is not None
+    rows = text.splitlines()[1:]
+    assert rows[0] == "The lines that held more at the peak:"
+    assert "+68.36 KiB (500 -> 70,500 bytes)" in rows[1]
+    assert "+2.93 KiB (3,000 bytes, new)" in rows[3]
+    assert (rows[2].strip(), rows[4].strip()) == ("x = ones()", "y")
+
+
+MAKERS = [
+    lambda n: tensor.ones((n,)),
+    lambda n: tensor.zeros((n,)),
+    lambda n: tensor.full((n,), 2.0),
+]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_peak_of_a_random_program_is_that_of_a_model(seed: int) -> None:
+    draw = random.Random(seed)
+    alive: list[tuple[tensor.Tensor, int, int]] = []  # the tensor, its maker and its buffer
+    buffers: dict[int, tuple[int, int]] = {}  # the maker and the bytes of each
+    peak = 0
+    at_peak: Counter[int] = Counter()
+    with scopes.track():
+        lines = PeakLines()
+        lines.begin()
+        for number in range(60):
+            if alive and draw.random() < 0.45:
+                x, _, buffer = alive.pop(draw.randrange(len(alive)))
+                x.dispose()
+                if all(other != buffer for _, _, other in alive):
+                    del buffers[buffer]
+                continue
+            if alive and draw.random() < 0.3:
+                x, maker, buffer = draw.choice(alive)
+                alive.append((x.view(-1), maker, buffer))
+            else:
+                maker, count = draw.randrange(3), draw.randrange(1_000, 50_000)
+                alive.append((MAKERS[maker](count), maker, number))
+                buffers[number] = maker, 4 * count
+            total = sum(nbytes for _, nbytes in buffers.values())
+            if total > peak:
+                peak, at_peak = total, Counter()
+                for maker, nbytes in buffers.values():
+                    at_peak[maker] += nbytes
+        lines.end()
+    assert lines.peaks() == {"tensor": peak}
+    names = {"ones": 0, "zeros": 1, "full": 2}
+    found = {names[site.text.split(".")[1].split("(")[0]]: n for site, n in lines.lines().items()}
+    assert found == at_peak
+    assert list(lines.lines().values()) == sorted(at_peak.values(), reverse=True)
 
 
 def test_a_growth_without_a_line_is_memory_of_an_operation() -> None:
