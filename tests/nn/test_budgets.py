@@ -74,6 +74,27 @@ def test_values_of_most_random_networks_are_computed_again():
     assert sum(count > 0 for count in counts) > len(counts) / 2
 
 
+@pytest.mark.usefixtures("nothing_stays")
+@pytest.mark.parametrize("activation", ["ReLU", "GELU", "SiLU", "Tanh", "Sigmoid"])
+def test_a_linear_map_joined_with_an_activation_is_computed_again(activation):
+    tensor.manual_seed(0)
+    parts = [part for _ in range(3) for part in (nn.Linear(6, 6), getattr(nn, activation)())]
+    model = nn.Sequential(*parts, nn.Linear(6, 1))
+    x = tensor.randn(4, 6).requires_grad_()
+
+    def gradients() -> list[bytes]:
+        model.zero_grad()
+        x.grad = None
+        model(x).square().sum().backward()
+        return [each.grad.numpy().tobytes() for each in (x, *model.parameters())]
+
+    wanted = gradients()
+    with memory.budget("1 GiB") as budget:
+        assert gradients() == wanted
+    # The outputs of the six joined parts but for the first map's, whose input stays.
+    assert budget.statistics().recomputed_count >= 3
+
+
 def block(width: int) -> nn.Module:
     return nn.Sequential(
         nn.Linear(width, 2 * width),
