@@ -115,3 +115,15 @@ def test_a_second_derivative_runs_no_backward_hook_of_the_first() -> None:
     (second,) = tensor.autograd.grad(first, x)
     assert seen == [1.0]
     assert (first.item(), second.item()) == (4.0, 2.0)
+
+
+@pytest.mark.parametrize("made", [None, "text", 3, [tensor.ones(2)], {"loss": 1.0}, (1, None), ()])
+def test_an_output_without_a_tensor_that_has_a_gradient_is_returned_as_it_is(made: Any) -> None:
+    class Gives(nn.Module):
+        def forward(self, x: tensor.Tensor) -> Any:
+            return made
+
+    module, seen = Gives(), []
+    module.register_full_backward_hook(lambda *given: seen.append(given))
+    assert module(tensor.ones(2, requires_grad=True)) is made
+    assert seen == []

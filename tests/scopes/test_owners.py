@@ -107,6 +107,27 @@ def test_parameters_from_before_tracking_are_found_and_shared_memory_counts_once
     assert rows_of(report, "tensors") == []
 
 
+def test_all_memory_has_an_owner_and_what_is_from_before_tracking_is_unknown() -> None:
+    before = [tensor.ones((20_000,)), tensor.ones((30_000,)).view(3, -1)]
+    live = memory.statistics().bytes_live
+    with scopes.track():
+        model = nn.Sequential(Block(), Block())
+        optimizer = nn.optim.Adam(model.parameters())
+        for _ in range(2):
+            model(tensor.ones((8, 64))).sum().backward()
+            optimizer.step()
+        kept = [tensor.ones((5_000,)), tensor.ones((6_000,))]
+        out = model(kept[0][:640].view(10, 64))
+        report = scopes.owners()
+        now = memory.statistics()
+    assert out.shape == (10, 64)
+    (unknown,) = rows_of(report, "unknown")
+    assert unknown.nbytes == live >= sum(x.nbytes for x in before)
+    assert unknown.count == 0
+    assert sum(row.nbytes for row in report.rows if row.kind != "cache") == now.bytes_live
+    assert sum(row.nbytes for row in report.rows if row.kind == "cache") == now.bytes_cached
+
+
 def test_free_blocks_of_the_pool_are_a_cache() -> None:
     memory.trim()
     tensor.ones((100_000,)).dispose()
