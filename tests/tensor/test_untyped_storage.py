@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -116,6 +117,7 @@ def test_a_storage_is_neither_resized_nor_made_without_a_tensor():
         x.untyped_storage()[8]
     assert isinstance(x.untyped_storage(), torch.UntypedStorage)
     assert x.untyped_storage() != 3
+    assert x.untyped_storage() == mock.ANY
 
 
 def test_sizes_and_bytes_are_those_of_pytorch():

@@ -56,6 +56,18 @@ def test_no_mode_is_active_unless_a_tracker_or_a_limit_asks() -> None:
         assert x.sum().item() == 3.0
 
 
+@pytest.mark.parametrize("exact", [False, True])
+def test_new_tensors_are_owned_after_others_were_refused_by_a_limit(exact: bool) -> None:
+    with scopes.torch.owning(exact=exact):
+        with new_dispose_scope(limit="1 KiB"):
+            for _ in range(100):
+                with pytest.raises(ScopeLimitError):
+                    torch.ones(1000)
+        with new_dispose_scope() as scope:
+            xs = [torch.ones(3) for _ in range(200)]
+            assert all(x in scope for x in xs)
+
+
 PROGRAM = """
 import torch
 import scopes.torch

@@ -84,6 +84,15 @@ def test_results_from_subclasses_have_the_same_classes(mode: Callable[[], Any]) 
         assert classes() == plain
 
 
+@each_mode
+def test_results_of_a_subclass_are_owned_as_others_are(mode: Callable[[], Any]) -> None:
+    x = torch.ones(3, 2).as_subclass(Left)
+    with mode(), new_dispose_scope() as scope:
+        results = [x * 2, *x.unbind(), torch.stack([x, x]), x.clone().view(2, 3)]
+        assert all(type(result) is Left and result in scope for result in results)
+        assert x not in scope
+
+
 def read_only() -> Any:
     array = np.ones(3, np.float32)
     array.flags.writeable = False
