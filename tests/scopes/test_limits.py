@@ -444,3 +444,16 @@ def test_a_loan_is_entered_once_at_a_time():
             pass
         with loan:
             assert x in scope
+
+
+@pytest.mark.parametrize("options", [{"limit": "36 KiB"}, {"max_members": 7}])
+def test_the_error_names_the_five_largest_members_largest_first(options: dict[str, Any]) -> None:
+    sizes = [2, 10, 1, 6, 4, 1, 8]
+    with new_dispose_scope(**options):
+        xs = [tensor.ones((256 * size,)) for size in sizes]
+        with pytest.raises(ScopeLimitError) as refused:
+            tensor.ones((256 * 5,))
+        assert len(xs) == 7
+    expected = tuple(f"a Tensor ({256 * size},) float32 of {size} KiB" for size in (10, 8, 6, 4, 2))
+    assert refused.value.largest == expected
+    assert f"Its largest members: {'; '.join(expected)}. Nothing has changed." in str(refused.value)
