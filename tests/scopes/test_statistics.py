@@ -195,3 +195,17 @@ def test_statistics_is_one_object_of_the_public_type() -> None:
 def test_a_count_without_its_last_word_is_suggested():
     with pytest.raises(AttributeError, match=r"'Statistics' .* 'live': did you mean 'live_count'\?"):
         statistics.live  # noqa: B018
+
+
+def test_a_second_call_of_a_constructor_changes_no_owner_and_no_figure() -> None:
+    free = Thing()
+    with new_dispose_scope() as outer:
+        owned = Thing()
+        before = statistics.of(Thing).snapshot()
+        with new_dispose_scope() as inner:
+            free.__init__()  # type: ignore[misc]
+            owned.__init__()  # type: ignore[misc]
+            assert len(inner) == 0
+        assert owned in outer
+        assert statistics.of(Thing).snapshot() == before
+    assert free.whole
