@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -304,3 +305,21 @@ def test_a_leak_at_the_end_is_first_though_another_line_held_more_before() -> No
 def test_a_run_that_is_too_short_to_judge_says_so() -> None:
     outcome = outcome_of(lambda kept: kept.append(Thing(100)))
     assert "the run was too short to judge growth" in outcome.verdict
+
+
+def test_the_verdict_names_the_lines_that_grew_and_says_what_it_covers() -> None:
+    def drop(kept: list[Thing]) -> None:
+        for _ in range(20_000):
+            kept.append(Thing(100))
+            kept.clear()
+
+    covers = (
+        r"The check covers the memory of each line, with graphs, at \d+ moments of the run and at the end\. "
+        r"A line leaks if its memory has grown throughout the run, or for half of the run before it was "
+        r"freed, by 64 KiB or more\."
+    )
+    leaking, calm = outcome_of(train_with_leak), outcome_of(drop)
+    line = r"\S*things\.py:\d+ in Thing\.__init__ < \S+ in make"
+    assert re.fullmatch(rf"1 line keeps more and more: {line} \(\d+\.\d KiB\)\. {covers}", leaking.verdict)
+    assert re.fullmatch(rf"No line keeps more and more\. {covers}", calm.verdict)
+    assert calm.to_dict()["growing"] == []

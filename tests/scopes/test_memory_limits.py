@@ -92,3 +92,21 @@ def test_the_killed_processes_of_a_group_are_counted(
     counter = killer_counter(made)
     assert counter == inner / name
     assert kills_in(counter) == 3
+
+
+@pytest.mark.parametrize("nbytes", [1 << 45, None])
+def test_the_limit_of_the_address_space_holds_if_there_is_one(nbytes: int | None) -> None:
+    import resource
+
+    kept = resource.getrlimit(resource.RLIMIT_AS)
+    most = resource.RLIM_INFINITY if nbytes is None else nbytes
+    if kept[1] != resource.RLIM_INFINITY:
+        pytest.skip("this process may not set the limit of its address space freely")
+    try:
+        resource.setrlimit(resource.RLIMIT_AS, (most, kept[1]))
+        found = [limit for limit in find_limits() if "ulimit -v" in limit.kind]
+        left = [limit.left() for limit in found]
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, kept)
+    assert [limit.nbytes for limit in found] == ([] if nbytes is None else [nbytes])
+    assert all(each is not None and 0 < each < 1 << 45 for each in left)
