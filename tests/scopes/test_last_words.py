@@ -40,8 +40,8 @@ def record(
             -1,
             True,
             (
-                "no report of its own: it was killed, crashed, or called os._exit(). The kernel killed a process "
-                "of its container for memory"
+                "no report of its own: it was killed, crashed, or called os._exit(). The kernel killed a "
+                "process of its container for memory"
             ),
         ),
     ],
