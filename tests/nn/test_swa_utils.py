@@ -286,3 +286,10 @@ def test_step_sizes_and_states_of_schedules_are_pytorchs(torch, options):
                 here.load_state_dict(state)
     np.testing.assert_allclose(here.get_last_lr(), there.get_last_lr(), rtol=1e-12)
     assert [g["swa_lr"] for g in ours.param_groups] == [g["swa_lr"] for g in theirs.param_groups]
+
+
+@pytest.mark.parametrize("kind", ["ema", "swa"])
+def test_lists_of_different_lengths_are_refused(kind):
+    average = getattr(swa_utils, f"get_{kind}_multi_avg_fn")()
+    with pytest.raises(ValueError, match="shorter"):
+        average([tensor.ones(2), tensor.ones(2)], [tensor.ones(2)], 1)
