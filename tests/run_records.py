@@ -1,4 +1,4 @@
-"""Small records of runs, made by hand, for tests of what reports say about them."""
+"""Small records of runs for tests of what reports say about them."""
 
 from __future__ import annotations
 

@@ -92,8 +92,8 @@ MAKERS: dict[str, Callable[[random.Random], Options]] = {
 PARTS = sorted(MAKERS.keys() - {"CyclicLR", "OneCycleLR", "SWALR"})
 
 
-#: Those that may be told the epoch at which they go on. PyTorch's restarts then begin in a wrong period, ours
-#: go on as if they had not been interrupted: a test of ours holds it.
+#: Those that accept the epoch at which they go on. PyTorch's restarts may then begin in a wrong period, ours
+#: go on as if they had not been interrupted: see `test_lr_scheduler`.
 TOLD = sorted(set(PARTS) - {"CosineAnnealingWarmRestarts"})
 
 
@@ -136,7 +136,7 @@ class Side:
         self.current.load_state_dict(states[1])
 
     def go_on_at(self, epoch: int) -> None:
-        """Go on with a new schedule that is told the epoch of the optimizer."""
+        """Go on with a new schedule that gets the epoch of the optimizer."""
         name, options = self.made
         self.current = self.schedule(name, self.optimizer, {**options, "last_epoch": epoch})
 

@@ -92,7 +92,7 @@ def test_a_growing_line_is_named_first_if_it_holds_a_quarter() -> None:
 
 
 @pytest.mark.parametrize(
-    ("resident", "unknown", "is_told"),
+    ("resident", "unknown", "is_said"),
     [
         (None, 512 * MIB, False),
         (1024 * MIB, None, False),
@@ -104,12 +104,12 @@ def test_a_growing_line_is_named_first_if_it_holds_a_quarter() -> None:
         (100 * MIB, 90 * MIB, False),
     ],
 )
-def test_memory_that_no_line_explains_is_told_if_it_is_much(
-    resident: int | None, unknown: int | None, is_told: bool
+def test_memory_that_no_line_explains_is_said_if_it_is_much(
+    resident: int | None, unknown: int | None, is_said: bool
 ) -> None:
     made = record(resident_bytes=resident, unexplained_bytes=unknown, ended="exit status 0")
     text = unexplained(made)
-    if is_told:
+    if is_said:
         assert unknown is not None
         assert text.startswith(f"Of its resident memory, {unknown // MIB} MiB came during the run ")
         assert text in last_words(made)

@@ -317,7 +317,7 @@ def test_a_line_is_the_partner_of_one_other_line() -> None:
     assert [(line.nbytes, old) for line, old in found] == [(700, None), (900, 500)]
 
 
-def test_a_growth_of_one_byte_beyond_the_tolerance_is_told_with_each_library_that_grew() -> None:
+def test_a_growth_of_one_byte_beyond_the_tolerance_fails_with_each_library_that_grew() -> None:
     tolerance = Tolerance.read("1 kB")
     before = Peak({"tensor": 5_000, "torch": 4_000}, ())
     assert growth_of(before, Peak({"tensor": 6_000, "torch": 5_000}, ()), tolerance) is None
