@@ -51,6 +51,8 @@ _MAX_SEARCHED, _RUN = 1024, 8
 MAX_REFERENCES = 100_000
 # The maximum number of references of a search that follows only objects that lead to the wanted ones.
 _MAX_GUIDED = 3_000_000
+# The maximum number of references of a second search that follows all. It needs some 400 bytes for each.
+_MAX_UNGUIDED = 500_000
 _ATOMS = frozenset(
     {int, float, complex, str, bytes, bytearray, bool, type(None), range, slice, type(...), CodeType}
 )
@@ -126,7 +128,9 @@ def holders_of(
     even names of libraries lead to no object of the group, the group has a `Holder` without text.
 
     A search from the user's names may meet many objects that hold none of the groups. When its effort is used
-    up, another search follows only the objects that lead to the groups, see `Referrers`.
+    up, another search follows only the objects that lead to the groups, see `Referrers`. If ``gc.freeze()``
+    hides objects, these are not all known: then the other search follows all references, or finds less if not
+    `in_libraries`.
 
     Parameters
     ----------
@@ -158,10 +162,12 @@ def holders_of(
         way = Referrers(unknown, {*map(id, searched.values()), *map(id, groups.values())})
         try:
             if not is_complete:
-                effort.left = _MAX_GUIDED
-                _look_for(_own_roots, wanted, effort, keys, found, way)
-                # Frozen objects are not among the referrers.
-                is_complete = way.is_complete and effort.left > 0 and gc.get_freeze_count() == 0
+                # Frozen objects are not among the referrers: follow all references, if there is time for it.
+                has_frozen = gc.get_freeze_count() > 0
+                follows_all = has_frozen and in_libraries
+                effort.left = _MAX_UNGUIDED if follows_all else _MAX_GUIDED
+                _look_for(_own_roots, wanted, effort, keys, found, None if follows_all else way)
+                is_complete = way.is_complete and effort.left > 0 and (follows_all or not has_frozen)
             if explain is not None and way.is_complete and is_complete:
                 unknown = _of(searched, explained, wanted)
                 for address, text in explain(unknown, way).items():

@@ -240,7 +240,7 @@ def test_many_other_objects_hide_no_holder(module: types.ModuleType, most: int) 
 
 
 def test_many_other_objects_hide_no_local_variable(module: types.ModuleType) -> None:
-    module.others = list(range(2 * MAX_REFERENCES))  # type: ignore[attr-defined]
+    module.others = list(range(10 * MAX_REFERENCES))  # type: ignore[attr-defined]
     source = """
     def work(look):
         mine = {"a": [Held()]}
@@ -259,7 +259,7 @@ def test_a_search_that_ends_early_says_after_how_many_references(module: types.M
 
 
 def test_a_report_says_that_the_search_for_a_holder_ended(module: types.ModuleType) -> None:
-    module.others = list(range(2 * MAX_REFERENCES))  # type: ignore[attr-defined]
+    module.others = list(range(10 * MAX_REFERENCES))  # type: ignore[attr-defined]
     with scopes.track():
         kept: Any = tensor.ones(100)
         for _ in range(100):
