@@ -9,8 +9,9 @@ from operator import index
 from scopes._shared.naming import set_module
 
 _UNITS = {
-    "": 1,
     "b": 1,
+    "byte": 1,
+    "bytes": 1,
     "kb": 10**3,
     "mb": 10**6,
     "gb": 10**9,
@@ -28,13 +29,14 @@ _TEXT = r"\s*([0-9]+)(?:\.([0-9]+))?\s*([A-Za-z]*)\s*"
 def parse_size(size: int | str, name: str = "size") -> int:
     """Return the number of bytes of an int, or of text such as ``"512 MiB"``, ``"1.5 GB"``, ``"64kB"``.
 
-    kB, MB, GB and TB are powers of 1000, KiB, MiB, GiB and TiB powers of 1024, in upper or lower case. A
-    number alone is bytes. Fractions of a byte are dropped. `name` is the argument's name in errors.
+    kB, MB, GB and TB are powers of 1000, KiB, MiB, GiB and TiB powers of 1024, in upper or lower case. B,
+    byte and bytes are bytes. Text needs a unit, except ``"0"``. Fractions of a byte are dropped. `name` is
+    the argument's name in errors.
 
     Raises
     ------
     ValueError
-        If `size` is anything else, or negative.
+        If `size` is anything else, or negative, or text without a unit.
 
     Examples
     --------
@@ -49,6 +51,12 @@ def parse_size(size: int | str, name: str = "size") -> int:
             decimals = match[2] or ""
             # Use whole numbers, because a float would round large sizes.
             return int(match[1] + decimals) * factor // int(10 ** len(decimals))
+        if match and not match[3]:
+            number = match[0].strip()
+            if float(number) == 0:
+                return 0
+            in_bytes = f"'{number} B', an int for bytes, or " if match[2] is None else ""
+            raise ValueError(f"{name}: {size!r} has no unit: write {in_bytes}'{number} MiB'")
     elif not isinstance(size, bool):
         with suppress(TypeError):
             nbytes = index(size)

@@ -296,6 +296,8 @@ def _positive(text: str) -> int:
 
 def _size(text: str) -> str:
     """Return `text`, as the user wrote it, if it is a size."""
+    if text.isdecimal() and int(text) > 0:
+        raise argparse.ArgumentTypeError(f"{text!r} has no unit: write {text}B or {text}MiB")
     try:
         parse_size(text)
     except ValueError as error:
@@ -377,5 +379,7 @@ def _setting(name: str, value: object, folder: Path) -> object:
         raise argparse.ArgumentTypeError(f"there is no such setting: {advice}")
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise argparse.ArgumentTypeError(f"{value!r} is neither a text nor a number")
+    if name == "leak-threshold" and isinstance(value, int):
+        value = f"{value} B"
     read = _READ[name]
     return read(str(folder / str(value)) if read in (_writable, _record) else str(value))

@@ -1000,10 +1000,10 @@ def test_it():
     [
         ("", [], "", 1),
         ("(threshold='1 kB')", [], "", 0),
-        ("(threshold='999')", [], "", 1),
+        ("(threshold='999 B')", [], "", 1),
         ("", ["--tensor-leak-threshold", "1 kB"], "", 0),
         ("", [], "tensor_leak_threshold = 1 kB", 0),
-        ("(threshold='10')", ["--tensor-leak-threshold", "1 kB"], "", 1),
+        ("(threshold='10 B')", ["--tensor-leak-threshold", "1 kB"], "", 1),
     ],
 )
 def test_up_to_a_threshold_may_be_left(run, pytester, threshold, options, settings, errors):
